@@ -60,7 +60,7 @@ def declare(group: str, rows: Mapping[str, str]) -> None:
     """Rows of a higher room, for ``slice`` modules.
 
     Args:
-        group: of the table ("evodevo.layers"); its module need not be imported.
+        group: entry-point group of the table ("evodevo.layers"); its module need not be imported.
         rows: name -> "module:attribute".
 
     Raises:
@@ -86,7 +86,7 @@ class Registry(Generic[T]):
     """One table.
 
     Args:
-        kind: what a row is called in error messages ("algorithm").
+        kind: noun for a row in error messages ("algorithm").
         group: the entry-point group through which packages add rows ("evodevo.algorithms").
     """
 

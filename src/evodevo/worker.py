@@ -25,7 +25,8 @@ from evodevo.execution.family import adopt_orphans, die_with, end_descendants, r
 from evodevo.execution.signals import SignalPipe
 
 _COORDINATOR_SECONDS = 0.5
-"""How often the guard asks who its parent is, in case a third process holds the coordinator's end of the pipe open."""
+"""Seconds between two checks of the guard's parent, in case a third process holds the coordinator's end of the pipe
+open."""
 
 
 def main(arguments: list[str]) -> int:

@@ -33,7 +33,7 @@ def backbone_cost(
         dims: sizes.
         length: tokens in the context.
         batch: sequences.
-        mode: which pass FLOPs and bytes read are of.
+        mode: the pass that FLOPs and read bytes refer to.
         causal: count the visible half of attention scores only.
         convention: see ``Cost.cache_bytes``.
         vocabulary: tokens; 0 leaves embedding and head out of every number.

@@ -1,4 +1,4 @@
-"""Genomes as the diagrams want them: marks, arcs and words."""
+"""Genomes in the form that the diagrams take: marks, arcs and words."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def residual_arcs(plans: tuple[LIVPlan, ...]) -> list[Arc]:
 
 
 def label(spec: OperatorSpec, groups: frozenset[str]) -> str:
-    """What is shared, in the paper's letters; "all" where it is everything."""
+    """The shared groups in the paper's letters; "all" for every group."""
     if groups == frozenset(spec.groups):
         return "all"
     symbols = SYMBOLS[spec.structure]
@@ -98,7 +98,7 @@ def words(plans: tuple[LIVPlan, ...]) -> list[str]:
 
 
 def mixes_in_each_half(plans: tuple[LIVPlan, ...]) -> bool:
-    """Whether a token mixer stands in each half of the depth; only then is a bigram sure to be beaten."""
+    """Whether each half of the depth has a token mixer; only then is a bigram sure to be beaten."""
     half = len(plans) // 2
     return all(any(plan.spec.mixes_tokens for plan in part) for part in (plans[:half], plans[half:]))
 

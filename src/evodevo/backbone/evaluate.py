@@ -1,4 +1,4 @@
-"""What a worker does with one backbone genome: build, train, score; numbers or a reason."""
+"""Evaluation of one backbone genome in a worker: build, train, score; the result is numbers or a reason."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class _BackboneEvaluation:
 
 
 def input_specification(task: LanguageTask, settings: EvaluationSettings, space: BackboneSpace) -> dict[str, Any]:
-    """What the model reads and how it is put together again: JSON, kept with the weights."""
+    """Input of the model and the settings that rebuild it: JSON, kept with the weights."""
     return {
         "modality": "text",
         "tokenizer": task.tokenizer.describe(),

@@ -12,17 +12,17 @@ from evodevo.training.settings import TrainingSettings
 
 
 class EvaluationSettings(Settings):
-    """How a genome gets its scores.
+    """The settings of a genome's evaluation.
 
     Attributes:
         objectives: names, each with ``:minimise`` or ``:maximise`` where the other direction is wanted.
         language: text, tokenizer, context length.
         tied: the head is the embedding.
         training: budget and optimiser of every candidate.
-        validation_tokens: how many tokens of the validation split are predicted; None for all.
+        validation_tokens: number of predicted tokens of the validation split; None for all.
         length: context for cache, FLOPs and latency; the task's context length if left out.
-        convention: of the cost model (``operators/cost.py``).
-        max_parameters: refused before training above it.
+        convention: convention of the cost model (``operators/cost.py``).
+        max_parameters: largest number of parameters; a genome above it is refused before training.
         max_cache_bytes: likewise.
         seconds: wall-clock limit of one evaluation.
         memory_bytes: memory limit of one evaluation.

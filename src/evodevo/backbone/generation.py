@@ -13,7 +13,7 @@ from evodevo.runs.sampling import SamplingSettings
 
 
 class LanguageModel(Protocol):
-    """What can be continued: a ``Backbone``, or a ``Writer`` around another network.
+    """A model whose text can be continued: a ``Backbone``, or a ``Writer`` around another network.
 
     Shapes: tokens (B, T), hidden (B, T, D), logits (..., V).
     """
@@ -22,7 +22,7 @@ class LanguageModel(Protocol):
         """The state before the first token."""
 
     def hidden(self, tokens: Tensor, *, mask: Tensor | None = None, state: Any = None) -> Tensor:
-        """What stands before the head, for these tokens; with a state they continue its text."""
+        """Hidden states before the head for these tokens; with a state they continue its text."""
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of the next token."""

@@ -29,7 +29,7 @@ PLACES = (
 
 @dataclass(frozen=True)
 class SharingOptions:
-    """Which strategies a space offers beyond the paper's.
+    """The sharing strategies of a space beyond the paper's.
 
     Attributes:
         queries: attention may share queries too (strategies 1 to 8 instead of 1 to 4).

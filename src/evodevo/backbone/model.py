@@ -30,7 +30,7 @@ HEAD_STD = 0.02
 
 @dataclass
 class GenerationState:
-    """What generation keeps: per LIV the tensors that its specification names."""
+    """The state of generation: per LIV the tensors that its specification names."""
 
     livs: list[dict[str, Any]]
     length: int = 0
@@ -85,7 +85,7 @@ class Backbone(nn.Module):
 
         Args:
             tokens: (B, T) integers. With a state they continue its sequence; any split gives the same logits.
-            mask: (B, T), true at real tokens; padding stands on the left.
+            mask: (B, T), true at real tokens; padding is on the left.
             state: from ``initial_state``; brought up to date by the call.
 
         Returns:

@@ -21,10 +21,10 @@ class BackboneProblem(Problem):
     """Train a backbone on text and score it.
 
     Args:
-        space: of the genomes.
-        settings: how.
+        space: space of the genomes.
+        settings: settings of the evaluation.
         blobs: folder of the store's blob pool, where workers put weights; None keeps none.
-        cache_folder: of prepared data; None is the user's.
+        cache_folder: folder of prepared data; None is the user's.
 
     Raises:
         DataError, UsageError: data or settings cannot be used; nothing has been trained then.
@@ -98,7 +98,7 @@ class BackboneProblem(Problem):
         return cost.to_json()
 
     def payload(self, genome: BackboneGenome, seed: int, resume: str | None = None) -> bytes:
-        """What ``backbone.evaluate`` gets; the seed is that of initialisation and data order."""
+        """Payload of ``backbone.evaluate``; the seed is that of initialisation and data order."""
         return canonical.dumps(
             {
                 "space": self.space.settings.model_dump(mode="json"),
@@ -126,6 +126,6 @@ class BackboneProblem(Problem):
         return found
 
     def describe(self) -> dict[str, Any]:
-        """What a report says about the data, with what a trained model must beat."""
+        """Description of the data for a report, with the scores of count models that a trained model must beat."""
         windows = self.task.evaluation_windows("validation", self.settings.validation_tokens)
         return {**self.task.describe(), "count_models": self.task.baselines("validation", windows)}

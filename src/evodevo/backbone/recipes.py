@@ -13,7 +13,7 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 
 
 def demo(size: Size) -> EvolveSettings:
-    """What ``make demo`` runs: few and small candidates, each trained well past a byte-bigram model."""
+    """The search of ``make demo``: few and small candidates, each trained well past a byte-bigram model."""
     full = size == "full"
     return EvolveSettings(
         space=BackboneSettings(depth=8, dimensions=Dimensions(width=64)),

@@ -1,4 +1,4 @@
-"""What backbones add to the page on a search: drawings, the population as strips and as averages per generation."""
+"""The backbone's sections of a search's page: drawings, the population as strips and as averages per generation."""
 
 from __future__ import annotations
 

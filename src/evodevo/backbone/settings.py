@@ -8,7 +8,7 @@ from evodevo.settings import Settings
 
 
 class LanguageModelSettings(Settings):
-    """What turns a backbone into a language model.
+    """The settings that turn a backbone into a language model.
 
     Attributes:
         vocabulary: tokens V.

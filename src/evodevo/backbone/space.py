@@ -42,7 +42,7 @@ from evodevo.settings import Settings
 
 
 class BackboneSettings(Settings):
-    """What a backbone space contains.
+    """The settings of a backbone space.
 
     Attributes:
         depth: LIVs of a sampled backbone.

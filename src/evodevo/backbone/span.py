@@ -25,7 +25,7 @@ class BackboneSpan(Operator):
     Entries of the bank have the names that they have in the whole backbone.
 
     Args:
-        plans: of the span, from ``SpanLayer.plans``.
+        plans: plans of the span's LIVs, from ``SpanLayer.plans``.
         dims: sizes.
         residual: false takes the residual connections away, those of STAR A.7 excepted.
     """

@@ -1,6 +1,7 @@
 """The layer of kind ``span``: a closed span of an evolved backbone.
 
-LIVs that borrow no feature from outside can stand alone, so that what evolution found becomes a layer of a network.
+LIVs that borrow no feature from outside can be used alone, so that a span that evolution found becomes a layer of a
+network.
 
 Legend: S positions, D width of the backbone.
 """

@@ -21,7 +21,7 @@ from evodevo.operators.spec import Dimensions
 
 
 class Wiring:
-    """How the LIVs of a backbone, or of a closed span of one, are built and run.
+    """Construction and execution of the LIVs of a backbone, or of a closed span of one.
 
     Args:
         plans: the LIVs in their order, with positions of the whole backbone.

@@ -49,7 +49,7 @@ def explain(error: BaseException, arguments: list[str]) -> ExitCode:
 
 
 def debugging() -> bool:
-    """Whether the user wants tracebacks."""
+    """Whether tracebacks are asked for by the environment variable."""
     return os.environ.get(DEBUG, "") not in ("", "0")
 
 

@@ -28,7 +28,7 @@ MOST_BYTES = 64 << 20
 
 
 class Keepable(Protocol):
-    """What is kept of a classifier, and how it is made anew from that; see ``Classifier``."""
+    """The stored parts of a classifier and its reconstruction from them; see ``Classifier``."""
 
     kept_format: ClassVar[str]
     kept_facts: ClassVar[tuple[str, ...]]

@@ -164,7 +164,7 @@ class Exporter(ABC):
         """(heading, Python) of examples that run in the folder of the export."""
 
     def notes(self, subject: ExportSubject) -> Sequence[str]:
-        """What this format leaves out or changes, a sentence each."""
+        """Features that this format leaves out or changes, a sentence each."""
         return ()
 
     def versions(self) -> Mapping[str, str]:

@@ -253,7 +253,7 @@ LIKENESS_SHAPE = (4, 7)
 
 
 def repeat(zoo: Grown, edits: Iterable[Edit]) -> None:
-    """Give a network the modules that it has after these edits; weights come from elsewhere, say a checkpoint."""
+    """Give a network the modules that it has after these edits; weights come from elsewhere, such as a checkpoint."""
     for edit in edits:
         if edit.module is None or edit.action.operation == "rewarm":
             continue
@@ -265,7 +265,7 @@ def repeat(zoo: Grown, edits: Iterable[Edit]) -> None:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a log leads to.
+    """The result of a replayed log.
 
     Attributes:
         modules: Modules of the network after all edits, in its order.

@@ -140,7 +140,7 @@ def complementarity(probe: ModuleProbe, fitness: Mapping[str, float]) -> Pairs:
 
 
 def _contributions(probe: ModuleProbe) -> dict[str, float]:
-    """What moves C: usage and impact, each as a share of the most used and of the most needed module (69)."""
+    """Terms that move C: usage and impact, each as a share of the most used and of the most needed module (69)."""
     used, needed = _shares(probe.usage), _shares(probe.impact)
     return {one: USAGE * used[one] + IMPACT * needed[one] for one in probe.ids}
 

@@ -1,4 +1,4 @@
-"""What each module of a zoo does, measured on samples of the split ``architecture`` (eqs. 19, 66 to 68, 70, 91).
+"""The effects of each module of a zoo, measured on samples of the split ``architecture`` (eqs. 19, 66 to 68, 70, 91).
 
 Source: docs/spec/architect_thyself.md#probes.
 

@@ -79,7 +79,7 @@ def judge(
 def spared(
     history: FitnessHistory, ages: Mapping[str, int], warming: Collection[str], settings: PruneSettings
 ) -> dict[str, str]:
-    """Reason by id for each module that may not be pruned at all. Only ``standard`` looks at the impact."""
+    """Reason by id for each module that may not be pruned at all. Only ``standard`` reads the impact."""
     modules = history.modules
     if len(modules) <= settings.least:
         return dict.fromkeys(modules, f"{len(modules)} modules are left, and {settings.least} always stay")

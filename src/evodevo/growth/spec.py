@@ -20,7 +20,7 @@ OPERATIONS: tuple[Operation, ...] = ("noop", "prune", "grow", "spawn", "hybridis
 
 
 class EventSettings(Settings):
-    """When the network may change. Shares are fractions of the budget, 0 to 1.
+    """The times at which the network may change. Shares are fractions of the budget, 0 to 1.
 
     Attributes:
         count: Number of events in a run (every 3 of at most 25 epochs: 8).
@@ -63,7 +63,7 @@ class FitnessSettings(Settings):
         contribution, cost, novelty: Weights alpha_C, alpha_cost and alpha_nov, at least 0.
         spread: Width gamma_theta of the similarity kernel, above 0 (70).
         rate: Rate rho of the moving averages, above 0 and at most 1.
-        ablation: What leaving out means: ``masked`` in logits, synergy and gate (91), or the output is ``zero`` (67).
+        ablation: Form of leaving out: ``masked`` in logits, synergy and gate (91), or the output is ``zero`` (67).
         samples: Number of samples of the ``architecture`` split in a probe (|P|).
     """
 
@@ -78,7 +78,7 @@ class FitnessSettings(Settings):
 
 
 class PruneSettings(Settings):
-    """Which modules may be pruned (eqs. 23, 72; docs/spec/architect_thyself.md#pruning).
+    """The modules that may be pruned (eqs. 23, 72; docs/spec/architect_thyself.md#pruning).
 
     Attributes:
         rule: ``standard`` (F below mean - kappa std, hysteresis included, for ``patience`` events, and leaving it out
@@ -106,7 +106,7 @@ class PruneSettings(Settings):
 
 
 class BirthSettings(Settings):
-    """How modules are born (eqs. 12, 13, 21, 22, 73 to 78, 93).
+    """The birth of modules (eqs. 12, 13, 21, 22, 73 to 78, 93).
 
     Source: docs/spec/architect_thyself.md#inheritance, docs/spec/architect_thyself.md#splices.
 

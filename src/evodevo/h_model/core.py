@@ -45,7 +45,7 @@ class StepTrace:
         weights: Connection weights, (B, P, K, N), or (B, P, K, O) in the last iteration.
         inflow: Sum of the weights over sources, (B, P, N) or (B, P, O).
         norms: Norms of the messages, (B, H, S); None for the input step.
-        called: Which layers were run for which samples, (B, H); None for the input step.
+        called: True where a layer was run for a sample, (B, H); None for the input step.
         rows: Indices in the batch of the samples that had not halted; None for all.
         spoken: Messages as means over real positions, (B, H, d); None for the input step.
     """
@@ -75,7 +75,7 @@ class RoutingState:
         penalties: Losses on the routing so far by name, summed over steps and weighted.
         record: List of moments, where a trace is wanted; None otherwise.
         rows: Indices in the batch of the samples of this flow; None before any has halted.
-        crew: What the runner has prepared for this pass.
+        crew: Tensors that the runner has prepared for this pass.
         routers: Routers of the hidden layers as one, where they are alike; None otherwise.
     """
 
@@ -213,7 +213,7 @@ class HCore(nn.Module):
         return Router(structure.router, Pooling(structure.pool, structure.width), structure.width, biases, head)
 
     def _legal_tables(self) -> None:
-        """Which connections may exist: windows, self-routing, disabled layers."""
+        """Set the tables of allowed connections: windows, self-routing, disabled layers."""
         structure, count, outputs = self.structure, len(self.layers), self.output_count
         hidden = torch.ones(count, count + outputs, dtype=torch.bool)
         inputs = torch.ones(self.input_count, count + outputs, dtype=torch.bool)
@@ -398,7 +398,7 @@ class HCore(nn.Module):
         )
 
     def answer(self, flow: RoutingState) -> Tensor:
-        """What the outputs have received, (B, O, S, d), divided according to ``output_division``.
+        """The sum that the outputs have received, (B, O, S, d), divided according to ``output_division``.
 
         Source: docs/spec/h_model.md#outputs.
         """
@@ -499,7 +499,7 @@ class HCore(nn.Module):
         return straight_through(weights, kept) if self.training else kept
 
     def _active(self, inflow: Tensor) -> Tensor | None:
-        """Which layers have connections to them, (B, H); None where all layers run."""
+        """Layers with connections to them, (B, H); None where all layers run."""
         if not self.may_be_silent:
             return None
         if not self.training:

@@ -1,4 +1,4 @@
-"""What an H-Model costs, in parts that add up: inputs, hidden layers, routers, aggregation, outputs.
+"""The cost of an H-Model, in parts that add up: inputs, hidden layers, routers, aggregation, outputs.
 
 A pass runs I + H T + O blocks (docs/spec/h_model.md#fair-comparison); routers and aggregation come on top.
 
@@ -32,13 +32,14 @@ def h_model_cost(
 ) -> Cost:
     """Cost of one pass in which every layer runs for every sample.
 
-    ``flops`` counts the visible half of causal attention, ``executed_flops`` what is computed; ``cache_bytes`` is what
-    step-by-step generation keeps, 0 for a model that is not causal. Embeddings, positions and heads are
+    ``flops`` counts the visible half of causal attention, ``executed_flops`` the computed scores; ``cache_bytes`` are
+    the bytes that step-by-step generation keeps, 0 for a model that is not causal. Embeddings, positions and heads are
     ``embedding_parameters``. ``bytes_read`` counts weights in float32 once per use, without the tables of embeddings.
 
     Args:
-        structure: of the model.
-        inputs, outputs: of the task; left out, the cost is that of the core with one input and one output.
+        structure: structure of the model.
+        inputs, outputs: inputs and outputs of the task; left out, the cost is that of the core with one input and one
+            output.
         length: positions S, where there are no inputs.
         batch: samples.
         mode: ``prefill``, or ``train`` (three times the FLOPs); a whole pass in both.
@@ -161,10 +162,10 @@ def executed_flops(
     Routers and aggregation run for all layers in every iteration that takes place, as they do in the model.
 
     Args:
-        structure: of the model.
-        calls: for each hidden layer how often it ran per sample, all iterations together, on average.
+        structure: structure of the model.
+        calls: mean number of runs of each hidden layer per sample, all iterations together.
         inputs, outputs, length: as in ``h_model_cost``.
-        iterations: done per sample on average, where samples halt early; T if left out.
+        iterations: mean number of iterations per sample, where samples halt early; T if left out.
 
     Raises:
         UsageError: not one number per hidden layer, or one beyond what the iterations allow.
@@ -247,7 +248,7 @@ def _router_work(structure: HModelStructure, head: RouterHead, targets: int, len
 
 
 def _routing_work(structure: HModelStructure, length: int, inputs: int, outputs: int, rounds: float) -> Work:
-    """Routers and aggregation of the input step and all iterations; hidden layers hear nothing after the last."""
+    """Routers and aggregation of the input step and all iterations; hidden layers receive nothing after the last."""
     hidden = len(structure.hidden)
     routers = [_router_work(structure, head, n, length) for head, n in _routers(structure, inputs, outputs)]
     first = total_work(routers[:inputs])
@@ -271,7 +272,7 @@ def _aggregation(structure: HModelStructure, length: int, sources: int, targets:
 
 
 def core_state_bytes(structure: HModelStructure, inputs: int, length: int) -> int:
-    """What a causal routing machine keeps per sample after S tokens: the state of every layer in every iteration."""
+    """Bytes that a causal core keeps per sample after S tokens: the state of every layer in every iteration."""
     hidden = sum(layer_state_bytes(layer, structure.width, length) for layer in structure.hidden)
     sums = 0
     if structure.pool == "prefix_mean":

@@ -72,7 +72,7 @@ class _Kept:
 
 
 class _Judge:
-    """Says after each iteration what counts as the state of each sample, and whether it is sure."""
+    """After each iteration: the state by which each sample is judged, and whether it halts."""
 
     def __init__(self, model: HModelParts, places: Places) -> None:
         self.model = model

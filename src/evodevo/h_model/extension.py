@@ -1,9 +1,10 @@
-"""Hidden layers that come and go after training, and a network that keeps what it knows.
+"""Hidden layers that are added and removed after training, while the other parameters are kept.
 
 Source: docs/spec/h_model.md#adding-and-removing-layers.
 
-A new layer stands in ``disabled`` at first: nobody hears it and it is not called, so that no answer changes. Enabled,
-it begins softly: every router addresses it with the bias -SHUT, and what it says counts only as far as it is addressed.
+A new layer is in ``disabled`` at first: it is not called and its messages are not read, so that no answer changes.
+Enabled, it begins softly: every router addresses it with the bias -SHUT, and its messages count only as far as it is
+addressed.
 
 Legend: H hidden layers, O outputs, N = H + O targets of a router, d width.
 """
@@ -38,11 +39,11 @@ SOURCE_STD = 0.02
 
 @dataclass(frozen=True)
 class Change:
-    """What became of the parameters.
+    """The result of a change of the layers.
 
     Attributes:
-        place: of the layer that was added, or stood there before it was removed.
-        origins: for ``training.surgery``: name -> where the parameter comes from; new ones are not in it.
+        place: index of the layer that was added or removed.
+        origins: for ``training.surgery``: name -> origin of the parameter; new ones have no entry.
     """
 
     place: int
@@ -56,10 +57,10 @@ def add_node(
 
     Args:
         model: trained or not.
-        layer: what to add.
+        layer: the layer to add.
         at: its place among the hidden layers; ``edge`` is the last.
-        enabled: false changes no answer; true lets it speak at once, softly.
-        seed: of the new parameters.
+        enabled: false changes no answer; true makes its messages count at once, with small weights.
+        seed: seed of the new parameters.
 
     Raises:
         UsageError: no such place, a place inside a windowed model, or a layer that does not fit; the model is then as
@@ -137,7 +138,7 @@ def remove_node(model: HModelParts, place: int) -> Change:
 
 
 def enable(model: HModelParts, place: int) -> None:
-    """Let a layer be heard."""
+    """Enable a layer: it is called, and its messages count."""
     _check_place(model.core, place)
     _set_disabled(model, set(model.structure.disabled) - {place})
 
@@ -190,12 +191,12 @@ def freeze_old(
 
 @dataclass(frozen=True)
 class Usage:
-    """How much hidden layers are used, each (H,), means over samples and iterations.
+    """The use of hidden layers, each (H,), means over samples and iterations.
 
     Attributes:
-        inflow: how much they are addressed, at most 1.
+        inflow: their inflow, at most 1.
         calls: share of samples for which they are run.
-        spoken: how much others hear them: the sum of their connections.
+        spoken: sum of the weights of their connections to others.
     """
 
     inflow: NDArray[np.float64]
@@ -203,7 +204,7 @@ class Usage:
     spoken: NDArray[np.float64]
 
     def least(self) -> int:
-        """The layer that others hear least."""
+        """The layer with the smallest sum of connections to others."""
         return int(self.spoken.argmin())
 
 
@@ -240,7 +241,7 @@ class _Grown:
         return after
 
     def origins(self, before: dict[str, nn.Parameter], model: nn.Module) -> dict[str, Origin]:
-        """Of all parameters that are not new."""
+        """Origins of all parameters that are not new."""
         names = {id(parameter): name for name, parameter in before.items()}
         found = {}
         for name, parameter in model.named_parameters():
@@ -277,7 +278,8 @@ def _retarget(router: Router, targets: tuple[int | None, ...], bias: float, grow
 
 
 def _begin_shut(router: Router, place: int, structure: HModelStructure, shut: float) -> None:
-    """A new layer does not address itself; without the inflow gate, nobody: it would speak unasked."""
+    """Shut the new layer's router. It does not address itself; without the inflow gate it addresses no layer, or else
+    it would send messages without being addressed."""
     biases = router.logits if router.outer is None else router.outer.bias
     if biases is None or (structure.window is not None and structure.inflow_gate):
         return
@@ -321,7 +323,7 @@ def _set_disabled(model: HModelParts, places: set[int]) -> None:
 
 
 def _refresh(core: HCore) -> None:
-    """What is derived from the structure."""
+    """Recompute the tables that follow from the structure."""
     device = next(core.parameters()).device
     core._legal_tables()
     core.legal_hidden = cast(Tensor, core.legal_hidden).to(device)

@@ -1,7 +1,7 @@
 """Writing text with a causal network of samples: an H-Model, or a stack of layers.
 
 Where every layer streams and every connection is dense, each new token costs one step, and the answer is that of the
-whole text at once. Otherwise, and beyond the positions that the network knows, the text so far is read again: its last
+whole text at once. Otherwise, and beyond the positions of the network, the text so far is read again: its last
 tokens, as many as there are positions.
 
 Legend: B samples, L tokens of this call, d width, V vocabulary.
@@ -39,11 +39,11 @@ class _Stream:
 
 @dataclass
 class WriterState:
-    """What is kept of a text.
+    """The state of a text.
 
     Attributes:
-        tokens: (B, L) so far.
-        stream: of the layers, while they stream.
+        tokens: the text so far, (B, L).
+        stream: state of the layers, while they stream.
     """
 
     tokens: Tensor
@@ -60,7 +60,7 @@ class Writer:
 
     Args:
         network: put into evaluation mode.
-        output: which answer is written; the only one that predicts tokens if left out.
+        output: name of the answer that is written; the only one that predicts tokens if left out.
 
     Attributes:
         streams: whether a token costs one step.
@@ -111,7 +111,8 @@ class Writer:
         return state
 
     def hidden(self, tokens: Tensor, *, mask: Tensor | None = None, state: WriterState | None = None) -> Tensor:
-        """What stands before the head: (B, L, d); of a text longer than the network knows, its last positions.
+        """Hidden states before the head: (B, L, d); for a text longer than the network's input, those of its last
+        positions.
 
         Args:
             tokens: (B, L); with a state they continue its text.

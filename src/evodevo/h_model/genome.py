@@ -3,7 +3,7 @@
 Written form: ``T4 a1 r1 sum dense | tr tr mlp``, before the bar in any order: iterations T; alpha and alpha rate (1
 if left out); ``sum`` or ``attention``; ``w2`` for a window of 2; the inference mode as ``dense``, ``k2`` (each source
 keeps 2), ``m2`` (2 targets are kept) or ``c0.1`` (connections below 0.1 are cut). After it the hidden layers in order;
-``4*tr`` stands for four.
+``4*tr`` denotes four.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _DECIMAL = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,3}))?", re.ASCII)
 
 @dataclass(frozen=True)
 class HModelGenome:
-    """One H-Model but for what its space fixes.
+    """One H-Model, without the settings that its space fixes.
 
     Attributes:
         iterations: T.
         alpha, alpha_rate: in thousandths.
-        aggregation: how messages are added up.
-        window: how far layers hear each other; 0 is all.
+        aggregation: aggregation of messages.
+        window: largest distance of connected layers; 0 is no limit.
         mode, amount: inference: k of ``source_topk``, m of ``target_topm``, thousandths of ``threshold``; 0 of
             ``dense``.
         layers: the hidden layers by name, in order.
@@ -62,7 +62,7 @@ _MODES: dict[str, GeneMode] = {"k": "source_topk", "m": "target_topm", "c": "thr
 
 
 def print_genome(genome: HModelGenome) -> str:
-    """The written form; every layer stands for itself."""
+    """The written form, without abbreviation of repeated layers."""
     words = [f"T{genome.iterations}", f"a{_decimal(genome.alpha)}", f"r{_decimal(genome.alpha_rate)}"]
     words.append(genome.aggregation)
     if genome.window:
@@ -86,10 +86,10 @@ def _decimal(thousandths: int) -> str:
 
 
 def parse_genome(text: str) -> HModelGenome:
-    """Read the written form; whether the values are allowed is for the space to say.
+    """Read the written form; the space checks whether the values are allowed.
 
     Raises:
-        GenomeError: with the word that cannot be read, and what is wanted.
+        GenomeError: the word that cannot be read, and the expected form.
     """
     if len(text) > MAX_TEXT:
         raise GenomeError(f"H-Model genome: the text has {len(text)} characters; at most {MAX_TEXT} are read.")

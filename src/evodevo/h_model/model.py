@@ -1,6 +1,8 @@
-"""The H-Model: inputs, hidden layers that choose who hears them, outputs (Hospodarchuk; docs/spec/h_model.md).
+"""The H-Model: inputs, hidden layers that choose the targets of their messages, outputs (Hospodarchuk;
+docs/spec/h_model.md).
 
-Depth is time: the hidden layers are run T times, and between two iterations every layer hears what was addressed to it.
+Depth is time: the hidden layers are run T times, and between two iterations every layer receives the messages addressed
+to it.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ class HModel(HModelParts):
     # Passes
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """See ``Network``. In evaluation mode samples stop where the halting rule says so."""
+        """See ``Network``. In evaluation mode samples stop early by the halting rule."""
         messages = self.inputs(batch)
         final = self._final(messages.values, messages.masks, messages.places)
         answers: dict[str, Tensor] = self.outputs(final.y, final.masks, messages.places)
         return answers
 
     def represent(self, batch: Batch) -> Representation:
-        """See ``Network``: what the outputs heard."""
+        """See ``Network``: the sum that the outputs have received."""
         messages = self.inputs(batch)
         final = self._final(messages.values, messages.masks, messages.places)
         tokens = final.y.mean(1)
@@ -140,7 +142,7 @@ class HModel(HModelParts):
         places: Mapping[str, tuple[int, int]],
         record: list[StepTrace] | None = None,
     ) -> IterationOutput:
-        """What stands in the end; samples that halt leave the batch at once."""
+        """Outputs of the pass in the end; samples that halt leave the batch at once."""
         rule = self.structure.halting.rule
         if rule == "none" or self.training:
             for flow in self._flows(values, masks, record):
@@ -179,7 +181,7 @@ class HModel(HModelParts):
         return extension.add_node(self, layer, at=at, enabled=enabled, seed=seed)
 
     def enable(self, place: int) -> None:
-        """Let a disabled hidden layer be heard."""
+        """Enable a disabled hidden layer."""
         extension.enable(self, place)
 
     def remove_node(self, place: int) -> Change:
@@ -207,7 +209,7 @@ class HModel(HModelParts):
         return trace_to_bytes(record_trace(self, task, split, places, precision))
 
     def diagnose(self, before: Network, task: SampleTask, precision: Precision, *, fact: str | None) -> Diagnosis:
-        """See ``Network``: how deep and how sparse samples are routed, and what their routes tell."""
+        """See ``Network``: depth and sparsity of the samples' routes, and facts that their routes predict."""
         from evodevo.h_model.trace.diagnose import routing_numbers  # it loads scikit-learn
 
         if not isinstance(before, HModel):

@@ -18,12 +18,12 @@ from evodevo.operators.base import Operator, Output
 
 
 class NestedHModel(Operator):
-    """What the output of the inner H-Model has heard after its T iterations.
+    """The sum that the output of the inner H-Model has received after its T iterations.
 
-    The input speaks to the output directly too, by a router: that is the residual path of this layer.
+    The input sends messages to the output directly too, by a router: that is the residual path of this layer.
 
     Args:
-        structure: of the inner model; its width is that of the messages.
+        structure: structure of the inner model; its width is that of the messages.
     """
 
     def __init__(self, structure: HModelStructure) -> None:

@@ -23,22 +23,22 @@ class NestedLayer(LayerSpec):
     Source: docs/spec/h_model.md#nested-models.
 
     Attributes:
-        structure: of the inner one.
+        structure: structure of the inner model.
     """
 
     kind: Literal["h_model"] = "h_model"
     structure: HModelStructure
 
     def own_parameters(self, width: int, causal: bool) -> int:
-        """Of the routing machine with one input and one output."""
+        """Parameters of the core with one input and one output."""
         return sum(core_parameters(self._inner(width), 1, 1).values())
 
     def own_work(self, width: int, length: int, *, causal: bool, visible: bool) -> Work:
-        """Of the routing machine in all iterations."""
+        """Work of the core in all iterations."""
         return total_work(core_work(self._inner(width), length, 1, 1, visible=visible).values())
 
     def own_state_bytes(self, width: int, length: int) -> int:
-        """Of every layer in every iteration."""
+        """Bytes of the states of every layer in every iteration."""
         return core_state_bytes(self._inner(width), 1, length)
 
     def build(self, width: int, *, causal: bool, residual: bool) -> Operator:
@@ -78,7 +78,7 @@ class NestedLayer(LayerSpec):
 
     @property
     def nesting(self) -> int:
-        """Of the inner model, itself included."""
+        """Nesting depth of the inner model, itself included."""
         return self.structure.nesting
 
     def _is_a_whole(self) -> bool:

@@ -1,6 +1,6 @@
-"""What an H-Model is made of, and what may be set on it; ``model.HModel`` adds the passes.
+"""The parts of an H-Model, and the properties that may be set on it; ``model.HModel`` adds the passes.
 
-What stands in files of its own (halting early, growing, tracing) knows an H-Model by this class.
+Code in other files (halting early, growing, tracing) depends on this class alone.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ LARGEST_T = 4096
 
 @dataclass
 class IterationOutput:
-    """What stands after some iteration.
+    """The result of a pass after some iteration.
 
     Attributes:
         y: (B, O, S, d), divided by its own number of steps.
         masks: (B, O, S), or None.
-        flow: of the pass.
+        flow: state of the pass.
     """
 
     y: Tensor
@@ -50,12 +50,13 @@ class HModelParts(Network):
 
     Args:
         structure: layers, routing, iterations; everything but inputs and outputs.
-        inputs, outputs: of the task.
+        inputs, outputs: inputs and outputs of the task.
 
     Attributes:
         iterations: T of every pass; settable, beyond the trained number too.
         halting_counts: (B,) iterations of each sample in the last pass in evaluation mode.
-        newborn_rates: place of a hidden layer -> factor of its learning rate, while it is new; 1 where none stands.
+        newborn_rates: place of a hidden layer -> factor of its learning rate, while it is new; 1 for layers without an
+            entry.
 
     Raises:
         UsageError: a causal model whose outputs are not tokens of its input, or no input or output.
@@ -111,7 +112,7 @@ class HModelParts(Network):
 
     @property
     def inference(self) -> InferenceStructure:
-        """Which connections count in evaluation mode."""
+        """Choice of the connections that count in evaluation mode."""
         return self.core.inference
 
     @inference.setter
@@ -166,7 +167,8 @@ class HModelParts(Network):
 
     @property
     def runner(self) -> RunnerName:
-        """How hidden layers are run: ``auto``, ``probe``, ``loop``, ``grouped``; see ``runner_choice.build_runner``."""
+        """Name of the runner of hidden layers: ``auto``, ``probe``, ``loop``, ``grouped``; see
+        ``runner_choice.build_runner``."""
         return self._runner
 
     @runner.setter
@@ -206,4 +208,4 @@ class HModelParts(Network):
 
     @abstractmethod
     def trace(self, batch: Batch) -> RoutingTrace:
-        """What happens in a pass in evaluation mode: every connection of every iteration."""
+        """Trace of a pass in evaluation mode: every connection of every iteration."""

@@ -39,7 +39,7 @@ class HModelSlice(NetworkSlice):
     def generate(
         self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
     ) -> str:
-        """Causal networks that predict tokens write; the task they were trained on knows the words."""
+        """Text from a causal network that predicts tokens, with the tokenizer of the task that it was trained on."""
         import torch
 
         from evodevo.backbone.generation import generate

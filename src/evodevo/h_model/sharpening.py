@@ -19,10 +19,10 @@ from evodevo.training.settings import TrainingSettings
 
 
 class Sharpenable(Protocol):
-    """What is asked of a model: ``h_model.model.HModel`` has it.
+    """The part of a model that sharpening needs; ``h_model.model.HModel`` has it.
 
     Attributes:
-        inference: which connections count in evaluation mode.
+        inference: choice of the connections that count in evaluation mode.
         alpha: temperature of the routers.
         sharpening: whether ``inference`` holds while training too.
     """

@@ -1,6 +1,6 @@
-"""The space of H-Models: which layers, how long they think, how they are connected, what is skipped when they answer.
+"""The space of H-Models: layers, number of iterations, connections, and the connections skipped at inference.
 
-Everything that a genome does not say (width, causality, routers, canvas, regularisation) is the space's template, a
+Everything that a genome leaves open (width, causality, routers, canvas, regularisation) is the space's template, a
 whole ``HModelStructure``.
 """
 
@@ -126,7 +126,7 @@ class HModelSpace(Space[HModelGenome]):
     def initial(self, rng: np.random.Generator) -> HModelGenome | None:
         """A preset (wide, deep or balanced) as far as the ranges allow, all of transformers, alpha 1, dense.
 
-        The first of the layers stands in where the space has no transformers.
+        Where the space has no transformers, its first layer is taken instead.
         """
         count, iterations = PRESETS[KNOWN[int(rng.integers(len(KNOWN)))]]  # type: ignore[index]
         low, high = self.counts
@@ -271,7 +271,7 @@ class HModelSpace(Space[HModelGenome]):
     # Meaning
 
     def structure(self, genome: HModelGenome) -> HModelStructure:
-        """The network that a genome stands for."""
+        """The network of a genome."""
         template = self.settings.structure
         inference = template.inference.model_dump() | {"mode": genome.mode}
         key = {"source_topk": "k", "target_topm": "m", "threshold": "threshold"}.get(genome.mode)

@@ -1,4 +1,4 @@
-"""What a space of H-Models contains: its settings, and the layers that they name."""
+"""The settings of a space of H-Models, and the layers that they name."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CLASSIC = ("transformer", "mlp", "convolution", "lstm")
 
 
 class HModelSpaceSettings(Settings):
-    """What a space of H-Models contains.
+    """The settings of a space of H-Models.
 
     Attributes:
         hidden_range: (fewest, most) hidden layers.
         iterations_range: (fewest, most) iterations T.
-        layers: what may be a layer: ``transformer``, ``mlp``, ``convolution``, ``lstm``, or another kind whose sizes
+        layers: allowed layers: ``transformer``, ``mlp``, ``convolution``, ``lstm``, or another kind whose sizes
             follow from those below, or a LIV class.
         custom: further layers by names of one's own, with all their sizes: a closed span of an evolved backbone, a
             pretrained layer, another H-Model.
@@ -33,7 +33,7 @@ class HModelSpaceSettings(Settings):
         aggregations: ``sum``, ``attention``.
         windows: windows that a genome may have; 0 is none. One that is not smaller than the number of layers is none.
         modes: inference modes; k and m run up to the number of hidden layers.
-        thresholds: of the mode ``threshold``, at most three decimals each.
+        thresholds: values of the mode ``threshold``, at most three decimals each.
         structure: everything else; its hidden layers, iterations, alpha, alpha rate, aggregation, window and inference
             mode are replaced by the genome's.
     """
@@ -95,7 +95,7 @@ def checked_range(name: str, given: tuple[int, int], most: int) -> tuple[int, in
 
 
 def choices(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Choices as they were given, or ``UsageError`` where there is none or one stands twice."""
+    """Choices as they were given, or ``UsageError`` where there is none or a value occurs twice."""
     if not given or len(set(given)) != len(given):
         raise UsageError(f"{name} is {given}; give at least one value, each once.")
     return given

@@ -1,4 +1,4 @@
-"""An H-Model as plain data: its layers, how they are connected, how long it thinks (docs/spec/h_model.md).
+"""An H-Model as plain data: its layers, their connections, and the number of iterations (docs/spec/h_model.md).
 
 Legend: B samples, S positions of the canvas, d width, I inputs, H hidden layers, O outputs, N = H + O targets,
 T iterations, c connection weights in [0, 1], a inflow of a target (the sum of c over its sources).
@@ -16,11 +16,11 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import Settings
 
 MAX_NESTING = 3
-"""Of H-Models in H-Models."""
+"""Largest nesting depth of H-Models in H-Models."""
 
 
 class RouterStructure(Settings):
-    """Who hears whom, decided by a head on each layer's output.
+    """The router: connection weights from a head on each layer's output.
 
     Source: docs/spec/h_model.md#what-a-router-reads, docs/spec/h_model.md#gate.
 
@@ -29,11 +29,11 @@ class RouterStructure(Settings):
             convolutions), ``constant`` (c = ``value``, the control without routing), ``independent`` (learned, but
             blind to the input).
         hidden: units of the feed-forward head; a quarter of the width, 8 at least, if left out.
-        pool: what of the output the head reads. ``token`` and ``prefix_mean`` give one decision per position and are
-            the only ones that a causal model allows; left out, attention pooling, or ``token`` where causal.
+        pool: the part of the output that the head reads. ``token`` and ``prefix_mean`` give one decision per position
+            and are the only ones that a causal model allows; left out, attention pooling, or ``token`` where causal.
         gate: ``sigmoid`` (the paper's); ``softmax_out`` over targets; ``softmax_in`` and ``sparsemax_in`` over
             sources; ``gumbel`` (binary concrete noise while training).
-        value: of ``constant``.
+        value: connection weight of ``constant``, 0 to 1.
         bias: ``alive`` starts with biases that keep the inflow of small H alive; ``zero`` as printed.
     """
 
@@ -50,14 +50,14 @@ class RouterStructure(Settings):
 
 
 class HaltingStructure(Settings):
-    """When a sample stops early (docs/spec/h_model.md#halting).
+    """The rule by which a sample stops early (docs/spec/h_model.md#halting).
 
     Attributes:
         rule: ``none``; ``output_mass`` and ``ponder`` (a trained halting unit, the losses of all iterations mixed by
             its distribution; ``ponder`` adds a KL term to a geometric prior); ``act`` (Graves 2016, ponder cost);
             ``kl`` (no training: successive answers hardly differ).
         threshold: mass at which a sample halts (output_mass, ponder, act), or KL in nats (kl).
-        weight: of the ponder cost or the KL term.
+        weight: weight of the ponder cost or the KL term.
         prior: expected share of halting per iteration (ponder).
     """
 
@@ -100,33 +100,34 @@ class RegularisationStructure(Settings):
 
 
 class HModelStructure(Settings):
-    """A whole H-Model but for its inputs and outputs, which follow from the task.
+    """A whole H-Model, without its inputs and outputs, which follow from the task.
 
     Attributes:
         width: channels d of every message.
         hidden: the hidden layers, in order.
-        iterations: T; 0 is allowed (inputs speak to outputs only).
-        causal: position s never hears of later ones.
+        iterations: T; 0 is allowed (inputs send messages to outputs only).
+        causal: no position depends on later ones.
         router: see there.
         input_blocks, output_blocks: layers of kind ``transformer`` inside each input and output layer.
         alpha, alpha_rate: alpha_t = alpha * alpha_rate ** t divides the logits; the input step and the first
             iteration have t = 0.
         alpha_end: alpha at the end of training, reached geometrically; constant if left out.
-        normaliser: what the sum of messages is divided by: ``sum`` (max(1, a), the default), ``count`` (of c > 0.5),
+        normaliser: divisor of the sum of messages: ``sum`` (max(1, a), the default), ``count`` (of c > 0.5),
             ``softmax`` (weights c / a), ``sinkhorn`` (c doubly stochastic), ``rms`` (of the sum).
         aggregation: ``sum`` (the paper's), or ``attention`` with source identity (3.5-1).
-        inflow_gate: c of a layer is multiplied by min(1, its inflow): an unaddressed layer is silent.
+        inflow_gate: c of a layer is multiplied by min(1, its inflow): a layer without inflow sends nothing.
         iteration_embedding: added to the ``message`` (the paper's), to the ``input``, as ``film``, or ``none``.
         output_division: Y is divided by ``t`` (as printed) or ``t_plus_1``, ``learned`` (weighted), or only ``last``.
-        window: layers hear at most this far along the ring or row of enabled hidden layers; all if left out.
+        window: largest distance of connected layers along the ring or row of enabled hidden layers; no limit if left
+            out.
         ring: the window wraps around.
-        self_routing: a layer may hear itself.
+        self_routing: a layer may be connected to itself.
         canvas: ``segments`` (each input has its own positions), ``latents`` (each is read into ``slots`` positions),
             ``pad`` (all share positions, as printed).
-        slots: positions of ``latents``.
+        slots: number of positions of ``latents``.
         halting, inference, regularisation: see there.
-        disabled: places of hidden layers that are switched off: nobody hears them.
-        missing: a sample may lack an input (a learned token stands for it).
+        disabled: indices of hidden layers that are switched off: no layer receives their messages.
+        missing: a sample may lack an input (a learned token replaces it).
         checkpointing: activations of an iteration are computed again in the backward pass.
     """
 
@@ -193,7 +194,7 @@ class HModelStructure(Settings):
 
     @property
     def pool(self) -> Pool:
-        """What routers read."""
+        """The pool that routers read."""
         return self.router.pool or ("token" if self.causal else "attention")
 
 

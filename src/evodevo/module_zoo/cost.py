@@ -1,4 +1,4 @@
-"""What a zoo of modules costs, in parts that add up: senses, fusion, modules, router, heads.
+"""The cost of a zoo of modules, in parts that add up: senses, fusion, modules, router, heads.
 
 Source: docs/spec/architect_thyself.md#keys.
 
@@ -49,8 +49,8 @@ def zoo_cost(
     Embeddings, positions and heads are ``embedding_parameters``. Frozen parameters count, disabled modules too.
 
     Args:
-        structure: of the zoo.
-        inputs, outputs: of the task; without inputs the senses and the fusion are left out.
+        structure: structure of the zoo.
+        inputs, outputs: inputs and outputs of the task; without inputs the senses and the fusion are left out.
         length: L, where there are no inputs.
         batch: samples.
         mode: ``prefill``, or ``train`` (three times the FLOPs, and every module runs); a whole pass in both.
@@ -120,7 +120,8 @@ def executed_share(structure: ZooStructure) -> Fraction:
 
 
 def zoo_reads(structure: ZooStructure, inputs: Sequence[NamedInput]) -> frozenset[Read]:
-    """What a zoo reads of each modality: its tokens, and for the alignment of two sides what stands for each."""
+    """Representations that a zoo reads of each modality: its tokens, and for the alignment of two sides also its
+    vector."""
     aligned = bool(structure.losses.align) and all(sides(read_inputs(structure.without, inputs)))
     return EVERYTHING if aligned else frozenset({"tokens"})
 

@@ -88,7 +88,7 @@ def fusion_words(fusion: FusionStructure) -> str:
 
 
 def router_words(router: ZooRouterStructure) -> str:
-    """How a router chooses."""
+    """Description of a router in one clause."""
     if router.kind == "mean":
         return "none, all modules count alike"
     limit = "all modules may count" if router.top_k is None else f"at most {router.top_k} modules per sample"
@@ -100,7 +100,7 @@ def router_words(router: ZooRouterStructure) -> str:
 
 
 def reading_words(structure: ZooStructure | BaselineStructure) -> str:
-    """How inputs become tokens, in one clause."""
+    """Description of the extractors of the inputs, in one clause."""
     named = [f"{name} by {_extractor_words(one)}" for name, one in structure.extractors.items()]
     others = "other inputs" if named else "inputs"
     return "; ".join([*named, f"{others} by {_extractor_words(structure.extractor)}"])
@@ -131,10 +131,10 @@ def zoo_drawing(
     """The network as SVG.
 
     Args:
-        structure: of the network.
-        title, subtitle: above.
-        routing: as ``module_zoo.router.report`` tells it of the trained network; shares of the router stand on the
-            cards then, and inputs and outputs have names.
+        structure: structure of the network.
+        title, subtitle: text above the network.
+        routing: routing of the trained network from ``module_zoo.router.report``; with it, cards show shares of the
+            router, and inputs and outputs have names.
     """
     told = routing or {"ids": (), "weights": (), "executed": ()}
     heard = dict(zip(told["ids"], told["weights"], strict=True))
@@ -209,7 +209,7 @@ def family(module: ModuleGenotype) -> str:
 
 
 def _attribute_words(module: ModuleGenotype) -> list[str]:
-    """Without the name of the archetype, which stands on the card already."""
+    """Attributes of a module in words, without the name of its archetype, which its card shows already."""
     return genotype_words(module).split(", ")[1:]
 
 

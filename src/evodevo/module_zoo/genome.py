@@ -23,16 +23,16 @@ ALL = 0
 MAX_MODULES = 64
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
-"""Of archetypes, attributes, and values that are words."""
+"""Pattern of the names of archetypes and attributes, and of values that are words."""
 
 
 @dataclass(frozen=True)
 class ZooGenome:
-    """One zoo but for what its space fixes.
+    """One zoo, without the settings that its space fixes.
 
     Attributes:
-        fusion: of the modalities.
-        gate, synergy, heads, keys: of the router.
+        fusion: fusion of the modalities.
+        gate, synergy, heads, keys: settings of the router.
         top_k: modules that a sample may use when it is answered; ``ALL`` for all.
         modules: the pool.
     """

@@ -1,7 +1,7 @@
 """A multimodal network with a zoo of modules and a router that decides per sample (Architect Thyself 3.1 to 3.4).
 
-Senses read each modality, fusion makes one sequence F and one vector f of them, every module answers u = m(F), and the
-router mixes what the modules say into z_r, from which the heads answer. Read ``ModuleZoo.passage``.
+Encoders read each modality, fusion makes one sequence F and one vector f of them, every module answers u = m(F), and
+the router mixes the outputs of the modules into z_r, from which the heads answer. Read ``ModuleZoo.passage``.
 
 Legend: B samples, L positions of F, d width, N live modules, K modules that a sample may use.
 """
@@ -44,14 +44,14 @@ from evodevo.tasks.inputs import InputSpec
 from evodevo.training.precision import Precision
 
 MATCH, MATCHES = "match", "yes"
-"""The output that says whether image and text belong together, and its class where they do."""
+"""The output that predicts whether image and text belong together, and its class where they do."""
 ROUTED = 1000
-"""Samples of which it is told whom the router listened to."""
+"""Number of samples whose routing is reported."""
 
 
 @dataclass(frozen=True)
 class ModuleInput:
-    """What modules are told.
+    """The input of the modules.
 
     Attributes:
         sides: image side and text side, None where the task has none.
@@ -67,12 +67,12 @@ class Passage:
     """One pass, with everything that losses, probes and pictures read.
 
     Attributes:
-        heard: what modules were told.
-        ids: of the modules, in the order of N.
+        heard: input of the modules.
+        ids: ids of the modules, in the order of N.
         outputs: u, (B, N, d); 0 where a module was not run.
-        decision: of the router.
+        decision: decision of the router.
         predicted: (B, N) logits of the predictor, where there is one.
-        executed: (B, N), who was run on whom.
+        executed: (B, N), true where the module was run on the sample.
         mixed: z_r, (B, d).
         answers: output -> logits.
     """
@@ -92,12 +92,12 @@ class ModuleZoo(Network):
 
     Args:
         structure: everything but inputs and outputs.
-        inputs, outputs: of the task; outputs are classes and labels.
+        inputs, outputs: inputs and outputs of the task; outputs are classes and labels.
 
     Attributes:
         structure: as given.
         active: ids of the modules that run and count; None for all that are not disabled. A search sets it.
-        births: id of a newborn -> its birth factor in [0, 1] (``router/births.py``); 1 where none stands.
+        births: id of a newborn -> its birth factor in [0, 1] (``router/births.py``); 1 for ids without an entry.
         twins: id of a newborn -> id of the module whose weight it shares while its factor is below 1.
         newborn_rates: id -> factor of its learning rate.
 
@@ -199,10 +199,10 @@ class ModuleZoo(Network):
     def insert(
         self, module: ZooModule, *, state: Mapping[str, Tensor] | None = None, twin_of: str | None = None
     ) -> None:
-        """Let a module in, at the end. What is drawn comes from its seed alone, and the global stream stays as it was.
+        """Let a module in, at the end. Random numbers come from its seed alone, and the global stream stays as it was.
 
-        It counts like every other from now on: set its birth factor to 0 first to let it in unheard. Parameters are
-        new; tell the optimiser.
+        It counts like every other from now on: set its birth factor to 0 first to give it no weight. Parameters are new
+        and must be added to the optimiser.
 
         Args:
             module: for the width of this zoo.
@@ -295,7 +295,8 @@ class ModuleZoo(Network):
         return Explained(passage.answers, passage.ids, passage.decision.weights, passage.executed)
 
     def diagnose(self, before: Network, task: SampleTask, precision: Precision, *, fact: str | None) -> Diagnosis:
-        """See ``Network``: whom the router listens to."""
+        """Routing of the network: mean weights, the numbers of modules with a weight and of modules that are run; see
+        ``Network``."""
         routing = zoo_routing(self, task, "validation", places(task, "validation", ROUTED), precision)
         numbers = {
             "effective modules": routing["effective"],
@@ -320,7 +321,7 @@ class ModuleZoo(Network):
         return self.consult(self.fuse(batch))
 
     def fuse(self, batch: Batch) -> ModuleInput:
-        """What modules are told: each modality, and both together. One modality passes as it is."""
+        """Input of the modules: each modality, and both together. One modality passes as it is."""
         image, text = self.senses(batch)
         if self.fusion is not None and image is not None and text is not None:
             return ModuleInput((image, text), self.fusion(image, text))
@@ -367,13 +368,13 @@ class ModuleZoo(Network):
         *,
         dense: bool = False,
     ) -> RouterOutput:
-        """What the router decides among these modules; the others are as if they were not there.
+        """The router's decision among these modules; the others are as if they were not there.
 
         Args:
             f: (B, d).
-            keys: (B or 1, N, d), or what the router makes of them; see ``ModuleRouter.decide``.
+            keys: (B or 1, N, d), or the relations that the router makes of them; see ``ModuleRouter.decide``.
             ids: the N modules.
-            legal: (B, N).
+            legal: (B, N), true where the module may be chosen; None for all.
             dense: without top-K.
         """
         factors = [self.births.get(one, 1.0) for one in ids]
@@ -405,7 +406,7 @@ class ModuleZoo(Network):
         return answers
 
     def readable(self, fused: Fused) -> tuple[Tensor, Tensor | None]:
-        """What modules read, with its mask: F, or f in pieces."""
+        """Tokens that modules read, and their mask: F, or f in pieces."""
         if self.chunk is None:
             return fused.tokens, fused.mask
         pieces = fused.vector.view(-1, self.structure.chunks, self.structure.width // self.structure.chunks)
@@ -414,7 +415,9 @@ class ModuleZoo(Network):
     # Learning
 
     def loss(self, batch: Batch) -> Tensor:
-        """The task's loss, and while training what ``ZooLosses`` adds (eq. 89); ``terms`` says what each was."""
+        """The task's loss, and while training the terms of ``ZooLosses`` (eq. 89); ``terms`` holds the value of
+        each.
+        """
         passage = self.passage(batch)
         terms = {"task": self.answers_loss(passage.answers, batch)}
         if self.training:
@@ -488,7 +491,7 @@ class ModuleZoo(Network):
 
     @torch.no_grad()
     def route(self, batch: Batch) -> dict[str, Any]:
-        """Who was heard, per sample: ``ids``; ``weights`` and ``executed``, both (B, N) on the CPU."""
+        """Router weights per sample: ``ids``; ``weights`` and ``executed``, both (B, N) on the CPU."""
         passage = self.passage(batch)
         return {
             "ids": passage.ids,
@@ -498,7 +501,7 @@ class ModuleZoo(Network):
 
 
 def _numbers(batch: Batch, names: Sequence[str]) -> Tensor:
-    """(B,) integers, equal where samples have equal inputs of these names; those that are not there do not tell."""
+    """(B,) integers, equal where samples have equal inputs of these names; inputs that a batch lacks are left out."""
     raw = [batch.get(f"{name}/origin", batch[name]) for name in names if name in batch]
     if not raw:
         some = next(iter(batch.values()))

@@ -35,7 +35,7 @@ ZOOS: Mapping[str, Callable[[int], tuple[ZooModule, ...]]] = {
 """``start``: one module of each of the six families; ``table_3``: the paper's nine; ``random``: as many as ``start``,
 of families and with attributes that were drawn once."""
 SHORTCUTS = ("drop", "same_config")
-"""What ``zoo_structure`` understands beside fields of a structure."""
+"""Keys that ``zoo_structure`` accepts beside fields of a structure."""
 TEXT_TOWER = "distilbert-base-uncased"
 IMAGE_TOWER = "openai/clip-vit-base-patch32"
 PAPER_WIDTH, PAPER_LENGTH, PAPER_PIXELS = 512, 128, 224
@@ -75,14 +75,14 @@ def named_zoo(modules: str | Sequence[str], width: int) -> tuple[ZooModule, ...]
 
 
 def zoo_structure(changes: Mapping[str, Any], base: ZooStructure | None = None) -> ZooStructure:
-    """A zoo from plain data, in which ``modules`` may be said by name.
+    """A zoo from plain data, in which ``modules`` may be given by name.
 
     Args:
         changes: fields of ``ZooStructure``, nested; ``modules`` may be all that ``named_zoo`` takes.
             Where the width changes and the modules do not, they are those of ``start`` in that width.
             Beside them ``drop`` names modules that are taken away (ids, or commas between them), and ``same_config``
             gives all modules of a family its default attributes (Table 3, block A).
-        base: what the changes are made to; an empty zoo if left out.
+        base: the zoo that the changes are made to; an empty zoo if left out.
 
     Raises:
         UsageError: an unknown setting or a wrong value, or a module to drop that is not there.
@@ -132,10 +132,10 @@ def _without(structure: ZooStructure, drop: Any) -> ZooStructure:
 
 
 def paper(text: str | None = TEXT_TOWER, image: str | None = IMAGE_TOWER) -> ZooStructure:
-    """What section 4.1 states of the network: d = 512, nine modules, dropout 0.1 on both embeddings, two towers.
+    """The network of section 4.1: d = 512, nine modules, dropout 0.1 on both embeddings, two towers.
 
-    Where the paper is silent, the defaults are this library's: the towers stay as they are while training, and no
-    K limits who counts (the paper's 9 is the limit of the pool).
+    Where the paper leaves a setting open, the defaults are this library's: the towers stay as they are while training,
+    and no K limits the modules that count (the paper's 9 is the limit of the pool).
 
     Args:
         text, image: folders or cached names of a DistilBERT and a CLIP-ViT; None reads with built-in extractors.

@@ -13,7 +13,7 @@ from evodevo.module_zoo.modules.vector import genotype_distance
 
 
 def named(modules: Sequence[ModuleGenotype]) -> tuple[ZooModule, ...]:
-    """With ids, and seeds that tell equal genotypes apart."""
+    """The modules with ids, and with a seed of its own for each, so that equal genotypes get different weights."""
     counts: Counter[str] = Counter()
     named = []
     for seed, module in enumerate(modules):

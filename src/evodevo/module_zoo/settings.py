@@ -1,4 +1,4 @@
-"""What a space of zoos contains."""
+"""The settings of a space of zoos."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from evodevo.settings import Settings
 
 
 class ModuleZooSpaceSettings(Settings):
-    """What a space of zoos contains.
+    """The settings of a space of zoos.
 
     Attributes:
         modules_range: (fewest, most) modules in a pool.
-        archetypes: of the modules that are drawn; ``evodevo.module_zoo.modules.zoo.ARCHETYPES`` has them all.
+        archetypes: archetypes of the modules that are drawn; ``evodevo.module_zoo.modules.zoo.ARCHETYPES`` has them
+            all.
         hybrids: free graphs may be in a pool. None is drawn; they come from growth, or are written by hand.
-        fusions, gates, synergies, heads, keys: what genomes may have, as in ``FusionStructure`` and
+        fusions, gates, synergies, heads, keys: values that genomes may have, as in ``FusionStructure`` and
             ``ZooRouterStructure``. Heads divide the width.
         top_ks: likewise; 0 is no limit, and a limit that is not below the number of modules is none.
         structure: everything else; its modules, fusion kind and those choices of the router are the genome's.

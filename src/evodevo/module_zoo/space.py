@@ -1,6 +1,6 @@
-"""The space of zoos: which modules there are, how modalities meet, and how the router chooses.
+"""The space of zoos: the modules, the fusion of the modalities, and the settings of the router.
 
-Everything that a genome does not say (width, extractors, losses, regularisation) is the space's template, a whole
+Everything that a genome leaves open (width, extractors, losses, regularisation) is the space's template, a whole
 ``ZooStructure``.
 """
 
@@ -253,7 +253,7 @@ class ModuleZooSpace(Space[ZooGenome]):
     # Meaning
 
     def structure(self, genome: ZooGenome) -> ZooStructure:
-        """The network that a genome stands for; modules are ``mlp-1``, ``mlp-2``, … in canonical order."""
+        """The network of a genome; modules are ``mlp-1``, ``mlp-2``, … in canonical order."""
         template = self.settings.structure
         router = {name: getattr(genome, name) for name in ("gate", "synergy", "heads", "keys")}
         router["top_k"] = None if genome.top_k == ALL else genome.top_k

@@ -1,6 +1,6 @@
 """A multimodal network with a zoo of modules as plain data (Architect Thyself; docs/spec/architect_thyself.md).
 
-Numbers in brackets are equations of the paper; docs/spec/architect_thyself.md says what was decided where it is open.
+Numbers in brackets are equations of the paper; docs/spec/architect_thyself.md states the decisions where it is open.
 The printed forms stay as options, and ``paper`` sets everything that section 4.1 of the paper states.
 
 Legend: B samples, L positions of the fused sequence, d width, N modules, H heads, K modules that a sample may use.
@@ -20,7 +20,7 @@ Gate = Literal["softmax", "sparsemax", "entmax15", "entmax", "relu", "gumbel"]
 
 
 class StatisticsStructure(Settings):
-    """What stands for a whole modality: s = W [mean; vec(U' Sigma U)] (eqs. 29 to 31, 34 to 36).
+    """The summary of a whole modality: s = W [mean; vec(U' Sigma U)] (eqs. 29 to 31, 34 to 36).
 
     Attributes:
         kind: ``mean_covariance``, ``mean``, or ``cls`` (the first token).
@@ -34,22 +34,23 @@ class StatisticsStructure(Settings):
 
 
 class FusionStructure(Settings):
-    """How two modalities become one sequence F and one vector f (eqs. 39 to 43; docs/spec/architect_thyself.md#fusion).
+    """The fusion of two modalities to one sequence F and one vector f (eqs. 39 to 43;
+    docs/spec/architect_thyself.md#fusion).
 
     Attributes:
         kind: ``asym_residual`` F = norm(Z_v + attention(Z_v, Z_t, Z_t)); ``paper`` as printed, where values come from
             the text alone; ``symmetric`` (both ways, side by side); ``concat`` (both sequences side by side);
             ``gmu`` (gated multimodal unit); ``bilinear`` (low rank).
-        query: whose tokens ask. ``text`` swaps the roles.
-        values: whose tokens are keys and values: the ``other`` modality's, or its ``own`` (Table 3, block C).
+        query: modality whose tokens are the queries. ``text`` swaps the roles.
+        values: modality whose tokens are keys and values: the ``other`` modality's, or its ``own`` (Table 3, block C).
         heads: H_f.
         projection: output map after the heads; false as printed (eq. 41).
         gate: g of eq. 42: one number per sample, one per channel, or one half.
         temperature: learned, or 1.
-        norm: layer norm on what was fused; false takes it away (Table 3, block B).
+        norm: layer norm on the fused sequence; false takes it away (Table 3, block B).
         relative_positions: learned bias by (patch, token) position.
         concat_query: F also holds the query's own tokens side by side (the base of Table 3, blocks B and C).
-        rank: of ``bilinear``.
+        rank: rank of ``bilinear``.
     """
 
     kind: Literal["asym_residual", "paper", "symmetric", "concat", "gmu", "bilinear"] = "asym_residual"
@@ -66,7 +67,8 @@ class FusionStructure(Settings):
 
 
 class ZooRouterStructure(Settings):
-    """Whose outputs count, per sample (eqs. 8 to 10, 53 to 61; docs/spec/architect_thyself.md#router).
+    """The router: the weights of the modules per sample (eqs. 8 to 10, 53 to 61;
+    docs/spec/architect_thyself.md#router).
 
     Attributes:
         kind: ``graph_attention``; ``mean`` (no choice); ``mlp_gate`` (a small network on f alone);
@@ -74,20 +76,21 @@ class ZooRouterStructure(Settings):
         heads: H_r.
         gate: from logits to weights, while training and afterwards. ``entmax`` learns its alpha; ``relu`` weights are
             divided by their sum.
-        synergy: what a module gains from others: ``off``; ``similar`` as printed; ``complement`` its negative;
-            ``bilinear`` with a learned form.
+        synergy: gain of a module's logit from other modules: ``off``; ``similar`` as printed; ``complement`` its
+            negative; ``bilinear`` with a learned form.
         synergy_self: j = m counts in the sum (as printed).
         synergy_activation: q_int.
-        contribution: lambda_c, how much the standardised contribution counts (eq. 10); 0 switches it off.
+        contribution: lambda_c, factor of the standardised contribution (eq. 10); 0 switches it off.
         temperature: learned, or 1.
         head_mix: ``average``, or ``learned`` (one number per head, on logits).
         values: ``concat`` mixes in each head and puts the heads side by side; ``paper`` averages them (eq. 60).
         residual: z_r is added to f.
         norm: layer norm on module outputs before keys and values.
         identity: W_q, W_k, W_v are the identity (Table 3, "Module Interconnection Weights Removed").
-        top_k: K, how many modules count for a sample in evaluation (eq. 61); None for all that the gate lets through.
+        top_k: K, number of modules that count for a sample in evaluation (eq. 61); None for all that the gate lets
+            through.
         train_top_k: the same while training: ``off``, or with a straight-through gradient, noisy or not.
-        keys: what keys are made from: module ``output`` (as printed; every module runs); ``genotype`` and
+        keys: source of the keys: module ``output`` (as printed; every module runs); ``genotype`` and
             ``predictor`` decide first and call only the chosen modules. ``predictor`` learns the weights of ``output``
             from f, and calls K + 1 in evaluation.
         predictor_hidden: units of the predictor and of ``mlp_gate``; d if left out.
@@ -113,11 +116,11 @@ class ZooRouterStructure(Settings):
 
 
 class ContributionStructure(Settings):
-    """How the contribution C_m of a module is kept (eqs. 11, 66 to 69, 90).
+    """The update of the contribution C_m of a module (eqs. 11, 66 to 69, 90).
 
     C_m <- (1 - rate) C_m + rate (usage u_m / max u + impact max(0, d_m) / max max(0, d)), where u is the mean router
-    weight of a step and d what the loss gains by the module, as the last probe measured it; without a probe, or where
-    nobody gains, the second term is 0 for all.
+    weight of a step and d the gain in loss by the module at the last probe; without a probe, or where no module gains,
+    the second term is 0 for all.
 
     Attributes:
         rate: rho.
@@ -130,7 +133,7 @@ class ContributionStructure(Settings):
 
 
 class ZooLosses(Settings):
-    """Weights of what is added to the task's loss (eq. 89). 0 switches a term off.
+    """The weights of the terms that are added to the task's loss (eq. 89). 0 switches a term off.
 
     Source: docs/spec/architect_thyself.md#losses.
 
@@ -140,7 +143,7 @@ class ZooLosses(Settings):
         align_temperature: start of the learned temperature, which stays in [0.01, 1].
         load: squared distance of the mean softmax of the logits from uniform (eq. 63).
         budget: ((n_eff - K) / N)^2, n_eff = 1 / sum alpha^2 (eq. 64); off where there is no K.
-        entropy: of the softmax of the logits, subtracted (eqs. 62, 85).
+        entropy: entropy of the softmax of the logits, subtracted (eqs. 62, 85).
         entropy_until: share of the training after which that weight is 0; it falls linearly.
         orthogonality: cos^2 between the outputs of two modules, mean over pairs (eq. 86).
         orthogonality_per_sample: mean over samples of cos^2; false takes batch means first, as printed.
@@ -166,25 +169,25 @@ class ZooLosses(Settings):
 
 
 class ZooStructure(Settings):
-    """The whole network but for inputs and outputs, which are the task's.
+    """The whole network, without inputs and outputs, which are the task's.
 
     Attributes:
         width: d.
-        without: what is not read though the task has it: ``image``, ``text`` (Table 3, block B).
-        extractors: input -> how it is read; inputs that are not named are read by the built-in extractor.
-        extractor: of those.
-        statistics: what stands for a modality as a whole.
-        fusion: of image and text; a single modality passes as it is.
+        without: modalities of the task that are not read: ``image``, ``text`` (Table 3, block B).
+        extractors: input -> its extractor; inputs without an entry are read by ``extractor``.
+        extractor: extractor of inputs without an entry.
+        statistics: settings of the summary of a modality.
+        fusion: fusion of image and text; a single modality passes as it is.
         modules: the zoo.
         disabled: ids of modules that are there but neither run nor count.
         mode: modules read the fused ``sequence``, or f cut into ``chunks`` pseudo-tokens (``vector``).
-        chunks: of ``vector``; divides the width.
+        chunks: number of pseudo-tokens of ``vector``; divides the width.
         pool: from a module's output sequence to u: ``mean``, or ``attention`` with a learned query.
-        router: whose outputs count.
-        contribution: how contributions are kept.
-        losses: what is added to the task's loss.
-        dropout: on the embeddings of each modality (4.1).
-        missing: a learned token stands for an input that a sample lacks; false refuses such samples.
+        router: settings of the router.
+        contribution: settings of the contributions.
+        losses: weights of the terms that are added to the task's loss.
+        dropout: probability of dropout on the embeddings of each modality (4.1).
+        missing: a learned token replaces an input that a sample lacks; false refuses such samples.
         modality_dropout: share of training samples that lose one of their modalities.
     """
 
@@ -228,7 +231,7 @@ class ZooStructure(Settings):
         return self
 
     def extractor_of(self, name: str) -> ExtractorStructure:
-        """How an input is read."""
+        """Extractor of the input with this name."""
         return self.extractors.get(name, self.extractor)
 
     @property

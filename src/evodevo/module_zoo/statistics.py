@@ -1,4 +1,4 @@
-"""What is remembered of each module of a zoo, by its id and never by its position (eqs. 11, 66 to 69, 90)."""
+"""Statistics of each module of a zoo, kept by its id and never by its position (eqs. 11, 66 to 69, 90)."""
 
 from __future__ import annotations
 

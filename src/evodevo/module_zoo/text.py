@@ -1,10 +1,10 @@
-"""How the genome of a zoo is written and read.
+"""The written form of a zoo's genome, and its parser.
 
 ``asym_residual sparsemax similar h4 k4 output | transformer(depth=2,heads=4) 2*mlp``. Before the bar in any order, each
 at most once: the fusion, the gate, the synergy, ``h4`` for four router heads, ``k4`` for at most four modules per
-sample (``kall`` for no limit), what keys are made from. After it the modules in order; in brackets stands what differs
-from the archetype's defaults, as a word or as JSON; ``2*mlp`` stands for two. A free graph is written as
-``hybrid({...})`` with its JSON.
+sample (``kall`` for no limit), the source of the keys. After it the modules in order; in brackets the differences from
+the archetype's defaults, as a word or as JSON; ``2*mlp`` denotes two. A free graph is written as ``hybrid({...})`` with
+its JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evodevo.module_zoo.modules.zoo import archetype
 
 MAX_TEXT = 1 << 18
 LOW_RANK = "low_rank"
-"""How the fusion ``bilinear`` is written, because there is a synergy of that name."""
+"""Written form of the fusion ``bilinear``, because there is a synergy of that name."""
 
 _TIMES = re.compile(r"([1-9][0-9]?)\*", re.ASCII)
 _NUMBERED = re.compile(r"([kh])([0-9]{1,4}|all)", re.ASCII)
@@ -29,7 +29,7 @@ _SPACE = re.compile(r"\s*")
 
 
 def print_genome(genome: ZooGenome) -> str:
-    """The written form; every module stands for itself."""
+    """The written form, without abbreviation of repeated modules."""
     return " ".join(
         [*(show_gene(gene, getattr(genome, gene)) for gene in GENES), "|", *map(show_module, genome.modules)]
     )
@@ -63,14 +63,14 @@ _READ = {show_gene(gene, word): (gene, word) for gene, words in WORDS.items() fo
 
 
 def parse_genome(text: str, width: int) -> ZooGenome:
-    """Read the written form; whether the values are allowed is for the space to say.
+    """Read the written form; the space checks whether the values are allowed.
 
     Args:
         text: as ``print_genome`` writes it, or with words left out.
-        width: of the zoo.
+        width: width of the zoo.
 
     Raises:
-        GenomeError: with what cannot be read, and what is wanted.
+        GenomeError: the part that cannot be read, and the expected form.
     """
     if len(text) > MAX_TEXT:
         raise GenomeError(f"zoo genome: the text has {len(text)} characters; at most {MAX_TEXT} are read.")

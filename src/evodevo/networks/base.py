@@ -1,4 +1,4 @@
-"""What every network of separate samples has: named inputs, named answers, one loss."""
+"""The base of every network of separate samples: named inputs, named answers, one loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Batch = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Representation:
-    """What a network made of a batch, before its heads.
+    """The representation of a batch in a network, before its heads.
 
     Attributes:
         tokens: (B, S, d).
@@ -54,7 +54,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was seen inside a trained network.
+    """Measurements inside a trained network.
 
     Attributes:
         numbers: name -> value, for tables; values that are not finite are left out of them.
@@ -69,8 +69,9 @@ class Network(nn.Module, ABC):
     """A network over the inputs and outputs of a task; batches are mappings as ``tasks.inputs.Batch``, on its device.
 
     Attributes:
-        input_specs, output_specs: of the task.
-        terms: name -> what it added to the last loss, weight included, without gradient ("task", "load", …); for logs.
+        input_specs, output_specs: inputs and outputs of the task.
+        terms: name -> its contribution to the last loss, weight included, without gradient ("task", "load", …); for
+            logs.
         structure: settings of the network, of the class that its row's ``structure`` has; kept up to date by whoever
             changes the network.
         adjustable: attributes that a probe may set for one measurement of the trained network.
@@ -94,7 +95,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def represent(self, batch: Batch) -> Representation:
-        """What stands before the heads of the outputs, their mean where there are several."""
+        """The tensor before the heads of the outputs; with several outputs, the mean over them."""
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean over outputs of their losses in nats, and what the network itself adds while it trains."""
@@ -118,14 +119,14 @@ class Network(nn.Module, ABC):
         return total / len(losses)
 
     def learning_rates(self) -> dict[str, float]:
-        """Beginning of a parameter's name -> factor of its learning rate; 1 where nothing is said."""
+        """Beginning of a parameter's name -> factor of its learning rate; 1 for parameters without an entry."""
         return {}
 
     def observe(self) -> None:
         """Called by the training loop after each step: statistics of the last loss may be updated here, only here."""
 
     def set_progress(self, share: float) -> None:
-        """Told by the training loop before each step: the share of the budget that is used up."""
+        """Set the share of the budget that is used up, 0 to 1; called by the training loop before each step."""
 
     # What is known of a trained network beside its weights
 
@@ -149,18 +150,18 @@ class Network(nn.Module, ABC):
         return Explained(self(batch))
 
     def diagnose(self, before: Network, task: SampleTask, precision: Precision, *, fact: str | None) -> Diagnosis:
-        """What can be seen inside the trained network on validation samples.
+        """Measurements inside the trained network on validation samples.
 
         Args:
             before: the same network before its training.
-            task: that it was trained on.
+            task: the task of its training.
             precision: device and number format.
-            fact: a group of samples that a probe is to tell from what happens inside.
+            fact: name of a group of samples that a probe is to predict from the network's inner state.
         """
         return Diagnosis()
 
     def trace_blob(
         self, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision
     ) -> bytes | None:
-        """What happens inside on these samples, as a blob; None where a network has nothing to trace."""
+        """Trace of the network on these samples, as a blob; None for a network that has nothing to trace."""
         return None

@@ -1,4 +1,4 @@
-"""How many positions the inputs of a network take, and what their layers hold: what models and costs must agree on."""
+"""Positions of a network's inputs and the sizes that costs depend on; models and costs must agree on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Canvas = Literal["segments", "latents", "pad"]
 
 
 class InputSizes(Protocol):
-    """What of ``tasks.inputs.InputSpec`` a cost depends on."""
+    """The part of ``tasks.inputs.InputSpec`` that a cost depends on."""
 
     @property
     def modality(self) -> Literal["tokens", "image", "vector", "features"]: ...
@@ -37,7 +37,7 @@ class NamedInput(InputSizes, Protocol):
 
 
 class OutputSizes(Protocol):
-    """What of ``tasks.base.OutputSpec`` a cost depends on."""
+    """The part of ``tasks.base.OutputSpec`` that a cost depends on."""
 
     @property
     def kind(self) -> Literal["class", "labels", "tokens"]: ...

@@ -1,4 +1,4 @@
-"""What the costs of all networks of separate samples have in common."""
+"""The common part of the costs of all networks of separate samples."""
 
 from __future__ import annotations
 

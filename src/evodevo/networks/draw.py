@@ -1,4 +1,4 @@
-"""Layers and what stands around them in words, for the sentences that describe a network."""
+"""Layers and the inputs and outputs around them in words, for the sentences that describe a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the input and output layers of a network cost: the same ones stand around H-Models and stacks.
+"""The cost of the input and output layers of a network, which H-Models and stacks have in common.
 
 Legend: S positions of the canvas, L positions of one input, d width.
 """
@@ -28,8 +28,8 @@ class Ends:
     """Inputs and outputs of a network.
 
     Attributes:
-        inputs, outputs: of the task; both may be empty to leave them out of every number.
-        width, input_blocks, output_blocks, canvas, slots, causal, missing: of the structure.
+        inputs, outputs: inputs and outputs of the task; both may be empty to leave them out of every number.
+        width, input_blocks, output_blocks, canvas, slots, causal, missing: settings of the structure.
     """
 
     inputs: Sequence[InputSizes]
@@ -94,7 +94,7 @@ class Ends:
     # Work
 
     def input_work(self, *, visible: bool) -> Work:
-        """Of all input layers on one sample."""
+        """Work of all input layers on one sample."""
         total = Work()
         for spec in self.inputs:
             length = input_length(spec)
@@ -106,7 +106,7 @@ class Ends:
         return total
 
     def output_work(self, length: int, *, visible: bool) -> Work:
-        """Of all output layers on one sample of ``length`` positions."""
+        """Work of all output layers on one sample of ``length`` positions."""
         total = Work()
         for spec in self.outputs:
             total += self._blocks_work(self.output_blocks, length, visible=visible)
@@ -114,7 +114,7 @@ class Ends:
         return total
 
     def state_bytes(self, length: int) -> int:
-        """What the blocks of a causal network keep per sample while generating."""
+        """Bytes that the blocks of a causal network keep per sample while generating."""
         blocks = len(self.inputs) * self.input_blocks + len(self.outputs) * self.output_blocks
         return blocks * layer_state_bytes(self._block(), self.width, length)
 

@@ -32,15 +32,15 @@ class InputLayer(nn.Module):
     """Reads one input: embedding of tokens, patches, features or a vector, learned positions, blocks.
 
     Args:
-        spec: of the input.
+        spec: specification of the input.
         width: d.
         blocks: transformer blocks inside.
-        causal: of the blocks.
-        missing: a learned token stands for the input in samples that lack it.
+        causal: no position of the blocks depends on later ones.
+        missing: a learned token replaces the input in samples that lack it.
         normalise: pixels become numbers in [-1, 1]; false leaves them as they are, from 0 to 255.
         positions: false takes the learned positions away.
         frozen: the embedding stays at its random start.
-        self_attention: of the blocks; see ``build_blocks``.
+        self_attention: false makes the blocks token-wise; see ``build_blocks``.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class InputLayer(nn.Module):
         return x
 
     def embed_tokens(self, tokens: Tensor, begin: int = 0) -> Tensor:
-        """(B, L) ids that stand at positions ``begin`` and following."""
+        """Embeddings of (B, L) ids at the positions ``begin`` and following."""
         if begin + tokens.shape[1] > self.length:
             raise UsageError(
                 f"input {self.spec.name!r} has {self.length} positions; {begin + tokens.shape[1]} were given."
@@ -155,7 +155,7 @@ def check_shape(name: str, raw: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def need_token(name: str, token: Tensor | None) -> Tensor:
-    """The token that stands for a missing input.
+    """The token that replaces a missing input.
 
     Raises:
         UsageError: there is none.
@@ -204,7 +204,7 @@ class LatentReader(nn.Module):
 
 @dataclass(frozen=True)
 class Messages:
-    """What the inputs say, on one canvas.
+    """The messages of the inputs, on one canvas.
 
     Attributes:
         values: (B, I, S, d), zero where an input has no position.
@@ -221,13 +221,13 @@ class Inputs(nn.Module):
     """All inputs of a network (docs/spec/h_model.md#canvas).
 
     Args:
-        specs: of the inputs.
+        specs: specifications of the inputs.
         width: d.
         blocks: transformer blocks in each input layer.
         canvas: ``segments`` side by side, with a learned embedding of the input; ``latents`` and ``pad`` on the same
             positions.
-        slots: of ``latents``.
-        causal, missing: of the layers.
+        slots: number of positions of ``latents``.
+        causal, missing: as in ``InputLayer``.
     """
 
     composite = True

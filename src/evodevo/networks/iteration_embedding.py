@@ -1,4 +1,4 @@
-"""How a layer learns which iteration it is in (docs/spec/h_model.md#iteration-embedding)."""
+"""The embedding of the iteration number in a layer (docs/spec/h_model.md#iteration-embedding)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class IterationEmbedding(nn.Module):
     Args:
         iterations: T in training.
         width: d.
-        kind: ``message`` adds it to what a layer says (the paper's), ``input`` to what it hears, ``film`` scales and
-            shifts what it hears, ``none``.
+        kind: ``message`` adds it to a layer's output (the paper's), ``input`` to its input, ``film`` scales and shifts
+            its input, ``none``.
     """
 
     def __init__(self, iterations: int, width: int, kind: Literal["message", "input", "film", "none"]) -> None:
@@ -29,7 +29,7 @@ class IterationEmbedding(nn.Module):
         self.scale = nn.Parameter(torch.zeros(rows, width)) if kind == "film" else None
 
     def on_input(self, x: Tensor, t: int) -> Tensor:
-        """What layers hear in iteration t: (..., d)."""
+        """Input of the layers in iteration t: (..., d)."""
         if self.kind == "input":
             return x + self.vector(t).to(x.dtype)
         if self.scale is not None:
@@ -38,7 +38,7 @@ class IterationEmbedding(nn.Module):
         return x
 
     def on_message(self, h: Tensor, t: int) -> Tensor:
-        """What others hear of a layer's output in iteration t."""
+        """Message of a layer's output h to other layers in iteration t."""
         return h + self.vector(t).to(h.dtype) if self.kind == "message" else h
 
     def vector(self, t: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""From what a network has thought to answers and their loss: one output layer per answer of a task."""
+"""From the representations of a network to answers and their loss: one output layer per answer of a task."""
 
 from __future__ import annotations
 

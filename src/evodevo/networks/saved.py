@@ -34,7 +34,8 @@ def open_task(name: str, settings: Any, cache_folder: Path | None, key: str | No
 
 
 def reopen_task(about: Mapping[str, Any], cache_folder: Path | None = None) -> SampleTask:
-    """The task that a network was trained on, by what ``load_network`` tells; of the same data or not at all.
+    """The task that a network was trained on, from the description that ``load_network`` returns; an error where the
+    data differ.
 
     Raises:
         DataError: its data are gone, or are others by now.

@@ -64,7 +64,7 @@ class NetworkSpec(Settings):
         """Cost of one pass over samples that fill all their positions.
 
         Args:
-            inputs, outputs: of the task; left out, the cost is that of what lies between them.
+            inputs, outputs: inputs and outputs of the task; left out, the cost covers the layers between them only.
             length: positions, where there are no inputs.
             batch: samples.
             mode: ``prefill``, or ``train`` (three times the FLOPs); a whole pass in both.
@@ -92,9 +92,9 @@ class NetworkSpec(Settings):
 
         Args:
             title: above the drawing.
-            subtitle: what was trained, with learning rate and seed.
-            group: what was trained, without them.
-            facts: of its evaluation, such as ``routing``; none where it was not trained.
+            subtitle: name of the trained configuration, with learning rate and seed.
+            group: name of the trained configuration, without them.
+            facts: facts of its evaluation, such as ``routing``; None where it was not trained.
         """
         return None
 

@@ -16,12 +16,12 @@ from evodevo.operators.dense import affine
 
 
 class Adapted(Operator):
-    """d -> d_i, the operator, d_i -> d; a whole block with its residual stands inside.
+    """The operator between two linear maps, d to d_i and back; it may be a whole block with its residual.
 
     Both maps start orthogonal: with d_i >= d the way in and the way out lose nothing.
 
     Args:
-        operator: of d_i channels.
+        operator: an operator on d_i channels.
         width: d.
         inner: d_i.
     """

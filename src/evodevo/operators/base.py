@@ -1,4 +1,4 @@
-"""What an operator is: a sequence in, a sequence of the same shape out, and what it lends to others.
+"""The contract of operators: a sequence in, a sequence of the same shape out, and the features lent to others.
 
 Legend: B batch, T tokens of this call, S tokens seen so far, D model width, H heads, P head size, N state size.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 @dataclass
 class Output:
-    """What an operator returns.
+    """The result of an operator's call.
 
     Attributes:
         y: (B, T, D).
@@ -35,7 +35,7 @@ class Operator(nn.Module, ABC):
 
     Contract: one step is the case T = 1. With a ``state`` the call continues the sequence that the state has seen, in
     pieces of any length, and gives what one call over the whole sequence would give. A state is consumed by the call;
-    ``Output.state`` takes its place. ``mask`` is (B, T), true at real tokens; what stands at the others has no
+    ``Output.state`` takes its place. ``mask`` is (B, T), true at real tokens; the values at the others have no
     influence on real ones. ``shared`` holds the features of groups that this operator borrows.
 
     Attributes:

@@ -13,7 +13,7 @@ from evodevo.operators.base import Operator, Output
 
 
 class BothWays(Operator):
-    """y = T(x) + reverse(T'(reverse(x))): every token hears those before it and those after it.
+    """y = T(x) + reverse(T'(reverse(x))): every token depends on those before it and those after it.
 
     Args:
         forward_copy, backward_copy: two causal operators that share nothing.

@@ -33,7 +33,7 @@ def build_operator(
     """The operator of a specification.
 
     Args:
-        spec: what to build.
+        spec: the compiled operator.
         dims: sizes.
         lend: (role, copy) -> the module of a group, from a bank; left out, the operator owns its groups.
         owned: the groups that it computes itself; all if left out.

@@ -1,4 +1,4 @@
-"""The table of LIV classes: what the first integer of a backbone segment stands for (STAR A.6.1)."""
+"""The table of LIV classes, numbered by the first integer of a backbone segment (STAR A.6.1)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from evodevo.registry import Registry, table
 
 @dataclass(frozen=True)
 class LIVClass:
-    """A row of the table of LIV classes: the first integer of a backbone segment stands for it.
+    """A row of the table of LIV classes: a class that the first integer of a backbone segment denotes.
 
     Attributes:
-        number: that integer.
+        number: the integer.
         name: as in the paper where it has one.
         operator: operator genome.
         differential: see ``compile_operator``.

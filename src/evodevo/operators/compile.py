@@ -21,7 +21,7 @@ def compile_operator(
 
     Args:
         operator: five integers; the first names a featurizer class.
-        featurizer: a featurizer genome instead of the one that the first integer stands for.
+        featurizer: a featurizer genome instead of the one that the first integer denotes.
         differential: none, literal (two copies, subtracted) or v2 (twice the queries, subtracted head by head).
 
     Raises:

@@ -1,4 +1,4 @@
-"""What an architecture costs, as one record everywhere."""
+"""The cost of an architecture: one record, used everywhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 Mode = Literal["prefill", "decode", "train"]
 Convention = Literal["star", "actual"]
 STATE_BYTES = 4
-"""Of one number of a state, in float32."""
+"""Bytes of one number of a state (float32)."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Cost:
     Attributes:
         parameters: trainable numbers without embedding and head; norm gains count in the convention ``actual`` only.
         embedding_parameters: token embedding and head (0 without a vocabulary).
-        cache_bytes: what generation keeps after ``length`` tokens. ``star``: 2 bytes a number and no convolution
+        cache_bytes: bytes that generation keeps after ``length`` tokens. ``star``: 2 bytes a number and no convolution
             states, as in the paper's tables; ``actual``: every used byte of the live state.
-        flops: of one pass (prefill: all ``length`` tokens; decode: one token after ``length``; train: three times
+        flops: FLOPs of one pass (prefill: all ``length`` tokens; decode: one token after ``length``; train: three times
             prefill). A multiply-add counts two.
         executed_flops: as ``flops``, with the work that this implementation does beyond the mathematics (the masked
             half of attention scores, the padding of the last chunk).

@@ -25,7 +25,7 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def affine(x: Tensor, layer: nn.Linear) -> Tensor:
-    """What the layer makes of x (..., D): x Wᵀ + b."""
+    """The linear layer applied to x (..., D): x Wᵀ + b."""
     rows = x.numel() // max(x.shape[-1], 1)
     small = rows * layer.weight.numel() < FEWEST_PRODUCTS
     # A program for any number of rows must not depend on how many this call has: that question comes first.

@@ -47,7 +47,7 @@ OPTIONS: dict[str, tuple[int, int]] = {
 
 
 def expanded(expansion: int, width: int) -> int:
-    """Channels of a group: the expansion code 3 stands for 8/3, as in SwiGLU; every other code is the factor."""
+    """Channels of a group: the expansion code 3 denotes 8/3, as in SwiGLU; every other code is the factor."""
     return round(8 * width / 3) if expansion == 3 else expansion * width
 
 

@@ -1,4 +1,4 @@
-"""How feature groups are obtained from the input: projections, short convolutions, explicit and implicit filters.
+"""Feature groups, computed from the input: projections, short convolutions, explicit and implicit filters.
 
 Every module here creates exactly the parameters that ``OperatorSpec.group_parameters`` names. One module is one entry
 of a backbone's bank; LIVs that share a featurizer hold the same key.
@@ -40,7 +40,7 @@ class FeatureGroup(nn.Module):
 
 
 class Projection(FeatureGroup):
-    """A dense map or one gain per channel, a short convolution, a non-linearity: each where the genes say so."""
+    """A dense map or one gain per channel, a short convolution, a non-linearity: each where the genes ask for it."""
 
     weight: nn.Parameter
     gain: nn.Parameter

@@ -26,7 +26,7 @@ class LIV(Operator):
         spec: the compiled operator.
         dims: sizes.
         groups: role -> module of each group that it computes itself. They belong to a bank elsewhere and are not
-            registered here, so that shared weights stand once in a state dict. Left out, it owns all of them.
+            registered here, so that shared weights occur once in a state dict. Left out, it owns all of them.
         kept: names of the state tensors that it keeps; all if left out. The others come from the LIV whose state is
             identical.
     """
@@ -118,7 +118,7 @@ class LIV(Operator):
     def incoming(
         self, name: str, shared: Mapping[str, Any], state: dict[str, Any] | None, groups: dict[str, Any]
     ) -> Any:
-        """What the state tensor held before this call: the own one, or that of the LIV whose state is identical."""
+        """The state tensor before this call: the operator's own, or that of the LIV whose state is identical."""
         if state is None:
             return None
         before = state[name] if name in self.state_tensors else shared[STATE + name]

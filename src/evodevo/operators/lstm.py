@@ -30,7 +30,7 @@ Memory = tuple[Tensor, Tensor]
 class LSTM(Operator):
     """The hidden states of an LSTM; where it is not causal, of two that run both ways, added.
 
-    Masked positions are left out, wherever they stand: the state passes them unchanged, and y is 0 there.
+    Masked positions are left out, wherever they are: the state passes them unchanged, and y is 0 there.
 
     Args:
         width: D, of inputs and of hidden states.
@@ -111,7 +111,7 @@ def has_lstm(device: torch.device, weights: torch.dtype, dtype: torch.dtype) -> 
     """Whether the processor can compute an LSTM forward and backward; tried on one token, once in a process.
 
     Args:
-        device: of the parameters.
+        device: device of the parameters.
         weights: dtype of the parameters.
         dtype: requested; where it differs from ``weights``, it is that of autocast.
     """

@@ -109,9 +109,9 @@ def _between(made: Tensor, log_decay: Tensor | None, initial: Tensor | None) -> 
     """States before each chunk (B, K, H, N, P), and the one after the last.
 
     Args:
-        made: what each chunk adds, (B, K, H, N, P).
-        log_decay: of each whole chunk, (B, K, H).
-        initial: (B, H, N, P).
+        made: the contribution of each chunk, (B, K, H, N, P).
+        log_decay: log decay over each whole chunk, (B, K, H); None without decay.
+        initial: state before the first chunk, (B, H, N, P); None for zeros.
     """
     state = torch.zeros_like(made[:, 0]) if initial is None else initial.to(made.dtype)
     # Indexing inside the loop would make the backward pass quadratic; unbind does not (docs/spec/star.md#recurrence).

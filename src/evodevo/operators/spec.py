@@ -27,7 +27,7 @@ Differential = Literal["none", "literal", "v2"]
 Structure = Literal["diagonal", "low_rank", "toeplitz", "semi_separable"]
 Shape = tuple[int, ...]
 Activation = Literal["relu", "gelu", "silu"]
-"""Of hidden units of feed-forward networks."""
+"""Activation function of the hidden units of feed-forward networks."""
 
 HEAD_SIZES = (64, 32, 16)
 ATTENTION_TAPS = 3
@@ -112,7 +112,7 @@ class StateTensor:
     """One tensor of the generation state, without its batch axis.
 
     Attributes:
-        shape: of one time step if it grows, else of the whole tensor.
+        shape: shape of one time step if it grows, else of the whole tensor.
         grows: it keeps one entry per token.
         window: the most entries that are kept, if it grows.
         full_precision: kept in float32 whatever the activations are.
@@ -177,7 +177,7 @@ class OperatorSpec:
 
     @property
     def repeat(self) -> int:
-        """How many query heads share one key and value head."""
+        """Number of query heads that share one key and value head."""
         return self.groups["key"].repeat if self.structure == "low_rank" else 1
 
     @property

@@ -1,8 +1,8 @@
 """Adapters that start where pretrained layers expect them: least squares on a thousand tokens (SN-Net; 3.5-11).
 
-Layers of several donors stand in one network whose messages have d channels. What a message should be is taken from one
-donor, the reference: its hidden states, rotated to d channels by PCA. The layer k of K of a donor is then to read what
-the reference says at the same relative depth, and its answer is to look like what the reference says one layer later:
+Layers of several donors are in one network whose messages have d channels. What a message should be is taken from one
+donor, the reference: its hidden states, rotated to d channels by PCA. The layer k of K of a donor is then to read the
+reference's message at the same relative depth, and its output is to match the reference's message one layer later:
 
     enter: message(k / K) -> hidden state k of the donor        leave: hidden state k + 1 -> message((k + 1) / K)
 
@@ -32,10 +32,10 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True)
 class Fit:
-    """How well the adapters of one layer fit.
+    """The goodness of fit of one layer's adapters.
 
     Attributes:
-        layer: place among the layers given.
+        layer: index among the layers given.
         enter, leave: share of the variance that the map explains, at most 1.
     """
 
@@ -62,8 +62,8 @@ def fit_adapters(
         tokens: (B, S) ids that all donors share.
         mask: (B, S), true at real tokens.
         reference: path of the donor whose states are the messages; the first one if left out.
-        count: tokens that are looked at; the first real ones.
-        ridge: of the regressions, relative to the mean variance of a channel.
+        count: number of tokens used; the first real ones.
+        ridge: ridge penalty of the regressions, relative to the mean variance of a channel.
 
     Raises:
         UsageError: a donor that reads images, ids beyond a vocabulary, sequences that are too long, or no token.
@@ -96,7 +96,7 @@ def donor_states(path: str, tokens: Tensor, mask: Tensor | None = None, count: i
     """Hidden states (n, D) of a text model before its first layer, between layers, and after the last.
 
     Args:
-        path: of the model.
+        path: folder of the model, or its name in the local Hugging Face cache.
         tokens: (B, S) ids.
         mask: (B, S), true at real tokens.
         count: the first so many real tokens are kept.

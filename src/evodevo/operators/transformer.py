@@ -20,7 +20,7 @@ class TransformerBlock(Operator):
 
     Args:
         width: D.
-        heads: of attention.
+        heads: attention heads.
         feedforward: hidden units.
         causal: whether later tokens are invisible.
         dropout: after both, while training.

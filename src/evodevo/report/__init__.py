@@ -1,1 +1,1 @@
-"""The kit of reports: SVG charts, HTML sections; it knows no run and no slice."""
+"""The kit of reports: SVG charts and HTML sections, independent of runs and slices."""

@@ -1,4 +1,4 @@
-"""What a report page is built of: elements, tables, figures, the page itself.
+"""The parts of a report page: elements, tables, figures, the page itself.
 
 A page is an element tree until the very end, so that text cannot become markup. It has one style sheet and at most
 one script, a file of ours, allowed by their hashes in the content security policy; everything else (other scripts,
@@ -105,7 +105,7 @@ def section(anchor: str, heading: str, *content: Content) -> Element:
 
 
 def details(summary: str, *content: Content) -> Element:
-    """What a reader opens when wanted; works without a script."""
+    """Content that is hidden until a reader opens it; works without a script."""
     return element("details", element("summary", summary), *content)
 
 
@@ -163,10 +163,10 @@ def page(title: str, *body: Element, style: str = "", script: str = "") -> str:
     """The whole file.
 
     Args:
-        title: of the page.
+        title: title of the page.
         body: its parts in order.
         style: rules besides those of all pages.
-        script: a script of ours, constant text that holds nothing of a run; it stands at the end of the page.
+        script: a script of ours, constant text that holds nothing of a run; it is placed at the end of the page.
     """
     rules = STYLE + ("\n" + style.strip() if style else "")
     policy = f"default-src 'none'; style-src '{_hash(rules)}'; base-uri 'none'; form-action 'none'"
@@ -188,7 +188,7 @@ def page(title: str, *body: Element, style: str = "", script: str = "") -> str:
 
 
 def _hash(text: str) -> str:
-    """How a content security policy names a style sheet or script."""
+    """Source expression of a style sheet or script in a content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

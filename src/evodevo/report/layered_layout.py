@@ -1,4 +1,4 @@
-"""Where the nodes of a directed graph stand when it is read from left to right (after Sugiyama et al. 1981).
+"""The positions of the nodes of a directed graph that is read from left to right (after Sugiyama et al. 1981).
 
 Columns by longest path, long edges cut by invisible nodes, order in a column by the mean place of neighbours, heights
 relaxed towards the neighbours' heights. Everything is a function of the graph alone.
@@ -17,7 +17,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class BoxSize:
-    """Of a node's box."""
+    """The size of a node's box, in pixels."""
 
     width: float
     height: float
@@ -31,7 +31,7 @@ class Layout:
         centres: node -> the middle of its box.
         routes: edge -> points between its ends, from left to right, two for each column that it passes level;
             none for an edge between neighbouring columns.
-        width, height: of it all; everything lies inside.
+        width, height: size of the whole drawing; all parts lie inside.
     """
 
     centres: Mapping[str, Point]
@@ -47,7 +47,7 @@ def layered(
 
     Args:
         sizes: node -> size, in an order that breaks ties.
-        edges: (from, to); both are nodes; one that stands twice is laid out once.
+        edges: (from, to); both are nodes; one that occurs twice is laid out once.
         column_gap, row_gap: least distance between boxes.
     """
     wanted = list(dict.fromkeys(edges))
@@ -147,7 +147,7 @@ def _heights(
 
 
 def _packed(rank: Sequence[str], wish: Mapping[str, float], tall: Mapping[str, float], gap: float) -> dict[str, float]:
-    """As near the wishes as the order and the gaps allow; the column as a whole stands where the wishes are."""
+    """As near the wishes as the order and the gaps allow; the column as a whole is centred on the wishes."""
     ys: dict[str, float] = {}
     below = -float("inf")
     for name in rank:

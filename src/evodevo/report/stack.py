@@ -11,7 +11,7 @@ _GAP = 14
 
 
 def stacked(drawings: Sequence[str], label: str) -> str:
-    """The drawings, first on top; ``label`` is what a screen reader says of the whole."""
+    """The drawings, first on top; ``label`` is the text for screen readers."""
     roots = [ElementTree.fromstring(svg) for svg in drawings]
     heights = [float(root.get("height", "0")) for root in roots]
     width = max((float(root.get("width", "0")) for root in roots), default=0.0)

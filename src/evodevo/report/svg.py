@@ -88,7 +88,7 @@ def finite(value: float | int | None) -> float | None:
 class Drawing:
     """One SVG under construction; coordinates are CSS pixels, y grows downwards.
 
-    ``label`` is what a screen reader says. Classes are roles of the palette. Every method returns the new element.
+    ``label`` is the text for screen readers. Classes are roles of the palette. Every method returns the new element.
     """
 
     def __init__(self, width: float, height: float, label: str) -> None:
@@ -123,7 +123,7 @@ class Drawing:
 
     @contextmanager
     def group(self, classes: str = "", title: str = "", **attributes: str | float) -> Iterator[ElementTree.Element]:
-        """What is drawn inside the ``with`` belongs to one ``<g>``, with one tooltip."""
+        """A ``<g>`` with one tooltip around the elements drawn inside the ``with``."""
         outer = self._parent
         self._parent = self.element("g", classes, title, **attributes)
         try:
@@ -166,7 +166,7 @@ class Drawing:
         return made
 
     def svg(self) -> str:
-        """The drawing as one string that stands alone as a file."""
+        """The drawing as one string that is a complete file."""
         return ElementTree.tostring(self.root, encoding="unicode")
 
 
@@ -176,7 +176,7 @@ def polyline(points: list[tuple[float, float]]) -> str:
 
 
 def empty(message: str, width: float = 640, height: float = 90) -> str:
-    """A drawing that says why there is nothing to draw."""
+    """A drawing with the reason why there is nothing to draw."""
     drawing = Drawing(width, height, message)
     drawing.rect(6, 6, width - 12, height - 12, "fill-panel", rx=6)
     shown = shorten(one_line(message), width - 60, 13)

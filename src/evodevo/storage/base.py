@@ -301,7 +301,9 @@ class RepairReport:
 
 @dataclass(frozen=True)
 class GarbageReport:
-    """What ``gc`` removed (or would remove): unreferenced blobs, number of leftover temporary files, bytes in all."""
+    """The result of ``gc``, as removed or to be removed: unreferenced blobs, number of leftover temporary files, bytes
+    in all.
+    """
 
     blobs: tuple[str, ...]
     temporary: int

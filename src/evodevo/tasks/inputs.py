@@ -1,4 +1,4 @@
-"""What a task hands out: inputs by name, and batches of arrays."""
+"""Inputs of a task by name, and batches of arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every search algorithm promises, as tests to inherit.
+"""The laws of every search algorithm, as tests to inherit.
 
     class TestMine(AlgorithmTests):
         def make_algorithm(self) -> Algorithm:

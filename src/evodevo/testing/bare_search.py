@@ -20,7 +20,7 @@ Evaluate = Callable[[Any], tuple[float, ...] | None]
 
 @dataclass(frozen=True)
 class SearchHistory:
-    """What happened: proposals and scores in the order of telling, and the last state."""
+    """The history of a search: proposals and scores in the order of telling, and the last state."""
 
     proposals: tuple[Proposal, ...]
     scored: tuple[Scored, ...]
@@ -72,13 +72,13 @@ def steady_state(
     """A free worker gets the next child at once; time is simulated.
 
     Args:
-        algorithm: driven.
-        space: of the genomes.
+        algorithm: algorithm that is driven.
+        space: space of the genomes.
         evaluate: objective values of a genome.
-        seed: of the run.
-        evaluations: how many in all; the space must be larger.
-        workers: evaluations at a time.
-        seconds: how long the evaluation of an event takes.
+        seed: seed of the run.
+        evaluations: number of evaluations in all; the space must be larger.
+        workers: number of evaluations at a time.
+        seconds: event -> simulated duration of its evaluation.
     """
     known: set[str] = set()
     finished: list[tuple[Proposal, Scored]] = []

@@ -1,3 +1,3 @@
-"""A module that cannot be imported, to see what a worker says about it."""
+"""A module that cannot be imported, for tests of a worker's message."""
 
 raise ImportError("this module is broken on purpose")

@@ -1,8 +1,8 @@
-"""Searches with real training that are killed on purpose, and what must hold afterwards.
+"""Searches with real training that are killed on purpose, and the laws that must hold afterwards.
 
 One session is one process: ``python -m evodevo.testing.crash_sessions PLAN`` begins the search of the plan, or goes on
-with it, and kills itself, its workers, or both where the plan says so. It prints each evaluation that it holds to be
-recorded. ``Victim`` runs sessions and judges what they leave behind.
+with it, and kills itself, its workers, or both as the plan demands. It prints each evaluation that it holds to be
+recorded. ``Victim`` runs sessions and checks the stores that they leave behind.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Kill:
-    """Whom to send SIGKILL, and when.
+    """The processes that receive SIGKILL, and the time.
 
     Attributes:
         who: "coordinator", all of its "worker" processes, "both", or "nobody".
@@ -144,13 +144,13 @@ def _kill(pid: int) -> None:
 
 @dataclass
 class Report:
-    """What one session left behind.
+    """The result of one session.
 
     Attributes:
         killed: the coordinator died of SIGKILL.
-        struck: somebody was killed; the plan's moment may never have come.
-        recorded: evaluations that this session finished.
-        seconds: how long it lived.
+        struck: a process was killed; the plan's moment may never have come.
+        recorded: number of evaluations that this session finished.
+        seconds: duration of the session.
     """
 
     killed: bool
@@ -163,10 +163,10 @@ class Victim:
     """One search that is killed again and again, in a folder of its own.
 
     Args:
-        folder: for its store; exists.
+        folder: folder of its store; exists.
         data: a file of text.
-        cache: of prepared data.
-        workers: evaluations at a time; may change between sessions.
+        cache: folder of prepared data.
+        workers: number of evaluations at a time; may change between sessions.
     """
 
     def __init__(self, folder: Path, data: Path, cache: Path, workers: int = 1) -> None:
@@ -218,7 +218,7 @@ class Victim:
         return Report(killed, struck, self._judge(said), seconds)
 
     def result(self) -> tuple[list[Birth], list[str]]:
-        """What the finished search did: its history and its hypervolumes."""
+        """History of the finished search, and its hypervolumes."""
         assert self.run is not None
         with Store.open(self._plan.store, "ro", create=False) as store:
             assert store.run(self.run).state == "finished"
@@ -245,7 +245,7 @@ class Victim:
             return output, errors, seen, struck
 
     def _judge(self, said: set[tuple[str, int]]) -> int:
-        """How many evaluations are new, after looking that none is gone."""
+        """Number of new evaluations, after a check that none is gone."""
         assert self.run is not None
         with Store.open(self._plan.store, create=False) as store:
             store.check(deep=True).require()

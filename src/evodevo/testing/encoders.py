@@ -1,4 +1,4 @@
-"""What senses and fusions promise, as tests to inherit: for kinds of extractors, statistics and fusions.
+"""The laws of encoders and fusions, as tests to inherit: for kinds of extractors, statistics and fusions.
 
     class TestMine(FusionTests):
         @pytest.fixture
@@ -43,12 +43,12 @@ _GARBAGE = 3.0
 
 @dataclass(frozen=True)
 class SensesCase:
-    """Senses under test.
+    """Encoders under test.
 
     Attributes:
-        inputs: of the task.
-        extractor: of all of them.
-        statistics: of each.
+        inputs: inputs of the task.
+        extractor: extractor of all of them.
+        statistics: statistics of each.
         untouched: beginnings of names of parameters that need no influence.
     """
 
@@ -144,7 +144,7 @@ class SensesTests:
                 _assert_same_sense(one, two)
 
     def test_what_a_sample_lacks_does_not_matter(self, case: SensesCase) -> None:
-        """A missing input is one learned token, whatever stands in the batch, and the same as no input at all."""
+        """A missing input is one learned token, whatever the batch holds for it, and the same as no input at all."""
         senses, batch, other = case.build(), case.batch(), case.batch(seed=1)
         for spec in case.inputs:
             nobody = {f"{spec.name}/present": torch.zeros(4, dtype=torch.bool)}

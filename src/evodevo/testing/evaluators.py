@@ -24,20 +24,20 @@ def echo(payload: bytes, report: Report) -> bytes:
 
 
 def act(payload: bytes, report: Report) -> bytes:
-    """What the payload asks for, as JSON: the name of one of these evaluators, and what that one gets."""
+    """Call the evaluator that the payload names, with its payload; both are given as JSON."""
     name, given = json.loads(payload)
     return EVALUATORS.get(f"testing.{name}")(given.encode(), report)
 
 
 def progress(payload: bytes, report: Report) -> bytes:
-    """As many live messages as the payload says."""
+    """Send a number of live messages; the payload is the number."""
     for step in range(int(payload)):
         report({"step": step, "loss": 1.0 / (step + 1)})
     return b"done"
 
 
 def describe(payload: bytes, report: Report) -> bytes:
-    """What an evaluation sees of its process, as JSON; the same in a live message."""
+    """Facts of the evaluation's process, as JSON; the same in a live message."""
     parent = os.getppid()
     with open(f"/proc/{parent}/status") as file:
         threads = next(int(line.split()[1]) for line in file if line.startswith("Threads:"))
@@ -81,7 +81,7 @@ def nan(payload: bytes, report: Report) -> bytes:
 
 
 def print_a_lot(payload: bytes, report: Report) -> bytes:
-    """Writes as many bytes as the payload says to stdout, then a last line to stderr."""
+    """Write a number of bytes to stdout, then a last line to stderr; the payload is the number."""
     line = "x" * 4095
     for _ in range(int(payload) // 4096):
         print(line)
@@ -90,7 +90,7 @@ def print_a_lot(payload: bytes, report: Report) -> bytes:
 
 
 def sleep(payload: bytes, report: Report) -> bytes:
-    """Takes as many seconds as the payload says."""
+    """Sleep; the payload is the number of seconds."""
     time.sleep(float(payload))
     return payload
 
@@ -125,7 +125,7 @@ def abort(payload: bytes, report: Report) -> bytes:
 
 
 def hang(payload: bytes, report: Report) -> bytes:
-    """Never returns; says its process id first."""
+    """Send the process id, then never return."""
     report({"pid": os.getpid(), "parent": os.getppid()})
     while True:
         time.sleep(3600)
@@ -139,7 +139,7 @@ def ignore_sigterm_and_hang(payload: bytes, report: Report) -> bytes:
 
 
 def allocate(payload: bytes, report: Report) -> bytes:
-    """Takes and touches as many bytes as the payload says, 8 MiB at a time, and keeps them for a while."""
+    """Take and touch a number of bytes, 8 MiB at a time, and keep them for a while; the payload is the number."""
     kept = []
     for _ in range(int(payload) // 2**23):
         kept.append(mmap.mmap(-1, 2**23, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
@@ -149,14 +149,14 @@ def allocate(payload: bytes, report: Report) -> bytes:
 
 
 def allocate_at_once(payload: bytes, report: Report) -> bytes:
-    """Takes as many bytes as the payload says in one piece."""
+    """Take a number of bytes in one piece; the payload is the number."""
     return str(len(bytearray(int(payload)))).encode()
 
 
 def fork_grandchild(payload: bytes, report: Report) -> bytes:
     """Leaves three processes behind: in its group, in a session of its own, and as a daemon of a dead parent.
 
-    They say nothing, ignore SIGTERM and hold the evaluation's output open. The answer is their process ids. The
+    They print nothing, ignore SIGTERM and hold the evaluation's output open. The answer is their process ids. The
     payload ``hang`` makes the evaluation hang afterwards.
     """
     pids = [_leave(session=False), _leave(session=True), _leave(session=True, daemon=True)]

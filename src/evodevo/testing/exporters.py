@@ -1,4 +1,4 @@
-"""What every format of exports promises, as tests to inherit.
+"""The laws of every format of exports, as tests to inherit.
 
 class TestMine(ExporterTests):
     exporter = MINE

@@ -1,4 +1,4 @@
-"""What a run did, in words that do not depend on its random id: two runs are equal when their histories are."""
+"""The history of a run without its random id: two runs are equal when their histories are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every layer of a network promises, as tests to inherit; a row of a package is tested as ours are.
+"""The laws of every layer of a network, as tests to inherit; a row of a package is tested as ours are.
 
     class TestMine(LayerTests):
         @pytest.fixture(params=table_cases(width=16, kinds=["mine"]), ids=str)
@@ -40,9 +40,9 @@ class LayerCase:
         width: d.
         causal: as the model would be.
         residual: as ``build_layer`` takes it.
-        counted: whether what it costs is stated without files that are absent here.
+        counted: whether its cost is stated without files that are absent here.
         frozen: whether none of its parameters but those of adapters is trained.
-        leak: what a later position may change; above 0 only where a Fourier transform rounds.
+        leak: largest change by a later position; above 0 only where a Fourier transform rounds.
     """
 
     spec: LayerSpec

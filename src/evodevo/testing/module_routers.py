@@ -1,4 +1,4 @@
-"""What every router over the modules of a zoo promises, as tests to inherit.
+"""The laws of every router over the modules of a zoo, as tests to inherit.
 
     class TestMine(ModuleRouterTests):
         @pytest.fixture
@@ -38,8 +38,8 @@ class ModuleRouterCase:
     """One router under test.
 
     Attributes:
-        structure: of the router.
-        name: of the case, for reports.
+        structure: structure of the router.
+        name: name of the case, for reports.
     """
 
     structure: ZooRouterStructure

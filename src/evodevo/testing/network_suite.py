@@ -1,4 +1,4 @@
-"""What every network of separate samples promises, as tests to inherit.
+"""The laws of every network of separate samples, as tests to inherit.
 
     class TestMine(NetworkTests):
         @pytest.fixture
@@ -44,9 +44,9 @@ class NetworkCase:
     """One network under test.
 
     Attributes:
-        spec: a small one, so that it is built in no time.
-        inputs: of the task.
-        outputs: of the task.
+        spec: description of a small network, which is built quickly.
+        inputs: inputs of the task.
+        outputs: outputs of the task.
         missing: whether samples may lack inputs.
         silent: beginnings of names of parameters that no gradient reaches, by design.
         counted: the stated FLOPs are those that one pass executes ``exactly``, or the ``most`` that it can execute;

@@ -47,11 +47,11 @@ def small_model(
     """A small H-Model in evaluation mode.
 
     Args:
-        inputs, outputs: of the model.
-        seed: of its parameters.
+        inputs, outputs: inputs and outputs of the model.
+        seed: seed of its parameters.
         lively: spread of random numbers added to every parameter of routers, queries and halting units, which start at
             zero and would hide faults; 0 leaves the model as it is built.
-        changes: of ``small_structure``.
+        changes: arguments of ``small_structure``.
     """
     model = build_network(HModelNetwork(structure=small_structure(**changes)), inputs, outputs, seed)
     assert isinstance(model, HModel)
@@ -82,9 +82,9 @@ def small_batch(
     """Random samples with targets.
 
     Args:
-        inputs, outputs: of the task.
+        inputs, outputs: inputs and outputs of the task.
         count: B.
-        length: L of inputs of tokens, and of features at most.
+        length: L of inputs of tokens, and the largest L of features.
         padded: sequences of different lengths, padded on the right.
         seed: equal seeds give equal batches.
     """

@@ -1,4 +1,4 @@
-"""What every operator promises, as tests to inherit.
+"""The laws of every operator, as tests to inherit.
 
     class TestMine(OperatorTests):
         @pytest.fixture
@@ -40,10 +40,10 @@ class OperatorCase:
     Attributes:
         build: makes it, drawing its parameters from the global generator (which the suite seeds).
         width: D.
-        parameters: how many trainable numbers it states.
+        parameters: number of trainable numbers that it states.
         state_bytes: (tokens seen, bytes of one activation) -> bytes of its state for one sequence, as it states them.
-        leak: what a later token may change in float64; above 0 only where a Fourier transform rounds.
-        longest: the most tokens that it can see, or None.
+        leak: largest change by a later token in float64; above 0 only where a Fourier transform rounds.
+        longest: largest number of tokens that it can read, or None.
     """
 
     build: Callable[[], Operator]

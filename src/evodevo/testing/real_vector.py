@@ -27,9 +27,9 @@ class RealVectorSpace(Space[Point]):
 
     Args:
         dimensions: coordinates of a point.
-        crossover_probability: of a pair; otherwise the children are the parents.
+        crossover_probability: probability of crossover for a pair, 0 to 1; otherwise the children are the parents.
         crossover_eta: larger = children nearer to their parents.
-        mutation_probability: of a coordinate; None = 1/dimensions.
+        mutation_probability: probability of mutation for a coordinate, 0 to 1; None = 1/dimensions.
         mutation_eta: larger = smaller steps.
     """
 
@@ -119,7 +119,7 @@ class RealVectorSpace(Space[Point]):
 
 
 def _spread(u: NDArray[np.float64], beta: NDArray[np.float64], eta: float) -> NDArray[np.float64]:
-    """How far a child lies from the middle of its parents, in half distances; the bound lies at ``beta``."""
+    """Distance of a child from the middle of its parents, in half distances; the bound lies at ``beta``."""
     alpha = 2.0 - beta ** -(eta + 1.0)
     contracting = u * alpha
     return np.asarray(np.where(contracting <= 1.0, contracting, 1.0 / (2.0 - contracting)) ** (1.0 / (eta + 1.0)))

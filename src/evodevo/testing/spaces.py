@@ -1,4 +1,4 @@
-"""What every space of genomes promises, as tests to inherit.
+"""The laws of every space of genomes, as tests to inherit.
 
     class TestMine(SpaceTests):
         def make_space(self) -> Space:

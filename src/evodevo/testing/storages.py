@@ -53,7 +53,7 @@ def grown(store: Store, count: int = 4) -> tuple[Lease, list[NewIndividual]]:
 
 
 class StoreTests:
-    """What every store keeps."""
+    """The laws of every store."""
 
     def make(self, folder: Path) -> Store:
         """A new, empty store; ``folder`` exists and is empty."""

@@ -1,4 +1,4 @@
-"""What every strategist promises, as tests to inherit, and zoos to try one on.
+"""The laws of every strategist, as tests to inherit, and zoos to try one on.
 
 class TestMine(StrategistTests):
     def make_strategist(self, *, seed: int = 0) -> Strategist:
@@ -74,7 +74,7 @@ def situations(draw: st.DrawFn) -> tuple[State, Legal]:
 
 
 def _leaving(decision: Decision) -> set[str]:
-    """Who is not there any more after a sub-action."""
+    """Ids of the modules that are gone after a sub-action."""
     if decision.action.operation == "prune":
         return set(decision.action.modules)
     replaced = decision.legal.replaces
@@ -117,7 +117,7 @@ class StrategistTests:
         raise NotImplementedError
 
     def decisions(self, strategist: Strategist, events: Sequence[int] = range(12)) -> list[tuple[Decision, ...]]:
-        """What it decides at some events, without being told anything."""
+        """Its decisions at some events, without any reward."""
         return [one.decisions for one in told(strategist, events)]
 
     def test_each_sub_action_is_legal_after_those_before_it(self) -> None:

@@ -29,7 +29,7 @@ class CellSpace(Space[Cell]):
 
     Args:
         crossover_points: cuts between genes, 1 to 5.
-        mutation_probability: of a gene, to one of the four other operations.
+        mutation_probability: probability of a gene's change to one of the four other operations, 0 to 1.
     """
 
     name = "nas-bench-201"

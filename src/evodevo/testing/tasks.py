@@ -1,4 +1,4 @@
-"""What every task of separate samples promises, as tests to inherit.
+"""The laws of every task of separate samples, as tests to inherit.
 
     class TestMine(SampleTaskTests):
         task_class = MyTask
@@ -28,7 +28,7 @@ from evodevo.tasks.base import ALL_SPLITS, MATCHED, NO_TARGET, TASKS, SampleTask
 from evodevo.tasks.inputs import Batch
 
 MOST_SAMPLES = 400
-"""Samples of a split that a law looks at, spread evenly."""
+"""Largest number of samples of a split that a law reads, spread evenly."""
 
 _OPEN_ELSEWHERE = """
 import sys
@@ -65,7 +65,7 @@ def some_places(task: SampleTask, split: Split) -> NDArray[np.int64]:
 
 
 def contents(task: SampleTask, batch: Batch) -> list[bytes]:
-    """What each sample of a batch shows a model, without the answers."""
+    """Inputs of each sample of a batch as bytes, without the answers."""
     names = sorted(name for name in batch if name.partition("/")[0] in {spec.name for spec in task.inputs})
     columns = [name for name in names if name.partition("/")[2] in ("", "mask", "present")]
     size = len(next(iter(batch.values())))
@@ -80,7 +80,7 @@ class SampleTaskTests:
     decisive: ClassVar[Sequence[Any]] = ()
     """Other settings, each of which gives other samples than ``settings`` and than each other."""
     indifferent: ClassVar[Sequence[Any]] = ()
-    """Other settings that say the same and give the same samples as ``settings``."""
+    """Other settings with the same meaning, which give the same samples as ``settings``."""
 
     @pytest.fixture(scope="class")
     @classmethod

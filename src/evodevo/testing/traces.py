@@ -66,8 +66,9 @@ def random_trace(
 
 
 def chain_trace(samples: int = 3, hidden: int = 4, order: Sequence[int] | None = None) -> RoutingTrace:
-    """A feed-forward stack as routing: the input speaks to the first layer, each layer to the next, the last one to
-    the output. In each of T = H iterations one layer is called."""
+    """A feed-forward stack as routing: the input is connected to the first layer, each layer to the next, the last one
+    to the output. In each of T = H iterations one layer is called.
+    """
     path = list(order if order is not None else range(hidden))
     first = np.zeros((samples, 1, hidden + 1))
     first[:, 0, path[0]] = 1

@@ -1,4 +1,4 @@
-"""What every module of a zoo and every kind of node promise, as tests to inherit.
+"""The laws of every module of a zoo and of every kind of node, as tests to inherit.
 
     class TestMyFamily(ModuleTests):
         @pytest.fixture
@@ -38,7 +38,7 @@ POSITIONS = 11
 TOLERANCE = 1e-9
 GARBAGE = 100.0
 CHILDREN = 12
-"""Mutants and pairs of children that each test looks at."""
+"""Number of mutants, and of pairs of children, that each test reads."""
 
 
 def module_of(genotype: ModuleGenotype, seed: int = 0) -> Operator:

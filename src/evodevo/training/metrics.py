@@ -1,7 +1,7 @@
-"""How good answers with classes and labels are: metrics of one output from its logits and targets.
+"""Quality of answers with classes and labels: metrics of one output from its logits and targets.
 
-A metric that is not defined on the samples at hand is NaN, with a sentence that says why; never 0, never a warning.
-Where a metric is a mean over classes or labels, those for which it is not defined are left out and counted.
+A metric that is not defined on the samples at hand is NaN, with a sentence that gives the reason; never 0, never a
+warning. Where a metric is a mean over classes or labels, those for which it is not defined are left out and counted.
 
 Legend: B samples, C classes or labels. Binary is a class output with two values, of which the second is the positive.
 """
@@ -28,7 +28,7 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is known of one output.
+    """The metrics of one output.
 
     Attributes:
         metrics: name -> value. ``auc`` (binary; macro one against the rest; macro over labels) and ``auc_skipped``,
@@ -36,10 +36,10 @@ class Judgement:
             nats; ``calibration_error``. Of classes ``accuracy``, binary also ``f1``, ``precision``, ``recall`` of the
             positive class. Of labels ``exact`` (all of a sample are right), ``label_accuracy``, ``f1_micro``. Names
             that end in ``_tuned`` are at the thresholds that were given, all others at one half.
-        reasons: metric -> why it is NaN, or what it leaves out.
+        reasons: metric -> reason why it is NaN, or what it leaves out.
         thresholds: those that are best for F1 on these very samples: one of a binary output, one per label; empty for
             three classes or more.
-        reliability: for a picture; None where nothing was answered.
+        reliability: data of the reliability diagram; None where nothing was answered.
     """
 
     metrics: dict[str, float]

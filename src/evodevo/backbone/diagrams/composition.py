@@ -1,4 +1,4 @@
-"""Which operators a population consists of, generation by generation (paper, Fig. 5.4, B.26, B.27)."""
+"""The operators of a population, generation by generation (paper, Fig. 5.4, B.26, B.27)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """A backbone as the paper's appendix B draws it.
 
-LIVs stand in one column in the order of the forward pass, the first **at the top**. Dashed arcs on the left:
+LIVs form one column in the order of the forward pass, the first **at the top**. Dashed arcs on the left:
 feature groups that a borrower takes from its owner. Solid arcs on the right: featurizer weights that it uses
 together with its owner. Dotted arcs on the right, from below the earlier LIV to above the later: the residual
 extension (A.7). Every arc runs from the owner (dot) to the borrower (arrow head), and all arcs of one owner leave
-it on one lane, so that a sharing group is seen as one tree. A LIV of differential form stands before its twin.
+it on one lane, so that a sharing group is seen as one tree. A LIV of differential form is drawn before its twin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEAD = 5.0
 
 @dataclass(frozen=True)
 class LivMark:
-    """What a drawing needs to know of one LIV.
+    """The facts of one LIV that a drawing needs.
 
     Args:
         name: the class as the paper names it, ``SA-1`` or ``Rec-1-Diff``.
@@ -47,7 +47,7 @@ class LivMark:
 
 @dataclass(frozen=True)
 class Arc:
-    """One connection between two LIVs, by 0-based position; ``label`` says what is shared (``K``, ``V``)."""
+    """One connection between two LIVs, by 0-based position; ``label`` names the shared groups (``K``, ``V``)."""
 
     owner: int
     borrower: int
@@ -196,7 +196,7 @@ class _Side:
         self.step = min(12.0, max(6.0, 130.0 / max(self.lanes, 1)))
 
     def ports(self, row: int) -> int:
-        """How many places of the box the side needs: one per borrowed arc, one for all owned ones."""
+        """Number of slots that the side of the box needs: one per borrowed arc, one for all owned ones."""
         touching = [link for link in self.links if link.kind != "residual-arc"]
         return sum(link.arc.borrower == row for link in touching) + any(link.arc.owner == row for link in touching)
 

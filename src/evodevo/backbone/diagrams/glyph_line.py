@@ -19,7 +19,7 @@ _CELL = 17.0
 
 @dataclass(frozen=True)
 class StripRow:
-    """One individual of ``population_strips``: what stands before and after its cells."""
+    """One individual of ``population_strips``: its cells and the text before and after them."""
 
     label: str
     livs: Sequence[LivMark]

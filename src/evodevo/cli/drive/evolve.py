@@ -33,7 +33,7 @@ class RecipeSize(StrEnum):
 
 
 class SearchMode(StrEnum):
-    """When children are created."""
+    """Time at which children are created."""
 
     generational = "generational"
     steady = "steady"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Opponents(StrEnum):
-    """Which baselines are trained beside the network of a recipe."""
+    """Baselines that are trained beside the network of a recipe."""
 
     none = "none"
     quick = "quick"

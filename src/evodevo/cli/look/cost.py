@@ -30,7 +30,7 @@ class Convention(StrEnum):
 
 
 class PassMode(StrEnum):
-    """Which pass to count."""
+    """The pass to count."""
 
     prefill = "prefill"
     decode = "decode"

@@ -1,4 +1,4 @@
-"""What Table 3 of Architect Thyself prints, row by row, and why it is no target.
+"""The printed rows of Table 3 of Architect Thyself, and the reason why they are no target.
 
 Source: docs/spec/architect_thyself.md#the-printed-tables.
 """
@@ -29,7 +29,7 @@ class Printed(NamedTuple):
 
 
 BASE = Printed(0.8247, 80.1, 0.8089, "18.7M", "22")
-"""Of every block."""
+"""Printed results of the base of every block."""
 
 PRINTED: Mapping[str, Printed] = {
     "drop_transformer_1": Printed(0.7823, 76.9, 0.7858, "-2.1M", "24"),

@@ -2,7 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#ablation.
 
-Every block has a base of its own, which stands in the block's cell, and there the differences of its rows are taken.
+Every block has a base of its own in its cell, and the differences of its rows refer to that base.
 Rows that are the same training as another one (the base of block C is that of block B) are trained once.
 """
 
@@ -32,7 +32,7 @@ GROW = "grow"
 BASE = "base"
 """Name of the arm that the others of its cell are compared with."""
 GROWING = ", growing"
-"""What a cell says of further rows whose base grows."""
+"""Suffix of the cell of further rows whose base grows."""
 ZOO_OF: Mapping[Base, Mapping[str, Any]] = {
     "nine": {"modules": "table_3"},
     "fused": {"fusion": {"relative_positions": True, "concat_query": True}},
@@ -59,9 +59,10 @@ def ablation(
     """The experiment with the chosen rows and their bases instead of the recipe's arms.
 
     Args:
-        settings: of a recipe whose first arm is a zoo; ``evaluation.options.grow`` is how all growing arms grow.
+        settings: settings of a recipe whose first arm is a zoo; ``evaluation.options.grow`` is the growth of all
+            growing arms.
         rows: see ``ablation_rows.chosen_rows``.
-        inputs: of the task.
+        inputs: inputs of the task.
 
     Returns:
         The settings, and the rows that would change nothing here.
@@ -100,7 +101,7 @@ def ablation(
 
 
 def cell_of(row: AblationRow) -> str:
-    """The block in which a row stands, with a base of its own."""
+    """Cell of a row: its block, with a base of its own."""
     return row.block + (GROWING if row.block == "more" and row.base == "growing" else "")
 
 

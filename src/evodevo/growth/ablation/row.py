@@ -1,4 +1,4 @@
-"""What a row of an ablation is: data that say what it changes of its base (docs/spec/architect_thyself.md#ablation)."""
+"""The rows of an ablation: the changes of each to its base, as data (docs/spec/architect_thyself.md#ablation)."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class AblationRow:
     """One row.
 
     Attributes:
-        name: for ``--rows``.
-        title: of Table 3, or our own words.
-        block: where it stands.
-        base: what it is compared with.
-        words: what it switches.
-        zoo: changes as ``module_zoo.named.zoo_structure`` takes them.
-        extractor: side -> changes of how every input of that side is read.
+        name: name for ``--rows``.
+        title: title in Table 3, or our own words.
+        block: block of the table.
+        base: the base that it is compared with.
+        words: description of the change.
+        zoo: changes of the zoo, as ``module_zoo.named.zoo_structure`` takes them.
+        extractor: side -> changes of the extractor of every input of that side.
         grow: changes of the growth (``growth.spec.GrowthSettings``), where the base grows.
         forbid: operations that growth may not use.
         rate: factor of the number of events.
         task: changes of the task's settings; those that the task does not have leave the row out.
         needs: sides that the task must have.
-        random: begins with as many modules as the base, of random families with random attributes.
-        shortest: warm-ups last one step, at the common learning rate.
+        random: whether it begins with as many modules as the base, of random families with random attributes.
+        shortest: whether warm-ups last one step, at the common learning rate.
     """
 
     name: str

@@ -33,12 +33,12 @@ class AblationLine:
     Attributes:
         code: ``A1`` to ``D12``, ``more7``; ``A`` alone is the base of that block.
         block: cell of the arm.
-        row: what was switched; None for a base.
-        result: of the arm, as in every experiment.
-        base: of the arm that it is compared with; None for a base.
-        difference: of the test samples answered rightly, to the base on the same samples and seeds; None where there
-            are no common ones.
-        printed: by the paper.
+        row: the row of the ablation; None for a base.
+        result: result of the arm, as in every experiment.
+        base: result of the arm that it is compared with; None for a base.
+        difference: difference to the base in the share of test samples answered rightly, on the same samples and seeds;
+            None where there are no common ones.
+        printed: result printed in the paper.
     """
 
     code: str
@@ -79,8 +79,8 @@ def ablation_lines(run: Run, table: ComparisonTable) -> list[AblationLine]:
     """The table, as far as the run has come.
 
     Args:
-        run: of kind ``ablate``.
-        table: of ``compare_arms``.
+        run: a run of kind ``ablate``.
+        table: result of ``compare_arms``.
 
     Raises:
         UsageError: another kind of run.
@@ -117,8 +117,8 @@ COLUMNS = (
     "parameters", "executed_flops", "training_flops", "steps", "seconds", "missing",
     "paper_auc", "paper_accuracy", "paper_f1", "paper_accuracy_difference",
 )  # fmt: skip
-"""Of the CSV, in this order. Shares are from 0 to 1, parameters and FLOPs of one sample are means over seeds; the
-paper's accuracy is in percent, as printed."""
+"""Columns of the CSV, in this order. Shares are from 0 to 1, parameters and FLOPs of one sample are means over seeds;
+the paper's accuracy is in percent, as printed."""
 
 
 def to_csv(lines: Sequence[AblationLine]) -> str:
@@ -203,7 +203,7 @@ def _of_other_task(run: Run, row: ComparisonRow, base: ComparisonRow) -> Differe
 
 
 def _same_samples(run: Run, one: Individual, other: Individual) -> bool:
-    """Whether both were tested on the same samples, which the task tells where its data are still there."""
+    """Whether both were tested on the same samples, by the data of the task where these are still there."""
     try:
         problem = run.slice.problem(run.settings)
         tasks = [problem.open_task(each.genome.task) for each in (one, other)]  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
-"""The 43 rows of Table 3 of Architect Thyself, called as they are there (docs/spec/architect_thyself.md#ablation).
+"""The 43 rows of Table 3 of Architect Thyself, with the names of the table (docs/spec/architect_thyself.md#ablation).
 
-What each switches is said here, since the paper does not say it.
+The change of each row is defined here, since the paper leaves it open.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ def comparison(structure: ZooStructure, which: Baselines, **more: Any) -> Compar
     """A zoo and its opponents, which have the same extractors and width.
 
     Args:
-        structure: of the zoo.
-        which: opponents.
+        structure: structure of the zoo.
+        which: set of opponents.
         more: further fields of the comparison.
     """
     arm = Variant(name=ZOO, role="zoo", network=ModuleZooNetwork(structure=structure))

@@ -23,7 +23,7 @@ GROW = "grow"
 FIXED = "fixed"
 """Name of the arm, and of the strategist, that never changes the zoo: the reference of differences."""
 UNLEARNED = ("random", "heuristic")
-"""Who stands beside a learned strategist: without them nobody knows what the learning was good for."""
+"""Strategists beside a learned one: without them the gain of the learning cannot be measured."""
 NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
 """Options of the fixed arm: the same data split, no event, no probe."""
 
@@ -66,7 +66,7 @@ def is_learned(strategist: str) -> bool:
 
 
 def strategist_of(evaluation: NetworkEvaluationSettings, arm: Trial | Variant) -> str | None:
-    """Who decides in a training; None where nothing grows."""
+    """Name of the strategist of a training; None where nothing grows."""
     if arm.procedure != GROW:
         return None
     options = merge(evaluation.options.get(GROW, {}), arm.options)
@@ -97,11 +97,11 @@ def growing(settings: ExperimentSettings, strategists: Sequence[str]) -> Experim
 
 
 def with_edit_memory(settings: ExperimentSettings, memories: Mapping[str, str], joined: str) -> ExperimentSettings:
-    """The learned arms begin with what earlier runs have learned.
+    """The experiment with edits of earlier runs for the learned arms.
 
     Args:
-        settings: of the experiment.
-        memories: strategist -> digest of the edits of its own.
+        settings: settings of the experiment.
+        memories: strategist -> digest of its own edits.
         joined: digest of all edits, for strategists that have none of their own.
     """
     arms = tuple(

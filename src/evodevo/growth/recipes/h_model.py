@@ -1,10 +1,10 @@
-"""An H-Model whose hidden layers come and go while it trains, beside the same one fixed.
+"""An H-Model whose hidden layers are added and removed while it trains, beside the same one fixed.
 
 Source: docs/spec/h_model.md#adding-and-removing-layers.
 
-On k-hop pointers: what stands at one position decides which other one counts, so that a model whose layers look at each
-position alone, or at the mean of all, cannot answer. It begins with two such layers, and whoever grows it has to find
-out what is missing; a second start has a transformer, where growth can only refine.
+On k-hop pointers: the token at one position decides which other one counts, so that a model whose layers read each
+position alone, or the mean of all, cannot answer. It begins with two such layers, and the strategist has to find the
+missing kind; a second start has a transformer, where growth can only refine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STARTS: Mapping[str, tuple[str, ...]] = {
 }
 """Cell -> families that it begins with."""
 GROWTH: Mapping[str, Any] = {
-    # Two layers are where it begins; nobody may leave it with fewer.
+    # It begins with two layers, and pruning must not leave it with fewer.
     "prune": {"least": 2},
     "birth": {"most": 6},
 }
@@ -38,7 +38,7 @@ GROWTH: Mapping[str, Any] = {
 def start(families: Sequence[str]) -> HModelStructure:
     """An H-Model of one module of each family."""
     hidden = tuple(GenotypeLayer(module=one) for one in named_zoo(families, WIDTH))
-    # Without blocks in inputs: they would look across positions.
+    # Without blocks in inputs, since these would read other positions.
     return HModelStructure(width=WIDTH, hidden=hidden, iterations=4, input_blocks=0, output_blocks=0, router=AT_THE_END)
 
 
@@ -59,8 +59,8 @@ def growing(
     Args:
         size: quick or full.
         baselines: ``quick`` and ``all`` add the opponents of every H-Model; none if left out.
-        changes: there is no part to be changed.
-        strategists: who grows it; a learned one stands beside those that learn nothing.
+        changes: must be empty; no part can be changed.
+        strategists: names of the strategists, one arm each; for a learned one those that learn nothing are added.
     """
     full = size == "full"
     starts = tuple(STARTS) if full else tuple(STARTS)[:1]

@@ -1,4 +1,4 @@
-"""The classifier as section 4.1 of Architect Thyself trains it; it wants data, two towers and a GPU."""
+"""The classifier as section 4.1 of Architect Thyself trains it; it needs data, two towers and a GPU."""
 
 from __future__ import annotations
 

@@ -47,18 +47,19 @@ NETWORK: Mapping[str, Any] = {
 LEARNING_RATE = 3e-3
 POINTS, POINT_SAMPLES = 20, 512
 QUICK_SHARE = 0.2
-"""Of the full budget, in the size ``quick``, which has a single seed: it shows that all works, and proves nothing."""
+"""Share of the full budget in the size ``quick``, which has a single seed: it shows that all works, and proves nothing.
+"""
 QUICK_GROWTH: Mapping[str, Any] = {"events": {"count": 3}}
 """More events would cost more than so short a training."""
 
 
 def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tuple[Variant, ...]:
-    """Who is compared: the learned strategist first, beside the fixed zoo.
+    """The arms of the comparison: the learned strategist first, beside the fixed zoo.
 
     Args:
-        structure: of the zoo before it grows.
-        trial: whether the task decides anything (else two arms tell the direction), and what the mixtures read.
-        mixtures: which of the mixtures of experts stand beside.
+        structure: structure of the zoo before it grows.
+        trial: whether the task decides anything (else two arms show the direction), and the inputs of the mixtures.
+        mixtures: set of the mixtures of experts beside them.
     """
     if trial.direction_only:
         return (_grown(structure, LEARNED), _fixed(structure))
@@ -87,8 +88,8 @@ def proof(
     Args:
         size: ``quick`` (one seed, a fifth of the budget, three events) or ``full``.
         baselines: mixtures of experts: ``all`` three if left out.
-        changes: of the zoo's structure, of all arms.
-        trial: the data.
+        changes: changes of the zoo's structure in all arms.
+        trial: the data set.
     """
     full = size == "full"
     structure = zoo_structure(merge(dict(NETWORK), dict(changes)))

@@ -23,13 +23,14 @@ class ProofTrial:
     """One data set in the experiment.
 
     Attributes:
-        name: for people.
+        name: name in titles.
         task: a row of the table of tasks.
-        settings: of that task. Its ``architecture`` split is the fourth, which growth alone sees.
-        inputs, outputs: about as the task has them; opponents are made as large as the zoo for these.
-        flops: of one training in the size ``full``, growth included.
-        seeds: of each arm in the size ``full``.
-        direction_only: too small to decide: two arms, fewer seeds.
+        settings: settings of that task. Its ``architecture`` split is the fourth, which growth alone sees.
+        inputs, outputs: inputs and outputs about as the task has them; opponents are made as large as the zoo for
+            these.
+        flops: FLOPs of one training in the size ``full``, growth included.
+        seeds: number of seeds of each arm in the size ``full``.
+        direction_only: whether it is too small to decide: two arms, fewer seeds.
     """
 
     name: str

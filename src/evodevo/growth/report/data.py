@@ -15,17 +15,17 @@ Measure = Literal["contribution", "usage", "impact", "fitness"]
 MEASURES: tuple[Measure, ...] = ("contribution", "usage", "impact", "fitness")
 BIRTHS = ("grow", "spawn", "hybridise")
 GIVES_PLACE = "gives its place to "
-"""How ``growth.edits`` begins the note of a pruning that makes room."""
+"""Beginning of the note that ``growth.edits`` writes on a pruning that makes room."""
 
 
 @dataclass(frozen=True)
 class Sight:
-    """A module as a probe saw it.
+    """A module's measures at a probe.
 
     Attributes:
-        step, share: of the training and of its budget; None where it was not recorded.
+        step, share: step of the training, and share of its budget, 0 to 1; None where it was not recorded.
         event: number of the event; None between events.
-        values: measure -> value; what was not measured is missing.
+        values: measure -> value; measures that were not taken are missing.
     """
 
     step: float
@@ -39,15 +39,15 @@ class Life:
     """A module from its birth to its end.
 
     Attributes:
-        id, archetype: of it.
+        id, archetype: id and archetype of the module.
         genotype: None where it was not recorded.
         operation: ``start``, ``grow``, ``spawn``, ``hybridise``.
         parents: ids.
         born, gone: numbers of the events; 0 is the start, None lives on.
         born_step, gone_step: steps of the training.
-        heir: who took its place.
-        sights: in order of time.
-        note: of its birth.
+        heir: id of the module that took its place.
+        sights: its probes in order of time.
+        note: note on its birth.
     """
 
     id: str
@@ -73,11 +73,11 @@ class Happening:
     """An event.
 
     Attributes:
-        number, step, share: when; ``share`` of the budget after its edits.
-        value, loss: of the zoo before its edits, on the split ``architecture``.
-        edits: refused ones too.
+        number, step, share: number and step of the event, and share of the budget after its edits, 0 to 1.
+        value, loss: score and loss of the zoo before its edits, on the split ``architecture``.
+        edits: its edits, refused ones too.
         reward: None where none was recorded.
-        terms: name -> what it added to the reward.
+        terms: name -> summand of the reward.
     """
 
     number: int
@@ -95,13 +95,13 @@ class GrowthHistory:
     """The growth of one training.
 
     Attributes:
-        strategist: its name.
-        events: in order.
-        lives: of all modules that ever lived, in order of birth.
-        steps: of the whole training.
-        decisions: how many the strategist made.
-        differing: event, action and what the heuristic would have done; None where nobody compared.
-        overhead: name -> number, as the evaluation tells it.
+        strategist: name of the strategist.
+        events: the events, in order.
+        lives: all modules that were ever there, in order of birth.
+        steps: number of steps of the whole training.
+        decisions: number of decisions of the strategist.
+        differing: event, action and the heuristic's action; None where they were not compared.
+        overhead: name -> number, from the evaluation.
         probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
     """
 
@@ -116,7 +116,7 @@ class GrowthHistory:
 
     @cached_property
     def edits(self) -> tuple[Edit, ...]:
-        """Of all events; refused ones too."""
+        """Edits of all events; refused ones too."""
         return tuple(edit for one in self.events for edit in one.edits)
 
     @cached_property
@@ -156,21 +156,21 @@ class GrowthHistory:
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """Of the events that were rewarded."""
+        """Rewards of the events that have one."""
         return tuple(one.reward for one in self.events if one.reward is not None)
 
     def events_lived(self, life: Life) -> int:
-        """How many events came after its birth that it survived."""
+        """Number of events after its birth that a module survived."""
         until = len(self.events) + 1 if life.gone is None else life.gone
         return sum(life.born < one.number < until for one in self.events)
 
 
 def modules_after(start: Iterable[ZooModule], edits: Iterable[Edit]) -> tuple[ZooModule, ...]:
-    """Who lives after the edits, in the order of the zoo.
+    """The modules after the edits, in the order of the zoo.
 
     Args:
         start: modules before the first event.
-        edits: of the log, in order; refused ones change nothing.
+        edits: edits of the log, in order; refused ones change nothing.
     """
     modules = {one.id: one for one in start}
     for edit in edits:

@@ -30,12 +30,12 @@ _POINTS = 64
 
 
 def timeline_drawing(growth: GrowthHistory, measure: Measure, *, title: str = "", subtitle: str = "") -> str:
-    """Who lived when, and how much each counted, as SVG.
+    """The time span and the measure of each module, as SVG.
 
     Args:
-        growth: of one training.
-        measure: what the lanes' thickness shows.
-        title, subtitle: above.
+        growth: growth of one training.
+        measure: measure shown by the lanes' thickness.
+        title, subtitle: text above the drawing.
     """
     again = [
         (edit.action.modules[0], event.step)
@@ -67,8 +67,8 @@ def curve_drawing(growth: GrowthHistory, series: Mapping[str, Sequence[CurvePoin
     """The validation error over steps with a mark for every event, as SVG.
 
     Args:
-        growth: of one training.
-        series: of its evaluation, by name.
+        growth: growth of one training.
+        series: series of its evaluation, by name.
     """
     lines = (
         [Series("validation", thin(list(series["validation_error"]), _POINTS))] if "validation_error" in series else []
@@ -92,7 +92,7 @@ def family_drawing(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
     """The graph of a newborn below those of its parents, as SVG.
 
     Args:
-        life: of the newborn, with its genotype.
+        life: the newborn, with its genotype.
         parents: id -> genotype.
     """
     assert life.genotype is not None
@@ -102,7 +102,7 @@ def family_drawing(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
 
 
 def difference_words(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
-    """What a newborn has of its parents, and what is new in it."""
+    """Parts of a newborn that come from its parents, and its new parts."""
     assert life.genotype is not None
     first = parents.get(life.parents[0]) if life.parents else None
     if life.genotype.archetype == HYBRID:

@@ -97,7 +97,7 @@ def _with(modules: tuple[ZooModule, ...], disabled: Sequence[str]) -> dict[str, 
 
 
 def _so_far(individual: Individual) -> dict[str, Any] | None:
-    """From the events of the run, what an evaluation would have told; None where there are none."""
+    """Record of an unfinished evaluation's growth, from the events of the run; None where there are none."""
     if getattr(individual.genome, "procedure", None) != "grow":
         return None
     payloads = [one.payload for one in individual.run.events() if (one.type, one.subject) == ("growth", individual.id)]

@@ -1,4 +1,4 @@
-"""How networks grew, as a section of the page of an experiment."""
+"""The growth of networks, as a section of the page of an experiment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was done, decided and born in the arms of an experiment whose networks could grow, as tables."""
+"""Edits, decisions and births in the arms of an experiment whose networks could grow, as tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GrownRow:
 
     @property
     def strategist(self) -> str:
-        """Who decided."""
+        """Names of the strategists."""
         return ", ".join(dict.fromkeys(one.strategist for _, one in self.grown))
 
     def spread(self, read: Callable[[GrowthHistory], float | None]) -> Spread | None:
@@ -47,7 +47,7 @@ class GrownRow:
 
     @property
     def hybrids(self) -> list[tuple[Individual, GrowthHistory, Life]]:
-        """Of all trainings."""
+        """Hybrids of all trainings."""
         return [(one, growth, life) for one, growth in self.grown for life in growth.hybrids]
 
 
@@ -59,7 +59,7 @@ def grown_rows(table: ComparisonTable) -> list[GrownRow]:
 
 
 def arms_table(rows: Sequence[GrownRow]) -> TextTable:
-    """What was done to the networks of each arm."""
+    """Numbers of edits of the networks of each arm."""
     columns = ("arm", "strategist", "seeds", "events", "grown", "spawned", "hybrids", "pruned", "replaced", "rewarmed",
                "edits", "refused", "left")  # fmt: skip
     caption = (
@@ -71,7 +71,7 @@ def arms_table(rows: Sequence[GrownRow]) -> TextTable:
 
 
 def decisions_table(rows: Sequence[GrownRow]) -> TextTable:
-    """How the strategists of the arms decided, what came of it, and what it cost."""
+    """Decisions of the arms' strategists, their rewards, and their cost."""
     columns = ("arm", "decisions", "unlike heuristic", "reward", "hybrids that live", "FLOPs of growth",
                "time of growth")  # fmt: skip
     caption = (
@@ -112,10 +112,10 @@ def hybrids_table(rows: Sequence[GrownRow]) -> TextTable | None:
 
 
 def missing_rivals(arms: Iterable[Variant]) -> list[str]:
-    """Sentences on strategists that should stand beside a learned one and do not.
+    """Sentences on strategists that a learned one should be compared with and is not.
 
     Args:
-        arms: of the whole experiment, also those that have not been trained yet.
+        arms: arms of the whole experiment, also those that have not been trained yet.
     """
     usual = GrowthSettings().strategist
     there = dict.fromkeys(str(one.options.get("strategist", usual)) for one in arms if one.procedure == "grow")

@@ -1,4 +1,4 @@
-"""What happened to a zoo in words: edits, births, ends, rewards, and the history of one training as rows."""
+"""The growth of a zoo in words: edits, births, ends, rewards, and the history of one training as rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DONE = {"grow": "grown", "spawn": "spawned", "hybridise": "made"}
 
 
 def edit_words(edit: Edit) -> str:
-    """``mlp-2-0 grown from mlp-1``, ``cnn-1 pruned: distilled in 50 steps …``; a refused one says why."""
+    """``mlp-2-0 grown from mlp-1``, ``cnn-1 pruned: distilled in 50 steps …``; a refused one with the reason."""
     operation, modules = edit.action.operation, edit.action.modules
     note = f": {edit.note}" if edit.note else ""
     if edit.module is None:
@@ -34,7 +34,7 @@ def edit_words(edit: Edit) -> str:
 
 
 def birth_words(life: Life) -> str:
-    """Where a module is from; empty for one of the start."""
+    """Origin of a module in words; empty for one of the start."""
     if life.operation == "start":
         return ""
     parents = f" from {' and '.join(life.parents)}" if life.parents else ""
@@ -43,7 +43,7 @@ def birth_words(life: Life) -> str:
 
 
 def death_words(life: Life) -> str:
-    """How a module ended; empty for one that lives."""
+    """End of a module in words; empty for one that is still there."""
     if life.gone is None:
         return ""
     return f"gave its place to {life.heir} at event {life.gone}" if life.heir else f"pruned at event {life.gone}"
@@ -71,7 +71,7 @@ def growth_words(growth: GrowthHistory) -> list[str]:
 
 
 def overhead_words(growth: GrowthHistory) -> list[str]:
-    """What growing cost beside training, as far as it was recorded."""
+    """Cost of growing beside training in words, as far as it was recorded."""
     told = growth.overhead
     parts = [
         f"{100 * told[name]:.1f} % of the {words} of training"

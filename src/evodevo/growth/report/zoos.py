@@ -1,4 +1,4 @@
-"""The zoos of an experiment for its report: whom their routers listen to, and drawings of the trained networks."""
+"""The zoos of an experiment for its report: routing to their modules, and drawings of the trained networks."""
 
 from __future__ import annotations
 

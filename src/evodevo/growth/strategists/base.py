@@ -129,7 +129,7 @@ class Strategist(ABC):
         return 0
 
     def state_dict(self) -> StrategistState:
-        """What has been learnt."""
+        """State that has been learnt."""
         return StrategistState()
 
     def load_state_dict(self, snapshot: StrategistState) -> None:

@@ -8,7 +8,7 @@ from evodevo.settings import Settings
 
 
 class HeuristicSettings(Settings):
-    """When the heuristic acts, and how strong it is as a prior.
+    """Conditions of the heuristic's actions, and its strength as a prior.
 
     Attributes:
         plateau: Number of events without a rise of validation before the zoo grows.
@@ -30,7 +30,7 @@ class HeuristicSettings(Settings):
 
 
 class LearningSettings(Settings):
-    """How a policy learns (80, 81, 97; docs/spec/architect_thyself.md#strategists).
+    """The learning of a policy (80, 81, 97; docs/spec/architect_thyself.md#strategists).
 
     Attributes:
         width: Width of its layers.
@@ -76,7 +76,7 @@ class MetaSettings(Settings):
 
 
 class MemorySettings(Settings):
-    """How edits of earlier runs are used (docs/spec/architect_thyself.md#edit-memory).
+    """The use of edits of earlier runs (docs/spec/architect_thyself.md#edit-memory).
 
     Attributes:
         epochs: Number of passes of behaviour cloning over rewarded edits.

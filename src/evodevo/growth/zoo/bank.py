@@ -15,13 +15,13 @@ from evodevo.operators.base import Operator
 
 @dataclass(frozen=True)
 class Banked:
-    """A module that went.
+    """A module that was removed.
 
     Attributes:
         name: its id.
-        genotype: what it was.
+        genotype: its architecture.
         state: its weights, on the CPU.
-        digest: of their blob.
+        digest: digest of their blob.
     """
 
     name: str
@@ -55,7 +55,7 @@ class ModuleBank:
 
 
 def start_from(child: Operator, banked: Banked) -> tuple[TensorSource, ...]:
-    """Give a newborn the weights of a module that went; says so for each of its tensors."""
+    """Give a newborn the weights of a removed module; returns the source of each of its tensors."""
     child.load_state_dict(dict(banked.state))
     return tuple(
         TensorSource(tensor=name, rule="bank", parent=banked.name, source=name, digest=banked.digest)

@@ -43,9 +43,9 @@ class ModuleParent:
     """A module that a newborn begins from.
 
     Attributes:
-        genotype: of it.
+        genotype: its architecture.
         state: its weights, by name.
-        digest: of the blob that holds them; see ``state_digest``.
+        digest: digest of the blob that holds them; see ``state_digest``.
     """
 
     genotype: ModuleGenotype
@@ -61,7 +61,7 @@ def state_digest(state: State) -> str:
 
 
 def same_nodes(child: ModuleGenotype, parent: ModuleGenotype, name: str) -> dict[str, Origin]:
-    """Who stands for whom after a mutation: nodes of one id and kind. ``name`` is the parent's id."""
+    """Correspondence of nodes after a mutation: those of one id and kind. ``name`` is the parent's id."""
     kinds = {node.id: node.type for node in parent.graph.nodes}
     return {node.id: (name, node.id) for node in child.graph.nodes if kinds.get(node.id) == node.type}
 
@@ -74,18 +74,19 @@ def inherit(
     correspondence: Mapping[str, Origin],
     seed: int,
 ) -> tuple[TensorSource, ...]:
-    """Fill a newborn with what its parents know.
+    """Fill a newborn with its parents' weights.
 
     Args:
-        child: fresh and on the CPU, as ``build_module(genotype, seed)`` makes it; what nobody hands down stays.
-        genotype: of it.
+        child: fresh and on the CPU, as ``build_module(genotype, seed)`` makes it; tensors that no parent hands down
+            stay.
+        genotype: its architecture.
         parents: by id; the first is the fitter.
         how: ``inheritance``, ``keep``, ``noise`` and ``blend``.
-        correspondence: node of the child -> where it stood; ``same_nodes``, or ``Splice.correspondence``.
-        seed: of the newborn, from which noise is drawn.
+        correspondence: node of the child -> its origin; ``same_nodes``, or ``Splice.correspondence``.
+        seed: seed of the newborn, from which noise is drawn.
 
     Returns:
-        Where each tensor is from, in the order of the child's; one that two parents blend in stands twice.
+        Where each tensor is from, in the order of the child's; one that two parents blend in occurs twice.
     """
     birth = _Birth(genotype, parents, how, correspondence, seed)
     with torch.no_grad():
@@ -101,19 +102,19 @@ def rebuild(
     before: Mapping[str, ModuleGenotype],
     how: BirthSettings,
 ) -> dict[str, Tensor]:
-    """The weights that a newborn began with, bit for bit, from what its edit says.
+    """The weights that a newborn began with, bit for bit, from the record of its edit.
 
     Source: docs/spec/architect_thyself.md#edit-log.
 
     Args:
-        genotype, seed: of the newborn.
-        tensors: of the edit.
+        genotype, seed: genotype and seed of the newborn.
+        tensors: sources of the tensors in the edit.
         fetch: digest -> weights.
         before: id -> genotype of the parents, as the edit has them, in the same order.
-        how: as it was.
+        how: settings of the birth.
 
     Raises:
-        DataError: the record does not say what it would have to.
+        DataError: the record is incomplete.
     """
     recorded = tuple(tensors)
     try:
@@ -162,7 +163,7 @@ def _part(tensor: str) -> str:
 
 
 class _Birth:
-    """What one newborn inherits."""
+    """The inheritance of one newborn."""
 
     def __init__(
         self,
@@ -186,7 +187,7 @@ class _Birth:
             self.matches |= {name: beside.tensors(name) for name in own}
 
     def fill(self, name: str, tensor: Tensor) -> list[TensorSource]:
-        """Fill one tensor; says where its numbers are from."""
+        """Fill one tensor; returns the sources of its numbers."""
         part = _part(name)
         node, short = self.by_part[part], name.split(".", 2)[2]
         if short in self.silent.get(node, ()):
@@ -213,7 +214,7 @@ class _Birth:
         return [TensorSource(tensor=name, rule=rule, parent=parent, source=source, digest=digest)]
 
     def _ancestor(self, node: str, short: str, tensor: Tensor) -> tuple[Match, Tensor] | None:
-        """How a tensor and its ancestor correspond, and the ancestor."""
+        """Correspondence of a tensor with its ancestor, and the ancestor."""
         if node not in self.origins:
             return None
         parent, own = self.origins[node]

@@ -1,6 +1,6 @@
-"""Which channels and tensors of a newborn's graph are which of one parent's.
+"""Correspondence of channels and tensors of a newborn's graph with those of one parent's.
 
-What holds within one node is the node's own knowledge: ``module_zoo/modules/nodes/inheritance``.
+Correspondence within one node is defined by its kind: ``module_zoo/modules/nodes/inheritance``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class Correspondence:
 
     Args:
         child, parent: genotypes.
-        origins: node of the child -> node of this parent. Sums, concats and layers of the library need none: what
-            a record says of tensors is enough.
+        origins: node of the child -> node of this parent. Sums, concats and layers of the library need none: the record
+            of their tensors is enough.
     """
 
     def __init__(self, child: ModuleGenotype, parent: ModuleGenotype, origins: Mapping[str, str]) -> None:

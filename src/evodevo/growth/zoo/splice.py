@@ -2,7 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#splices.
 
-A motif is a connected part of a module's graph with one entry and one exit, so that it can stand where another stood.
+A motif is a connected part of a module's graph with one entry and one exit, so that it can replace another one.
 
     replace    T_child = (T_a without S_a) + S_b
     insert     T_child = T_a + S_b, beside S_a and behind a gate that starts at 0, so that nothing changes at birth
@@ -52,14 +52,14 @@ class Motif:
 
 @dataclass(frozen=True)
 class Splice:
-    """A hybrid, and where its nodes are from. Nodes keep their lineage; those that no parent has begin without one.
+    """A hybrid, and the origins of its nodes. Nodes keep their lineage; those that no parent has begin without one.
 
     Attributes:
         child: a hybrid.
-        kept: node of the child -> where it stood in the parent that was grafted into; of recombined attributes a node
-            may be the other parent's.
-        grafted: node of the child -> where it stood in the parent that gave the motif.
-        removed: where the nodes that went stood; none of an ``insert``.
+        kept: node of the child -> its origin in the parent that was grafted into; with recombined attributes a node may
+            be the other parent's.
+        grafted: node of the child -> its origin in the parent that gave the motif.
+        removed: origins of the nodes that were removed; none for an ``insert``.
         projections: new nodes that bring one width to another.
         joints: the gate and the sum of an ``insert``.
     """
@@ -73,7 +73,7 @@ class Splice:
 
     @property
     def correspondence(self) -> dict[str, Origin]:
-        """NodeSpec of the child -> where it stood."""
+        """Node of the child -> its origin."""
         return {**self.kept, **self.grafted}
 
 
@@ -208,7 +208,7 @@ class _Splicing:
         )
 
     def _grafted(self) -> tuple[dict[str, str], str]:
-        """NodeSpec of b -> node of the child; and the value that stands for the motif's exit."""
+        """Node of b -> node of the child; and the value that replaces the motif's exit."""
         graft, graph = self.graft, self.b.genotype.graph
         names = {node.id: self._free(node.id) for node in graph.nodes if node.id in graft.nodes}
         here = {INPUT: self.host.width, **widths(self.host.graph, self.host.width)}
@@ -237,7 +237,7 @@ class _Splicing:
         return found
 
     def _origins(self) -> dict[str, Origin]:
-        """NodeSpec of the host -> where it stood: in a, or where attributes were recombined, in b."""
+        """Node of the host -> its origin: in a, or where attributes were recombined, in b."""
         found: dict[str, Origin] = {}
         for module in (self.b, self.a):
             kinds = {node.id: node.type for node in module.genotype.graph.nodes}

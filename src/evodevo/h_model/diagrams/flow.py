@@ -1,4 +1,4 @@
-"""What a routing diagram draws: the mean of some samples of a trace, or the difference of two such means."""
+"""The data of a routing diagram: the mean of some samples of a trace, or the difference of two such means."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def flow_difference(one: RoutingGraph, other: RoutingGraph) -> RoutingGraph:
 
 
 class GraphNode(NamedTuple):
-    """A place of the drawing: what stands in ``row`` in ``column``.
+    """A node of the drawing, at ``row`` and ``column``.
 
     Columns: 0 is the input step, t = 1 to T the iterations, T + 1 the answer. Rows: inputs, hidden layers, outputs.
     """
@@ -125,8 +125,8 @@ def strongest_routes(
 ) -> DrawnConnections:
     """The connections among some hidden layers (and from inputs, to outputs) in the first iterations.
 
-    What the last of these says to hidden layers is left out: nobody would hear it, or it is not drawn. Weights of 0
-    are no connections to draw.
+    Messages of the last of these to hidden layers are left out: no layer receives them, or it is not drawn. Weights of
+    0 are no connections to draw.
     """
     inputs, hidden = len(flow.inputs), len(flow.hidden)
     outputs = range(hidden, hidden + len(flow.outputs))

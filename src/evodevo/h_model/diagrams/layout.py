@@ -1,4 +1,4 @@
-"""Where the parts of a routing diagram lie, and what is left out of it."""
+"""The positions of the parts of a routing diagram, and the parts that are left out of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _HIDDEN_AT_MOST, _ITERATIONS_AT_MOST = 40, 32
 
 @dataclass(frozen=True)
 class Limits:
-    """What is left out of a drawing, which then says so.
+    """The limits beyond which connections are left out of a drawing; a note below it counts them.
 
     Attributes:
-        threshold: connections whose weight is smaller.
-        strongest: connections beyond so many.
+        threshold: least weight of a drawn connection, 0 to 1.
+        strongest: largest number of drawn connections.
     """
 
     threshold: float = 0.05
@@ -33,14 +33,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Where everything lies.
+    """The positions of the parts.
 
     Attributes:
-        rows: row of the flow -> its vertical place; layers that are left out are missing.
-        left: of column 0; ``pitch`` between columns; ``columns`` drawn, of which the last holds outputs only.
+        rows: row of the flow -> its vertical position; layers that are left out are missing.
+        left: position of column 0; ``pitch`` between columns; ``columns`` drawn, of which the last holds outputs only.
         layers: hidden layers that have a row.
-        radius: of a node.
-        top, bottom: of the nodes.
+        radius: radius of a node.
+        top, bottom: vertical limits of the nodes.
     """
 
     rows: dict[int, float]
@@ -81,7 +81,7 @@ def sheet_for(flow: RoutingGraph, compact: bool, titled: bool, captioned: bool) 
 
 
 def _traffic(flow: RoutingGraph, layer: int) -> float:
-    """How much is said to and by a layer."""
+    """Sum of the absolute weights into and out of a layer."""
     heard = abs(flow.first[:, layer]).sum() + abs(flow.connections[:, :, layer]).sum()
     return float(heard + abs(flow.connections[:, layer]).sum())
 
@@ -92,7 +92,7 @@ def row_name(name: str) -> str:
 
 
 def left_out(flow: RoutingGraph, sheet: Sheet, limits: Limits, found: DrawnConnections) -> list[str]:
-    """What the drawing is of, and what it leaves out."""
+    """Sentences on the samples of the drawing and on the parts that it leaves out."""
     words = ["One sample." if flow.samples == 1 else f"{flow.samples:,} samples."]
     drawn, every = len(found.drawn), found.every
     if drawn < found.strong:

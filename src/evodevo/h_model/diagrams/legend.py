@@ -1,4 +1,4 @@
-"""What the lines and glyphs of a routing diagram mean."""
+"""The legend of a routing diagram: its lines and glyphs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LegendEntry:
 
 
 def legend_entries(flow: RoutingGraph, sheet: Sheet, names: tuple[str, str] | None) -> list[LegendEntry]:
-    """What the signs of one drawing mean; ``names`` of the two groups of a difference."""
+    """Legend entries of one drawing; ``names`` are those of the two groups of a difference."""
     if names:
         entries = [
             LegendEntry(f"more in {names[0]}", "attention", 0.7),

@@ -1,7 +1,7 @@
-"""Who heard whom: the routing of an H-Model (paper, figures 5 to 17).
+"""The connections between the layers of an H-Model (paper, figures 5 to 17).
 
 Columns are iterations, rows are nodes; a line from a source in one column to a target in the next has the strength
-of its weight. Outputs are told something in every iteration, along their rows; the answer is read at the right end.
+of its weight. Outputs receive messages in every iteration, along their rows; the answer is read at the right end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def routing_diagram(
     Args:
         title: over the drawing, for example the name of a class.
         caption: below the title, for example the text of the sample.
-        limits: which connections are drawn.
+        limits: limits of the drawn connections.
         compact: small, for several side by side.
     """
     return _diagram(flow, title, caption, limits or Limits(), compact, None)
@@ -45,9 +45,10 @@ def routing_diagram(
 def routing_difference(
     one: RoutingGraph, other: RoutingGraph, names: tuple[str, str], caption: str = "", limits: Limits | None = None
 ) -> str:
-    """Where two groups of samples are routed differently: solid lines where the first one's weight is larger, dashed
-    ones in another colour where the second one's is. ``names`` are those of the groups. Means of groups differ less
-    than weights do, so that by default less is left out, and strength is relative to the largest difference."""
+    """The difference between the routing of two groups of samples: solid lines where the first one's weight is larger,
+    dashed ones in another colour where the second one's is. ``names`` are those of the groups. Means of groups differ
+    less than weights do, so that by default less is left out, and strength is relative to the largest difference.
+    """
     shown = (one_line(names[0], 60), one_line(names[1], 60))
     title = f"{shown[0]} minus {shown[1]}"
     return _diagram(flow_difference(one, other), title, caption, limits or Limits(DIFFERENCE), False, shown)

@@ -1,8 +1,8 @@
-"""The structure of an H-Model: hidden layers side by side, run T times, and what else decides how they speak.
+"""The structure of an H-Model: hidden layers side by side, run T times, and the other settings of their messages.
 
-Inputs above, outputs below. The frame holds the hidden layers of one iteration; they work at the same time, so they
-stand in rows and not in a chain. The arrow at the right leads from what they say back to what they hear, T times; the
-line at the left is what inputs say to outputs without any of them. Equal layers are one box with their number.
+Inputs above, outputs below. The frame holds the hidden layers of one iteration; they work at the same time, so they are
+in rows and not in a chain. The arrow at the right leads from their outputs back to their inputs, T times; the line at
+the left is the direct path from inputs to outputs. Equal layers are one box with their number.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LEAST_WIDTH = 380.0
 
 @dataclass(frozen=True)
 class LayerMark:
-    """What a drawing needs to know of a hidden layer.
+    """The facts of a hidden layer that a drawing needs.
 
     Args:
         name: ``transformer``, ``Rec-1``.
         family: ``attention``, ``recurrence``, ``convolution``, ``memoryless``, or another word.
         detail: sizes, in few characters.
-        count: how many such layers the box stands for.
+        count: number of such layers that the box represents.
         title: the tooltip.
     """
 
@@ -70,9 +70,9 @@ def h_model_diagram(
     Args:
         layers: hidden layers, in order.
         iterations: T.
-        facts: short sentences that stand below ("alpha 1", "2 of 8 layers run").
-        inputs, outputs: names of the task's.
-        title, subtitle: above.
+        facts: short sentences below the structure ("alpha 1", "2 of 8 layers run").
+        inputs, outputs: names of the task's inputs and outputs.
+        title, subtitle: text above the structure.
         ordered: a window gives the order of layers a meaning.
     """
     if not layers:

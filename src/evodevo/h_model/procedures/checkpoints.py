@@ -60,22 +60,22 @@ def pretrain_donor(
 ) -> Path:
     """A BERT encoder of these sizes, trained on these texts; an equal one that is there already is taken.
 
-    Processes that want the same donor at once make it once.
+    Processes that request the same donor at once make it once.
 
     Ids are the tokenizer's, as the task has them; the mask is one more id behind them.
 
     Args:
-        texts: what it reads; of the training split only.
-        tokenizer: of the task, so that all donors and the task share their ids.
-        width, layers, heads: of the encoder; the feed-forward layers have four times the width.
-        steps: of training, the budget.
-        seed: of weights, windows and masks.
-        folder: where donors are kept; each has a folder of its own, named by all of the above.
+        texts: texts of the training split only.
+        tokenizer: tokenizer of the task, so that all donors and the task share their ids.
+        width, layers, heads: sizes of the encoder; the feed-forward layers have four times the width.
+        steps: number of training steps, the budget.
+        seed: seed of weights, windows and masks.
+        folder: folder of the donors; each has a folder of its own, named by all of the above.
         length: tokens of a window, and the most positions that the donor reads.
         batch: windows of a step.
-        learning_rate: the highest.
+        learning_rate: highest learning rate of the schedule.
         report: called with the step and its loss in nats.
-        wait: for another process that is just making it.
+        wait: whether to wait for another process that is making it.
 
     Returns:
         The folder with config.json, model.safetensors and tokenizer.json.
@@ -123,10 +123,10 @@ def mask_tokens(
     Args:
         windows: (B, L) ids below ``vocabulary``, which is the id of the mask.
         vocabulary: ids of the tokenizer.
-        draw: of which tokens, and what becomes of them.
+        draw: generator for the choice of tokens and of their replacement.
 
     Returns:
-        inputs (B, L), and targets (B, L) with -100 where nothing is asked; each window has something asked.
+        inputs (B, L), and targets (B, L) with -100 at positions without a target; each window has at least one target.
     """
     chosen = draw.random(windows.shape) < MASKED
     chosen[np.arange(len(windows)), draw.integers(windows.shape[1], size=len(windows))] = True

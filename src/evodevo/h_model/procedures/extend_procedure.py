@@ -29,14 +29,15 @@ Learning = Literal["all", "new", "output"]
 
 
 class ExtendSettings(Settings):
-    """What is learned when, and by which parts. The steps of the training are shared evenly over the domains.
+    """The order of the domains, and the parts that learn them. The steps of the training are shared evenly over the
+    domains.
 
     Attributes:
-        group: the fact about samples that says their domain.
+        group: the fact about samples that is their domain.
         first: domains that are learned together, by the whole network.
         then: domains that are learned afterwards, one by one.
         add: hidden layers that an H-Model gets before each of them.
-        learn: which parts learn them: ``all``; ``new``, the added layers, the routers and the domain's own output
+        learn: the parts that learn them: ``all``; ``new``, the added layers, the routers and the domain's own output
             layer; ``output``, that output layer alone.
         routers: with ``new``, the old layers' routers learn too.
     """
@@ -115,7 +116,7 @@ def _part(training: TrainingSettings, domains: int, of: int) -> TrainingSettings
 
 
 def _open(network: Network, trainable: list[Any]) -> None:
-    """What learned at first may learn again."""
+    """Make the parameters trainable again that were trainable at first."""
     for parameter in trainable:
         parameter.requires_grad_(True)
 

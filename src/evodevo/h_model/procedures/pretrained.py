@@ -124,7 +124,8 @@ def _pretrained(bench: Trainer, options: PretrainedOptions) -> dict[int, Path]:
 
 
 def _order(options: PretrainedOptions, seed: int) -> list[int]:
-    """Whose layer stands in each place. Shuffled, no layer with others of its donor stays, in one circle per donor."""
+    """Index of the donor's layer for each place. Shuffled, no layer with others of its donor stays, in one circle per
+    donor."""
     order = list(range(len(options.layers)))
     if not options.shuffled:
         return order
@@ -203,7 +204,7 @@ def _tokens(bench: Trainer) -> InputSpec:
 
 
 def _check_ids(tokenizer: Tokenizer, folders: Sequence[Path]) -> None:
-    """Where a donor reads the task's tokens, its ids must be the task's."""
+    """Raise ``UsageError`` where a donor that reads the task's tokens has other ids than the task."""
     mine = _ids(hugging_face_json(tokenizer))
     for folder in folders:
         file = folder / "tokenizer.json"

@@ -24,7 +24,7 @@ class DonorSettings(Settings):
     """A small encoder that is pretrained here.
 
     Attributes:
-        width, layers, heads: of the encoder.
+        width, layers, heads: sizes of the encoder.
     """
 
     width: int = Field(ge=2, le=4096)
@@ -33,13 +33,13 @@ class DonorSettings(Settings):
 
 
 class PretrainingSettings(Settings):
-    """How donors are pretrained, by masked language modelling on the training texts of the task.
+    """The pretraining of donors by masked language modelling on the training texts of the task.
 
     Attributes:
-        steps: the budget.
-        batch: windows of a step, each as long as the task's input.
-        learning_rate: the highest.
-        seed: of weights, windows and masks; all arms and seeds of an experiment share their donors.
+        steps: number of training steps.
+        batch: number of windows of a step, each as long as the task's input.
+        learning_rate: highest learning rate of the schedule.
+        seed: seed of weights, windows and masks; all arms and seeds of an experiment share their donors.
     """
 
     steps: int = Field(default=300, ge=1)
@@ -49,20 +49,21 @@ class PretrainingSettings(Settings):
 
 
 class PretrainedOptions(Settings):
-    """Which layers of a network are taken out of pretrained encoders; its inputs and outputs are always fresh.
+    """The layers of a network that are taken from pretrained encoders; its inputs and outputs are always fresh.
 
     Attributes:
-        donors: pretrained here, where no paths are given.
+        donors: encoders that are pretrained here, where no paths are given.
         paths: folders with config.json and model.safetensors, or names in the local Hugging Face cache.
-        pretraining: of the donors.
-        layers: (donor, layer) for each layer of the network in order; what stands there in the arm is its shape alone.
+        pretraining: settings of the donors' pretraining.
+        layers: (donor, layer) for each layer of the network in order; the arm's own layers give the shape alone.
         whole: instead, the donor whose layers are all taken, for a stack; one for each member of an ensemble. The
             stack gets its width and its number of layers.
         train: ``all`` fine-tunes the layers, ``none`` freezes them; adapters, routers, inputs and outputs are trained.
-        adapters: how adapters begin: ``least_squares`` (3.5-11) or ``orthogonal``.
-        embeddings: of tokens and positions: ``fresh``, or those of a whole ``donor``, as near as sums come to them.
+        adapters: initialisation of adapters: ``least_squares`` (3.5-11) or ``orthogonal``.
+        embeddings: initialisation of the embeddings of tokens and positions: ``fresh``, or those of a whole ``donor``,
+            as near as sums come to them.
         shuffled: each layer stands in the place, and between the adapters, of another one of its donor.
-        tokens: that the least squares look at.
+        tokens: number of tokens for the least squares.
     """
 
     donors: tuple[DonorSettings, ...] = ()
@@ -146,9 +147,9 @@ def with_layers(
     """The network with the donors' layers in it.
 
     Args:
-        network: its layers tell how many there are, and which have adapters.
-        options: what is taken.
-        paths, sizes, digests: donor -> where it lies, its sizes, and the digest of its weights.
+        network: network whose layers give the number of layers and those with adapters.
+        options: the donors' layers that are taken.
+        paths, sizes, digests: donor -> its folder, its sizes, and the digest of its weights.
 
     Raises:
         UsageError: another number of layers than the network has, or a layer that the donor does not have.

@@ -1,4 +1,4 @@
-"""Six languages in one causal model, whether it leaks, and whether its routes tell the language.
+"""Six languages in one causal model, whether it leaks, and whether its routes predict the language.
 
 Source: docs/spec/h_model.md#experiments.
 """

@@ -1,4 +1,4 @@
-"""What the paper prints (Hospodarchuk, Tables 1 to 3), with caveats (docs/spec/h_model.md#experiments)."""
+"""The published results (Hospodarchuk, Tables 1 to 3), with caveats (docs/spec/h_model.md#experiments)."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ from evodevo.runs.recipe import Recipe, Size
 
 QUICK_STEPS = 2_000
 SWEPT_RATE = (1e-3,)
-"""Of the arms that only the full size has; the opponents are trained with three."""
+"""Learning rate of the arms that only the full size has; the opponents are trained with three."""
 QUESTIONS: dict[str, Any] = {"form": "language", "loss": "answer", "questions": 12, "shares": (4.0, 2.0, 1.0)}
 """Many questions of a theory in one pass, each with its own loss, most of them shallow: those are learnt first."""
 AS_CLASS: dict[str, Any] = {"form": "answer", "questions": 1}
 AS_LANGUAGE: dict[str, Any] = {"loss": "all", "questions": 1}
 BINDING = ConvolutionLayer(kernel=5)
-"""Brings together what stands side by side ("anne is not big"); attention alone takes very long to find it."""
+"""A layer that joins neighbouring tokens ("anne is not big"); attention alone takes very long to learn it."""
 SIZES = ((2, 2), (4, 2), (4, 4), (4, 10))
 """(transformer layers of H, T) of the paper's Table 1."""
 

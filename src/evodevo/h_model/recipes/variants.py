@@ -21,7 +21,7 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 LEARNING_RATES = (3e-4, 1e-3, 3e-3)
 H_MODEL = "H-Model"
 AT_THE_END = RouterStructure(pool="last")
-"""Routers read the last token: there the pointer task says how many hops it wants."""
+"""Routers read the last token: there the pointer task gives the number of hops."""
 
 
 def h_model(structure: HModelStructure, name: str = H_MODEL, **more: Any) -> Variant:
@@ -35,7 +35,7 @@ def stack(structure: StackStructure, name: str, **more: Any) -> Variant:
 
 
 def with_router(structure: HModelStructure, **changes: Any) -> HModelStructure:
-    """The same H-Model with another way to decide who hears whom."""
+    """The same H-Model with another router."""
     router = RouterStructure.model_validate({**structure.router.model_dump(), **changes})
     return structure.model_copy(update={"router": router})
 
@@ -53,12 +53,12 @@ def independent(structure: HModelStructure, **more: Any) -> Variant:
 
 
 def opponents(structure: HModelStructure, size: Size, *, cell: Cell | None = None) -> tuple[Variant, ...]:
-    """What stands beside an H-Model: parameter-matched and constant; in full also compute-matched, tied, independent.
+    """The baselines of an H-Model: parameter-matched and constant; in full also compute-matched, tied, independent.
 
     Args:
-        structure: of the H-Model.
+        structure: structure of the H-Model.
         size: quick or full.
-        cell: of the sweep to which they belong.
+        cell: cell of the sweep to which they belong.
     """
     more: Mapping[str, Any] = {"cell": cell or {}}
     found = [stack(parameter_matched(structure), "Tr(I+H+O)", **more), constant(structure, **more)]
@@ -77,13 +77,13 @@ def learning_rates(size: Size, quick: float = 1e-3) -> tuple[float, ...]:
 
 
 def evaluation(size: Size, task: str, *, steps: int, batch_size: int = 64, **more: Any) -> NetworkEvaluationSettings:
-    """How all arms of an experiment are trained and measured.
+    """Settings of the training and evaluation of all arms of an experiment.
 
     Args:
         size: quick or full.
-        task: its name.
-        steps: of each training.
-        batch_size: samples of a step.
+        task: name of the task.
+        steps: number of steps of each training.
+        batch_size: number of samples of a step.
         more: further fields of the evaluation's settings.
     """
     full = size == "full"

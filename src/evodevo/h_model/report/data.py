@@ -1,6 +1,6 @@
-"""What a page on routing is made from: a trace and the numbers that sum it up, as plain data.
+"""The data of a page on routing: a trace and the numbers that sum it up, as plain data.
 
-``h_model.trace.summary`` works them out. Anything that is not known is left out of the page.
+``h_model.trace.summary`` works them out. Unknown parts are left out of the page.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ClassRouting:
-    """How the samples of one class are routed.
+    """The routing of the samples of one class.
 
     Attributes:
-        name: of the class.
-        places: its samples in the trace.
+        name: name of the class.
+        places: indices of its samples in the trace.
         activity: (T, H) mean activity, min(1, inflow) of layers that were called.
         shares: (H,) its share of each layer's activity, all classes counted alike; nan for layers never active.
-        depth: mean iteration in which outputs are told something.
+        depth: mean iteration of the messages to outputs.
     """
 
     name: str
@@ -41,7 +41,7 @@ class PatternSummary:
 
     Attributes:
         labels: (B,) cluster of each sample.
-        shares: of the samples.
+        shares: share of the samples in each cluster, 0 to 1.
         silhouettes: number of clusters tried -> mean silhouette.
         agreement: adjusted Rand index with the classes; None without classes.
     """
@@ -59,7 +59,7 @@ class ChainSummary:
     Attributes:
         order: names of the layers, first to last.
         likeness: cosine with that stack; 1 is a perfect chain.
-        uniform: what equal connections would give.
+        uniform: likeness of a model with equal connections.
         exact: whether all orders were searched.
     """
 
@@ -88,13 +88,13 @@ class ClassInformation:
 
 @dataclass(frozen=True)
 class ProbeSummary:
-    """How well a fact is read from the routes by a linear probe.
+    """The accuracy with which a linear probe predicts a fact from the routes.
 
     Attributes:
-        fact: what is told, in words.
-        samples, classes: how many.
-        rows: (what the probe reads, accuracy).
-        gain: over the untrained model: value and 95 % interval; None where it was not measured.
+        fact: the predicted fact, in words.
+        samples, classes: number of samples and of classes.
+        rows: (input of the probe, accuracy).
+        gain: gain over the untrained model: value and 95 % interval; None where it was not measured.
     """
 
     fact: str
@@ -115,18 +115,19 @@ class DriftPoint:
 
 @dataclass(frozen=True)
 class RoutingReport:
-    """Everything on the page.
+    """The data of the page.
 
     Attributes:
-        title, subtitle: what was traced.
-        trace: of all samples.
-        fact: which fact the classes are values of; empty without classes.
+        title, subtitle: description of the traced model.
+        trace: trace of all samples.
+        fact: the fact whose values are the classes; empty without classes.
         activity: (T, H) mean over all samples.
         self_loops: (H,) share of each layer's messages to hidden layers that goes to itself.
-        entropy: (T + 1,) of whom sources speak to, in nats, after the input step and each iteration.
-        mass: (T + 1,) mean share of what outputs hear, by iteration.
-        depth: (B,) mean iteration in which outputs are told something.
-        paths: distinct hard paths; ``effective_paths`` counts rare ones less; ``main_path`` is the share of the first.
+        entropy: (T + 1,) entropy of the targets of sources, in nats, after the input step and each iteration.
+        mass: (T + 1,) mean share of the messages to outputs, by iteration.
+        depth: (B,) mean iteration of the messages to outputs.
+        paths: number of distinct hard paths; ``effective_paths`` counts rare ones less; ``main_path`` is the share of
+            the first.
         gradient_norms: (H,) norm of the loss' gradient by each layer's parameters.
         class_index: (H,) 0 for a layer that serves all classes alike, 1 for one that serves one.
         notes: remarks at the top, one paragraph each.

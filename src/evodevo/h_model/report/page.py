@@ -1,6 +1,6 @@
 """The page on how an H-Model routes: one HTML file, complete without its script, at most ``LIMIT_BYTES`` long.
 
-When it would be longer, fewer samples and pairs of classes are drawn, and the page says so.
+When it would be longer, fewer samples and pairs of classes are drawn, and a note on the page counts them.
 """
 
 from __future__ import annotations

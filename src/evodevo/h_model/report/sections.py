@@ -1,4 +1,4 @@
-"""Numbers on routing: what layers do, what happens over iterations and checkpoints, what routes tell."""
+"""Numbers on routing: activity of layers, changes over iterations and checkpoints, and facts that routes predict."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def time_section(view: RoutingView) -> Element:
 
 
 def probe_section(view: RoutingView) -> Element | None:
-    """What hard routes and a linear probe tell about the classes."""
+    """Facts about the classes that hard routes and a linear probe predict."""
     report = view.report
     content: list[Element] = []
     if report.telling:

@@ -1,4 +1,4 @@
-"""How much of a routing report a page shows."""
+"""The level of detail at which a page shows a routing report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RoutingDetail:
 
 
 class RoutingView:
-    """The report at one level of detail; ``reduced`` says that a higher level did not fit."""
+    """The report at one level of detail; ``reduced`` is true where a higher level did not fit."""
 
     def __init__(self, report: RoutingReport, detail: RoutingDetail, reduced: bool) -> None:
         self.report, self.detail, self.reduced = report, detail, reduced

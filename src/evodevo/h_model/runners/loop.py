@@ -13,7 +13,7 @@ Rows = Tensor | slice
 
 
 class PassCache:
-    """What a runner has prepared for one pass; opaque to its callers."""
+    """The tensors that a runner has prepared for one pass; opaque to its callers."""
 
 
 class LayerRunner(ABC):
@@ -59,10 +59,10 @@ class LayerRunner(ABC):
             layers: The H layers.
             x: Inputs of the layers, (B, H, S, d).
             masks: Real positions, (B, H, S), or None.
-            active: Which layers are needed, (B, H); None for all. Elsewhere the output is 0, and a layer that no sample
-                needs is not called.
+            active: True where a layer is needed, (B, H); None for all. Elsewhere the output is 0, and a layer that no
+                sample needs is not called.
             states: State of each layer, updated in place; all samples are run then.
-            crew: What ``crew`` returned for this pass.
+            crew: Result of ``crew`` for this pass.
 
         Returns:
             Outputs (B, H, S, d); in memory each layer's part is contiguous, which is how routers and the next layers

@@ -1,4 +1,4 @@
-"""What the routes of a trained H-Model tell, as numbers for tables."""
+"""Facts that the routes of a trained H-Model predict, as numbers for tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROBED = 300
 def routing_numbers(
     model: HModelParts, before: HModelParts, task: SampleTask, precision: Precision, fact: str | None
 ) -> dict[str, float]:
-    """How deep, how sparse, how many ways; and what can be told from them. See ``Network.diagnose``."""
+    """Depth, sparsity and number of distinct routes, and the facts that routes predict. See ``Network.diagnose``."""
     chosen = places(task, "validation", PROBED)
     trace = record_trace(model, task, "validation", chosen, precision)
     weights = trace.usable()
@@ -62,8 +62,8 @@ def routing_numbers(
 def with_random_routers(model: Model, seed: int) -> Model:
     """A copy whose routing heads are drawn as any linear map is, with the biases that they have.
 
-    The untrained control of a probe: new heads start with weights of zero, so that their routes say nothing of any
-    input, and a gain over them would flatter.
+    The untrained control of a probe: new heads start with weights of zero, so that their routes do not depend on the
+    input, and a gain over them would be too large.
     """
     copied = copy.deepcopy(model)
     with torch.random.fork_rng(devices=[]):

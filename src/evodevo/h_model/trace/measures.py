@@ -82,7 +82,7 @@ class Paths:
 
 
 def hard_routes(trace: RoutingTrace, threshold: float = HARD) -> NDArray[np.bool_]:
-    """Which connections are above the threshold: (B, I N + T H N)."""
+    """True where a connection is above the threshold: (B, I N + T H N)."""
     return trace.routes() > threshold
 
 

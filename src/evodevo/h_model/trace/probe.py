@@ -89,7 +89,7 @@ def paired_gain(one: LinearProbe, other: LinearProbe, resamples: int = RESAMPLES
 
 @dataclass(frozen=True)
 class RouteProbe:
-    """How well one fact can be read from the routes of some samples.
+    """The accuracy with which one fact is predicted from the routes of some samples.
 
     Attributes:
         fact: Name of the fact; within a script, "language, latin only".

@@ -41,8 +41,8 @@ def trace_of(model: HModelParts, moments: Sequence[StepTrace], masks: Tensor | N
     """The trace of a pass that has just been made.
 
     Args:
-        model: in which; its ``halting_counts`` are those of the pass.
-        moments: of the pass, the input step first.
+        model: the model of the pass, with its ``halting_counts``.
+        moments: records of the pass, the input step first.
         masks: (B, I, S) of the messages, true at real positions; None where all are.
         iterations: T of the pass.
     """

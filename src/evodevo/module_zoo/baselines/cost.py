@@ -76,7 +76,7 @@ def baseline_cost(
 
 
 def baseline_reads(structure: BaselineStructure) -> frozenset[Read]:
-    """What a baseline reads of each modality: one vector, or its tokens."""
+    """Representations that a baseline reads of each modality: one vector, or its tokens."""
     return frozenset({"vector" if structure.style in _OF_VECTORS else "tokens"})
 
 

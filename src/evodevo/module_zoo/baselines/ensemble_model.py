@@ -19,14 +19,14 @@ from evodevo.tasks.inputs import InputSpec
 
 
 class ModuleEnsemble(Network):
-    """The mean of its members' logits. Each member is trained as if it were alone, and has senses of its own.
+    """The mean of its members' logits. Each member is trained as if it were alone, and has encoders of its own.
 
     Args:
         structure: a zoo; each of its live modules is the only module of one member.
-        inputs, outputs: of the task.
+        inputs, outputs: inputs and outputs of the task.
 
     Attributes:
-        ids: of the modules, in the order of ``members``.
+        ids: ids of the modules, in the order of ``members``.
 
     Raises:
         UsageError: no live module; see also ``ModuleZoo``.

@@ -33,10 +33,10 @@ _SYMBOLS = {"sum": "+", "concat": "‖"}
 
 @dataclass(frozen=True)
 class NodeMark:
-    """What a drawing needs to know of a node.
+    """The facts of a node that a drawing needs.
 
     Attributes:
-        id: unique; edges name it.
+        id: unique name, used by edges.
         name: ``attention``; ``sum`` and ``concat`` are drawn as joints.
         family: ``attention``, ``recurrence``, ``convolution``, ``memoryless``, or another word.
         detail: sizes, in few characters.
@@ -69,8 +69,8 @@ def module_graph_diagram(
     Args:
         nodes: every one that an edge names, the ends included.
         edges: (from, to).
-        facts: short sentences that stand below.
-        title, subtitle: above.
+        facts: short sentences below the graph.
+        title, subtitle: text above the graph.
     """
     if not nodes:
         return empty("This module has no nodes.")

@@ -1,4 +1,4 @@
-"""Which modules count for which samples: mean router weight, and how often each is run, by class or group."""
+"""Share of each module in the answers, by class or group: mean router weight, and share of samples it is run on."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def module_routing_diagram(
 
     Args:
         modules: ids, the rows.
-        values: of the fact, the columns.
-        weights: per module and value the mean router weight; None where a value has no sample.
+        values: values of the fact, the columns.
+        weights: for each module and value the mean router weight; None where a value has no sample.
         executed: likewise the share of samples that the module is run on, a second map below; left out where every
             module runs on all.
-        fact: what the values are of ("answer", "digit").
+        fact: name of the fact ("answer", "digit").
     """
     by = f" by {one_line(fact, 60)}" if fact else ""
     maps = [heat_map([HeatRows("", modules, weights)], values, f"mean router weight{by}")]

@@ -43,11 +43,11 @@ class ModuleMark:
     """One card.
 
     Attributes:
-        id: of the module.
+        id: id of the module.
         archetype: ``transformer``, ``hybrid``.
         family: ``attention``, ``recurrence``, ``convolution``, ``memoryless``, or another word.
         attributes: each in few characters ("depth 2", "4 heads").
-        parameters: of the module; None where not known.
+        parameters: number of parameters of the module; None where not known.
         share: mean router weight, 0 to 1; None where not known.
         executed: share of samples that it is run on; None where not known.
         disabled: it is there, but neither runs nor counts.
@@ -65,7 +65,7 @@ class ModuleMark:
 
 @dataclass(frozen=True)
 class Stage:
-    """A part that all samples pass: fusion, router. ``detail`` says how in few words."""
+    """A part that all samples pass: fusion, router. ``detail`` describes it in few words."""
 
     name: str
     detail: str = ""
@@ -89,8 +89,8 @@ def module_zoo_diagram(
         fusion: None where there is one modality.
         router: None where it is not to be drawn.
         outputs: names.
-        facts: short sentences that stand below.
-        title, subtitle: above.
+        facts: short sentences below the network.
+        title, subtitle: text above the network.
     """
     if not modules:
         return empty("This zoo has no modules.")

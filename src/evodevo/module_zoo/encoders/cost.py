@@ -1,4 +1,4 @@
-"""What the senses of a network and their fusion cost: exact parameters, and the work of one sample.
+"""The cost of a network's encoders and of their fusion: exact parameters, and the work of one sample.
 
 ``model.py`` and ``fusion.py`` build exactly these parameters; a test recounts them, and the products.
 
@@ -22,14 +22,14 @@ from evodevo.operators.layers.transformer import TransformerLayer
 
 
 class SensesSizes(Protocol):
-    """What of a ``ZooStructure`` or a ``BaselineStructure`` is needed."""
+    """The part of a ``ZooStructure`` or a ``BaselineStructure`` that the cost of its encoders depends on."""
 
     @property
     def width(self) -> int: ...
     @property
     def missing(self) -> bool: ...
     def extractor_of(self, name: str) -> ExtractorStructure:
-        """How an input is read."""
+        """Extractor of the input with this name."""
         ...
 
 
@@ -80,7 +80,8 @@ def senses_work(
     inputs: Sequence[NamedInput],
     reads: frozenset[Read] = EVERYTHING,
 ) -> Work:
-    """Of one sample that has every input at its full length; ``reads`` is what the network reads of a side.
+    """Work on one sample that has every input at its full length; ``reads`` names the representations that the network
+    reads of a side.
 
     Raises:
         UsageError, NotFoundError, DataError: a tower that is not there or does not fit.
@@ -171,11 +172,11 @@ def fusion_parameters(width: int, structure: FusionStructure, count: int = 2) ->
 
 
 def fusion_work(width: int, structure: FusionStructure, first: int, second: int | None) -> Work:
-    """Of one sample.
+    """Work of the fusion on one sample.
 
     Args:
         width: d.
-        structure: of the fusion.
+        structure: structure of the fusion.
         first, second: positions of the two sides; None where there is one side.
     """
     if second is None:

@@ -21,7 +21,7 @@ from evodevo.tasks.inputs import InputSpec
 
 
 class Extractor(Protocol):
-    """What all of them have."""
+    """The common interface of extractors."""
 
     width: int
 
@@ -42,10 +42,10 @@ def build_extractor(spec: InputSpec, structure: ExtractorStructure, width: int, 
     """The ``Extractor`` of an input, with parameters from the global random stream.
 
     Args:
-        spec: of the input; vectors and features are read as they are, whatever the structure says.
-        structure: how it is read.
-        width: of what the network trains itself; towers and features have their own.
-        missing: a learned token stands for the input in samples that lack it.
+        spec: specification of the input; vectors and features are read as they are, whatever the structure.
+        structure: settings of the extractor.
+        width: channels of extractors that the network trains itself; towers and features have their own.
+        missing: a learned token replaces the input in samples that lack it.
 
     Raises:
         UsageError: a tower that cannot read this input, or settings that a tower does not have.

@@ -22,7 +22,7 @@ from evodevo.networks.routing.pools import masked_mean
 
 @dataclass(frozen=True)
 class Fused:
-    """What the modules of a zoo read.
+    """The result of a fusion, which the modules of a zoo read.
 
     Attributes:
         tokens: F, (B, S, d).
@@ -65,8 +65,8 @@ class Fusion(nn.Module):
 
     Args:
         width: d.
-        structure: which kind, and its switches.
-        count: sides; a single one passes as it is, and there are no parameters.
+        structure: kind of the fusion, and its switches.
+        count: number of sides; a single one passes as it is, and there are no parameters.
     """
 
     def __init__(self, width: int, structure: FusionStructure, count: int = 2) -> None:
@@ -91,7 +91,7 @@ class Fusion(nn.Module):
     def forward(self, first: EncodedModality, second: EncodedModality | None = None) -> Fused:
         """
         Args:
-            first: images, which ask unless the structure says otherwise.
+            first: images, which are the query by default.
             second: texts; None where there is one side, which passes as it is.
 
         Raises:
@@ -128,7 +128,7 @@ class Fusion(nn.Module):
         return Fused(tokens, asking.mask, g * masked_mean(tokens, asking.mask) + (1 - g) * summary[1])
 
     def _attended(self, asking: EncodedModality, answering: EncodedModality, number: int) -> Tensor:
-        """What one side is after it has asked; as it is where there is no attention."""
+        """Tokens of one side after attention to the other; unchanged where there is no attention."""
         if not self.attentions:
             return asking.tokens
         source = answering if self.structure.values == "other" else asking

@@ -26,7 +26,7 @@ from evodevo.tasks.inputs import InputSpec
 
 
 class SensesStructure(Protocol):
-    """What of a ``ZooStructure`` or a ``BaselineStructure`` decides about the senses."""
+    """The part of a ``ZooStructure`` or a ``BaselineStructure`` that defines the encoders."""
 
     @property
     def width(self) -> int: ...
@@ -35,7 +35,7 @@ class SensesStructure(Protocol):
     @property
     def missing(self) -> bool: ...
     def extractor_of(self, name: str) -> ExtractorStructure:
-        """How an input is read."""
+        """Extractor of the input with this name."""
         ...
 
 
@@ -44,9 +44,9 @@ class EncodedModality:
     """One side.
 
     Attributes:
-        tokens: Z, (B, L, d) (eq. 37); (B, L, 0) where nobody reads them.
+        tokens: Z, (B, L, d) (eq. 37); (B, L, 0) where no part reads them.
         mask: (B, L), true at real positions; None where all are.
-        vector: s, (B, d), what stands for the side as a whole (eqs. 31, 36); (B, 0) where nobody reads it.
+        vector: s, (B, d), the summary of the whole side (eqs. 31, 36); (B, 0) where no part reads it.
         present: (B,), false where a sample lacks every input of the side, or lost them to modality dropout; None where
             all have one.
     """
@@ -58,17 +58,17 @@ class EncodedModality:
 
 
 class Senses(nn.Module):
-    """Reads a batch.
+    """The encoders of a network: from a batch to its sides.
 
     ``module_zoo.encoders.spec.sides`` assigns inputs to sides. Several inputs of one side are concatenated along the
     sequence, with a learned embedding of the input, and the vector of the side is the mean of theirs.
 
     Args:
-        structure: width, extractors, dropout, and whether a learned token stands for what a sample lacks.
-        statistics: what stands for an input as a whole.
-        inputs: of the task.
+        structure: width, extractors, dropout, and whether a learned token replaces inputs that a sample lacks.
+        statistics: settings of the summary of an input.
+        inputs: inputs of the task.
         modality_dropout: share of training samples that lose one side; never one that has no other.
-        reads: what is read of a side; what makes the rest is not built.
+        reads: representations that are read of a side; modules for the others are not built.
 
     Raises:
         UsageError: no inputs, modality dropout without the learned token, or extractors that do not fit.

@@ -1,4 +1,4 @@
-"""What stands for a whole modality: s = W [mean; upper triangle of U' Sigma U] (eqs. 29 to 31, 34 to 36).
+"""The summary of a whole modality: s = W [mean; upper triangle of U' Sigma U] (eqs. 29 to 31, 34 to 36).
 
 Legend: B samples, L positions, d_m channels of the features, d width, k rank, q = k (k + 1) / 2.
 """
@@ -39,8 +39,8 @@ class Statistics(nn.Module):
     Args:
         channels: d_m.
         width: d.
-        structure: which statistics.
-        length: positions that the features can have; a single one has no covariance.
+        structure: settings of the statistics.
+        length: largest number of positions of the features; a single one has no covariance.
 
     Attributes:
         rank: k; 0 where there is no covariance.
@@ -66,7 +66,7 @@ class Statistics(nn.Module):
         return s
 
     def summary(self, h: Tensor, mask: Tensor | None = None) -> Tensor:
-        """What W reads, (B, d_m + q), in float32 at least."""
+        """Input of W, (B, d_m + q), in float32 at least."""
         with full_precision(h.device):
             precise = h.to(torch.promote_types(h.dtype, torch.float32))
             if self.kind == "cls":

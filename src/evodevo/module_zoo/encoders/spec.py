@@ -1,6 +1,6 @@
-"""Which inputs stand on which side of a fusion: what the senses of a network and their cost must agree on.
+"""The assignment of inputs to the sides of a fusion, on which the encoders of a network and their cost must agree.
 
-The first side asks and the second answers (eqs. 3, 39): images ask texts.
+The first side is the query and the second holds keys and values (eqs. 3, 39): images ask texts.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from evodevo.module_zoo.spec import FusionStructure, StatisticsStructure
 from evodevo.networks.canvas import InputSizes
 
 BUCKETS = 32
-"""Of relative positions in a fusion."""
+"""Number of buckets of relative positions in a fusion."""
 FARTHEST = 128
 """Positions from which on all distances share a bucket."""
 
 Spec = TypeVar("Spec", bound=InputSizes)
 Read = Literal["tokens", "vector"]
-"""What a network may read of a side: its tokens Z, and the vector s that stands for it as a whole."""
+"""Representations of a side that a network may read: its tokens Z, and the vector s that summarises the whole side."""
 EVERYTHING: frozenset[Read] = frozenset({"tokens", "vector"})
 
 
@@ -37,10 +37,10 @@ class Sides(NamedTuple):
 def sides(inputs: Sequence[InputSizes]) -> Sides:
     """Images on the first side, texts on the second.
 
-    Features stand where that would stand which they were made from, if their sizes tell it. Several texts without an
-    image are a question and what it is asked of: the first text asks the others. What is neither image nor text takes
-    an empty side, else the second. A side of vectors alone does not ask a longer one, since all modules would see a
-    single position: the two are swapped.
+    Features belong to the side of the input that they were made from, if their sizes determine it. Several texts
+    without an image are a question and its context: the first text asks the others. What is neither image nor text
+    takes an empty side, else the second. A side of vectors alone does not ask a longer one, since all modules would see
+    a single position: the two are swapped.
     """
     origins = [origin(spec) for spec in inputs]
     first = [place for place, kind in enumerate(origins) if kind == "image"]
@@ -56,7 +56,7 @@ def sides(inputs: Sequence[InputSizes]) -> Sides:
 
 
 def origin(spec: InputSizes) -> Literal["image", "tokens", "other"]:
-    """What an input is, or what its features were made from."""
+    """Kind of an input, or of the input that its features were made from."""
     if spec.modality == "image" or (spec.modality == "features" and spec.channels):
         return "image"
     if spec.modality == "tokens" or (spec.modality == "features" and spec.vocabulary):
@@ -68,8 +68,8 @@ def read_inputs(without: Sequence[Literal["image", "text"]], inputs: Sequence[Sp
     """The inputs that a network reads, in order.
 
     Args:
-        without: of these it reads none, nor features made from them.
-        inputs: of the task.
+        without: kinds of input that are left out, with features made from them.
+        inputs: inputs of the task.
     """
     left_out = {"text": "tokens", "image": "image"}
     return tuple(spec for spec in inputs if origin(spec) not in {left_out[one] for one in without})
@@ -84,7 +84,7 @@ def fused_length(structure: FusionStructure, first: int, second: int | None) -> 
     """Positions of the fused sequence F.
 
     Args:
-        structure: of the fusion.
+        structure: structure of the fusion.
         first, second: positions of the two sides; None where there is one side.
     """
     if second is None:

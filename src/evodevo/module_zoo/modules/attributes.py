@@ -31,7 +31,7 @@ DIGITS = 4  # of numbers, so that files stay readable
 
 
 class Kind(ABC):
-    """What an attribute may be.
+    """The allowed values of an attribute, and their draw, mutation and crossover.
 
     Laws: ``draw``, ``mutate`` and ``cross`` give values that are allowed at the width; ``near`` is the identity on
     those; ``difference`` is symmetric, in [0, 1], and 0 between equal values.
@@ -65,7 +65,7 @@ class Kind(ABC):
 
     @abstractmethod
     def difference(self, a: Attribute, b: Attribute) -> float:
-        """How far apart two values are, in [0, 1]; values of another kind count as what is near them."""
+        """Distance of two values, in [0, 1]; a value of another kind counts as the nearest value of this kind."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Subset(Kind):
         return tuple(changed) or kept
 
     def cross(self, a: Attribute, b: Attribute, share: float, rng: np.random.Generator, width: int) -> Attribute:
-        """What both have, and of the rest each as one of them has it."""
+        """Values that both have, and of the others each as one of the two has it, at random."""
         left, right = cast("tuple[int, ...]", a), cast("tuple[int, ...]", b)
         chosen = [one for one in self.values if one in (left if rng.random() < share else right)]
         return tuple(chosen) or left

@@ -1,6 +1,6 @@
 """From the genotype of a module to the module: any valid graph, node by node (docs/spec/architect_thyself.md#genotype).
 
-Nothing here knows a family: hybrids are built as archetypes are, from the graph alone.
+Nothing here depends on a family: hybrids are built as archetypes are, from the graph alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype
 from evodevo.operators.base import Operator
 
 MAX_PARAMETERS = 1 << 31
-"""Of one module: 8 GiB in float32."""
+"""Largest number of parameters of one module: 8 GiB in float32."""
 
 
 def build_module(genotype: ModuleGenotype, seed: int | None = None) -> Operator:
@@ -26,7 +26,7 @@ def build_module(genotype: ModuleGenotype, seed: int | None = None) -> Operator:
 
     Args:
         genotype: any valid one.
-        seed: of its parameters, in [0, 2**64); the global random stream then stays as it was. None draws from it.
+        seed: seed of its parameters, in [0, 2**64); the global random stream then stays as it was. None draws from it.
 
     Raises:
         GenomeError: the graph is not valid.
@@ -45,11 +45,11 @@ def build_module(genotype: ModuleGenotype, seed: int | None = None) -> Operator:
 
 
 class GraphModule(WholeSequence):
-    """A graph that runs.
+    """The modules of a graph, run in order.
 
     Attributes:
-        genotype: what it was built from.
-        parts: node -> what it computes, by ``part_name``; sums and concats have none.
+        genotype: the genotype that it was built from.
+        parts: module of each node, by ``part_name``; sums and concats have none.
     """
 
     def __init__(self, genotype: ModuleGenotype) -> None:
@@ -66,7 +66,7 @@ class GraphModule(WholeSequence):
                 self.parts[part_name(node.id)] = node.build(channels[self._sources[node.id][0]])
 
     def part(self, name: str) -> Operator:
-        """What the node of that id computes."""
+        """Module of the node with that id."""
         found = self.parts[part_name(name)]
         assert isinstance(found, Operator)
         return found

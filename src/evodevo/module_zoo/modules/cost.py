@@ -1,4 +1,4 @@
-"""What a module of a zoo costs: exact parameters, and the work of one call on one sample.
+"""The cost of a module of a zoo: exact parameters, and the work of one call on one sample.
 
 Each kind of node states its own. Tests recount the parameters of the built modules, and the products. A counter alone
 would not do: PyTorch's gives 0 for fused attention and for an LSTM.

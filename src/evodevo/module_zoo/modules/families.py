@@ -27,8 +27,8 @@ class Archetype:
     """A family of modules.
 
     Attributes:
-        title: for people.
-        attributes: what its members differ in (Omega_a of eq. 17).
+        title: name in texts.
+        attributes: attributes in which its members differ (Omega_a of eq. 17).
         graph: (width, attributes) -> the graph; node ids stay where attributes change, so that units correspond.
     """
 
@@ -154,7 +154,7 @@ def member(name: str, width: int, attributes: Mapping[str, Attribute]) -> Module
 
 
 def check_genotype(genotype: ModuleGenotype) -> None:
-    """Raise ``GenomeError`` where a genotype builds no module, or where its graph is not what its attributes say;
+    """Raise ``GenomeError`` where a genotype builds no module, or where its graph does not follow from its attributes;
     ``UsageError`` for an unknown family or a wrong attribute.
     """
     check_graph(genotype.graph, genotype.width)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class GenotypeLayer(LayerSpec):
     """A module of a zoo: any graph of typed nodes, under an id that stays when its place moves.
 
-    In a causal H-Model every node of it must look at one position alone.
+    In a causal H-Model every node must read one position alone.
 
     Attributes:
-        module: id, genotype and descent; its seed is that of growth: an H-Model draws weights of what it begins with
+        module: id, genotype and descent; its seed is that of growth: an H-Model draws the weights of its first layers
             from its own seed.
     """
 
@@ -37,7 +37,7 @@ class GenotypeLayer(LayerSpec):
         """The genotype, where it can be a layer of d channels.
 
         Raises:
-            UsageError: it is made for another width, or looks at other positions in a causal model.
+            UsageError: it is made for another width, or reads other positions in a causal model.
             GenomeError: its graph is not valid.
         """
         name, genotype = self.module.id, self.module.genotype
@@ -67,8 +67,7 @@ class GenotypeLayer(LayerSpec):
         """The module; weights have the names that they have in a zoo.
 
         Raises:
-            UsageError: another width, residuals taken away, or a module that looks at other positions in a causal
-                model.
+            UsageError: another width, residuals taken away, or a module that reads other positions in a causal model.
             GenomeError: its graph is not valid.
         """
         from evodevo.module_zoo.modules.build import build_module
@@ -90,7 +89,7 @@ class GenotypeLayer(LayerSpec):
         return self.module.id
 
     def family(self, width: int) -> str:
-        """Of the genotype."""
+        """Family of the genotype."""
         return family(self.module.genotype)
 
     def sizes(self, width: int) -> str:
@@ -104,6 +103,6 @@ class GenotypeLayer(LayerSpec):
 
     @property
     def nesting(self) -> int:
-        """Of the deepest layer among the nodes."""
+        """Nesting depth of the deepest layer among the nodes."""
         nodes = self.module.genotype.graph.nodes
         return max((node.held_layer.nesting for node in nodes if node.held_layer is not None), default=0)

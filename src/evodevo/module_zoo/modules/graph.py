@@ -1,4 +1,4 @@
-"""What a graph of a module means: whether it makes sense, in which order it runs, how wide it is where, and its name.
+"""Properties of a module's graph: validity, order of execution, width of each value, and hash.
 
 Legend: d width of the zoo, w channels of one value.
 """
@@ -144,7 +144,7 @@ def graph_hash(graph: ModuleGraph) -> str:
 
     (The order in which a ``concat`` reads does count.) Nodes get a colour from what they are, then again and again from
     the colours of all that they read and that read them (Weisfeiler and Leman 1968). Nodes that stay alike are singled
-    out one after the other, which tells apart what colours alone cannot.
+    out one after the other, which separates graphs that colours alone do not.
 
     Raises:
         GenomeError: an edge with an unknown end.

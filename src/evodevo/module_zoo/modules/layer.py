@@ -16,7 +16,7 @@ from evodevo.operators.base import Output
 
 
 class PositionModule(GraphModule):
-    """A graph each of whose nodes looks at one position alone: it is causal, and goes on token by token."""
+    """A graph each of whose nodes reads one position alone: it is causal, and continues token by token."""
 
     causal = True
     streamable = True

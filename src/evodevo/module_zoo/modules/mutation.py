@@ -1,4 +1,4 @@
-"""How the nodes of a free graph mutate: each attribute of a node as the same attribute of a family would."""
+"""Mutation of the nodes of a free graph: each attribute of a node as the same attribute of a family would."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def mutated_nodes(graph: ModuleGraph, width: int, rng: np.random.Generator, scal
     Args:
         graph: a valid one.
         width: d.
-        rng: of all draws.
+        rng: generator of all draws.
         scale: multiplies spreads and chances.
     """
     channels = widths(graph, width)

@@ -25,7 +25,7 @@ from evodevo.operators.layers.cost import layer_parameters
 from evodevo.operators.layers.liv import fitting_classes, fitting_head_size, fitting_liv
 
 H_MODEL_CHANCE = 0.2
-"""That a random operator is an H-Model."""
+"""Probability that a random operator is an H-Model."""
 SMALLEST = 4  # width of an H-Model
 
 
@@ -83,7 +83,7 @@ class OperatorText(Kind):
         return a if rng.random() < share else b
 
     def difference(self, a: Attribute, b: Attribute) -> float:
-        """Of two H-Models as their space has it; else 0 or 1."""
+        """Distance of two H-Models in their space; for other values 0 or 1."""
         if is_h_model(a) and is_h_model(b):
             space = h_models(64)  # the distance of two genomes does not depend on the width
             return space.distance(space.parse(cast("str", a)), space.parse(cast("str", b)))
@@ -99,10 +99,10 @@ def is_h_model(value: Attribute) -> bool:
 
 
 def operator_layer(text: str, width: int) -> LayerSpec:
-    """The layer that a text stands for.
+    """The layer that a text denotes.
 
     Raises:
-        UsageError: it stands for none, or for none of this width.
+        UsageError: it denotes none, or none of this width.
     """
     if is_h_model(text):
         if width < SMALLEST:

@@ -1,6 +1,6 @@
-"""The modules of a zoo, run on the samples that want them, and nobody else (docs/spec/architect_thyself.md#keys).
+"""The modules of a zoo, run only on the samples that chose them (docs/spec/architect_thyself.md#keys).
 
-Legend: B samples, L positions, d width, N modules that are asked for.
+Legend: B samples, L positions, d width, N requested modules.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ class ModulePool(nn.Module):
         self.rows.clear()
 
     def forward(self, ids: Sequence[str], x: Tensor, mask: Tensor | None, chosen: Tensor | None = None) -> Tensor:
-        """What modules make of the samples.
+        """The outputs of modules on the samples.
 
         Args:
-            ids: who is asked.
+            ids: ids of the N modules.
             x: (B, L, d).
             mask: (B, L), true at real positions; None where all are.
-            chosen: (B, N), who is run on whom; None runs everybody on everything.
+            chosen: (B, N), true where the module is run on the sample; None runs every module on every sample.
 
         Returns:
             u, (B, N, d); 0 where a module was not run.

@@ -15,10 +15,10 @@ Edge = tuple[str, str]
 def repair_graph(graph: ModuleGraph, width: int) -> ModuleGraph:
     """The graph itself if it is valid, else a valid one near it.
 
-    Of two nodes with one id the first stays, of several edges to what reads one the first, and no edge that closes a
-    cycle. Nodes that hear nothing or reach nothing go. Where ``out`` hears nothing, it hears the last node. Heads
-    become the largest number below that divides the channels; a layer that cannot be at its channels goes; projections
-    bring what is added to the width of the first, and what the module answers to d.
+    Of two nodes with one id the first stays, of several edges into a node that reads one value the first, and no edge
+    that closes a cycle. Nodes without an input or without a way to ``out`` go. Where ``out`` has no input, it reads the
+    last node. Heads become the largest number below that divides the channels; a layer that cannot be at its channels
+    goes; projections bring summands to the width of the first, and the module's output to d.
 
     Raises:
         NotFoundError, DataError: files of a pretrained layer are not there or not readable.
@@ -86,7 +86,7 @@ class _Fitting:
         self.spare_edges = MAX_EDGES - 1 - len(graph.edges)
 
     def add(self, node: NodeSpec, begins: list[str]) -> None:
-        """A node that reads what stands for these."""
+        """Add a node that reads the replacements of these nodes."""
         given = list(dict.fromkeys(self.stands_for[begin] for begin in begins))
         if node.joins:
             given = self._side_by_side(given) if node.side_by_side else self._of_one_width(given)

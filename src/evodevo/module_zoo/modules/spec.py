@@ -3,7 +3,7 @@
 Source: docs/spec/architect_thyself.md#genotype.
 
 Archetypes are preset graphs, hybrids are free ones; everything that builds, costs or draws a module reads the graph
-alone. Sizes are numbers of channels, not factors, so that a graph says exactly which tensors there are.
+alone. Sizes are numbers of channels, not factors, so that a graph determines its tensors exactly.
 
 Legend: d width of the zoo, L positions.
 """
@@ -22,12 +22,12 @@ from evodevo.settings import Settings
 INPUT, OUTPUT = "in", "out"
 """The ends of every graph: what the module reads, (B, L, d), and what it answers, (B, L, d)."""
 HYBRID = "hybrid"
-"""Stands for the archetype of a free graph."""
+"""Name in place of an archetype for a free graph."""
 MAX_NODES = 256
 
 
 class ModuleGraph(Settings):
-    """Nodes and who hears whom. Whether it makes sense is for ``zoo_graphs.check_graph`` to say.
+    """Nodes and the edges between them; ``check_graph`` of ``module_zoo.modules.graph`` checks its validity.
 
     Attributes:
         nodes: in any order.
@@ -44,9 +44,9 @@ class ModuleGenotype(Settings):
 
     Attributes:
         archetype: a row of ``zoo_archetypes.ARCHETYPES``, or ``hybrid`` for a free graph.
-        width: d of the zoo that it was made for.
-        attributes: what the archetype's graph is made from; empty for a hybrid.
-        graph: what is built.
+        width: d of its zoo.
+        attributes: parameters of the archetype's graph; empty for a hybrid.
+        graph: the nodes and edges that are built.
     """
 
     archetype: str = Field(min_length=1, max_length=40)
@@ -59,12 +59,12 @@ class ModuleGenotype(Settings):
 
 
 class ZooModule(Settings):
-    """A module that lives in a zoo.
+    """A module of a zoo.
 
     Attributes:
-        id: for ever; all statistics are kept by it, never by position.
-        genotype: what it is.
-        seed: of its initial weights.
+        id: permanent name; all statistics are kept by it, never by position.
+        genotype: its architecture.
+        seed: seed of its initial weights.
         parents: ids; none for a module that was there from the start.
         birth_event: the event of growth that made it; 0 for the start.
     """

@@ -20,7 +20,7 @@ from evodevo.operators.spec import Activation
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 LAYERS = ("transformer", "mlp", "convolution", "lstm", "liv", "pretrained", "span", "h_model")
 LENGTH = 64
-"""Positions at which the work of a module stands in its vector."""
+"""Positions for which the work of a module enters its vector."""
 
 # (of which attribute, its least and most, whether its logarithm counts)
 _NUMBERS: tuple[tuple[str, float, float, bool], ...] = (
@@ -90,7 +90,7 @@ def _depths(genotype: ModuleGenotype) -> tuple[int, int]:
 
 
 def _share(nodes: Sequence[NodeSpec], name: str, value: str) -> float:
-    """How many of the nodes that have an attribute have this value of it."""
+    """Share of nodes with this value among those that have the attribute, 0 to 1; 0 where none has it."""
     found = [getattr(node, name) for node in nodes if hasattr(node, name)]
     return found.count(value) / max(len(found), 1)
 

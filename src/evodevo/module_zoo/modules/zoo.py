@@ -1,4 +1,4 @@
-"""Modules of a zoo: drawn, mutated and crossed (eqs. 12, 13 and 18), told in words, and the zoos to begin with.
+"""Modules of a zoo: drawn, mutated and crossed (eqs. 12, 13 and 18), described in words, and the zoos to begin with.
 
 Source: docs/spec/architect_thyself.md#attributes.
 """
@@ -137,7 +137,7 @@ def start_zoo(width: int) -> tuple[ZooModule, ...]:
 
 
 def table_3_zoo(width: int) -> tuple[ZooModule, ...]:
-    """The nine modules that Table 3 takes away one by one; what they differ in, the paper does not say."""
+    """The nine modules that Table 3 takes away one by one; the paper leaves open in what they differ."""
     heads = 8 if width % 8 == 0 else 1
     return _zoo(
         [
@@ -186,7 +186,7 @@ def with_lineage(genotype: ModuleGenotype, origin: str) -> ModuleGenotype:
 
 
 def words(genotype: ModuleGenotype) -> str:
-    """What a person calls it: ``transformer, depth 2, 4 heads, gelu``; what is as by default is left out."""
+    """Description of a genotype: ``transformer, depth 2, 4 heads, gelu``; defaults are left out."""
     if genotype.archetype == HYBRID or genotype.archetype not in ARCHETYPES:
         counts = Counter(node.type for node in genotype.graph.nodes)
         parts = [f"{count} {name}" if count > 1 else name for name, count in sorted(counts.items())]
@@ -197,7 +197,7 @@ def words(genotype: ModuleGenotype) -> str:
 
 
 def _word(key: str, value: Attribute) -> str:
-    """One attribute in words; empty where the name of the family says enough."""
+    """One attribute in words; empty where the name of the family suffices."""
     if key.endswith("_factor"):
         return f"{key.removesuffix('_factor').replace('feedforward', 'feed-forward')} ×{value:.3g}"
     if key == "dropout":

@@ -1,4 +1,4 @@
-"""The procedure ``best_single``: which module of a zoo is best when it stands alone.
+"""The procedure ``best_single``: the best module of a zoo when each is trained alone.
 
 Source: docs/spec/architect_thyself.md#opponents.
 """

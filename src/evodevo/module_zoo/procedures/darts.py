@@ -26,9 +26,9 @@ from evodevo.settings import validate
 from evodevo.tasks.inputs import Batch
 
 ARCHITECTURE = "router.rows"
-"""Where the architecture's weights stand among the parameters of a zoo whose router is of that kind."""
+"""Prefix of the architecture's weights among the parameters of a zoo whose router is of that kind."""
 _TURN = "search/architecture"
-"""Stands in a batch on which the architecture learns."""
+"""Key that marks a batch on which the architecture learns."""
 SKIPPED = 0.05
 """The modules have collapsed to a skip where they move f by less than this share of its length."""
 HEAVY = 0.9
@@ -104,7 +104,7 @@ def collapse(kinds: Mapping[str, int], weights: Mapping[str, float], moved: floa
 
 
 def _parts(network: ModuleZoo) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """What learns of the weights, and of the architecture."""
+    """Trainable parameters of the weights, and those of the architecture."""
     named = [(name, one) for name, one in network.named_parameters() if one.requires_grad]
     architecture = [one for name, one in named if name.startswith(ARCHITECTURE)]
     return [one for name, one in named if not name.startswith(ARCHITECTURE)], architecture
@@ -112,7 +112,7 @@ def _parts(network: ModuleZoo) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
 
 @torch.no_grad()
 def _found(search: PoolSearch, network: ModuleZoo, top_k: int) -> dict[str, Any]:
-    """What the search came to. Of equal weights the first modules are kept."""
+    """The result of the search as facts. Of equal weights the first modules are kept."""
     bench, task = search.bench, search.task
     chosen = places(task, "architecture", bench.training.batch_size)
     batch = bench.precision.place(task.fetch("architecture", chosen))

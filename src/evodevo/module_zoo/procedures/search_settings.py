@@ -16,11 +16,11 @@ from evodevo.training.settings import TrainingSettings
 
 
 class SearchOptions(Settings):
-    """What all searches have.
+    """The options of all searches.
 
     Attributes:
-        share: of the budget that the search uses up; what it found is trained from scratch with the rest.
-        samples: of the architecture split, by which a candidate is judged.
+        share: share of the budget that the search uses up, 0 to 1; its result is trained from scratch with the rest.
+        samples: number of samples of the architecture split by which a candidate is judged.
     """
 
     share: float = Field(default=0.5, gt=0, lt=1)
@@ -28,10 +28,10 @@ class SearchOptions(Settings):
 
 
 class BestSingleOptions(SearchOptions):
-    """Of ``best_single``.
+    """The options of ``best_single``.
 
     Attributes:
-        each: who is tried alone: the first module of each ``archetype``, or every ``module``.
+        each: the modules that are tried alone: the first module of each ``archetype``, or every ``module``.
     """
 
     share: float = Field(default=0.3, gt=0, lt=1)
@@ -39,11 +39,11 @@ class BestSingleOptions(SearchOptions):
 
 
 class RandomPoolsOptions(SearchOptions):
-    """Of ``random_pools``.
+    """The options of ``random_pools``.
 
     Attributes:
-        candidates: pools that are drawn.
-        modules: in each; as many as the arm's zoo has if left out.
+        candidates: number of pools that are drawn.
+        modules: number of modules in each; as many as the arm's zoo has if left out.
     """
 
     candidates: int = Field(default=8, ge=2, le=1024)
@@ -51,11 +51,11 @@ class RandomPoolsOptions(SearchOptions):
 
 
 class DartsOptions(SearchOptions):
-    """Of ``darts``.
+    """The options of ``darts``.
 
     Attributes:
-        top_k: modules that are left.
-        factor: of the learning rate of the architecture's weights: they have fewer steps to make up their mind in.
+        top_k: number of modules that are left.
+        factor: factor of the learning rate for the architecture's weights, which have fewer steps to converge.
     """
 
     top_k: int = Field(default=3, ge=1, le=255)
@@ -63,13 +63,13 @@ class DartsOptions(SearchOptions):
 
 
 class EnasOptions(SearchOptions):
-    """Of ``enas``.
+    """The options of ``enas``.
 
     Attributes:
-        size: modules of a sub-pool.
-        finalists: sub-pools that are drawn in the end and judged with the shared weights.
-        rate: how far the policy goes along an advantage of one standard deviation.
-        memory: of the moving averages of rewards and of their squares.
+        size: number of modules of a sub-pool.
+        finalists: number of sub-pools that are drawn in the end and judged with the shared weights.
+        rate: step of the policy along an advantage of one standard deviation.
+        memory: decay of the moving averages of rewards and of their squares, 0 to 1.
     """
 
     size: int = Field(default=3, ge=1, le=255)

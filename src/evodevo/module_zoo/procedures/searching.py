@@ -1,4 +1,4 @@
-"""What every search over zoos shares: one budget for search and training, and a judge that sees neither validation
+"""The common part of searches over zoos: one budget for search and training, and a judge that sees neither validation
 nor test samples (docs/spec/architect_thyself.md#splits).
 """
 
@@ -23,21 +23,21 @@ from evodevo.training.settings import Budget, TrainingSettings
 
 DEFAULT_METRIC = "auc"
 _LEAST_SHARE = 0.1
-"""Of a budget in seconds: what is left for the final training, however long judging took."""
+"""Least share of a budget in seconds that is left for the final training, however long judging took."""
 
 
 class PoolSearch:
-    """A search, and the training of what it finds, within the budget of the bench.
+    """A search, and the training of its result, within the budget of the bench.
 
     Args:
-        bench: of the procedure.
-        share: of the budget that the search may use.
-        samples: of the architecture split by which a network is judged.
-        trainings: stages of training before the last one.
+        bench: trainer of the procedure.
+        share: share of the budget that the search may use, 0 to 1.
+        samples: number of samples of the architecture split by which a network is judged.
+        trainings: number of trainings before the last one.
 
     Attributes:
         task: with an architecture split; the search trains on its training samples.
-        structure: of the arm.
+        structure: structure of the arm.
 
     Raises:
         UsageError: the arm is no zoo, or its budget is too small.
@@ -66,7 +66,7 @@ class PoolSearch:
         return self.structure.model_copy(update={"modules": kept, "disabled": ()})
 
     def settings(self) -> TrainingSettings:
-        """Of one training of the search: its part of the search's share."""
+        """Settings of one training of the search: its part of the search's share."""
         budget, part = self.bench.training.budget, self.share / self.trainings
         return self._with(
             steps=None if budget.steps is None else max(1, int(budget.steps * part)),
@@ -76,7 +76,7 @@ class PoolSearch:
         )
 
     def judge(self, name: str, network: ModuleZoo) -> float | None:
-        """How good a network is on the architecture split, higher is better; None where that is no number.
+        """Score of a network on the architecture split, higher is better; None where that is no number.
 
         Computed once, also over interruptions; the seconds that it took count against the budget.
         """
@@ -94,7 +94,7 @@ class PoolSearch:
         )
 
     def answer(self, network: ModuleZoo, result: TrainingResult, facts: Mapping[str, Any]) -> Trained:
-        """What the procedure gives back; ``search`` in the facts of the evaluation."""
+        """Result of the procedure; its facts have the entry ``search``."""
         return Trained(network, result, extra={"search": dict(facts)})
 
     def try_each(self, structures: Mapping[str, ZooStructure], options: Mapping[str, Any]) -> Trained:

@@ -19,11 +19,11 @@ class SubPoolPolicy:
     """One logit per module.
 
     Args:
-        ids: of the modules.
-        size: modules of a sub-pool.
+        ids: ids of the modules.
+        size: number of modules of a sub-pool.
         rate: step along an advantage of one standard deviation.
-        memory: of the moving averages of rewards.
-        state: what ``to_json`` gave before an interruption.
+        memory: decay of the moving averages of rewards, 0 to 1.
+        state: result of ``to_json`` before an interruption.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SubPoolPolicy:
         self.mean = self.memory * self.mean + (1 - self.memory) * reward
 
     def gradient(self, drawn: Sequence[int]) -> Numbers:
-        """Of the log-probability of a draw with respect to the logits."""
+        """Gradient of the log-probability of a draw with respect to the logits."""
         total = np.zeros_like(self.logits)
         left = np.ones(len(self.ids), dtype=bool)
         for place in drawn:

@@ -1,4 +1,4 @@
-"""What a zoo of modules must be compared with: other zoos, other searches, other networks.
+"""The baselines of a zoo of modules: other zoos, other searches, other networks.
 
 Source: docs/spec/architect_thyself.md#opponents.
 
@@ -74,10 +74,12 @@ def opponents(
     """The arms beside a zoo.
 
     Args:
-        structure: of the zoo, which is no opponent of its own: arms that would be the same network are left out.
-        which: ``none``; ``quick``, five that cost little and tell much; ``all``.
-        seed: of the random zoo.
-        inputs, outputs: for which networks are made as large as the zoo; an image and a text if left out.
+        structure: structure of the zoo, which is no opponent of its own: arms that would be the same network are left
+            out.
+        which: ``none``; ``quick``, five that are cheap and informative; ``all``.
+        seed: seed of the random zoo.
+        inputs, outputs: inputs and outputs for which networks are made as large as the zoo; an image and a text if left
+            out.
 
     Raises:
         UsageError: an unknown ``which``.
@@ -122,10 +124,10 @@ def matched(
     A mixture has as many experts as the zoo has modules. Where even the smallest is larger than the zoo, it is taken.
 
     Args:
-        style: which opponent.
-        structure: of the zoo.
-        inputs, outputs: for which they are equally large; both read them with the built-in extractors here, whatever
-            the structure says, since they share them anyway.
+        style: kind of the opponent.
+        structure: structure of the zoo.
+        inputs, outputs: inputs and outputs for which they are equally large; both read them with the built-in
+            extractors here, whatever the structure, since they share them anyway.
     """
     live = len(structure.live)
     plain = structure.model_copy(update={"extractors": {}, "extractor": ExtractorStructure(blocks=0)})

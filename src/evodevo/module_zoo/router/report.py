@@ -24,7 +24,7 @@ _AT_ONCE = 256
 
 
 class RoutedZoo(Protocol):
-    """What of a ``ModuleZoo`` is looked at."""
+    """The part of a ``ModuleZoo`` that the report reads."""
 
     training: bool
     statistics: ZooStatistics
@@ -52,7 +52,7 @@ def zoo_routing(
         ``executed`` (share of samples that it was run on) and ``contribution`` (None where unknown); ``effective``
         (mean of 1 / sum of squared weights), ``support`` (mean number of modules with a weight), ``run`` (mean number
         of modules that were run); ``by``: fact -> ``values``, ``counts``, and per module and value ``weights`` and
-        ``executed``, None where no sample has the value. Facts are groups of the task and answers that it wants.
+        ``executed``, None where no sample has the value. Facts are groups of the task and its target answers.
     """
     parts = [task.fetch(split, chosen) for chosen in np.array_split(places, -(-len(places) // _AT_ONCE))]
     was_training = network.training

@@ -15,7 +15,7 @@ from torch import Tensor
 
 Gate = Literal["sigmoid", "softmax_out", "softmax_in", "sparsemax_in", "gumbel"]
 FAR = -1e9
-"""Stands for minus infinity: a row of such logits still has a finite softmax, and finite gradients."""
+"""Stand-in for minus infinity: a row of such logits still has a finite softmax, and finite gradients."""
 SINKHORN_ROUNDS = 8
 
 

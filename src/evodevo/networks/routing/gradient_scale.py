@@ -1,8 +1,8 @@
-"""A learning rate of its own for one module, by what its gradients are multiplied with (µ4Net eqs. 11, 12).
+"""A learning rate of its own for one module, as a factor of its gradients (µ4Net eqs. 11, 12).
 
 Under plain SGD, with or without momentum, that is the same as another learning rate. A joint norm clip sees the scaled
 gradients. Optimisers that divide a gradient by its size (Adam) undo it: they need a parameter group, for which models
-say ``learning_rates()`` (see ``training.optimizers``).
+give ``learning_rates()`` (see ``training.optimizers``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Scaled(torch.autograd.Function):
 def scale_gradient(output: Tensor, factor: float) -> Tensor:
     """The same numbers; backward their gradient times ``factor`` (equation 12, exact in any precision).
 
-    What stands before the module in the network gets the scaled gradient, too. For a module between others see
+    Modules before this one in the network receive the scaled gradient, too. For a module between others see
     ``scale_gradients``.
 
     Raises:

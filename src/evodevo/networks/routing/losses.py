@@ -12,7 +12,7 @@ from evodevo.networks.routing.gates import FAR, widened
 
 
 def balance(inflow: Tensor) -> Tensor:
-    """Squared coefficient of variation over layers of the mean inflow (B, P, H); 0 where all hear equally much.
+    """Squared coefficient of variation over layers of the mean inflow (B, P, H); 0 where all inflows are equal.
 
     Taken in float32 at least; the mean is bounded from below so that weights near 0 do not cheat.
     """

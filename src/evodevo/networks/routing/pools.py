@@ -1,4 +1,4 @@
-"""What of a sequence a router reads: one vector per sample, or one per position.
+"""The part of a sequence that a router reads: one vector per sample, or one per position.
 
 Source: docs/spec/h_model.md#what-a-router-reads.
 

@@ -1,7 +1,8 @@
-"""Which connections count when a model answers, and so which layers are called at all (docs/spec/h_model.md#skipping).
+"""Choice of the connections that count at inference, and so of the layers that are called
+(docs/spec/h_model.md#skipping).
 
 All functions map weights (B, P, K, N) to weights of the same shape in which some are exactly 0. P is 1, or S where a
-causal model decides at each position: no decision there looks at another position. Hidden targets come first.
+causal model decides at each position: no decision there depends on another position. Hidden targets come first.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from torch import Tensor
 from evodevo.networks.routing.spec import InferenceStructure
 
 EVEN = 2.0**18
-"""What differs by less than 1 / EVEN is taken as equal; of equal ones the first is chosen."""
+"""Resolution of comparisons: values that differ by less than 1 / EVEN are taken as equal; of equal ones the first is
+chosen."""
 
 
 def harden(weights: Tensor, hidden: int, inference: InferenceStructure, costs: Sequence[float], steps: int) -> Tensor:

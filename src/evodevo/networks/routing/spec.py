@@ -1,4 +1,4 @@
-"""What a router reads of a sequence, and which of its connections count, as plain data."""
+"""The pool that a router reads and the choice of its connections at inference, as plain data."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ CAUSAL_POOLS = ("token", "prefix_mean")
 
 
 class InferenceStructure(Settings):
-    """Which connections count when the model answers (docs/spec/h_model.md#skipping).
+    """The choice of the connections that count at inference (docs/spec/h_model.md#skipping).
 
     Attributes:
         mode: ``dense``; ``source_topk`` (the paper's: each source keeps its k strongest connections); ``target_topm``
             (the m hidden targets with the largest inflow are kept); ``threshold`` (c below it is 0); ``budget`` (the
             targets with the largest inflow until the FLOPs are spent).
-        k, m, threshold, flops: of the modes; ``flops`` per sample and forward, hidden layers only.
+        k, m, threshold, flops: parameters of the modes; ``flops`` per sample and forward, hidden layers only.
         outputs_count: connections to outputs count in k too (as printed; else outputs are always served).
     """
 

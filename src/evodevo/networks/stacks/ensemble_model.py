@@ -19,7 +19,7 @@ class Ensemble(Network):
 
     Args:
         structure: the members.
-        inputs, outputs: of the task.
+        inputs, outputs: inputs and outputs of the task.
 
     Raises:
         UsageError: see ``LayerStack``.

@@ -15,12 +15,12 @@ class StackStructure(Settings):
     """Layers one after the other, the same inputs and outputs as an H-Model's around them.
 
     A transformer of n layers; with ``repeats`` above 1 the layers are tied over time (Universal Transformer, Dehghani
-    et al. 2019), with ``iteration_embedding`` telling which repeat it is.
+    et al. 2019), with ``iteration_embedding`` the repeat's number is embedded.
 
     Attributes:
         width: channels d.
         layers: in order; none is allowed.
-        repeats: how often the whole stack is run.
+        repeats: number of runs of the whole stack.
         residual: false takes the blocks' own residual connections away.
         others: as in ``HModelStructure``.
     """
@@ -42,7 +42,7 @@ class EnsembleStructure(Settings):
     """Stacks that answer together: each reads the inputs for itself, and their logits are averaged.
 
     Attributes:
-        members: of any widths.
+        members: the stacks, of any widths.
     """
 
     members: tuple[StackStructure, ...] = Field(default=(StackStructure(),) * 2, min_length=1, max_length=64)

@@ -22,7 +22,7 @@ class LayerStack(Network):
 
     Args:
         structure: the layers.
-        inputs, outputs: of the task.
+        inputs, outputs: inputs and outputs of the task.
 
     Raises:
         UsageError: tokens are to be predicted by a stack that is not causal.

@@ -12,14 +12,14 @@ from evodevo.tasks.inputs import InputSpec
 
 
 class WithExtractors(Protocol):
-    """A structure that says how each input is read."""
+    """A structure with an extractor for each input."""
 
     @property
     def extractors(self) -> dict[str, ExtractorStructure]: ...
     @property
     def extractor(self) -> ExtractorStructure: ...
     def extractor_of(self, name: str) -> ExtractorStructure:
-        """How an input is read."""
+        """Extractor of the input with this name."""
         ...
 
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:

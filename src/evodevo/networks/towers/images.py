@@ -1,4 +1,4 @@
-"""What a vision tower expects of an image: its size, and what is subtracted and divided by.
+"""The preparation of images for a vision tower: size, and mean and standard deviation of the channels.
 
 Legend: B images.
 """
@@ -24,13 +24,13 @@ _BICUBIC = 3  # pillow's number
 
 @dataclass(frozen=True)
 class Preparation:
-    """From bytes to what a tower reads.
+    """The preparation of an image from its bytes.
 
     Attributes:
         size: height and width after resizing, or a single number for the shorter edge.
         crop: height and width of the middle that is kept, or None.
-        bicubic: how it is resized; else bilinear.
-        mean, std: of each channel, of numbers in [0, 1].
+        bicubic: resizing is bicubic, else bilinear.
+        mean, std: mean and standard deviation of each channel, for numbers in [0, 1].
     """
 
     size: tuple[int, ...]

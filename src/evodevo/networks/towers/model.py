@@ -39,9 +39,9 @@ def build_tower(spec: InputSpec, structure: ExtractorStructure, *, missing: bool
     """The tower of an input.
 
     Args:
-        spec: of the input.
-        structure: of kind ``hugging_face``.
-        missing: a learned token stands for the input in samples that lack it.
+        spec: specification of the input.
+        structure: an extractor of kind ``hugging_face``.
+        missing: a learned token replaces the input in samples that lack it.
 
     Raises:
         NotFoundError: no such model here.
@@ -75,12 +75,12 @@ def build_tower(spec: InputSpec, structure: ExtractorStructure, *, missing: bool
 
 
 class Core(nn.Module):
-    """The model itself, and which of it learns. The state of one that is frozen as a whole is empty.
+    """The model itself and its trained parts. A model that is frozen as a whole has an empty state.
 
     Args:
-        model: of transformers.
-        sizes: of it.
-        structure: train, last and positions.
+        model: a model of transformers.
+        sizes: its sizes.
+        structure: the extractor's settings; ``train``, ``last`` and ``positions`` are read.
     """
 
     def __init__(self, model: nn.Module, sizes: TowerSizes, structure: ExtractorStructure) -> None:
@@ -103,7 +103,7 @@ class Core(nn.Module):
         self.train()
 
     def train(self, mode: bool = True) -> Core:
-        """What does not learn stays in evaluation mode, so that its dropout is off."""
+        """Set the mode of the trained parts; frozen ones stay in evaluation mode, so that their dropout is off."""
         super().train(mode)
         if self.how != "all":
             self.model.eval()

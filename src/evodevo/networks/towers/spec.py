@@ -1,4 +1,5 @@
-"""How an input becomes tokens, and the sizes and costs of a pretrained text or vision tower, from the files beside it.
+"""The conversion of an input to tokens, and the sizes and costs of a pretrained text or vision tower, from the files
+beside it.
 
 Legend: L positions, D channels, F hidden units, V ids.
 """
@@ -43,18 +44,18 @@ _LARGEST_TOKENIZER = 64 * 2**20
 
 
 class ExtractorStructure(Settings):
-    """How one input becomes tokens (eqs. 1, 28, 33).
+    """The conversion of one input to tokens (eqs. 1, 28, 33).
 
     Attributes:
         kind: ``built_in`` (embedding or patches, learned positions, a small transformer); ``hugging_face`` (a text or
             vision tower at ``path``, a folder or a name in the local cache). Inputs of features (B, L, size) are read
             as they are, whatever the kind.
         blocks: transformer blocks of the built-in one.
-        path: of the tower.
+        path: path or name of the tower.
         digest: SHA-256 of its safetensors file; checked where given, filled in by the run that first reads it.
         train: parameters of the tower that learn: ``none``, the ``last`` layers, ``all``. Built-in ones always do.
-        last: how many.
-        learning_rate: of the tower, as a factor of the network's.
+        last: number of layers that learn with ``train`` = ``last``.
+        learning_rate: learning rate of the tower, as a factor of the network's.
         normalise: false reads pixels as they are stored, from 0 to 255 (Table 3, block B).
         positions: false takes the position embeddings away (Table 3, block B).
         patches: ``frozen`` leaves the built-in patch embedding at its random start (Table 3, block B).
@@ -93,7 +94,7 @@ class TowerSizes:
         padding: id that pads.
         types: rows of its table of token types.
         image, patch: height and width of a vision tower.
-        channels: of its images.
+        channels: channels of its images.
         prefix, suffix: special tokens around every text.
     """
 
@@ -122,7 +123,7 @@ class TowerSizes:
 
     @property
     def patches(self) -> int:
-        """Of an image."""
+        """Number of patches of an image."""
         return (self.image[0] // self.patch[0]) * (self.image[1] // self.patch[1])
 
     def length(self, spec: InputSizes) -> int:
@@ -142,7 +143,7 @@ class TowerSizes:
         return layers + around + (width + 2 * width if self.tower == "vit" else 4 * width)
 
     def work(self, length: int) -> Work:
-        """Of one sample of L positions."""
+        """Work on one sample of L positions."""
         width, hidden = self.width, self.layer.feedforward
         layer = 8 * length * width**2 + 4 * length**2 * width + 4 * length * width * hidden
         patches = 2 * self.patches * self.patch[0] * self.patch[1] * self.channels * width if self.channels else 0
@@ -154,7 +155,7 @@ def tower_sizes(path: str, spec: InputSizes) -> TowerSizes:
 
     Args:
         path: a folder with config.json, or a name in the local Hugging Face cache.
-        spec: of the input; a CLIP model has a tower for each modality.
+        spec: sizes of the input; a CLIP model has a tower for each modality.
 
     Raises:
         NotFoundError: no such folder or name.
@@ -234,7 +235,7 @@ def _pair(values: Mapping[str, Any], name: str, file: Path) -> tuple[int, int]:
 
 
 def _special_tokens(folder: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What the tower's own tokenizer puts before and after a text; nothing where there is no tokenizer.json."""
+    """Ids that the tower's own tokenizer puts before and after a text; none where there is no tokenizer.json."""
     file = folder / "tokenizer.json"
     if not file.is_file() or file.stat().st_size > _LARGEST_TOKENIZER:
         return (), ()

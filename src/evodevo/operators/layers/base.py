@@ -1,6 +1,6 @@
-"""What a layer of a network is: one class of plain data per kind, which also states its cost and builds its modules.
+"""The layers of a network: one class of plain data per kind, which also states its cost and builds its modules.
 
-A kind is a row of ``LAYERS``. Its class holds the sizes, says what they cost and how the layer is drawn and mutated,
+A kind is a row of ``LAYERS``. Its class holds the sizes, computes their cost, draws and mutates the layer,
 and imports its modules in ``build``, so that descriptions load no torch. A field of type ``Layer`` takes every row.
 
 Legend: S positions, d width of the messages, d_i channels inside a layer.
@@ -28,10 +28,10 @@ class LayerSizes(Protocol):
     """Sizes that a space of networks gives to all layers that it names by their kind alone.
 
     Attributes:
-        heads: of attention.
+        heads: attention heads.
         feedforward: hidden units; None is twice the width.
         kernel: taps of a convolution.
-        head_size, band: of LIVs; see ``operators.spec.Dimensions``.
+        head_size, band: sizes of LIVs; see ``operators.spec.Dimensions``.
     """
 
     @property
@@ -112,7 +112,8 @@ class LayerSpec(Settings):
 
     @property
     def type_name(self) -> str:
-        """What sentences count the layer as ("4 transformer"): the kind, or the operator that a kind leaves open."""
+        """Name under which sentences count the layer ("4 transformer"): its kind, or the operator that a kind leaves
+        open."""
         return self.kind
 
     @property
@@ -125,7 +126,7 @@ class LayerSpec(Settings):
         return "other"
 
     def sizes(self, width: int) -> str:
-        """Sizes in few characters, for a drawing; empty where there is nothing to tell."""
+        """Sizes in few characters, for a drawing; empty for a kind without any."""
         return ""
 
     # Evolution and growth
@@ -140,8 +141,8 @@ class LayerSpec(Settings):
 
         Args:
             width: d_i.
-            rng: of all draws.
-            chance: of a change, 0 to 1.
+            rng: generator of all draws.
+            chance: probability of a change, 0 to 1.
         """
         return self
 

@@ -15,7 +15,7 @@ def build_layer(spec: LayerSpec, width: int, *, causal: bool, residual: bool = T
     """The layer of a description, with parameters from the global random stream.
 
     Args:
-        spec: what to build.
+        spec: description of the layer.
         width: channels d of the messages.
         causal: no position depends on later ones; such a layer streams.
         residual: false takes the layer's residual connections away.

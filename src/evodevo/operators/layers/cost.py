@@ -1,4 +1,4 @@
-"""What a layer costs with its adapters: exact parameters, the work of one call on one sample, and its state.
+"""The cost of a layer with its adapters: exact parameters, the work of one call on one sample, and its state.
 
 The class of each kind states its own part; ``layers.build`` builds exactly these parameters, and a test recounts them
 and the matrix products.
@@ -41,5 +41,5 @@ def layer_work(spec: LayerSpec, width: int, length: int, *, causal: bool, visibl
 
 
 def layer_state_bytes(spec: LayerSpec, width: int, length: int) -> int:
-    """What a causal layer keeps per sample after S tokens, in float32."""
+    """Bytes that a causal layer keeps per sample after S tokens, in float32."""
     return spec.own_state_bytes(spec.width or width, length)

@@ -87,7 +87,7 @@ class LIVLayer(LayerSpec):
         return self.operator
 
     def family(self, width: int) -> str:
-        """Of the operator."""
+        """Family of the operator, such as ``attention``."""
         return self.compiled(width)[0].family
 
     def mutated(self, width: int, rng: np.random.Generator, chance: float) -> LayerSpec:

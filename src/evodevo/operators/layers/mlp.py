@@ -23,7 +23,7 @@ class MLPLayer(LayerSpec):
 
     Attributes:
         hidden: units F; twice the width if left out.
-        dropout: of the output, while training.
+        dropout: probability of dropout on the output while training, 0 to 1.
     """
 
     kind: Literal["mlp"] = "mlp"

@@ -27,7 +27,7 @@ class PretrainedLayer(LayerSpec):
 
     Attributes:
         path: a folder with config.json and model.safetensors, or a name in the local Hugging Face cache.
-        index: of the layer, from 0; 0 is the first block after the embeddings.
+        index: number of the layer, from 0; 0 is the first block after the embeddings.
         train: ``none`` freezes it; ``all`` fine-tunes it.
         digest: SHA-256 of the safetensors file; checked where it is given, filled in by the run that first reads it.
     """
@@ -83,7 +83,7 @@ class PretrainedLayer(LayerSpec):
         return "attention"
 
     def sizes(self, width: int) -> str:
-        """Which layer of which model."""
+        """Number of the layer and name of the model."""
         return f"layer {self.index} of {self.path.rstrip('/').rpartition('/')[2]}"
 
     @property

@@ -22,9 +22,9 @@ class TransformerLayer(LayerSpec):
     """A pre-norm transformer block: attention and feed-forward, each with its norm and residual (H-Model 6.2).
 
     Attributes:
-        heads: of attention; must divide the width.
+        heads: attention heads; the number must divide the width.
         feedforward: hidden units F; twice the width if left out (H-Model 6.4: 128 and 256).
-        dropout: after attention and feed-forward, while training.
+        dropout: probability of dropout after attention and feed-forward while training, 0 to 1.
     """
 
     kind: Literal["transformer"] = "transformer"

@@ -1,4 +1,4 @@
-"""What a pretrained text encoder gives its first layer, as a table of tokens and a table of positions.
+"""The input of a pretrained text encoder's first layer, as a table of tokens and a table of positions.
 
 An encoder adds token, position and type and normalises the sum; two tables that are added come close to it: the token's
 as it is at a middle position, and what the position changes of that on average.
@@ -24,7 +24,7 @@ def embedding_tables(path: str, vocabulary: int, length: int) -> tuple[Tensor, T
     """Tokens (V, D) and positions (L, D) whose sums are what the first layer reads, as near as sums can be.
 
     Args:
-        path: of the model.
+        path: folder of the model, or its name in the local Hugging Face cache.
         vocabulary: V; the first ids.
         length: L; the first positions.
 

@@ -28,11 +28,11 @@ from evodevo.operators.self_attention import visible_keys
 
 
 class Family:
-    """How the layers of one family of models are found and called; signatures drift, so each has its own class.
+    """Access to the layers of one family of models; signatures differ between families, so each has its own class.
 
     Attributes:
         model_class: name in ``transformers`` of the model without a head.
-        options: of its constructor, that leave parts out which no layer needs.
+        options: arguments of its constructor that leave out parts which no layer needs.
     """
 
     model_class: ClassVar[str]
@@ -92,8 +92,8 @@ class PretrainedBlock(Operator):
     """A pretrained encoder layer: norms and residuals are its own; it looks both ways.
 
     Args:
-        layer: of the family.
-        family: how it is called.
+        layer: encoder layer of a model of the family.
+        family: the calling convention of the layer.
         train: ``none`` freezes it, its dropout too; ``all`` fine-tunes it.
     """
 
@@ -142,7 +142,7 @@ def pretrained_block(path: str, index: int, *, train: Literal["none", "all"], di
 
     Args:
         path: a folder with config.json and model.safetensors, or a name in the local Hugging Face cache.
-        index: of the layer, from 0.
+        index: number of the layer, from 0.
         train: see ``PretrainedBlock``.
         digest: SHA-256 that the safetensors file must have; None does not ask.
 

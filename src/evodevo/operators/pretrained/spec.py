@@ -28,8 +28,8 @@ class PretrainedSizes:
         family: ``bert``, ``roberta``, ``distilbert`` or ``vit``.
         width: channels.
         feedforward: hidden units.
-        heads: of attention.
-        layers: how many the model has.
+        heads: attention heads.
+        layers: number of layers of the model.
         query_bias: queries, keys and values have biases.
     """
 

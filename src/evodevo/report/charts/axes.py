@@ -15,10 +15,10 @@ _LOG_FROM = 30.0
 
 @dataclass(frozen=True)
 class Axis:
-    """What one direction of a chart shows.
+    """One axis of a chart.
 
     Args:
-        name: what is measured, for example ``cache``.
+        name: name of the quantity, for example ``cache``.
         unit: ``bytes``, ``parameters``, ``flops``, ``tokens``, ``seconds`` (shown with prefixes) or any text.
         logarithmic: None decides by the values.
         minimise: whether lower is better; None where neither is.

@@ -18,7 +18,7 @@ class Measure:
     """One column of ``bars_beside``.
 
     Attributes:
-        name: what is measured.
+        name: name of the quantity.
         values: one number per row, not negative; None or nan is missing.
         unit: as for ``Axis``.
         full: the value of a bar of full length; the largest if left out.

@@ -1,4 +1,4 @@
-"""What stands around a drawing of an architecture: its title above, facts and the legend of families below."""
+"""The text around a drawing of an architecture: its title above, facts and the legend of families below."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def draw_families(drawing: Drawing, families: Sequence[str], y: float) -> None:
 
 
 def families_width(families: Sequence[str]) -> float:
-    """What ``draw_families`` takes, margins included."""
+    """Width that ``draw_families`` takes, in pixels, margins included."""
     return 2 * MARGIN + sum(text_width(family, 10) + 26 for family in families)

@@ -1,4 +1,4 @@
-"""What happened over time: training curves with the share of stable runs (paper, Fig. 4.2), hypervolume, averages."""
+"""Quantities over time: training curves with the share of stable runs (paper, Fig. 4.2), hypervolume, averages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def thin(points: Sequence[Point], limit: int) -> list[Point]:
 
 
 def stability_words(curves: Sequence[TrainingCurve]) -> str:
-    """``57 of 60 runs stable (95 %)``, as the caption of Fig. 4.2 would say it."""
+    """``57 of 60 runs stable (95 %)``, as in the caption of Fig. 4.2."""
     stable = sum(curve.state == "stable" for curve in curves)
     share = f" ({100 * stable / len(curves):.0f} %)" if curves else ""
     return f"{stable} of {len(curves)} runs stable{share}"
@@ -71,8 +71,9 @@ def training_curves(
     height: float = 380,
     limit: int = 200,
 ) -> str:
-    """All curves on one chart. The scale is that of the stable runs: what rises above it is drawn on the upper edge,
-    and words below say how many runs do; a cross marks where a diverged or failed run ended."""
+    """All curves on one chart. The scale is that of the stable runs: points above it are drawn on the upper edge, and
+    the number of such runs is below; a cross marks where a diverged or failed run ended.
+    """
     drawn = [(curve, _pieces(thin(curve.points, limit))) for curve in curves]
     if not any(pieces for _, pieces in drawn):
         return empty("No training curve was recorded.", width)

@@ -1,7 +1,7 @@
 """Two objectives against each other: the population, its front, the baselines, and what failed.
 
 Colour is the generation, shape the state (diamond: on the front; disc: dominated; triangle: baseline; cross: failed
-or not finite). Nothing disappears: an individual that lacks one number stands in a strip at the margin, at its other
+or not finite). Nothing disappears: an individual that lacks one number is drawn in a strip at the margin, at its other
 number; one that lacks both is counted in words. Bars span the seeds.
 """
 
@@ -75,7 +75,7 @@ def front_chart(
     step_line: bool = True,
 ) -> str:
     """The scatter as an SVG string; ``step_line`` joins the points of state ``front`` that are not dominated in these
-    two objectives, along the edge of what they dominate (``Axis.minimise`` says which way; None counts as lower)."""
+    two objectives, along the edge of what they dominate (``Axis.minimise`` is the direction; None counts as lower)."""
     if not points and not baselines:
         return empty("No individual has been scored yet.", width)
     everyone: list[FrontPoint | BaselinePoint] = [*points, *baselines]

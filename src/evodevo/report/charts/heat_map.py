@@ -18,8 +18,8 @@ class HeatRows:
     """Some rows with a heading of their own, for example the layers for one class.
 
     Attributes:
-        heading: above the rows; none where empty.
-        names: of the rows.
+        heading: text above the rows; none where empty.
+        names: names of the rows.
         values: per row one number per column; None or nan is missing.
     """
 
@@ -48,7 +48,7 @@ def heat_map(
     groups: Sequence[HeatRows], columns: Sequence[str], name: str, low: float = 0.0, high: float | None = None
 ) -> str:
     """Cells shaded from ``low`` (none) to ``high`` (strongest; the largest value if left out), with their numbers
-    where there is room. ``name`` says what the numbers are."""
+    where there is room. ``name`` is the name of the quantity."""
     kept, rows = _first(groups), sum(len(group.names) for group in groups)
     heads = tuple(one_line(column, 60) for column in list(columns)[:_COLUMNS_AT_MOST])
     if not rows or not heads:
@@ -124,7 +124,7 @@ def _draw_row(drawing: Drawing, grid: _Grid, y: float, values: Sequence[float | 
 
 
 def _draw_scale(drawing: Drawing, name: str, low: float, top: float) -> None:
-    """What the shades mean: five of them between the lowest and the highest number."""
+    """Draw the scale of the shades: five of them between the lowest and the highest number."""
     before, after = show(low, digits=3), show(top, digits=3)
     drawing.text(10, 20, before, "fill-muted", 10.5)
     x = 16 + text_width(before, 10.5)

@@ -1,7 +1,7 @@
-"""Who came from whom: one column per generation, up to two parents per child, ancestors never dropped.
+"""The lineage of individuals: one column per generation, up to two parents per child, ancestors never dropped.
 
 Rows within a column are ordered by the mean row of the parents (barycentre sweeps), which keeps families together
-and is deterministic. Colour and dash of an edge say which operation made the child.
+and is deterministic. Colour and dash of an edge show the operation that made the child.
 """
 
 from __future__ import annotations

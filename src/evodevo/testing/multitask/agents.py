@@ -1,4 +1,4 @@
-"""The laws of a class of agents of a multitask system; a test inherits them and says which class.
+"""The laws of a class of agents of a multitask system; a test inherits them and names the class.
 
 Nothing is trained (``testing.multitask.paths``), so that a ViT-L has them as fast as a tiny path.
 """
@@ -50,10 +50,10 @@ class AgentTests:
         """A system in which the class has run.
 
         Args:
-            workers: whose results come back in any order.
-            seed: of the system.
-            cycles: of each agent.
-            stops: after so many children the run is stopped, and gone on with.
+            workers: number of workers, whose results come back in any order.
+            seed: seed of the system.
+            cycles: number of cycles of each agent.
+            stops: number of children after which the run is stopped and resumed.
         """
         store = Store.memory()
         system = System.create(store, "laws", seed=seed, settings=SystemSettings(cycle=small(4, 2)))

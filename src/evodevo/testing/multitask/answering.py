@@ -44,8 +44,8 @@ def answering_system(folder: Path, *, recorded: bool = True, more: Mapping[str, 
     """Make the system ``gallery`` in a new store.
 
     Args:
-        folder: of the store.
-        recorded: whether agents know the names of their classes and what a sample holds.
+        folder: folder of the store.
+        recorded: whether agents have recorded the names of their classes and the inputs of a sample.
         more: further tasks, each with the settings of its agent.
     """
     with Store.open(folder) as store:

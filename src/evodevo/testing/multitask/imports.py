@@ -57,10 +57,10 @@ def checkpoint_of(
     """The digest of a checkpoint of an untrained network, as a run keeps it.
 
     Args:
-        pool: where it is kept.
-        network, inputs, outputs: of it.
-        seed: of its weights.
-        about: ``task``, ``task_settings`` and ``newborns``, where somebody will ask for them.
+        pool: pool of the store.
+        network, inputs, outputs: the network, its inputs and its outputs.
+        seed: seed of its weights.
+        about: ``task``, ``task_settings`` and ``newborns``, where a test reads them.
     """
     from evodevo.networks.build import build_network
     from evodevo.training import checkpoints

@@ -1,7 +1,7 @@
-"""The laws of a kind of path at work; a test inherits them and says what is asked of a worker.
+"""The laws of a kind of path at work; a test inherits them and gives the request to a worker.
 
 A kind is a row of ``paths.kinds.KINDS``. Whatever it builds, only what the request lets learn is new
-afterwards, everything follows from the request, and what is stated is what is counted.
+afterwards, everything follows from the request, and stated costs are counted ones.
 """
 
 from __future__ import annotations

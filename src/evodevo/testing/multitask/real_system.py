@@ -26,9 +26,9 @@ def new_real_system(
     """A system with a random root and an agent for each task, none of which has run.
 
     Args:
-        store: on disk, since workers read blobs.
-        name: of the system.
-        root: whether it has one already.
+        store: a store on disk, since workers read blobs.
+        name: name of the system.
+        root: whether it has a root already.
         tasks: name -> (classes, settings of its data).
         cycle: settings of cycles; two children each, if left out.
     """
@@ -54,10 +54,10 @@ def run_real(
     """Let agents run until each has ended so many cycles.
 
     Args:
-        system: whose.
-        cycles: of each.
-        folder: for prepared data.
-        only: the one agent that runs; None is all.
+        system: the system of the agents.
+        cycles: number of cycles of each agent.
+        folder: folder of prepared data.
+        only: name of the one agent that runs; None is all.
         executor: None trains in this process.
     """
     agents = agents_of(system) if only is None else [system.agent(only)]

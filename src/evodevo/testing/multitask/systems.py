@@ -102,5 +102,5 @@ def new_agent(store: Store, system: str, task: str, kind: str = "Vit") -> HeldAg
 
 
 def uses_of(store: Store, individual: str) -> list[Use]:
-    """What a path is made of, for a child that shares it."""
+    """Components of a path as uses, for a child that shares them."""
     return [Use(one.role, one.id) for one in store.systems.components_of([individual])[individual]]

@@ -1,4 +1,4 @@
-"""What a kind of node of a module's graph is: one row of ``NODES``, one class without torch in one file.
+"""The kinds of nodes of a module's graph: one row of ``NODES``, one class without torch in one file.
 
 To add a kind, write such a class ::
 
@@ -61,12 +61,12 @@ BUILT_IN = tuple(_ROWS)
 """Types of the library, in the order in which vectors of modules count them."""
 
 MAX_CHANNELS = 1 << 16
-"""Of any value in a graph."""
+"""Largest number of channels of a value in a graph."""
 
 SIZE = SizeFactor(1.0, 65536.0, 64.0)
 DROPOUT = Share(high=0.5, default=0.1)
 ACTIVATION = Category(("relu", "gelu", "silu"), "gelu")
-"""How sizes, dropouts and activations of nodes mutate."""
+"""Mutation of the sizes, dropouts and activations of nodes; one constant each, above."""
 
 
 class NodeSpec(Settings):
@@ -79,17 +79,17 @@ class NodeSpec(Settings):
         id: unique in its graph; not ``in`` or ``out``.
         lineage: nodes of two modules with one lineage come from one ancestor, so that their units correspond.
         type: name of the row; a subclass narrows it to a literal.
-        mutations: attribute -> how it mutates, in the order of the draws; other attributes stay as they are.
+        mutations: attribute -> kind of its mutation, in the order of the draws; other attributes stay as they are.
         counts_as: the built-in row under which vectors of modules count a kind from a package; without one they count
             its parameters and its work alone. The vectors have a fixed layout, because trained networks read them.
         joins: whether it reads several values and has no module.
-        side_by_side: of a join, whether channels of its inputs lie side by side; else they are joined one by one.
-        ordered: of a join, whether the order of its inputs counts.
-        zero_is_neutral: of a join, whether an input of zeros leaves the answer as it is without this input.
+        side_by_side: for a join, whether channels of its inputs lie side by side; else they are joined one by one.
+        ordered: for a join, whether the order of its inputs counts.
+        zero_is_neutral: for a join, whether an input of zeros leaves the answer as it is without this input.
         keeps_channels: whether channel c of the answer belongs to channel c of the first input.
         opaque: whether a newborn takes over all its weights, from a node with the same settings, or none. A kind that
             is not opaque has parameters and overrides ``tensor_matches``.
-        computes: whether a module of nodes of this kind alone would be worth to keep; of norms and gates it is not.
+        computes: whether a module of nodes of this kind alone is worth keeping; false for norms and gates.
     """
 
     id: str = Field(pattern=r"^[a-z0-9_.\-]{1,40}$")

@@ -1,8 +1,8 @@
-"""Which numbers of a newborn node's tensors are which of its parent's node, tensor by tensor and axis by axis.
+"""Correspondence between the tensors of a newborn node and those of its parent's node, axis by axis.
 
-An axis of a tensor either answers or reads. What is new along an axis that answers (a hidden unit) may be anything;
-what is new along an axis that reads (its outgoing weights, a tap of a kernel) must be 0, for the old units to answer as
-before.
+An axis of a tensor indexes either outputs or inputs. New entries along an output axis (a hidden unit) may be anything;
+new entries along an input axis (its outgoing weights, a tap of a kernel) must be 0, so that the old units compute the
+same as before.
 
 A map holds for each index of the newborn the index of the parent, or -1 for none.
 """
@@ -63,10 +63,10 @@ def affine_matches(name: str, out: Map, read: Map, *, source: str | None = None)
     """Weight and bias of a linear map.
 
     Args:
-        name: of the map in the newborn.
-        out: map of what it answers.
-        read: map of what it reads.
-        source: its name in the parent, where that is another one.
+        name: name of the map in the newborn.
+        out: map of its output axis.
+        read: map of its input axis.
+        source: its name in the parent; the same if left out.
     """
     source = name if source is None else source
     return {

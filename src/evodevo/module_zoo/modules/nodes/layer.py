@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evodevo.operators.base import Operator
 
 USUAL_WIDTH = 64
-"""Channels where a graph alone does not tell them; the family of a LIV does not depend on them."""
+"""Channels where a graph alone does not determine them; the family of a LIV does not depend on them."""
 
 
 class LayerNode(NodeSpec):
