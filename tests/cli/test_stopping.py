@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 SETTINGS = ["--set", "execution.executor=processes", "--set", "study.confirmations=0"]
-LONG = ["--tokens", "2K", "--generations", "1", *SETTINGS]
+LONG = ["--tokens", "2K", "--generations", "1", "--workers", "1", *SETTINGS]
 
 
 def start(small: Small, store: Path, *more: str) -> subprocess.Popen[str]:
@@ -71,7 +71,7 @@ def test_stopping_is_safe_and_resume_goes_on(
 ) -> None:
     store = tmp_path / "runs"
     process = start(small, store)
-    wait_for(process, "started", 2)
+    wait_for(process, "started")
     workers = children_of(process.pid)
     wait_for(process, "progress")
     process.send_signal(number)
@@ -86,8 +86,7 @@ def test_stopping_is_safe_and_resume_goes_on(
     assert command is not None
     if number == signal.SIGTERM:
         return  # what it leaves is gone on with in the same way
-    quick = [*command[1].split(), "--workers", "2"]
-    assert run(quick) == ExitCode.SUCCESS
+    assert run(command[1].split()) == ExitCode.SUCCESS
     facts = status(store, capsys)
     assert facts["state"] == "finished"
     assert facts["scored"] == 4

@@ -9,7 +9,7 @@ import pytest
 from evodevo.multitask.agent import AGENTS, IMPORT
 from evodevo.multitask.system import System
 from evodevo.testing.multitask.agents import AgentTests
-from evodevo.testing.multitask.imports import small_import
+from fixtures.imports import small_import
 
 QUICK = ("VitTiny", "MultiVitTiny")
 # The same classes with larger numbers.

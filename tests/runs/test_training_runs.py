@@ -116,7 +116,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bits(copy: Pa
 
 
 def _is_killed_and_goes_on(copy: Path, best: str, training: Any, expected: list[str], damage: bool) -> None:
-    settings = {"execution": {"executor": "processes", "workers": 1}, **training}
+    settings = {**SERIAL, **training}
     heard: list[dict[str, Any]] = []
 
     def until_the_second_checkpoint(kind: str, facts: dict[str, Any]) -> None:

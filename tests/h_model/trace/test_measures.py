@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
 from evodevo.h_model.trace import chains, measures
-from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
+from fixtures.traces import chain_trace, classes_trace, random_trace, trace_of
 
 
 @pytest.fixture(scope="module")

@@ -36,9 +36,9 @@ from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.text.tokenizers import ByteTokenizer
-from evodevo.testing.multitask.imports import DIGIT, H_MODEL, IMAGE, checkpoint_of
 from evodevo.training import checkpoints
 from evodevo.training.precision import decide
+from fixtures.imports import DIGIT, H_MODEL, IMAGE, checkpoint_of
 
 ZOO = {
     "width": 8,

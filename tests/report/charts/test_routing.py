@@ -18,7 +18,7 @@ from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.bars import Measure, bars_beside, histogram
 from evodevo.report.charts.heat_map import HeatRows, heat_map
 from evodevo.report.stack import stacked
-from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
+from fixtures.traces import chain_trace, classes_trace, random_trace, trace_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 EVERYTHING = Limits(threshold=0.0, strongest=10**6)
