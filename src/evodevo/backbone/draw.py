@@ -50,8 +50,8 @@ def arcs(plans: tuple[LIVPlan, ...], kind: str) -> list[Arc]:
     """Arcs of one kind, "feature" or "featurizer", from owner to user."""
     return [
         Arc(owner, user, label(plans[user].spec, groups), f"LIV {user + 1} {_verb(kind)} LIV {owner + 1}")
-        for found, owner, user, groups in connections(plans)
-        if found == kind
+        for edge, owner, user, groups in connections(plans)
+        if edge == kind
     ]
 
 

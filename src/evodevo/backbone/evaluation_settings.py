@@ -23,7 +23,7 @@ class EvaluationSettings(Settings):
         length: context for cache, FLOPs and latency; the task's context length if left out.
         convention: convention of the cost model (``operators/cost.py``).
         max_parameters: largest number of parameters; a genome above it is refused before training.
-        max_cache_bytes: likewise.
+        max_cache_bytes: largest cache in bytes, likewise.
         seconds: wall-clock limit of one evaluation.
         memory_bytes: memory limit of one evaluation.
         keep_weights: trained weights go into the store.

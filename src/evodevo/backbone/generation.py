@@ -64,10 +64,10 @@ def generate(
     """Continue a prompt.
 
     Args:
-        model: in evaluation or training mode; nothing in it depends on that.
+        model: the model, in evaluation or training mode; the result does not depend on it.
         prompt: (B, T) token ids, T at least 1.
         count: tokens to write.
-        sampling: how.
+        sampling: settings for drawing tokens.
         mask: (B, T), true at real tokens of a prompt padded on the left.
         seed: equal seeds give equal text.
         stop: a token after which a row is finished (it then repeats that token).

@@ -87,7 +87,7 @@ class LIVPlan:
 
     Attributes:
         position: place in the backbone, from 0.
-        row: its class.
+        row: LIV class of the segment.
         origin: role -> position of the LIV that computes the group's features (its own position if it does).
         weights: role -> position that names the weights, for the groups that it computes itself.
         state_owner: name of a state tensor -> position of the LIV that keeps it.
@@ -194,7 +194,7 @@ def components(members: list[int], links: Iterator[tuple[int, int]]) -> list[lis
     for a, b in links:
         low, high = sorted((root(a), root(b)))
         group[high] = low
-    found: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for member in members:
-        found.setdefault(root(member), []).append(member)
-    return list(found.values())
+        groups.setdefault(root(member), []).append(member)
+    return list(groups.values())

@@ -42,7 +42,7 @@ class BackboneProblem(Problem):
         self.space = space
         self.settings = settings
         self.objectives = parse_objectives(settings.objectives)
-        self.goals = tuple(Goal(one.name, one.unit, one.direction) for one in self.objectives)
+        self.goals = tuple(Goal(objective.name, objective.unit, objective.direction) for objective in self.objectives)
         self.task = LanguageTask.open(settings.language, cache_folder)
         self.seconds = settings.seconds
         self.memory_bytes = settings.memory_bytes
@@ -117,13 +117,13 @@ class BackboneProblem(Problem):
 
     def baselines(self) -> dict[str, BackboneGenome]:
         """The paper's baselines, where they exist at this depth (STAR A.3)."""
-        found = {}
+        genomes = {}
         for name in BASELINES:
             try:
-                found[name] = self.space.named(name)
+                genomes[name] = self.space.named(name)
             except GenomeError:
                 continue
-        return found
+        return genomes
 
     def describe(self) -> dict[str, Any]:
         """Description of the data for a report, with the scores of count models that a trained model must beat."""

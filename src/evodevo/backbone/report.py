@@ -76,8 +76,8 @@ def composition_figures(view: ReportView) -> list[Element]:
     members: dict[int, list[BackboneDrawing]] = {}
     if view.data.populations:
         for generation, ids in view.data.populations.items():
-            found = [by_id[name].genome for name in ids if name in by_id]
-            members[generation] = [backbone for backbone in found if backbone]
+            genomes = [by_id[name].genome for name in ids if name in by_id]
+            members[generation] = [backbone for backbone in genomes if backbone]
     else:
         for individual in view.individuals:
             if individual.genome:

@@ -13,9 +13,9 @@ class EvolveSettings(RunSettings):
 
     Attributes:
         space: the genomes.
-        evaluation: how one gets its scores.
+        evaluation: settings of an individual's evaluation.
         study: the search.
-        execution: where evaluations run.
+        execution: settings of the workers.
     """
 
     space: BackboneSettings

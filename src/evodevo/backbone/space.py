@@ -271,13 +271,13 @@ class BackboneSpace(Space[BackboneGenome]):
         positions = min(len(left), len(right)) - 1
         count = min(self.settings.crossover_points, positions)
         cuts = sorted(int(c) + 1 for c in rng.choice(positions, size=count, replace=False)) if count else []
-        one: list[int] = []
+        segments: list[int] = []
         two: list[int] = []
         for number, (start, stop) in enumerate(pairwise([0, *cuts, max(len(left), len(right))])):
             sources = (left, right) if number % 2 == 0 else (right, left)
-            one += sources[0][start:stop]
+            segments += sources[0][start:stop]
             two += sources[1][start:stop]
-        return self._segments(one), self._segments(two)
+        return self._segments(segments), self._segments(two)
 
     def _segments(self, values: list[int]) -> BackboneGenome:
         return tuple(tuple(values[i : i + self.genes]) for i in range(0, len(values), self.genes))

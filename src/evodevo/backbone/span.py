@@ -69,7 +69,7 @@ class BackboneSpan(Operator):
             UsageError: a weight is missing or has another shape: it is of another backbone.
         """
         first = self.wiring.plans[0].position
-        found: dict[str, Tensor] = {}
+        state: dict[str, Tensor] = {}
         for name, mine in self.state_dict().items():
             part, _, rest = name.partition(".")
             number, _, inside = rest.partition(".")
@@ -81,5 +81,5 @@ class BackboneSpan(Operator):
                     f"the weight {source!r} is {shape}, and the span wants {tuple(mine.shape)}: these weights are of "
                     "another backbone."
                 )
-            found[name] = theirs
-        self.load_state_dict(found)
+            state[name] = theirs
+        self.load_state_dict(state)

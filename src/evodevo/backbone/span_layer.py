@@ -115,12 +115,12 @@ class SpanLayer(LayerSpec):
 
 def closed_spans(plans: tuple[LIVPlan, ...]) -> list[tuple[int, int]]:
     """Every closed span (first, last) of a backbone, shorter ones first."""
-    found = []
+    spans = []
     for first in range(len(plans)):
         for last in range(first, len(plans)):
             plan = plans[last]
             sources = [*plan.origin.values(), last if plan.residual is None else plan.residual]
             if min(sources) < first:
                 break
-            found.append((first, last))
-    return sorted(found, key=lambda span: (span[1] - span[0], span))
+            spans.append((first, last))
+    return sorted(spans, key=lambda span: (span[1] - span[0], span))

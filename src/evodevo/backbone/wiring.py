@@ -81,7 +81,7 @@ class Wiring:
         """The residual stream after the last LIV.
 
         Args:
-            blocks: from ``build``.
+            blocks: blocks from ``build``.
             x: (B, T, D).
             mask: (B, T), true at real tokens.
             states: per LIV; brought up to date.

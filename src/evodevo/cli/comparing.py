@@ -61,9 +61,9 @@ def comparison_record(run: Run) -> dict[str, Any]:
         "baselines": table.baselines,
         "facts": table.facts,
         "reference": table.reference,
-        "ranks": {group: one.to_json() for group, one in ranks(table).items()},
+        "ranks": {group: rank.to_json() for group, rank in ranks(table).items()},
         "growth": growth_record(table),
-        "paper": [one.model_dump(mode="json") for one in comparison.paper],
+        "paper": [printed.model_dump(mode="json") for printed in comparison.paper],
         "caveats": list(comparison.caveats),
     }
 
@@ -121,14 +121,14 @@ def _show_differences(table: ComparisonTable) -> None:
 def _show_ranks(table: ComparisonTable) -> None:
     from evodevo.experiments.ranking import ranks
 
-    found = ranks(table)
-    if not found:
+    row_ranks = ranks(table)
+    if not row_ranks:
         return
     output.line("\nplace on the test split among the arms of the same cell, 1 the best:")
     rows = [
-        (row.group, f"{one.mean:.2f}", f"{one.low:.2f} to {one.high:.2f}", one.arms, one.seeds)
+        (row.group, f"{rank.mean:.2f}", f"{rank.low:.2f} to {rank.high:.2f}", rank.arms, rank.seeds)
         for row in table.rows
-        if (one := found.get(row.group)) is not None
+        if (rank := row_ranks.get(row.group)) is not None
     ]
     columns = ("mean rank", "95 % interval", "arms", "seeds")
     output.table(("arm", *columns), rows, right=columns)
@@ -235,7 +235,7 @@ def _record(row: ComparisonRow) -> dict[str, Any]:
         "cell": dict(row.cell),
         "learning_rate": row.learning_rate,
         "learning_rates": {f"{rate:g}": value for rate, value in row.rates.items()},
-        "individuals": [one.id for one in row.trainings],
+        "individuals": [training.id for training in row.trainings],
         "missing": list(row.missing),
         "train": plain(row.train),
         "validation": plain(row.validation),

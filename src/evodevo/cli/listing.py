@@ -45,21 +45,23 @@ def print_individuals(individuals: Sequence[Individual], goals: Sequence[Goal]) 
     headings = [heading(goal) for goal in goals]
     rows = [
         (
-            one.name,
-            "" if one.operation == BASELINE else one.generation,
-            one.operation,
-            *(score(one, goal) for goal in goals),
-            one.reason or one.state,
-            strip(one),
+            individual.name,
+            "" if individual.operation == BASELINE else individual.generation,
+            individual.operation,
+            *(score(individual, goal) for goal in goals),
+            individual.reason or individual.state,
+            strip(individual),
         )
-        for one in individuals
+        for individual in individuals
     ]
     output.table(("individual", "born", "operation", *headings, "state", "genome"), rows, right=("born", *headings))
 
 
 def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
     """Print whether the scores come from fresh seeds."""
-    summaries = [found for one in individuals for goal in goals if (found := one.summary(goal.name)) is not None]
+    summaries = [
+        result for individual in individuals for goal in goals if (result := individual.summary(goal.name)) is not None
+    ]
     fresh = [summary.seeds for summary in summaries if summary.fresh]
     if fresh and len(fresh) == len(summaries):
         count = f"{max(fresh)} fresh seeds" if max(fresh) > 1 else "a fresh seed"
@@ -72,7 +74,7 @@ def record(individual: Individual) -> dict[str, Any]:
     """An individual for ``--json``. A value that is not finite is null, and ``statuses`` has its kind."""
     evaluation = individual.evaluation
     summaries = {goal.name: individual.summary(goal.name) for goal in individual.run.goals}
-    statuses = {} if evaluation is None else {name: one.status for name, one in evaluation.scores.items()}
+    statuses = {} if evaluation is None else {name: result.status for name, result in evaluation.scores.items()}
     return {
         "id": individual.id,
         "name": individual.name,

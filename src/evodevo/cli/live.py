@@ -124,12 +124,12 @@ class LiveView(View):
     def end(self) -> None:
         self._region.end()
 
-    def _picture(self, said: str) -> RenderableType:
+    def _picture(self, notice: str) -> RenderableType:
         assert self.standing.study is not None, "it is drawn from its beginning on"
-        return picture(self.standing, self.standing.study, said)
+        return picture(self.standing, self.standing.study, notice)
 
 
-def picture(standing: SearchProgress, study: Study, said: str = "") -> RenderableType:
+def picture(standing: SearchProgress, study: Study, notice: str = "") -> RenderableType:
     """Contents of the live region."""
     from rich.console import Group
     from rich.table import Table
@@ -157,8 +157,8 @@ def picture(standing: SearchProgress, study: Study, said: str = "") -> Renderabl
         table.add_row(*(Text(output.one_line(cell, 600)) for cell in cells), style=style)
     head = Text(f"run {study.run_id}  ", style="bold") + Text(goal_words(study), style="not bold")
     parts: list[RenderableType] = [head, line, Text(summary(standing)), table]
-    if said:
-        parts.append(Text(output.one_line(said), style="yellow"))
+    if notice:
+        parts.append(Text(output.one_line(notice), style="yellow"))
     return Group(*parts)
 
 
@@ -167,12 +167,14 @@ def rows(standing: SearchProgress, study: Study) -> list[tuple[Member, str, str]
     from evodevo.search.study import BASELINE
 
     goals = study.problem.goals
-    front = sorted(standing.front, key=lambda one: one.outcomes[OWN_SEED].values(goals) or ())
+    front = sorted(standing.front, key=lambda member: member.outcomes[OWN_SEED].values(goals) or ())
     running = [
         (study.members[identity], f"training {share:.0%}" + ("" if seed == OWN_SEED else f", seed {seed}"), "cyan")
         for (identity, seed), share in standing.running.items()
     ]
-    drawn = [one for one in study.members.values() if one.operation == BASELINE and OWN_SEED in one.outcomes]
+    drawn = [
+        member for member in study.members.values() if member.operation == BASELINE and OWN_SEED in member.outcomes
+    ]
     baselines = [(member, member.outcomes[OWN_SEED].reason or "", "bright_black") for member in drawn]
     room = max(0, ROWS - len(running) - len(baselines))
     return [*baselines, *((member, "front", "") for member in front[:room]), *running]

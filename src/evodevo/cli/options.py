@@ -53,17 +53,17 @@ def parse_budget(text: str | GivenBudget) -> GivenBudget:
     match = _AMOUNT.fullmatch(text.strip())
     amount, unit = (match[1], match[2]) if match else ("", "")
     if unit in _SECONDS and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", amount):
-        found = GivenBudget(seconds=float(Decimal(amount) * _SECONDS[unit]))
+        budget = GivenBudget(seconds=float(Decimal(amount) * _SECONDS[unit]))
     elif unit in _FLOPS and (parts := re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([kKMGTP]?)", amount)):
-        found = GivenBudget(flops=float(Decimal(parts[1]).scaleb(_POWERS[parts[2]])))
+        budget = GivenBudget(flops=float(Decimal(parts[1]).scaleb(_POWERS[parts[2]])))
     elif unit in (*_STEPS, *_SAMPLES) and _COUNT.fullmatch(amount):
         count = parse_count(amount)
-        found = GivenBudget(steps=count) if unit in _STEPS else GivenBudget(tokens=count)
+        budget = GivenBudget(steps=count) if unit in _STEPS else GivenBudget(tokens=count)
     else:
         raise typer.BadParameter(f"{text[:40]!r} is no budget such as 10m, 90s, 1.5h, 1000steps, 50Ksamples or 2Tflops")
-    if not any((found.seconds, found.steps, found.tokens, found.flops)):
+    if not any((budget.seconds, budget.steps, budget.tokens, budget.flops)):
         raise typer.BadParameter(f"{text[:40]!r} leaves nothing; give a budget such as 10m, 90s or 1000steps")
-    return found
+    return budget
 
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -99,13 +99,13 @@ def parse_given(given: list[str]) -> dict[str, str]:
     Raises:
         UsageError: Something else, or a name twice.
     """
-    found: dict[str, str] = {}
-    for one in given:
-        name, mark, value = one.partition("=")
-        if not mark or not name or name in found:
-            raise UsageError(f"--input {one[:60]!r} is not NAME=VALUE, or names an input twice.")
-        found[name] = value
-    return found
+    values: dict[str, str] = {}
+    for text in given:
+        name, mark, value = text.partition("=")
+        if not mark or not name or name in values:
+            raise UsageError(f"--input {text[:60]!r} is not NAME=VALUE, or names an input twice.")
+        values[name] = value
+    return values
 
 
 def count_option(help: str) -> typer.models.OptionInfo:

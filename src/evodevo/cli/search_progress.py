@@ -112,7 +112,7 @@ class SearchProgress:
         from evodevo.runs.fixed_generation import FixedGeneration
 
         settings, algorithm = self.study.settings, self.study.algorithm
-        baselines = sum(self._is_baseline(one) for one in self.study.members)
+        baselines = sum(self._is_baseline(member) for member in self.study.members)
         # A retraining evaluates given individuals, whatever the population of their search was.
         first = len(algorithm.proposals) if isinstance(algorithm, FixedGeneration) else settings.population
         search = first + (self.generations - 1) * algorithm.offspring

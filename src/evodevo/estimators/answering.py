@@ -33,31 +33,33 @@ def probabilities(network: ModuleZoo, batch: Batch, output: OutputSpec, device: 
     order = _own_order(batch)
     with _there(network, device) as precision:
         sorted_logits = logits(network, {name: array[order] for name, array in batch.items()}, output, precision)
-    found = np.empty_like(sorted_logits)
-    found[order] = sorted_logits
-    return softmax(found) if output.kind == "class" else sigmoid(found)
+    ordered = np.empty_like(sorted_logits)
+    ordered[order] = sorted_logits
+    return softmax(ordered) if output.kind == "class" else sigmoid(ordered)
 
 
 def weights(network: ModuleZoo, batch: Batch, device: str) -> dict[str, NDArray[np.float64]]:
     """Router weight of each module for each sample, (n,), by id."""
     with _there(network, device) as precision, _judging(network):
         routes = [network.route(_placed(precision, part)) for part in _parts(batch)]
-    table = np.concatenate([one["weights"].double().numpy() for one in routes])
+    table = np.concatenate([route["weights"].double().numpy() for route in routes])
     return {name: table[:, place] for place, name in enumerate(routes[0]["ids"])}
 
 
 def logits(network: ModuleZoo, batch: Batch, output: OutputSpec, precision: Precision) -> NDArray[np.float64]:
     """Logits (n, size); the network keeps its mode (training or not)."""
     with torch.no_grad(), _judging(network):
-        found = [network(_placed(precision, part))[output.name].double().cpu().numpy() for part in _parts(batch)]
-    joined: NDArray[np.float64] = np.concatenate(found)
+        parts = [network(_placed(precision, part))[output.name].double().cpu().numpy() for part in _parts(batch)]
+    joined: NDArray[np.float64] = np.concatenate(parts)
     return joined
 
 
 def _own_order(batch: Batch) -> NDArray[np.int64]:
     """An order of the samples (n,) by their contents: last digits depend on the position in a batch."""
     arrays = [np.ascontiguousarray(batch[name]) for name in sorted(batch)]
-    names = [hashlib.blake2b(b"".join(one[row].tobytes() for one in arrays)).digest() for row in range(len(arrays[0]))]
+    names = [
+        hashlib.blake2b(b"".join(array[row].tobytes() for array in arrays)).digest() for row in range(len(arrays[0]))
+    ]
     return np.asarray(sorted(range(len(names)), key=names.__getitem__), np.int64)
 
 

@@ -113,10 +113,10 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class (n,), or the labels with a probability above one half, as an indicator (n, labels)."""
-        found = self.predict_proba(X)
+        chances = self.predict_proba(X)
         if self._targets.output.kind == "labels":
-            return (found > 0.5).astype(np.int64)
-        chosen: NDArray[Any] = self.classes_[found.argmax(1)]
+            return (chances > 0.5).astype(np.int64)
+        chosen: NDArray[Any] = self.classes_[chances.argmax(1)]
         return chosen
 
     def routing(self, X: Any) -> dict[str, NDArray[np.float64]]:

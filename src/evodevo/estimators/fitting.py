@@ -100,12 +100,12 @@ def divided(
     shares |= {"architecture": architecture} if architecture else {}
     most = 1 if count < FEWEST else len(np.unique(names))
     splits = list(shares)[:most]
-    found: dict[Split, NDArray[np.int64]] = {"train": np.arange(count)}
+    indices: dict[Split, NDArray[np.int64]] = {"train": np.arange(count)}
     if len(splits) > 1:
         classes = [row.tobytes() for row in np.ascontiguousarray(answers)]
         given = Shares(**{split: shares[split] for split in splits})
-        found = divide([str(one).encode() for one in names.tolist()], classes, given, splits)
-    return {"train": found["train"], **{split: found.get(split, np.zeros(0, np.int64)) for split in SPLITS[1:]}}
+        indices = divide([str(name).encode() for name in names.tolist()], classes, given, splits)
+    return {"train": indices["train"], **{split: indices.get(split, np.zeros(0, np.int64)) for split in SPLITS[1:]}}
 
 
 def fit(network: ModuleZoo, task: InMemoryTask, plan: FitPlan, seed: int) -> FitHistory:
@@ -178,14 +178,14 @@ class _Choice:
         if self.samples is None:
             course.best_epoch = epoch
         else:
-            found = logits(self.network, self.samples, self.output, self.precision)
-            metrics = judge(kind_of(self.output), found, self.samples[f"{ANSWER}/target"]).metrics
+            scores = logits(self.network, self.samples, self.output, self.precision)
+            metrics = judge(kind_of(self.output), scores, self.samples[f"{ANSWER}/target"]).metrics
             known |= {"loss": metrics["log_loss"], "auc": metrics["auc"]}
             # Few samples often have the same AUC; then the loss decides.
             value = (metrics["auc"] if course.metric == "auc" else 0.0, -metrics["log_loss"])
             if value > self._best:
                 self._best, course.best_epoch = value, epoch
-                self._weights = {name: one.detach().clone() for name, one in self.network.state_dict().items()}
+                self._weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
         course.history.append(known)
         if self.plan.verbose:
             print(f"epoch {epoch}: " + ", ".join(f"{name} {value:.4f}" for name, value in known.items()))

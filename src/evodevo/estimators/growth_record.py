@@ -51,10 +51,10 @@ class GrowthRecord:
     def replay(self, zoo: ZooStructure) -> Replayed:
         """See ``GrowingClassifier.replay``."""
         log = read_log(self.log, what="the log of the edits", most_bytes=MOST_BYTES)
-        found = replay_log(log.start, log.edits, self._fetch, log.birth)
-        if _genotypes(found.modules) != _genotypes(zoo.modules):
+        replayed = replay_log(log.start, log.edits, self._fetch, log.birth)
+        if _genotypes(replayed.modules) != _genotypes(zoo.modules):
             raise DataError("the log of the edits leads to another zoo than the one that is here; was one edited?")
-        return found
+        return replayed
 
     def _fetch(self, digest: str) -> bytes:
         if digest not in self.parents:
@@ -67,13 +67,13 @@ class GrowthRecord:
 
 def told(history: Mapping[str, Any], modules: Sequence[str]) -> str:
     """The edits of a growth, one per line, and the final modules, as text."""
-    values = {one["event"]: one for one in history["timeline"]}
-    rewards = {one["number"]: one["total"] for one in history["rewards"]}
+    values = {event["event"]: event for event in history["timeline"]}
+    rewards = {value["number"]: value["total"] for value in history["rewards"]}
     lines = [f"{'event':>5} {'step':>7} {'accuracy':>8} {'reward':>7}  edit"]
     for number, event in values.items():
-        edits = [one for one in history["edits"] if one["event"] == number]
+        edits = [edit for edit in history["edits"] if edit["event"] == number]
         reward = f"{rewards[number]:+.3f}" if number in rewards else "–"
-        for place, words in enumerate([_words(one) for one in edits] or ["nothing"]):
+        for place, words in enumerate([_words(edit) for edit in edits] or ["nothing"]):
             head = f"{number:>5} {event['step']:>7} {event['value']:>8.3f} {reward:>7}" if not place else " " * 30
             lines.append(f"{head}  {words}")
     if not values:
@@ -95,4 +95,4 @@ def _words(edit: Mapping[str, Any]) -> str:
 
 
 def _genotypes(modules: Sequence[ZooModule]) -> dict[str, Any]:
-    return {one.id: one.genotype for one in modules}
+    return {module.id: module.genotype for module in modules}

@@ -63,16 +63,16 @@ class SavedEstimator(Settings):
 
 def save(classifier: Keepable, folder: Path) -> None:
     """See ``Classifier.save``."""
-    before = {one.name for one in folder.iterdir()} if folder.exists() else set()
+    before = {file.name for file in folder.iterdir()} if folder.exists() else set()
     if any(name not in (ABOUT, WEIGHTS) and not _MORE.fullmatch(name) for name in before):
         raise UsageError(f"{folder} holds other files; name a folder that is empty or new.")
     classes = classifier.classes_.tolist()
-    if any(not isinstance(one, (str, int, float, bool)) for one in classes):
+    if any(not isinstance(value, (str, int, float, bool)) for value in classes):
         raise UsageError("classes that are neither texts nor numbers cannot be written down.")
     network = classifier.network_
     given = classifier.get_params(deep=False)
     # A generator or a user's own modules are not saved; the resulting modules are in the structure.
-    plain = {name: _plain(one) for name, one in given.items() if _is_plain(one)}
+    plain = {name: _plain(item) for name, item in given.items() if _is_plain(item)}
     kept = SavedEstimator(
         format=classifier.kept_format,
         parameters=plain,
@@ -84,7 +84,7 @@ def save(classifier: Keepable, folder: Path) -> None:
         course={name: getattr(classifier, name) for name in classifier.kept_facts},
     )
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: one.contiguous() for name, one in network.state_dict().items()}
+    tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     more = classifier._more_files()
     for name in before - {ABOUT, WEIGHTS} - set(more):
         (folder / name).unlink()
@@ -101,7 +101,7 @@ def load(cls: type[C], folder: Path) -> C:
             raise UnsafeFileError(f"{folder / ABOUT} has more than {MOST_BYTES:,} bytes; it is no classifier of ours.")
         text = (folder / ABOUT).read_text(encoding="utf-8")
         tensors = load_file(folder / WEIGHTS)
-        more = {one.name: one.read_bytes() for one in folder.iterdir() if _MORE.fullmatch(one.name)}
+        more = {file.name: file.read_bytes() for file in folder.iterdir() if _MORE.fullmatch(file.name)}
     except FileNotFoundError as error:
         raise NotFoundError(f"no classifier in {folder}: {Path(error.filename or WEIGHTS).name} is missing.") from None
     except (SafetensorError, UnicodeDecodeError) as error:
@@ -132,9 +132,9 @@ def load(cls: type[C], folder: Path) -> C:
 def _is_plain(value: Any) -> bool:
     """Whether JSON can represent it."""
     if isinstance(value, (list, tuple)):
-        return all(_is_plain(one) for one in value)
+        return all(_is_plain(item) for item in value)
     if isinstance(value, dict):
-        return all(isinstance(name, str) and _is_plain(one) for name, one in value.items())
+        return all(isinstance(name, str) and _is_plain(item) for name, item in value.items())
     return value is None or isinstance(value, (str, int, float, bool))
 
 

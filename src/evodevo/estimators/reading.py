@@ -78,38 +78,38 @@ class InputReading(Settings):
         Raises:
             UsageError, ValueError: A column with values that do not fit its name.
         """
-        found: dict[str, Any] = {"length": length}
+        values: dict[str, Any] = {"length": length}
         if IMAGE in columns:
             shapes = {image.shape for image in _images(columns[IMAGE]) if image is not None}
             if len(shapes) != 1:
                 raise UsageError(f"images want one size; there are {quoted_list(sorted(shapes)) or 'none'}.")
-            found["image"] = shapes.pop()
+            values["image"] = shapes.pop()
         if TEXT in columns:
             if not any(text.strip() for text in _texts(columns[TEXT])):
                 raise UsageError("no text has a word; leave the column out, or give texts.")
-            found["words"] = Vocabulary.of((cut(text) for text in _texts(columns[TEXT])), MOST_WORDS).words
+            values["words"] = Vocabulary.of((cut(text) for text in _texts(columns[TEXT])), MOST_WORDS).words
         if VECTORS in columns:
             table, present = _vectors(columns[VECTORS])
             there = table[present]
             if not len(there):
                 raise UsageError("no row of vectors is without a missing number.")
-            found["mean"] = tuple(there.mean(0).tolist())
+            values["mean"] = tuple(there.mean(0).tolist())
             deviation = there.std(0)
-            found["deviation"] = tuple(np.where(deviation > _SMALLEST, deviation, 1.0).tolist())
-        return cls(**found)
+            values["deviation"] = tuple(np.where(deviation > _SMALLEST, deviation, 1.0).tolist())
+        return cls(**values)
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
         """Specifications of the network's inputs, in the order image, text, vectors."""
-        found = []
+        specs = []
         if self.image is not None:
             height, width, channels = self.image
-            found.append(InputSpec(IMAGE, "image", height=height, width=width, channels=channels))
+            specs.append(InputSpec(IMAGE, "image", height=height, width=width, channels=channels))
         if self.words is not None:
-            found.append(InputSpec(TEXT, "tokens", length=self.length, vocabulary=len(Vocabulary(self.words))))
+            specs.append(InputSpec(TEXT, "tokens", length=self.length, vocabulary=len(Vocabulary(self.words))))
         if self.mean is not None:
-            found.append(InputSpec(VECTORS, "vector", size=len(self.mean)))
-        return tuple(found)
+            specs.append(InputSpec(VECTORS, "vector", size=len(self.mean)))
+        return tuple(specs)
 
     def read(self, columns: Columns) -> Batch:
         """Samples as arrays; inputs that a sample lacks are marked as absent.
@@ -136,10 +136,10 @@ class InputReading(Settings):
 
     def _read_images(self, given: Any) -> dict[str, NDArray[Any]]:
         assert self.image is not None
-        found = _images(given)
-        present = np.array([image is not None for image in found], np.bool_)
-        pixels = np.zeros((len(found), *self.image), np.uint8)
-        for place, image in enumerate(found):
+        images = _images(given)
+        present = np.array([image is not None for image in images], np.bool_)
+        pixels = np.zeros((len(images), *self.image), np.uint8)
+        for place, image in enumerate(images):
             if image is None:
                 continue
             if image.shape != self.image:
@@ -171,13 +171,13 @@ def _presence(name: str, present: NDArray[np.bool_]) -> dict[str, NDArray[np.boo
 def _are_texts(X: Any) -> bool:
     if isinstance(X, (list, tuple)) or (getattr(X, "ndim", 0) == 1 and hasattr(X, "__iter__")):
         values = list(X)
-        return bool(values) and all(isinstance(one, (str, type(None))) for one in values)
+        return bool(values) and all(isinstance(item, (str, type(None))) for item in values)
     return False
 
 
 def _texts(given: Iterable[Any]) -> list[str]:
-    texts = ["" if one is None else one for one in given]
-    wrong = next((one for one in texts if not isinstance(one, str)), None)
+    texts = ["" if text is None else text for text in given]
+    wrong = next((text for text in texts if not isinstance(text, str)), None)
     if wrong is not None:
         raise UsageError(f"texts are strings, or None where there is none; got {str(wrong)[:60]!r}.")
     return texts
@@ -185,19 +185,19 @@ def _texts(given: Iterable[Any]) -> list[str]:
 
 def _images(given: Iterable[Any]) -> list[Images | None]:
     """Images, each (height, width, channels)."""
-    found: list[Images | None] = []
-    for place, one in enumerate(given):
-        if one is None:
-            found.append(None)
+    images: list[Images | None] = []
+    for place, item in enumerate(given):
+        if item is None:
+            images.append(None)
             continue
-        image = np.asarray(one)
+        image = np.asarray(item)
         if image.dtype != np.uint8 or image.ndim not in (2, 3) or not image.size:
             raise UsageError(
                 f"image {place} is of {image.dtype} and {image.shape}; an image is an array of uint8, 0 to 255, of "
                 "(height, width) or (height, width, channels)."
             )
-        found.append(image if image.ndim == 3 else image[:, :, None])
-    return found
+        images.append(image if image.ndim == 3 else image[:, :, None])
+    return images
 
 
 def _vectors(given: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -58,9 +58,9 @@ def restored(kind: str, classes: NDArray[Any]) -> EstimatorTargets:
 
 
 def _output(kind: Any, classes: NDArray[Any]) -> OutputSpec:
-    return OutputSpec(ANSWER, kind, len(classes), tuple(str(one) for one in classes.tolist()))
+    return OutputSpec(ANSWER, kind, len(classes), tuple(str(value) for value in classes.tolist()))
 
 
-def _check_length(found: int, samples: int) -> None:
-    if found != samples:
-        raise UsageError(f"X has {samples} samples and y has {found}; they want equal numbers.")
+def _check_length(length: int, samples: int) -> None:
+    if length != samples:
+        raise UsageError(f"X has {samples} samples and y has {length}; they want equal numbers.")

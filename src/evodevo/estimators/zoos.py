@@ -24,11 +24,11 @@ def zoo(modules: str | Sequence[str] | Sequence[ZooModule], width: int, seed: in
     if isinstance(modules, str):
         names: str | list[str] = modules
     else:
-        given = [one for one in modules if isinstance(one, ZooModule)]
-        names = [one for one in modules if not isinstance(one, ZooModule)]
+        given = [module for module in modules if isinstance(module, ZooModule)]
+        names = [module for module in modules if not isinstance(module, ZooModule)]
         if given and names:
             raise UsageError("modules are names of archetypes or modules as they are, not both.")
         if given:
             return tuple(given)
-    found = named_zoo(names, width)
-    return tuple(one.model_copy(update={"seed": integer_seed(seed, "module", one.id)}) for one in found)
+    named = named_zoo(names, width)
+    return tuple(module.model_copy(update={"seed": integer_seed(seed, "module", module.id)}) for module in named)

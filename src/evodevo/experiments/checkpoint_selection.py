@@ -36,15 +36,15 @@ def settle(measured: NetworkMeasurement, wanted: str) -> tuple[str, str]:
 
 
 class BestWeights:
-    """What was best so far, with its weights.
+    """The best state so far, with its weights.
 
     Args:
-        selection: how.
-        standing: of this stage before an interruption.
-        pool: where its weights lie; None has none.
+        selection: settings of the selection.
+        standing: state of this stage before an interruption.
+        pool: pool of its weights; None has none.
 
     Raises:
-        NotFoundError, StoreDamagedError, UnsafeFileError: the weights are not what was kept.
+        NotFoundError, StoreDamagedError, UnsafeFileError: the weights differ from those that were kept.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class BestWeights:
         """Whether the best weights, where there are any, could be given to this network."""
         if self._weights is None:
             return True
-        return {name: one.shape for name, one in self._weights.items()} == _shapes(network)
+        return {name: tensor.shape for name, tensor in self._weights.items()} == _shapes(network)
 
     def keep(self, pool: BlobStore) -> str | None:
         """Put the weights into a pool, where that has not been done; returns their digest."""
@@ -150,7 +150,7 @@ def _shapes(network: nn.Module) -> dict[str, torch.Size]:
 
 def _read(data: bytes) -> dict[str, Tensor]:
     try:
-        found: dict[str, Tensor] = load_tensors(data)
+        tensors: dict[str, Tensor] = load_tensors(data)
     except SafetensorError as error:
         raise UnsafeFileError(f"not the best weights of a training: {error}") from None
-    return found
+    return tensors

@@ -29,7 +29,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Spread | None:
-        """Of those that are there; None where none is."""
+        """Spread of the finite values; None where there is none."""
         known = [float(value) for value in values if value is not None and math.isfinite(value)]
         if not known:
             return None
@@ -45,22 +45,23 @@ class ComparisonRow:
     """One arm in one cell, at the learning rate that was best on validation data.
 
     Attributes:
-        name, role, cell: of the arm.
+        name, role, cell: name, role and cell of the arm.
         learning_rate: the chosen one.
-        rates: learning rate -> validation accuracy, of all that were tried.
+        rates: learning rate -> validation accuracy, for all that were tried.
         trainings: the individuals of the chosen rate that have finished.
         missing: trainings of any rate that failed or have not finished, with their reasons.
         validation, test: accuracy (see ``Measured.accuracy``).
-        train: likewise on samples that were trained on, where that was measured.
+        train: accuracy on training samples, where it was measured.
         metrics: "output metric" -> test value.
         groups: group -> value -> test accuracy.
         probes: name -> validation accuracy and executed FLOPs of the trained network under other circumstances.
-        inside: what is seen inside the trained network (``experiments.diagnostics``).
-        parameters, executed_flops: of the network, of an answer to one sample.
-        steps, epochs, training_flops, training_seconds: of the whole training.
-        peak_memory_bytes: the most that a whole evaluation held, of the device or the process.
-        difference: of the test samples answered rightly, to the reference on the same samples and seeds.
-        remarks: what trainings have to say in words.
+        inside: name -> number measured inside the trained network (``experiments.diagnostics``).
+        parameters, executed_flops: parameters of the network, FLOPs of an answer to one sample.
+        steps, epochs, training_flops, training_seconds: totals of the whole training.
+        peak_memory_bytes: largest memory of a whole evaluation, of the device or the process.
+        difference: difference to the reference in the share of test samples answered rightly, on the same samples and
+            seeds.
+        remarks: remarks on its trainings, a sentence each.
         curves: name -> mean points over seeds: loss and error over steps, over FLOPs, over seconds.
         at: "steps", "flops", "seconds" -> validation accuracy when the common budget is used up.
     """
@@ -102,11 +103,11 @@ class ComparisonTable:
     """An experiment in numbers.
 
     Attributes:
-        rows: in the order of the arms.
-        budgets: "steps", "flops", "seconds" -> what all arms are compared at: the total of the reference, or the
-            smallest total of any arm.
+        rows: rows in the order of the arms.
+        budgets: "steps", "flops", "seconds" -> budget at which all arms are compared: the total of the reference, or
+            the smallest total of any arm.
         baselines: split -> simple opponent -> its number.
-        facts: of finished trainings that belong to no column, by title.
+        facts: facts of finished trainings that belong to no column, by title.
         reference: the arm to which paired differences are taken.
     """
 
@@ -122,17 +123,19 @@ class ComparisonTable:
         names = dict.fromkeys(name for row in self.rows for name in row.metrics)
         rank = {metric: place for place, metric in enumerate(HEADLINES)}
         outputs = dict.fromkeys(name.rpartition(" ")[0] for name in names)
-        found = [
+        headings = [
             name
             for output in outputs
             for name in sorted(
-                (one for one in names if one.rpartition(" ")[0] == output and one.rpartition(" ")[2] in rank),
-                key=lambda one: rank[one.rpartition(" ")[2]],
+                (name for name in names if name.rpartition(" ")[0] == output and name.rpartition(" ")[2] in rank),
+                key=lambda name: rank[name.rpartition(" ")[2]],
             )
         ]
         # Of classes and labels the loss is the log-loss.
         return tuple(
-            one for one in found if not (one.endswith(" loss") and f"{one.removesuffix(' loss')} log_loss" in names)
+            name
+            for name in headings
+            if not (name.endswith(" loss") and f"{name.removesuffix(' loss')} log_loss" in names)
         )
 
 
@@ -144,15 +147,20 @@ def compare_arms(run: Run) -> ComparisonTable:
     """The table of an experiment, as far as it has come."""
     comparison = run.settings.experiment
     by_arm: dict[str, list[Individual]] = {}
-    for one in run.individuals():
-        by_arm.setdefault(one.genome.group, []).append(one)
+    for individual in run.individuals():
+        by_arm.setdefault(individual.genome.group, []).append(individual)
     chosen = {group: _chosen(members) for group, members in by_arm.items()}
     budgets = _budgets(chosen, comparison.reference)
     rows = tuple(_row(by_arm[group], members, budgets) for group, members in chosen.items())
     name = comparison.reference or comparison.arms[0].name
     rows = tuple(replace(row, difference=_difference(row, _reference(row, rows, name))) for row in rows)
     described = [event.payload for event in run.events() if event.type == "task"]
-    facts = {one.title: one.fact["facts"] for row in rows for one in row.trainings if one.fact.get("facts")}
+    facts = {
+        individual.title: individual.fact["facts"]
+        for row in rows
+        for individual in row.trainings
+        if individual.fact.get("facts")
+    }
     return ComparisonTable(rows, budgets, described[0].get("baselines", {}) if described else {}, facts, name)
 
 
@@ -160,8 +168,8 @@ def _group(name: str, cell: Mapping[str, Any]) -> str:
     return ", ".join([name, *(f"{key} {value}" for key, value in cell.items())])
 
 
-def _accuracy(one: Individual, split: str = "validation") -> float | None:
-    value = one.fact.get(split, {}).get("accuracy")
+def _accuracy(individual: Individual, split: str = "validation") -> float | None:
+    value = individual.fact.get(split, {}).get("accuracy")
     return None if value is None else float(value)
 
 
@@ -171,36 +179,44 @@ def _chosen(members: Sequence[Individual]) -> list[Individual]:
     if not rates:
         return []
     best = max(rates, key=lambda rate: rates[rate])
-    return [one for one in members if one.genome.learning_rate == best and _accuracy(one) is not None]
+    return [
+        individual
+        for individual in members
+        if individual.genome.learning_rate == best and _accuracy(individual) is not None
+    ]
 
 
 def _rates(members: Sequence[Individual]) -> dict[float, float]:
     """Learning rate -> mean validation accuracy; rates with a failure count only where all have one."""
-    found: dict[float, list[float | None]] = {}
-    for one in members:
-        found.setdefault(one.genome.learning_rate, []).append(_accuracy(one))
-    known = {rate: [value for value in values if value is not None] for rate, values in found.items()}
-    whole = {rate: fmean(values) for rate, values in known.items() if values and len(values) == len(found[rate])}
+    rates: dict[float, list[float | None]] = {}
+    for individual in members:
+        rates.setdefault(individual.genome.learning_rate, []).append(_accuracy(individual))
+    known = {rate: [value for value in values if value is not None] for rate, values in rates.items()}
+    whole = {rate: fmean(values) for rate, values in known.items() if values and len(values) == len(rates[rate])}
     return whole or {rate: fmean(values) for rate, values in known.items() if values}
 
 
 def _budgets(chosen: Mapping[str, Sequence[Individual]], reference: str | None) -> dict[str, float]:
-    finished = [one for members in chosen.values() for one in members]
-    preferred = [one for one in finished if one.genome.name == reference] or finished
-    found = {}
+    finished = [individual for members in chosen.values() for individual in members]
+    preferred = [individual for individual in finished if individual.genome.name == reference] or finished
+    budgets = {}
     for name, fact in TOTALS.items():
-        totals = [float(one.fact[fact]) for one in preferred if one.fact.get(fact)]
+        totals = [float(individual.fact[fact]) for individual in preferred if individual.fact.get(fact)]
         if totals:
-            found[name] = min(totals)
-    return found
+            budgets[name] = min(totals)
+    return budgets
 
 
 def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: Mapping[str, float]) -> ComparisonRow:
     arm: Trial = (chosen or members)[0].genome
-    missing = [f"{one.title}: {one.reason or one.state}" for one in members if _accuracy(one) is None]
+    missing = [
+        f"{individual.title}: {individual.reason or individual.state}"
+        for individual in members
+        if _accuracy(individual) is None
+    ]
     if not chosen:
         return ComparisonRow(arm.name, arm.role, arm.cell, arm.learning_rate, {}, (), tuple(missing))
-    series = [series_of(one) for one in chosen]
+    series = [series_of(individual) for individual in chosen]
     return ComparisonRow(
         name=arm.name,
         role=arm.role,
@@ -209,30 +225,30 @@ def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: M
         rates=_rates(members),
         trainings=tuple(chosen),
         missing=tuple(missing),
-        validation=Spread.of(_accuracy(one) for one in chosen),
-        test=Spread.of(_accuracy(one, "test") for one in chosen),
-        train=Spread.of(_accuracy(one, "train") for one in chosen),
-        metrics=_nested(chosen, lambda one: _flat(one.fact["test"]["outputs"])),
+        validation=Spread.of(_accuracy(individual) for individual in chosen),
+        test=Spread.of(_accuracy(individual, "test") for individual in chosen),
+        train=Spread.of(_accuracy(individual, "train") for individual in chosen),
+        metrics=_nested(chosen, lambda individual: _flat(individual.fact["test"]["outputs"])),
         groups=_groups(chosen),
         probes=_probes(chosen),
-        inside=_nested(chosen, lambda one: one.fact.get("inside", {})),
-        parameters=Spread.of(one.fact.get("parameters") for one in chosen),
-        executed_flops=Spread.of(one.fact.get("executed_flops") for one in chosen),
-        epochs=Spread.of(one.fact.get("epochs") for one in chosen),
-        peak_memory_bytes=Spread.of(one.fact.get("peak_memory_bytes") for one in chosen),
-        remarks=remarks([one.fact for one in chosen]),
+        inside=_nested(chosen, lambda individual: individual.fact.get("inside", {})),
+        parameters=Spread.of(individual.fact.get("parameters") for individual in chosen),
+        executed_flops=Spread.of(individual.fact.get("executed_flops") for individual in chosen),
+        epochs=Spread.of(individual.fact.get("epochs") for individual in chosen),
+        peak_memory_bytes=Spread.of(individual.fact.get("peak_memory_bytes") for individual in chosen),
+        remarks=remarks([individual.fact for individual in chosen]),
         curves=mean_curves(series),
-        at={name: Spread.of(accuracy_at(one, name, budgets[name]) for one in series) for name in budgets},
-        steps=Spread.of(one.fact.get("steps") for one in chosen),
-        training_flops=Spread.of(one.fact.get("training_flops") for one in chosen),
-        training_seconds=Spread.of(one.fact.get("training_seconds") for one in chosen),
+        at={name: Spread.of(accuracy_at(curves, name, budgets[name]) for curves in series) for name in budgets},
+        steps=Spread.of(individual.fact.get("steps") for individual in chosen),
+        training_flops=Spread.of(individual.fact.get("training_flops") for individual in chosen),
+        training_seconds=Spread.of(individual.fact.get("training_seconds") for individual in chosen),
     )
 
 
 def _reference(row: ComparisonRow, rows: Sequence[ComparisonRow], name: str) -> ComparisonRow | None:
     """The reference in the same cell, or the only one; None for itself."""
-    named = [one for one in rows if one.name == name]
-    fitting = [one for one in named if one.cell == row.cell] or (named if len(named) == 1 else [])
+    named = [candidate for candidate in rows if candidate.name == name]
+    fitting = [candidate for candidate in named if candidate.cell == row.cell] or (named if len(named) == 1 else [])
     return fitting[0] if fitting and fitting[0] is not row else None
 
 
@@ -240,7 +256,7 @@ def _difference(row: ComparisonRow, reference: ComparisonRow | None) -> Differen
     """On seeds that both have; None where they were not tested on the same samples."""
     if reference is None:
         return None
-    ours, theirs = ({one.genome.seed: one for one in each.trainings} for each in (row, reference))
+    ours, theirs = ({individual.genome.seed: individual for individual in each.trainings} for each in (row, reference))
     pairs = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
     if any(a.genome.task != b.genome.task for a, b in pairs):
         return None
@@ -249,8 +265,8 @@ def _difference(row: ComparisonRow, reference: ComparisonRow | None) -> Differen
     return paired_difference([a for a, _ in known], [b for _, b in known])
 
 
-def _right(one: Individual) -> Numbers | None:
-    packed = one.fact.get("test", {}).get("right")
+def _right(individual: Individual) -> Numbers | None:
+    packed = individual.fact.get("test", {}).get("right")
     try:
         return None if packed is None else unpack(packed)
     except UnsafeFileError:
@@ -262,19 +278,19 @@ def _flat(outputs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def _nested(members: Sequence[Individual], read: Callable[[Individual], Mapping[str, float]]) -> dict[str, Spread]:
-    each = [read(one) for one in members]
-    names = dict.fromkeys(name for one in each for name in one)
-    spreads = {name: Spread.of(one.get(name) for one in each) for name in names}
+    each = [read(individual) for individual in members]
+    names = dict.fromkeys(name for values in each for name in values)
+    spreads = {name: Spread.of(values.get(name) for values in each) for name in names}
     return {name: spread for name, spread in spreads.items() if spread is not None}
 
 
 def _groups(members: Sequence[Individual]) -> dict[str, dict[str, Spread]]:
-    names = dict.fromkeys(name for one in members for name in one.fact["test"]["groups"])
+    names = dict.fromkeys(name for individual in members for name in individual.fact["test"]["groups"])
     return {
         name: _nested(
             members,
-            lambda one, name=name: {  # type: ignore[misc]
-                value: numbers["accuracy"] for value, numbers in one.fact["test"]["groups"].get(name, {}).items()
+            lambda individual, name=name: {  # type: ignore[misc]
+                value: numbers["accuracy"] for value, numbers in individual.fact["test"]["groups"].get(name, {}).items()
             },
         )
         for name in names
@@ -282,21 +298,21 @@ def _groups(members: Sequence[Individual]) -> dict[str, dict[str, Spread]]:
 
 
 def _probes(members: Sequence[Individual]) -> dict[str, tuple[Spread | None, Spread | None]]:
-    names = dict.fromkeys(name for one in members for name in one.fact.get("probes", {}))
+    names = dict.fromkeys(name for individual in members for name in individual.fact.get("probes", {}))
     return {
         name: (
-            Spread.of(one.fact["probes"].get(name, {}).get("accuracy") for one in members),
-            Spread.of(one.fact["probes"].get(name, {}).get("executed_flops") for one in members),
+            Spread.of(individual.fact["probes"].get(name, {}).get("accuracy") for individual in members),
+            Spread.of(individual.fact["probes"].get(name, {}).get("executed_flops") for individual in members),
         )
         for name in names
     }
 
 
-def series_of(one: Individual) -> dict[str, Points]:
+def series_of(individual: Individual) -> dict[str, Points]:
     """The curves of one training; a copy of another training has that one's."""
-    evaluation, twin = one.evaluation, one.fact.get("same_as")
+    evaluation, twin = individual.evaluation, individual.fact.get("same_as")
     if twin is not None:
-        evaluation = one.run.individual(str(twin)).evaluation
+        evaluation = individual.run.individual(str(twin)).evaluation
     if evaluation is None:
         return {}
-    return {name: tuple(points) for name, points in one.run.archive.store.series(evaluation.id).items()}
+    return {name: tuple(points) for name, points in individual.run.archive.store.series(evaluation.id).items()}

@@ -1,4 +1,5 @@
-"""Which samples a network answered rightly, packed into a short text, so that two networks can be compared in pairs.
+"""The share of each sample that a network answered rightly, packed into a short text, so that two networks can be
+compared in pairs.
 
 No torch here: the coordinator reads what workers packed.
 """
@@ -29,7 +30,7 @@ def pack(right: NDArray[np.float64]) -> str:
 
 
 def unpack(text: str) -> NDArray[np.float64]:
-    """What ``pack`` was given.
+    """The shares that ``pack`` was given.
 
     Raises:
         UnsafeFileError: no such text, or more than 16 million samples.

@@ -36,17 +36,17 @@ def accuracy_at(series: Mapping[str, Points], budget: str, amount: float) -> flo
 
 def mean_curves(series: Sequence[Mapping[str, Points]]) -> dict[str, Points]:
     """Over steps, FLOPs and seconds: point by point the mean over seeds, which are measured at equal shares."""
-    found: dict[str, Points] = {"train_loss": _mean_points([one.get("train_loss", ()) for one in series])}
+    means: dict[str, Points] = {"train_loss": _mean_points([curves.get("train_loss", ()) for curves in series])}
     for name in ("validation_error", "validation_loss"):
         for budget in BUDGETS:
-            found[f"{name} over {budget}"] = _mean_points([_over(one, name, budget) for one in series])
-    for name in dict.fromkeys(name for one in series for name in one if _is_extra(name)):
-        found[name] = _mean_points([one.get(name, ()) for one in series])
-    return {name: points for name, points in found.items() if points}
+            means[f"{name} over {budget}"] = _mean_points([_over(curves, name, budget) for curves in series])
+    for name in dict.fromkeys(name for curves in series for name in curves if _is_extra(name)):
+        means[name] = _mean_points([curves.get(name, ()) for curves in series])
+    return {name: points for name, points in means.items() if points}
 
 
 def _is_extra(name: str) -> bool:
-    """What only some trainings have, over steps: the metric that selects weights, terms of the loss."""
+    """Whether only some trainings have this series over steps: the metric that selects weights, terms of the loss."""
     return name.startswith(("loss/", "validation_")) and name not in ("validation_error", "validation_loss")
 
 

@@ -1,4 +1,4 @@
-"""What is seen inside a trained network, as numbers for tables: routes, gradients, leaks of the future."""
+"""Measurements inside a trained network, as numbers for tables: routes, gradients, leaks of the future."""
 
 from __future__ import annotations
 
@@ -23,30 +23,34 @@ def look_inside(
     """Facts of a trained network.
 
     Args:
-        network: trained.
+        network: the trained network.
         before: the same before its training.
-        task, settings, precision: of the evaluation.
+        task, settings, precision: task, settings and precision of the evaluation.
 
     Returns:
         ``inside``: name -> number; ``gradient_norms``: "before" and "after" -> part -> norm, on one validation batch;
-        what else ``Network.diagnose`` gives (``routing`` of a zoo).
+        and further facts of ``Network.diagnose`` (``routing`` of a zoo).
     """
     chosen = places(task, "validation", _LOOKED_AT)
     batch = precision.place(task.fetch("validation", chosen))
     assert isinstance(batch, dict), "the batch is a mapping"
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     if any(spec.kind == "tokens" for spec in network.output_specs):
-        found["leak"] = leak(network, batch)
+        numbers["leak"] = leak(network, batch)
     diagnosis = network.diagnose(before, task, precision, fact=settings.routes)
-    found |= diagnosis.numbers
+    numbers |= diagnosis.numbers
     norms = {"before": _norms(before, batch), "after": _norms(network, batch)}
-    return {"inside": {k: v for k, v in found.items() if math.isfinite(v)}, "gradient_norms": norms, **diagnosis.facts}
+    return {
+        "inside": {k: v for k, v in numbers.items() if math.isfinite(v)},
+        "gradient_norms": norms,
+        **diagnosis.facts,
+    }
 
 
 def leak(network: Network, batch: Batch) -> float:
-    """How far the answers before a position move when that position's token is changed: 0 is causal.
+    """Largest change of the answers before a position when that position's token is changed: 0 is causal.
 
-    Every output of kind tokens is asked at a third and at two thirds of its input's length.
+    Every output of kind tokens is tested at a third and at two thirds of its input's length.
     """
     was_training = network.training
     network.eval()
@@ -57,7 +61,7 @@ def leak(network: Network, batch: Batch) -> float:
             if spec.kind != "tokens":
                 continue
             length = batch[spec.of].shape[1]
-            vocabulary = next(one.vocabulary for one in network.input_specs if one.name == spec.of)
+            vocabulary = next(source.vocabulary for source in network.input_specs if source.name == spec.of)
             for position in sorted({length // 3, 2 * length // 3} - {0}):
                 tokens = batch[spec.of].clone()
                 tokens[:, position] = (tokens[:, position] + 1) % vocabulary

@@ -1,4 +1,4 @@
-"""What a worker does with one arm: build its network, train it by its procedure, measure, trace, keep."""
+"""Evaluation of one arm in a worker: build its network, train it by its procedure, measure, trace, keep."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def evaluate_network(payload: bytes, report: Report) -> bytes:
 
 
 def measure_pace(payload: bytes, report: Report) -> bytes:
-    """How long a step of an arm takes here: {"step": seconds, "begin": seconds until the first one}.
+    """Duration of a step of an arm on this machine: {"step": seconds, "begin": seconds until the first one}.
 
-    With a budget in FLOPs also {"flops": of a step}.
+    With a budget in FLOPs also {"flops": FLOPs of a step}.
     """
     begin = time.perf_counter()
     evaluation = _NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report)
@@ -63,11 +63,11 @@ def measure_pace(payload: bytes, report: Report) -> bytes:
         before = time.perf_counter()
         placed = bench.precision.place(bench.task.batch("train", bench.seed, step, size))
         with bench.precision.autocast():
-            network.loss(placed).backward()  # type: ignore[no-untyped-call, arg-type]
+            network.loss(placed).backward()  # type: ignore[no-untyped-call]
         times.append(time.perf_counter() - before)
     answer = {"step": min(times[1:]), "begin": time.perf_counter() - begin - sum(times[1:])}
     if bench.training.budget.flops is not None:
-        answer["flops"] = look_at_step(network, placed).flops  # type: ignore[arg-type]
+        answer["flops"] = look_at_step(network, placed).flops
     return canonical.dumps(answer).encode()
 
 
@@ -224,7 +224,7 @@ class _NetworkEvaluation:
         )
 
     def _probes(self, network: Network) -> dict[str, Any]:
-        found = {}
+        results = {}
         names = [spec.name for spec in self.task.inputs]
         exchanged = names if self.settings.exchange and len(names) > 1 else []
         for probe in (
@@ -239,13 +239,13 @@ class _NetworkEvaluation:
             task = self.open(probe.task) if probe.task else None
             with _changed(network, probe):
                 measured = self._measure(network, task=task, shuffle=probe.shuffle, count_flops=bool(probe.changes))
-            found[probe.name] = measured.to_json()
-        return found
+            results[probe.name] = measured.to_json()
+        return results
 
     def _scores(self, network: Network, validation: NetworkMeasurement) -> dict[str, float]:
         subject = Subject(space=None, genome=self.arm, length=0, vocabulary=0, model=network, held_out=validation)
         objectives = parse_objectives(self.settings.objectives, "network")
-        return {one.name: one.measure(subject).value for one in objectives}
+        return {objective.name: objective.measure(subject).value for objective in objectives}
 
     def _keep(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
         blobs = {role: pool.put_bytes(data) for role, data in {**bench.course, **trained.blobs}.items()}

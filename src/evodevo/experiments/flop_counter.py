@@ -1,8 +1,8 @@
-"""How many FLOPs a network really computes, counted operation by operation. A multiply-add counts two.
+"""The FLOPs that a network really computes, counted operation by operation. A multiply-add counts two.
 
 Matrix products and convolutions are counted, whatever routing, skipping and halting did; sums, norms and softmax are
 not, as in ``backbone.cost``. Attention is computed from plain products while it is counted, because the fused kernels
-tell no counter what they do; recurrent layers of PyTorch are counted by their formula where they are one kernel.
+are invisible to counters; recurrent layers of PyTorch are counted by their formula where they are one kernel.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _BACKWARD = 2  # a backward pass has about two products for each of the forward
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Adds up the FLOPs of products by PyTorch's formulas.
 
-    ``FlopCounterMode`` gives the same number, and takes several times as long: it also tells modules apart, and looks
-    at each operation anew.
+    ``FlopCounterMode`` gives the same number, and takes several times as long: it also attributes FLOPs to modules, and
+    inspects each operation anew.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Counter:
-    """What has been counted so far."""
+    """FLOPs counted so far."""
 
     def __init__(self) -> None:
         self.recurrent = 0.0
@@ -83,9 +83,9 @@ def counting(network: nn.Module) -> Iterator[Counter]:
         if counter.products.flops == seen[id(layer)]:
             counter.recurrent += _recurrent_flops(layer, arguments[0]) * (1 + _BACKWARD * torch.is_grad_enabled())
 
-    layers = [one for one in network.modules() if isinstance(one, nn.LSTM)]
-    hooks = [one.register_forward_pre_hook(begin) for one in layers]
-    hooks += [one.register_forward_hook(count) for one in layers]
+    layers = [module for module in network.modules() if isinstance(module, nn.LSTM)]
+    hooks = [lstm.register_forward_pre_hook(begin) for lstm in layers]
+    hooks += [lstm.register_forward_hook(count) for lstm in layers]
     try:
         with sdpa_kernel(SDPBackend.MATH), counter.products:
             yield counter

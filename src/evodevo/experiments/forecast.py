@@ -1,4 +1,4 @@
-"""How long an experiment will take: each kind of network trains for a few steps first, in the same workers."""
+"""Forecast of an experiment's duration: each kind of network trains for a few steps first, in the same workers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _FORWARD = 0.4
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is about to be done.
+    """The forecast of an experiment.
 
     Attributes:
-        trainings: different ones; arms that are alike are trained once.
-        expected_seconds: with these workers; None where nothing could be measured.
-        workers: at a time.
-        warnings: what people should know before it begins, one sentence each.
+        trainings: number of different trainings; arms that are alike are trained once.
+        expected_seconds: expected duration with these workers, in seconds; None where nothing could be measured.
+        workers: number of workers.
+        warnings: warnings before it begins, one sentence each.
     """
 
     trainings: int
@@ -46,7 +46,8 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Pace:
-    """How an arm trains here: seconds of a step, seconds until the first one, FLOPs of a step where they count."""
+    """Speed of an arm on this machine: seconds of a step, seconds until the first one, FLOPs of a step where they
+    count."""
 
     step: float
     begin: float
@@ -58,9 +59,9 @@ def forecast(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor,
 
     Args:
         arms: all trainings.
-        problem: of the experiment.
-        executor: idle; it is idle again afterwards.
-        seed: of the run.
+        problem: problem of the experiment.
+        executor: an idle executor; it is idle again afterwards.
+        seed: seed of the run.
 
     Raises:
         UsageError: a budget in seconds or samples that is shorter than one step, or too short for a procedure.
@@ -74,10 +75,10 @@ def forecast(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor,
     warnings = _too_short(different, problem, paces)
     if not paces:
         return Forecast(len(different), _of_budgets(different, problem, executor), executor.workers, warnings)
-    known = [one.flops for one in paces.values() if one.flops]
+    known = [pace.flops for pace in paces.values() if pace.flops]
     typical = Pace(
-        sum(one.step for one in paces.values()) / len(paces),
-        max(one.begin for one in paces.values()),
+        sum(pace.step for pace in paces.values()) / len(paces),
+        max(pace.begin for pace in paces.values()),
         sum(known) / len(known) if known else None,
     )
     total = math.fsum(_seconds(arm, problem, paces.get(_kind(arm), typical)) for arm in different)
@@ -85,7 +86,7 @@ def forecast(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor,
 
 
 def _of_budgets(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor) -> float | None:
-    """What trainings take that the clock ends, measurements left out; None where one is ended by its steps."""
+    """Seconds of trainings with budgets in seconds, measurements left out; None where a training has no such budget."""
     budgets = [training_settings(problem.settings, arm).budget.seconds for arm in arms]
     known = [seconds for seconds in budgets if seconds is not None]
     return math.fsum(known) / min(executor.workers, len(arms)) if len(known) == len(arms) else None
@@ -99,7 +100,7 @@ def _kind(arm: Trial) -> str:
 
 def _too_short(arms: Sequence[Trial], problem: NetworkProblem, paces: Mapping[str, Pace]) -> tuple[str, ...]:
     """One sentence for each group of arms that will not see all training samples once."""
-    found: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for arm in arms:
         training = training_settings(problem.settings, arm)
         limits = [problem.steps(arm)]
@@ -126,10 +127,10 @@ def _too_short(arms: Sequence[Trial], problem: NetworkProblem, paces: Mapping[st
         samples, whole = min(known) * training.batch_size, problem.open_task(arm.task).count("train")
         if samples < whole:
             sentence = f"the budget holds about {samples:,} of {whole:,} training samples, {samples / whole:.2g} epochs"
-            found.setdefault(sentence, []).append(arm.name)
+            reasons.setdefault(sentence, []).append(arm.name)
     return tuple(
         f"{', '.join(dict.fromkeys(names))}: {sentence}. What is not seen is not learned from; raise the budget."
-        for sentence, names in found.items()
+        for sentence, names in reasons.items()
     )
 
 
@@ -137,7 +138,7 @@ def _measure(kinds: dict[str, Trial], problem: NetworkProblem, executor: Executo
     """By kind, of those that could be measured."""
     for name, arm in kinds.items():
         executor.submit(Job(f"pace/{name}", PACE, problem.payload(arm, seed), problem.seconds, problem.memory_bytes))
-    found, waiting, deadline = {}, set(kinds), time.monotonic() + LONGEST
+    paces, waiting, deadline = {}, set(kinds), time.monotonic() + LONGEST
     while waiting and time.monotonic() < deadline:
         for event in executor.poll(1.0):
             if not isinstance(event, Result):
@@ -146,10 +147,10 @@ def _measure(kinds: dict[str, Trial], problem: NetworkProblem, executor: Executo
             waiting.discard(name)
             if event.payload is not None:
                 answer = canonical.loads(event.payload, what="a pace")
-                found[name] = Pace(float(answer["step"]), float(answer["begin"]), answer.get("flops"))
+                paces[name] = Pace(float(answer["step"]), float(answer["begin"]), answer.get("flops"))
     for name in waiting:
         executor.cancel(f"pace/{name}")
-    return found
+    return paces
 
 
 def _of_flops(arm: Trial, training: TrainingSettings, pace: Pace) -> int | None:
@@ -166,10 +167,10 @@ def _of_flops(arm: Trial, training: TrainingSettings, pace: Pace) -> int | None:
 
 
 def _check_procedure(arm: Trial, problem: NetworkProblem, training: TrainingSettings, steps: int) -> None:
-    """What a procedure refuses of a budget in steps it refuses of about as many.
+    """Check a procedure's refusals of a budget in steps, for a budget in another unit of about as many steps.
 
     Raises:
-        UsageError: too few.
+        UsageError: too few steps.
     """
     if not steps:
         return
@@ -182,7 +183,7 @@ def _check_procedure(arm: Trial, problem: NetworkProblem, training: TrainingSett
 
 
 def _seconds(arm: Trial, problem: NetworkProblem, pace: Pace) -> float:
-    """Of one training with its measurements."""
+    """Seconds of one training with its measurements."""
     settings, training = problem.settings, training_settings(problem.settings, arm)
     step, begin = pace.step, pace.begin
     limits = [training.budget.seconds]

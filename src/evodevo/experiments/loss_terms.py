@@ -1,4 +1,4 @@
-"""What each term of the loss was, averaged over the steps between two points of a curve."""
+"""The terms of the loss, averaged over the steps between two points of a curve."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 class LossTerms:
-    """Sums that wait for the device only when they are asked for.
+    """Sums that wait for the device only when they are read.
 
     Args:
-        kept: what ``to_json`` gave before an interruption.
+        kept: result of ``to_json`` before an interruption.
     """
 
     def __init__(self, kept: Mapping[str, tuple[float, int]]) -> None:
@@ -29,9 +29,9 @@ class LossTerms:
 
     def take_means(self) -> dict[str, float]:
         """Name -> mean since the last call."""
-        found = {name: float(total) / self._steps[name] for name, total in self._sums.items()}
+        means = {name: float(total) / self._steps[name] for name, total in self._sums.items()}
         self._sums, self._steps = {}, {}
-        return found
+        return means
 
     def to_json(self) -> dict[str, tuple[float, int]]:
         """Name -> (sum, steps): exactly what is needed to go on."""

@@ -1,4 +1,4 @@
-"""What a network answers on samples that it was not trained on: numbers per output and per group of samples."""
+"""Quality of a network's answers on samples that it was not trained on: numbers per output and per group of samples."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ from evodevo.training.precision import Precision
 
 @dataclass(frozen=True)
 class NetworkMeasurement:
-    """What was measured. Numbers may be NaN where there was no target.
+    """The result of a measurement. Numbers may be NaN where there was no target.
 
     Attributes:
         loss: mean over outputs of their mean loss, in nats.
         accuracy: mean over outputs; of labels the micro F1; of tokens that hold an answer, the share of answers.
         outputs: output -> metric -> value; of classes and labels those of ``classification.Judgement`` too.
-        reasons: output -> metric -> why it is not defined, or what it leaves out.
+        reasons: output -> metric -> reason why it is not defined, or what it leaves out.
         thresholds: output -> thresholds that are best for F1 on these samples.
-        reliability: output -> how often answers of each confidence are right.
-        right: (samples,) how much of each sample was answered rightly, the mean over outputs; NaN without a target.
+        reliability: output -> share of right answers by confidence.
+        right: (samples,) share of each sample that was answered rightly, 0 to 1, the mean over outputs; NaN without a
+            target.
         groups: group -> value -> {"accuracy", "samples"}, the accuracy as above but per sample.
         executed_flops: mean per sample, where it was counted.
-        parameters: all trainable numbers.
-        samples: how many.
+        parameters: number of all trainable numbers.
+        samples: number of samples.
     """
 
     loss: float
@@ -64,9 +65,9 @@ class NetworkMeasurement:
         return _mean([metrics.get(name, math.nan) for metrics in self.outputs.values()])
 
     def why(self, name: str) -> str:
-        """Why a metric is not defined: "answer: the split has one class"; empty where there is nothing to say."""
-        found = [f"{output}: {reasons[name]}" for output, reasons in self.reasons.items() if name in reasons]
-        return "; ".join(found) or ("" if math.isfinite(self.metric(name)) else "no output has it")
+        """Reason why a metric is not defined: "answer: the split has one class"; empty where it is defined."""
+        sentences = [f"{output}: {reasons[name]}" for output, reasons in self.reasons.items() if name in reasons]
+        return "; ".join(sentences) or ("" if math.isfinite(self.metric(name)) else "no output has it")
 
     def to_json(self) -> dict[str, Any]:
         """JSON: what is not finite is left out."""
@@ -81,12 +82,12 @@ class NetworkMeasurement:
             "executed_flops": self.executed_flops,
             "samples": self.samples,
         }
-        found: dict[str, Any] = _finite(whole)
-        return found
+        data: dict[str, Any] = _finite(whole)
+        return data
 
 
 def places(task: SampleTask, split: Split, most: int | None) -> NDArray[np.int64]:
-    """Which samples of a split are measured: all, or as many as are wanted, the same ones at every call."""
+    """Indices of the measured samples of a split: all, or ``most`` of them, the same ones at every call."""
     count = task.count(split)
     if most is None or most >= count:
         return np.arange(count)
@@ -108,11 +109,11 @@ def measure(
     """Measure a network; it comes back in the mode (training or not) in which it was.
 
     Args:
-        network: on the device of ``precision``.
-        task, split, chosen: the samples.
-        batch_size: samples at a time.
+        network: network on the device of ``precision``.
+        task, split, chosen: task, split and indices of the samples.
+        batch_size: number of samples at a time.
         precision: device and number format.
-        shuffle: inputs whose samples are exchanged with each other, so that they say nothing about the answer.
+        shuffle: inputs whose samples are exchanged with each other, so that they carry no information about the answer.
         count_flops: whether the FLOPs that were really computed are counted; the measurement takes longer then.
         thresholds: output -> thresholds tuned on other samples, for the metrics that end in ``_tuned``.
     """
@@ -135,21 +136,23 @@ def measure(
                 tally.add(answers[name], placed[f"{name}/target"], placed.get(f"{name}/position"))
     network.train(was_training)
     known = thresholds or {}
-    judged = {one.spec.name: one.judge(known.get(one.spec.name, ())) for one in tallies}
+    judged = {tally.spec.name: tally.judge(known.get(tally.spec.name, ())) for tally in tallies}
     outputs = {tally.spec.name: {**judged[tally.spec.name].metrics, **tally.metrics()} for tally in tallies}
     per_sample = _mean_of_known(np.stack([tally.per_sample() for tally in tallies]))
     _add_bits(outputs, tallies, task, split, chosen)
     return NetworkMeasurement(
-        loss=_mean([one["loss"] for one in outputs.values()]),
-        accuracy=_mean([outputs[one.spec.name].get(one.main, math.nan) for one in tallies]),
+        loss=_mean([metrics["loss"] for metrics in outputs.values()]),
+        accuracy=_mean([outputs[tally.spec.name].get(tally.main, math.nan) for tally in tallies]),
         outputs=outputs,
-        reasons={name: one.reasons for name, one in judged.items()},
-        thresholds={name: one.thresholds for name, one in judged.items()},
-        reliability={name: one.reliability for name, one in judged.items() if one.reliability is not None},
+        reasons={name: judgement.reasons for name, judgement in judged.items()},
+        thresholds={name: judgement.thresholds for name, judgement in judged.items()},
+        reliability={
+            name: judgement.reliability for name, judgement in judged.items() if judgement.reliability is not None
+        },
         right=per_sample,
         groups=_by_group(task, split, chosen, per_sample),
         executed_flops=None if counted is None else counted.flops / max(1, len(chosen)),
-        parameters=sum(one.numel() for one in network.parameters() if one.requires_grad),
+        parameters=sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad),
         samples=len(chosen),
     )
 
@@ -190,13 +193,13 @@ class _Tally:
 
     @property
     def main(self) -> str:
-        """The metric that stands for the output in means over outputs."""
+        """Name of the metric that represents the output in means over outputs."""
         if self.asked:
             return "answer"
         return "f1_micro" if self.spec.kind == "labels" else "accuracy"
 
     def metrics(self) -> dict[str, float]:
-        """What is counted for every kind of output."""
+        """Metrics that are counted for every kind of output."""
         loss = self.loss / self.targets if self.targets else math.nan
         if self.spec.kind == "labels":
             return {"loss": loss}
@@ -223,15 +226,15 @@ def _inputs(batch: Batch, names: Sequence[str]) -> dict[str, Any]:
 def _by_group(
     task: SampleTask, split: Split, chosen: NDArray[np.int64], right: NDArray[np.float64]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    groups: dict[str, dict[str, dict[str, float]]] = {}
     for name, members in task.groups(split, chosen).items():
         values = {}
         for index, value in enumerate(task.group_names[name]):
             inside = right[(members == index) & ~np.isnan(right)]
             if len(inside):
                 values[value] = {"accuracy": float(inside.mean()), "samples": float(len(inside))}
-        found[name] = values
-    return found
+        groups[name] = values
+    return groups
 
 
 def _add_bits(
@@ -241,7 +244,7 @@ def _add_bits(
     split: Split,
     chosen: NDArray[np.int64],
 ) -> None:
-    """Bits per byte of text, where the task knows how many bytes the predicted tokens stand for."""
+    """Add bits per byte of text, where the task counts the bytes of the predicted tokens."""
     predicted_bytes = getattr(task, "predicted_bytes", None)
     if predicted_bytes is None:
         return
@@ -266,6 +269,6 @@ def _mean(values: Sequence[float]) -> float:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {key: one for key, one in value.items() if not (isinstance(one, float) and not math.isfinite(one))}
-        return {key: _finite(one) for key, one in kept.items()}
+        kept = {key: item for key, item in value.items() if not (isinstance(item, float) and not math.isfinite(item))}
+        return {key: _finite(item) for key, item in kept.items()}
     return value

@@ -1,8 +1,8 @@
-"""How far two arms are apart on the same test samples and with the same seeds, and how sure that is.
+"""The difference of two arms on the same test samples and with the same seeds, with its confidence interval.
 
 The interval is a bootstrap over seeds and over samples at once (Efron 1979; crossed, as in Owen & Eckles 2012): each
 draw takes seeds and samples with replacement and averages the differences that they have in common. With few seeds it
-is too narrow, since three of them cannot show how much a fourth would differ; with one it speaks of samples alone.
+is too narrow, since three of them cannot show how much a fourth would differ; with one it covers samples alone.
 
 Legend: S seeds, B samples.
 """
@@ -29,9 +29,9 @@ class Difference:
     """Share of samples answered rightly: this arm's minus the reference's.
 
     Attributes:
-        mean: over seeds and samples.
+        mean: mean over seeds and samples, -1 to 1.
         low, high: 95 % interval.
-        seeds, samples: that both have.
+        seeds, samples: numbers of common seeds and samples.
     """
 
     mean: float
@@ -55,7 +55,7 @@ def paired_difference(ours: Sequence[Numbers], theirs: Sequence[Numbers]) -> Dif
     Returns:
         None where there is nothing in common.
     """
-    if not ours or len(ours) != len(theirs) or len({len(one) for one in (*ours, *theirs)}) != 1:
+    if not ours or len(ours) != len(theirs) or len({len(scores) for scores in (*ours, *theirs)}) != 1:
         return None
     gaps = np.stack(ours) - np.stack(theirs)
     gaps = gaps[:, ~np.isnan(gaps).any(0)]
@@ -74,10 +74,10 @@ def _draws(gaps: Numbers) -> Numbers:
     kinds, counts = np.unique(gaps.T, axis=0, return_counts=True)
     rng = generator(0, "paired bootstrap")
     block = max(1, _MOST_NUMBERS // len(kinds))
-    found = []
+    draws = []
     for start in range(0, DRAWS, block):
         size = min(block, DRAWS - start)
         of_samples = rng.multinomial(samples, counts / samples, size=size) / samples
         of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=size) / seeds
-        found.append(((of_samples @ kinds) * of_seeds).sum(1))
-    return np.concatenate(found)
+        draws.append(((of_samples @ kinds) * of_seeds).sum(1))
+    return np.concatenate(draws)

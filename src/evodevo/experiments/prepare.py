@@ -1,4 +1,4 @@
-"""What is computed once before the first training of a run: features of frozen towers, which all its trainings read."""
+"""Computation before the first training of a run: features of frozen towers, which all its trainings read."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def prepare_features(
     seed: int,
     listener: Callable[[str, dict[str, Any]], None] | None = None,
 ) -> int:
-    """Have frozen towers read all samples in a worker; what lies in the cache is not read again.
+    """Have frozen towers read all samples in a worker; samples whose features are in the cache are not read again.
 
     Args:
         arms: all trainings.
-        problem: of the run.
-        executor: idle; it is idle again afterwards.
-        seed: of the run.
-        listener: told ``features``: {"features": input, "done", "total"}, in samples.
+        problem: problem of the run.
+        executor: an idle executor; it is idle again afterwards.
+        seed: seed of the run.
+        listener: called with ``features`` and {"features": input, "done", "total"}, in samples.
 
     Returns:
-        How many different sets of towers there are.
+        The number of different sets of towers.
 
     Raises:
         DataError: a tower cannot read the data.
@@ -40,7 +40,10 @@ def prepare_features(
     for arm in arms:
         towers = arm.network.towers(problem.open_task(arm.task).inputs)
         if towers:
-            facts = {"towers": {name: one.model_dump(mode="json") for name, one in towers.items()}, "task": arm.task}
+            facts = {
+                "towers": {name: tower.model_dump(mode="json") for name, tower in towers.items()},
+                "task": arm.task,
+            }
             kinds.setdefault(canonical.digest(facts), arm)
     for name, arm in kinds.items():  # one after the other: they may share towers
         job = Job(f"features/{name}", FEATURES, problem.payload(arm, seed), None, problem.memory_bytes)

@@ -24,11 +24,11 @@ class NetworkProblem(Problem):
     """Train a network on samples and score it.
 
     Args:
-        arm_of: genome -> what is trained; the identity where genomes are trainings.
-        settings: how.
+        arm_of: genome -> its training; the identity where genomes are trainings.
+        settings: settings of the evaluation.
         blobs: folder of the store's blob pool, where workers put weights and traces; None keeps none.
-        cache_folder: of prepared data; None is the user's.
-        arms: trainings that are known beforehand: what is wrong with one is said before anything begins.
+        cache_folder: folder of prepared data; None is the user's.
+        arms: trainings that are known beforehand: errors in one are raised before anything begins.
 
     Raises:
         DataError, UsageError: data or settings cannot be used; nothing has been trained then.
@@ -47,7 +47,7 @@ class NetworkProblem(Problem):
         self.arm_of = arm_of
         self.settings = settings
         self.objectives = parse_objectives(settings.objectives, "network")
-        self.goals = tuple(Goal(one.name, one.unit, one.direction) for one in self.objectives)
+        self.goals = tuple(Goal(objective.name, objective.unit, objective.direction) for objective in self.objectives)
         self.seconds = settings.seconds
         self.memory_bytes = settings.memory_bytes
         self._blobs = blobs
@@ -98,7 +98,7 @@ class NetworkProblem(Problem):
         return f"{','.join(amounts)};{canonical.digest(decisive)[:12]}"
 
     def _selection(self) -> dict[str, Any]:
-        """What decides which weights are kept: where they are measured, too, which is at a report of progress."""
+        """Settings of the choice of weights; with the points of the curve, since weights are measured there."""
         settings = self.settings
         if settings.select is None:
             return {}
@@ -106,7 +106,7 @@ class NetworkProblem(Problem):
         return {"select": settings.select.model_dump(mode="json"), "curve": curve}
 
     def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
-        """What ``experiments.evaluate`` gets. Arms with seeds of equal number are initialised and fed alike."""
+        """Payload of ``experiments.evaluate``. Arms with seeds of equal number are initialised and fed alike."""
         arm = self.arm_of(genome)
         return canonical.dumps(
             {
@@ -132,7 +132,7 @@ class NetworkProblem(Problem):
         return min((limit for limit in limits if limit is not None), default=None)
 
     def describe(self) -> dict[str, Any]:
-        """What a report says about the data, with what a trained network must beat."""
+        """Description of the data for a report, with the scores of simple baselines that a network must beat."""
         return {
             **self.task.describe(),
             "baselines": {split: self.task.baselines(split) for split in ("validation", "test")},

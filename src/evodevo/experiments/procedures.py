@@ -1,4 +1,4 @@
-"""How a network comes to be trained: once from scratch, or by a longer history.
+"""The procedures of training: once from scratch, or in several stages.
 
 A procedure trains by a function of a bench and of the arm's options::
 
@@ -16,12 +16,12 @@ Rules:
   stages that had ended give their recorded results at once (the network is then not trained; its weights come with
   the checkpoint of the stage that was cut short), and that stage goes on.
 - What is measured or decided between stages goes through ``bench.once``, which records it with the checkpoints; what
-  changes at every step of a stage (a policy) stands in ``bench.state``.
-- Stages of a search say ``watched=False``: they must not see validation samples.
+  changes at every step of a stage (a policy) is kept in ``bench.state``.
+- Stages of a search pass ``watched=False``: they must not see validation samples.
 - What changes the network between stages (adding nodes, freezing) must be a function of recorded things and of seeds.
-- A stage may pause (``until``) so that the network changes and then goes on: ``bench.carry`` says what moved,
-  ``bench.recalls`` that the weights will come with a checkpoint, ``bench.spend`` what else was computed.
-- The network that is returned is measured on validation and test, traced and kept. Facts for tables go into
+- A stage may pause (``until``) so that the network changes and then goes on: ``bench.carry`` records moved parameters,
+``bench.recalls`` is true where the weights will come with a checkpoint, ``bench.spend`` adds FLOPs of other work. - The
+network that is returned is measured on validation and test, traced and kept. Facts for tables go into
   ``Trained.extra`` (JSON), curves into ``Trained.series``, further blobs (bytes) into ``Trained.blobs``.
 """
 
@@ -54,7 +54,7 @@ class Procedure(ABC):
         """Train the network of an arm, in a worker; see the rules above."""
 
     def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:  # noqa: B027 - optional
-        """What must hold of an arm before anything is trained.
+        """Check an arm before anything is trained.
 
         Raises:
             UsageError: wrong options, a budget that is too small, or a network that cannot be trained so.
@@ -75,7 +75,7 @@ class Procedure(ABC):
         return network
 
     def words(self, individual: Individual) -> list[str]:
-        """What happened in a training, in sentences, where there is more to tell than scores."""
+        """Sentences on a training beside its scores; none where there is nothing more."""
         return []
 
 

@@ -1,4 +1,4 @@
-"""Which place each arm takes among those it is compared with, and how sure that is.
+"""The rank of each arm among those it is compared with, with its confidence interval.
 
 Arms of one cell are compared: on each seed that all of them have, the best on the test split is first, and arms that
 are equally good share the mean of their places. The interval is a bootstrap over seeds (Efron 1979); with few of them
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from evodevo.experiments.comparison import ComparisonRow, ComparisonTable
 
 FEWEST_ARMS, FEWEST_SEEDS = 3, 2
-"""Of two arms the difference says all; of one seed no interval can be had."""
+"""Least numbers of arms and seeds: two arms are described by their difference, and one seed gives no interval."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Rank:
     """The place of an arm.
 
     Attributes:
-        mean: over seeds; 1 is the best.
+        mean: mean rank over seeds; 1 is the best.
         low, high: 95 % interval.
-        arms: that are ranked together.
-        seeds: that all of them have.
+        arms: number of arms that are ranked together.
+        seeds: number of seeds that all of them have.
     """
 
     mean: float
@@ -51,26 +51,26 @@ def ranks(table: ComparisonTable) -> dict[str, Rank]:
     for row in table.rows:
         if row.trainings:
             cells.setdefault(tuple(sorted(row.cell.items(), key=lambda item: item[0])), []).append(row)
-    found: dict[str, Rank] = {}
+    by_row: dict[str, Rank] = {}
     for rows in cells.values():
         ranked = rank_scores([_scores(row) for row in rows])
-        found |= dict(zip((row.group for row in rows), ranked, strict=False))
-    return found
+        by_row |= dict(zip((row.group for row in rows), ranked, strict=False))
+    return by_row
 
 
 def rank_scores(scores: Sequence[Mapping[int, float]]) -> list[Rank]:
     """The rank of each arm.
 
     Args:
-        scores: of each arm: seed -> score, the higher the better.
+        scores: for each arm seed -> score, higher is better.
 
     Returns:
-        Nothing where there are too few arms or common seeds.
+        One rank for each arm; an empty list where there are too few arms or common seeds.
     """
     common = sorted(set.intersection(*map(set, scores))) if scores else []
     if len(scores) < FEWEST_ARMS or len(common) < FEWEST_SEEDS:
         return []
-    places = np.stack([_places(np.asarray([one[seed] for one in scores])) for seed in common])  # (seeds, arms)
+    places = np.stack([_places(np.asarray([by_seed[seed] for by_seed in scores])) for seed in common])  # (seeds, arms)
     rng = generator(0, "rank bootstrap")
     drawn = rng.multinomial(len(common), np.full(len(common), 1 / len(common)), size=DRAWS) / len(common)
     low, high = np.quantile(drawn @ places, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
@@ -90,5 +90,5 @@ def _places(scores: Numbers) -> Numbers:
 
 def _scores(row: ComparisonRow) -> dict[int, float]:
     """Seed -> test accuracy."""
-    known = {one.genome.seed: one.fact.get("test", {}).get("accuracy") for one in row.trainings}
+    known = {individual.genome.seed: individual.fact.get("test", {}).get("accuracy") for individual in row.trainings}
     return {seed: float(value) for seed, value in known.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What an experiment is: several networks, trained alike, and one table."""
+"""The settings of an experiment: several networks, trained alike, and one table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PaperTable(Settings):
     Attributes:
         source: paper and table.
         columns, rows: text.
-        caveats: what a reader must know before comparing.
+        caveats: caveats of a comparison, one sentence each.
     """
 
     source: str
@@ -29,16 +29,16 @@ class PaperTable(Settings):
 
 
 class Comparison(Settings):
-    """What is compared.
+    """The arms of a comparison and their training.
 
     Attributes:
-        title: of the report.
-        arms: what is trained.
+        title: title of the report.
+        arms: the trained arms.
         learning_rates: each arm is trained with each; the best is chosen on validation data.
-        seeds: trainings of each arm with each learning rate.
+        seeds: number of trainings of each arm with each learning rate.
         reference: the arm beside which equal FLOPs and equal time are counted; the first one if left out.
-        paper: its numbers, where there are some.
-        caveats: what a reader must know, one sentence each.
+        paper: numbers of the paper, where there are some.
+        caveats: caveats for the reader, one sentence each.
     """
 
     title: str = ""
@@ -68,10 +68,10 @@ class ExperimentSettings(RunSettings):
     """All settings of an experiment: a run of ``train`` whose individuals are the trainings of all arms.
 
     Attributes:
-        experiment: what is compared.
+        experiment: the arms that are compared.
         evaluation: task, training and measurements that all arms share.
         study: seed and retries; there is one generation of given individuals.
-        execution: where trainings run.
+        execution: settings of the workers.
     """
 
     experiment: Comparison

@@ -1,4 +1,4 @@
-"""What trainings of an arm have to say in words: what was searched, where they stopped, which metrics are missing."""
+"""Remarks on the trainings of an arm: results of searches, early stops, missing metrics."""
 
 from __future__ import annotations
 
@@ -33,44 +33,44 @@ def remarks(trainings: Sequence[Facts]) -> tuple[str, ...]:
 
 
 def _searches(trainings: Sequence[Facts]) -> list[str]:
-    searches = [one["search"] for one in trainings if "search" in one]
+    searches = [facts["search"] for facts in trainings if "search" in facts]
     if not searches:
         return []
-    tried, steps = (sorted({one[name] for one in searches if name in one}) for name in ("tried", "steps"))
+    tried, steps = (sorted({search[name] for search in searches if name in search}) for name in ("tried", "steps"))
     networks = "network" if tried == [1] else "networks"
-    found = [f"its search tried {_numbers(tried)} {networks} in {_numbers(steps)} steps"]
-    chosen = Counter(", ".join(one["chosen"]) for one in searches if "chosen" in one)
+    sentences = [f"its search tried {_numbers(tried)} {networks} in {_numbers(steps)} steps"]
+    chosen = Counter(", ".join(search["chosen"]) for search in searches if "chosen" in search)
     if chosen:
-        found[0] += "; it chose " + "; ".join(_times(what, count, len(searches)) for what, count in chosen.items())
-    if any("collapsed" in one for one in searches):
-        collapsed = [one["collapsed"] for one in searches if one.get("collapsed")]
+        sentences[0] += "; it chose " + "; ".join(_times(what, count, len(searches)) for what, count in chosen.items())
+    if any("collapsed" in search for search in searches):
+        collapsed = [search["collapsed"] for search in searches if search.get("collapsed")]
         how = f" ({'; '.join(dict.fromkeys(collapsed))})" if collapsed else ""
-        found.append(f"its search collapsed in {len(collapsed)} of {len(searches)} trainings{how}")
-    return found
+        sentences.append(f"its search collapsed in {len(collapsed)} of {len(searches)} trainings{how}")
+    return sentences
 
 
 def _selections(trainings: Sequence[Facts]) -> list[str]:
-    last = [one["selection"][-1] for one in trainings if one.get("selection")]
+    last = [facts["selection"][-1] for facts in trainings if facts.get("selection")]
     if not last:
         return []
-    found = []
-    metrics = ", ".join(dict.fromkeys(one["metric"] for one in last))
-    steps = _numbers(sorted({one["step"] for one in last}))
-    found.append(f"its weights are those of step {steps}, the best by validation {metrics}")
-    stopped = sorted(one["stopped"] for one in last if one["stopped"] is not None)
+    sentences = []
+    metrics = ", ".join(dict.fromkeys(selection["metric"] for selection in last))
+    steps = _numbers(sorted({selection["step"] for selection in last}))
+    sentences.append(f"its weights are those of step {steps}, the best by validation {metrics}")
+    stopped = sorted(selection["stopped"] for selection in last if selection["stopped"] is not None)
     if stopped:
-        found.append(f"stopped early in {len(stopped)} of {len(last)} trainings, at step {_numbers(stopped)}")
-    found += dict.fromkeys(one["instead"] for one in last if one["instead"])
-    return found
+        sentences.append(f"stopped early in {len(stopped)} of {len(last)} trainings, at step {_numbers(stopped)}")
+    sentences += dict.fromkeys(selection["instead"] for selection in last if selection["instead"])
+    return sentences
 
 
 def _growths(trainings: Sequence[Facts]) -> list[str]:
-    """Of trainings whose growth cost more than it may."""
-    grown = [one["growth"].get("overhead", {}) for one in trainings if one.get("growth")]
-    over = [one for one in grown if one.get("exceeded")]
+    """Remarks on trainings whose growth exceeded its budget."""
+    grown = [facts["growth"].get("overhead", {}) for facts in trainings if facts.get("growth")]
+    over = [growth for growth in grown if growth.get("exceeded")]
     if not over:
         return []
-    most = max(one["flops_share"] for one in over)
+    most = max(growth["flops_share"] for growth in over)
     sentence = (
         f"growing took up to {100 * most:.1f} % of the FLOPs of training in {len(over)} of {len(trainings)} trainings; "
         f"grow.events.overhead allows {100 * over[0]['allowed']:g} %, but even the smallest probes of so many events "
@@ -81,14 +81,14 @@ def _growths(trainings: Sequence[Facts]) -> list[str]:
 
 def _reasons(trainings: Sequence[Facts]) -> list[str]:
     """Metrics of a table that are missing on the test split, or leave something out."""
-    found = [
+    sentences = [
         f"test {metric} of {output}: {reason}"
-        for one in trainings
-        for output, reasons in one.get("test", {}).get("reasons", {}).items()
+        for facts in trainings
+        for output, reasons in facts.get("test", {}).get("reasons", {}).items()
         for metric, reason in reasons.items()
         if metric in HEADLINES
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(sentences))
 
 
 def _numbers(values: Sequence[Any]) -> str:

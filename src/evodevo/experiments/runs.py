@@ -32,7 +32,7 @@ PATHS = ("data", "tokenizer", "architecture", "validation", "test", "images", "t
 
 
 class NetworkSlice(Slice):
-    """Runs whose individuals are trainings of networks, or stand for networks that are trained alike."""
+    """Runs whose individuals are trainings of networks, or designs of networks that are trained alike."""
 
     preload = ("torch", "networks")
     judged = "network"
@@ -47,10 +47,11 @@ class NetworkSlice(Slice):
         donors = settings.evaluation.options.get("pretrained", {}).get("paths")
         if isinstance(donors, (list, tuple)):
             # A name in the Hugging Face cache stays what it is.
-            found = [
-                absolute(one) if isinstance(one, str) and Path(one).expanduser().is_dir() else one for one in donors
+            pretrained = [
+                absolute(donor) if isinstance(donor, str) and Path(donor).expanduser().is_dir() else donor
+                for donor in donors
             ]
-            evaluation["options"] = {"pretrained": {"paths": found}}
+            evaluation["options"] = {"pretrained": {"paths": pretrained}}
         return {"evaluation": evaluation} if evaluation else {}
 
     def tokens_per_step(self, values: Mapping[str, Any]) -> int:
@@ -78,7 +79,7 @@ class NetworkSlice(Slice):
     def generate(
         self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
     ) -> str:
-        """The slice of H-Models knows how; it writes with stacks of the same layers, too."""
+        """Text from the slice of H-Models, which also writes with stacks of the same layers."""
         return SLICES.get(H_MODEL).generate(individual, prompt, count, sampling=sampling, seed=seed)
 
 
@@ -92,10 +93,10 @@ class ExperimentSlice(NetworkSlice):
         """Those of towers, too, whose digests are filled in or checked."""
         arms = settings.experiment.arms
         settled = [arm.model_copy(update={"network": arm.network.settled()}) for arm in arms]
-        if all(one.network == arm.network for one, arm in zip(settled, arms, strict=True)):
+        if all(pinned.network == arm.network for pinned, arm in zip(settled, arms, strict=True)):
             return super().paths(settings)
-        found = {"experiment": {"arms": [one.model_dump(mode="json") for one in settled]}}
-        return {**super().paths(settings), **found}
+        changes = {"experiment": {"arms": [pinned.model_dump(mode="json") for pinned in settled]}}
+        return {**super().paths(settings), **changes}
 
     def space(self, settings: ExperimentSettings) -> FixedTrials:
         return FixedTrials()
@@ -125,7 +126,7 @@ class ExperimentSlice(NetworkSlice):
         """The finished trainings of the reference, or of the first arm, with the learning rate of the table's row."""
         reference = run.settings.experiment.reference
         rows = [row for row in compare_arms(run).rows if row.trainings and reference in (None, row.name)]
-        return sorted(rows[0].trainings, key=lambda one: one.key(run.goals[0])) if rows else []
+        return sorted(rows[0].trainings, key=lambda individual: individual.key(run.goals[0])) if rows else []
 
     def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
         """The training is an experiment of its own, with one arm; its seeds are that experiment's."""

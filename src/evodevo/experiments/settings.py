@@ -14,14 +14,15 @@ from evodevo.training.settings import TrainingSettings
 
 
 class ProbeSettings(Settings):
-    """A trained network measured once more under other circumstances. What is left out stays as it was trained.
+    """A trained network measured once more under other circumstances. Fields that are left out stay as they were
+    trained.
 
     Attributes:
-        name: in tables.
+        name: name in tables.
         iterations: T of an H-Model, also beyond the trained one.
-        alpha, alpha_rate: of an H-Model.
-        inference: which connections of an H-Model count.
-        shuffle: inputs that are given to the wrong samples, to see how much is read from them.
+        alpha, alpha_rate: temperature of an H-Model's routers.
+        inference: choice of the connections of an H-Model that count.
+        shuffle: inputs that are given to the wrong samples, to measure their influence.
         task: settings of the task that replace the trained ones ({"depths": [4, 5]}).
     """
 
@@ -35,20 +36,22 @@ class ProbeSettings(Settings):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What is set on the network (``Network.adjustable``) while it is measured; networks without it are skipped."""
+        """Attributes of the network (``Network.adjustable``) that are set while it is measured; networks without them
+        are skipped."""
         names = ("iterations", "alpha", "alpha_rate", "inference")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 class WeightSelection(Settings):
-    """Which weights a training leaves: those that were best on validation samples, at the points of its curve.
+    """The selection of weights: those that were best on validation samples, at the points of its curve.
 
     Attributes:
-        metric: of ``curve_samples`` validation samples. Where it is not defined on them, accuracy takes its place,
-            where that is not either the loss; the evaluation's facts say so. Of equal values the lower loss is better.
-        patience: measurements in a row that are no better than the best, after which the training stops; None trains
-            to the end of the budget.
-        min_share: share of the budget that is trained in any case.
+        metric: metric on ``curve_samples`` validation samples. Where it is not defined on them, accuracy takes its
+            place, where that is not either the loss; the evaluation's facts record it. Of equal values the lower loss
+            is better.
+        patience: number of measurements in a row that are no better than the best, after which the training stops; None
+            trains to the end of the budget.
+        min_share: share of the budget that is trained in any case, 0 to 1.
     """
 
     metric: Literal["auc", "accuracy", "loss", "f1_macro"] = "auc"
@@ -61,28 +64,29 @@ PAPER_SELECTION = WeightSelection(metric="auc", patience=5)
 
 
 class NetworkEvaluationSettings(Settings):
-    """How a network gets its scores.
+    """The settings of a network's evaluation.
 
     Attributes:
         objectives: names of rows that judge networks, each with ``:minimise`` or ``:maximise`` where the other
             direction is wanted.
         task: a row of the table of tasks that hands out samples.
-        task_settings: of that task; checked by its own settings class.
+        task_settings: settings of that task; checked by its own settings class.
         training: budget and optimiser; a ``tokens`` budget counts samples here.
         options: procedure -> options of all arms that are trained by it; an arm's own replace them.
-        validation_samples, test_samples: how many are measured at the end; None for all.
-        train_samples: how many of the training split are measured at the end, to see what was memorised; 0 for none.
-        curve_points: how often the validation loss is measured while training, evenly over the budget.
-        curve_samples: on how many samples.
-        select: which weights are kept; those of the last step if left out.
+        validation_samples, test_samples: number of samples measured at the end; None for all.
+        train_samples: number of samples of the training split measured at the end, to see what was memorised; 0 for
+            none.
+        curve_points: number of measurements of the validation loss while training, evenly over the budget.
+        curve_samples: number of samples of each.
+        select: selection of the weights that are kept; those of the last step if left out.
         probes: further measurements of the trained network.
         exchange: a probe for each input, where there are several: it is given to the wrong samples.
-        trace_samples: validation samples whose routing is kept; 0 keeps none.
+        trace_samples: number of validation samples whose routing is kept; 0 keeps none.
         trace_course: the routing of these samples is kept at every point of the curve too.
-        routes: a group of samples (a language) that a linear probe tells from the routes, with its controls.
-        features: of frozen towers: ``cached``, computed once for all trainings and kept on disk; ``live``, computed for
-            every batch anew. Trained networks are the same but for rounding; FLOPs are counted of what is computed,
-            so that those of a tower whose features are cached are left out.
+        routes: a group of samples (a language) that a linear probe predicts from the routes, with its controls.
+        features: features of frozen towers: ``cached``, computed once for all trainings and kept on disk; ``live``,
+            computed for every batch anew. Trained networks are the same but for rounding; only executed FLOPs are
+            counted, so that those of a tower whose features are cached are left out.
         seconds: wall-clock limit of one evaluation.
         memory_bytes: memory limit of one evaluation.
         keep_weights: trained weights go into the store.
@@ -126,7 +130,7 @@ def procedure_options(settings: NetworkEvaluationSettings, arm: Trial) -> dict[s
 
 
 def training_settings(settings: NetworkEvaluationSettings, arm: Trial) -> TrainingSettings:
-    """How an arm is trained: the common settings, what the arm changes, its learning rate.
+    """Settings of an arm's training: the common settings, the arm's changes, its learning rate.
 
     Raises:
         UsageError: a setting that does not exist, or a wrong value.

@@ -45,14 +45,14 @@ def precompute(
     """The task with features in the place of every input that a frozen tower reads.
 
     A network reads them as the tower would have been read while it trained, and needs no tower. A second call finds
-    them in the cache; what is damaged there is made anew.
+    them in the cache; damaged files there are made anew.
 
     Args:
         task: any.
-        extractors: input -> how it is read; inputs that a built-in extractor or a tower that learns reads stay.
-        cache_folder: of the tasks.
-        device: where towers run.
-        progress: told how far it is.
+        extractors: input -> its extractor; inputs of a built-in extractor or of a tower that learns stay.
+        cache_folder: cache folder of the tasks.
+        device: device of the towers.
+        progress: called with the progress.
 
     Raises:
         UsageError: no such input, or a tower that cannot read it.
@@ -76,12 +76,12 @@ def can_be_prepared(spec: InputSpec, structure: ExtractorStructure) -> bool:
 
 
 class TowerReader:
-    """Reads samples live, for those that no cache holds: a prediction on one's own.
+    """Features of samples that no cache holds, computed at once: for predictions on a user's own samples.
 
     Args:
-        spec: of the input.
+        spec: specification of the input.
         structure: a frozen tower.
-        device: where it runs.
+        device: device of the tower.
     """
 
     def __init__(self, spec: InputSpec, structure: ExtractorStructure, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""What a procedure leaves: the trained network and what was recorded on the way."""
+"""The result of a procedure: the trained network and the records of its training."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a procedure answers.
+    """The result of a procedure.
 
     Attributes:
-        network: trained; measured by whoever called.
-        result: of the last stage; a state other than "finished" is a failure of the arm.
-        extra: facts, JSON.
+        network: the trained network; the caller measures it.
+        result: result of the last stage; a state other than "finished" is a failure of the arm.
+        extra: further facts, JSON.
         series: name -> points.
         blobs: role -> bytes to keep.
     """

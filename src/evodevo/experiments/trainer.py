@@ -1,7 +1,8 @@
-"""Where a procedure trains a network: the task, the clock, checkpoints, the validation curve.
+"""The trainer of a procedure's networks: task, clock, checkpoints, validation curve.
 
-A training may have several stages. What stages and measurements between them gave is kept with every checkpoint, so
-that a procedure that is called again after an interruption finds them, and only the stage that was cut short goes on.
+A training may have several stages. The results of stages and of measurements between them are kept with every
+checkpoint, so that a procedure that is called again after an interruption finds them, and only the stage that was cut
+short goes on.
 """
 
 from __future__ import annotations
@@ -44,24 +45,24 @@ metric that selects weights, and ``loss/<term>``, each term of the loss, mean ov
 
 
 class Trainer:
-    """What a procedure works with.
+    """The trainer that a procedure is given.
 
     Args:
-        arm: what is trained.
-        settings: how everything is trained and measured.
-        task: opened.
-        seed: of initialisation, data order and every draw.
+        arm: the trained arm.
+        settings: settings of training and measurements.
+        task: the opened task.
+        seed: seed of initialisation, data order and every draw.
         precision: device and number format.
-        pool: where checkpoints go; None keeps none.
-        report: live messages.
-        resume: digest of the checkpoint to go on from.
-        cache_folder: where what is made once for several trainings is kept.
+        pool: pool of the checkpoints; None keeps none.
+        report: receiver of live messages.
+        resume: digest of the checkpoint to resume from.
+        cache_folder: folder for data that several trainings share.
 
     Attributes:
-        training: how this arm is trained.
-        flops_per_step: of the last stage: forward and backward, counted.
+        training: settings of this arm's training.
+        flops_per_step: counted FLOPs of a step of the last stage, forward and backward.
         state: JSON that a procedure may change at every step; a checkpoint keeps it as it is at that step.
-        held: digests of blobs in the pool that the state needs; whoever holds a checkpoint holds them.
+        held: digests of blobs in the pool that the state needs; a holder of a checkpoint must hold them, too.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class Trainer:
         return built.to(self.precision.device)
 
     def once(self, name: str, compute: Callable[[], Any]) -> Any:
-        """What ``compute`` gives (JSON), computed once, also over interruptions."""
+        """Result of ``compute`` (JSON), computed once, also over interruptions."""
         if name not in self._facts:
             self._facts[name] = compute()
         return self._facts[name]
@@ -133,25 +134,25 @@ class Trainer:
         until: int | None = None,
         until_share: float | None = None,
     ) -> TrainingResult:
-        """One stage of training, in place. See ``procedures`` for what happens after an interruption.
+        """One stage of training, in place. See ``procedures`` for the behaviour after an interruption.
 
         With ``until`` or ``until_share`` the stage pauses there (state "paused"), and the next call goes on with it:
         with its step, its schedule, and the moments of every parameter that still has its name (see ``carry`` where
-        names move). What happens in between may change the network, and counts against a budget in seconds.
+        names move). Work in between may change the network, and counts against a budget in seconds.
 
         Where the settings select weights, the network has the best ones afterwards, and the stage may end early: that
-        is a stage that has finished. After a change of structure they are selected anew: weights of a network that was
-        cannot be given to the one that is. A budget in seconds is that of everything inside: steps and measurements.
+        is a stage that has finished. After a change of structure they are selected anew: weights of the old network do
+        not fit the new one. A budget in seconds covers everything inside: steps and measurements.
 
         Args:
-            network: what is trained; parameters without gradients stay.
-            training: of this stage; the arm's if left out.
-            task: whose samples are trained on; the bench's if left out.
+            network: the trained network; parameters without gradients stay.
+            training: settings of this stage; the arm's if left out.
+            task: task of the training samples; the bench's if left out.
             batch_at: the batch of step k, a function of k alone; random samples of the task if left out.
             loss_function: the network's own if left out.
-            factors: of learning rates of parts, see ``optimizers.build``.
-            watched: measured on validation samples, for the curve and the selection of weights; a search, which must
-                not see them, says no.
+            factors: factors of the learning rates of parts, see ``optimizers.build``.
+            watched: whether it is measured on validation samples, for the curve and the selection of weights; false for
+                a search, which must not see them.
             until: step of the whole stage before which it pauses; a stage that ends earlier has finished.
             until_share: share of its budget after which it pauses.
         """
@@ -222,14 +223,15 @@ class Trainer:
     def recalls(self) -> bool:
         """Whether the next stage (or segment) had begun before an interruption.
 
-        Its weights then come with the checkpoint: what only changes weights may be left out before it.
+        Its weights then come with the checkpoint: changes of weights alone may be left out before it.
         """
         return self._kept is not None and len(self._ended) <= self._memory.stage
 
     def carry(self, origins: Origins) -> None:
-        """Say between two segments where parameters come from, where an edit moved their names or rows.
+        """Record between two segments the origins of parameters whose names or rows an edit moved.
 
-        What is not in ``origins`` starts without moments. Edits that follow each other are said one by one.
+        Parameters that are not in ``origins`` start without moments. Edits that follow each other are recorded one by
+        one.
         """
         if self._border is not None:
             snapshot, since = self._border
@@ -252,19 +254,19 @@ class Trainer:
     def tell(self, kind: str, name: str, payload: Mapping[str, Any], **live: Any) -> None:
         """Have the run record an event of this kind; once, whatever interruptions there are.
 
-        It is told where the next segment begins, or at the end; of a budget in seconds, once a checkpoint holds what it
-        tells of, since that would come otherwise a second time.
+        It is sent where the next segment begins, or at the end; with a budget in seconds, once a checkpoint holds its
+        cause, which would otherwise occur a second time.
 
         Args:
-            kind: of the event.
-            name: of it in this evaluation.
+            kind: kind of the event.
+            name: name of the event in this evaluation.
             payload: JSON.
-            live: what a progress display shows, by name.
+            live: values for a progress display, by name.
         """
         self._untold.append({"event": {"type": kind, "name": name, "payload": dict(payload)}, **live})
 
     def flush(self) -> None:
-        """Tell what is untold, where no further segment comes."""
+        """Send the waiting events, where no further segment comes."""
         for message in self._untold:
             self._report(message)
         self._untold = []
@@ -297,17 +299,17 @@ class Trainer:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What ``once`` gave."""
+        """Results of ``once`` by name."""
         return self._facts
 
     @property
     def flops(self) -> float:
-        """Of all steps of all stages that have ended, and what was spent beside them."""
+        """FLOPs of all steps of all stages that have ended, and of other work beside them."""
         return math.fsum((*(ended.flops for ended in self._ended), *self._spent.values()))
 
     @property
     def steps(self) -> int:
-        """Of all stages that have ended."""
+        """Number of steps of all stages that have ended."""
         return sum(ended.steps for ended in self._whole)
 
     @property
@@ -317,12 +319,13 @@ class Trainer:
 
     @property
     def used_seconds(self) -> float:
-        """Of all stages that have ended, measurements included: what counts against a budget."""
+        """Seconds of all stages that have ended, measurements included: these count against a budget."""
         return math.fsum(ended.seconds for ended in self._whole)
 
     @property
     def selections(self) -> list[dict[str, Any]]:
-        """Of each stage whose weights were selected: metric, its best value, the step, whether it was stopped early."""
+        """Selection of each stage whose weights were selected: metric, its best value, the step, whether it was stopped
+        early."""
         return [
             {"stage": int(stage), **standing.model_dump(mode="json", exclude={"since", "weights"})}
             for stage, standing in self._selections.items()
@@ -330,15 +333,15 @@ class Trainer:
 
     @property
     def seconds(self) -> float:
-        """Of training alone, all stages that have ended."""
+        """Seconds of training alone, in all stages that have ended."""
         return self.used_seconds - self._paused
 
     def save(
         self, network: Network, pool: FolderPool, snapshot: TrainingSnapshot | None = None, *, border: bool = False
     ) -> tuple[str, list[str]]:
-        """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage.
+        """The digest of a checkpoint, and of each blob that it is made of: blobs without a holder are garbage.
 
-        ``border``: it stands between two segments, where a network may have gained parameters without moments.
+        ``border``: it lies between two segments, where a network may have gained parameters without moments.
         """
         digest = checkpoints.save(
             pool,
@@ -358,25 +361,25 @@ class Trainer:
     @property
     def _whole(self) -> list[FinishedStage]:
         """One result for each stage: segments that another one goes on from are in its numbers."""
-        return [one for one in self._ended[:-1] if one.state != "paused"] + self._ended[-1:]
+        return [stage for stage in self._ended[:-1] if stage.state != "paused"] + self._ended[-1:]
 
     @property
     def _flops_of_segments(self) -> float:
         """The same in FLOPs, without what was spent beside them."""
-        ended = [one.state != "paused" for one in self._ended]
+        ended = [stage.state != "paused" for stage in self._ended]
         begin = max((place + 1 for place, over in enumerate(ended) if over), default=0)
-        return math.fsum(one.flops for one in self._ended[begin:])
+        return math.fsum(stage.flops for stage in self._ended[begin:])
 
     @property
     def _steps_of_segments(self) -> int:
-        """Of the stage that goes on: steps of its segments that have ended."""
+        """Number of steps in the ended segments of the current stage."""
         last = self._ended[-1] if self._ended else None
         return last.steps if last is not None and last.state == "paused" else 0
 
     def _cross_border(self, network: Network) -> TrainingSnapshot | None:
-        """Where the segment before stood; what was used since then counts against the budget, but as no training.
+        """The snapshot of the segment before; the time since then counts against the budget, but not as training.
 
-        Where something happened in between that would not come again, a checkpoint keeps it before anybody is told.
+        Where an event in between would not come again, a checkpoint keeps it before it is sent.
         """
         if self._border is None:
             self.flush()  # known from before an interruption
@@ -394,7 +397,7 @@ class Trainer:
         return snapshot
 
     def _count_flops(self, network: Network, batch_of: Callable[[int], Batch], *, again: bool) -> None:
-        """What a step computes, on the first batch; of a segment ``again`` only where an edit changed the network."""
+        """Count the FLOPs of a step on the first batch; for ``again`` only where an edit changed the network."""
         counted = specification_of(self.arm.network, network), _counted_as(network)
         if again and counted == self._counted:
             return
@@ -438,11 +441,11 @@ class Trainer:
         self._paused += time.monotonic() - begin
 
     def _points(self) -> int:
-        """How many points of the curve this stage has already: some, where it was cut short."""
+        """Number of points of the curve that this stage has already: some, where it was cut short."""
         return sum(step > self._steps for step, _ in self._series["validation_loss"])
 
     def _selection(self, stage: int, network: Network, cut_short: bool) -> BestWeights | None:
-        """What selects the weights of a stage, as it stood where the stage is continued."""
+        """Selection of the weights of a stage, with its earlier state where the stage is continued."""
         if self.settings.select is None:
             return None
         if not cut_short and self._steps_of_segments and self._best is not None and self._best.fits(network):
@@ -505,13 +508,13 @@ class Trainer:
 
 
 def _counted_as(network: Network) -> object:
-    """What a step's FLOPs depend on beside structure and batch: parameters, who of them learns, who is not born."""
-    births = {str(one): factor > 0 for one, factor in getattr(network, "births", {}).items()}
-    return {name: (one.shape, one.requires_grad) for name, one in network.named_parameters()}, births
+    """Properties that a step's FLOPs depend on beside structure and batch: parameters, which learn, and births."""
+    births = {str(name): factor > 0 for name, factor in getattr(network, "births", {}).items()}
+    return {name: (parameter.shape, parameter.requires_grad) for name, parameter in network.named_parameters()}, births
 
 
 def _shape(state: Mapping[str, Any]) -> torch.Size:
-    """Of a parameter, from what an optimiser keeps of it: moments of its shape, and perhaps a step without one."""
+    """Shape of a parameter, from its state in an optimiser: moments of its shape, and perhaps a step without one."""
     shapes = (value.shape for value in state.values() if isinstance(value, Tensor))
     return max(shapes, key=len, default=torch.Size())
 
@@ -523,19 +526,19 @@ def train_once(bench: Trainer, options: Mapping[str, Any]) -> Trained:
 
 
 def specification_of(planned: NetworkSpec, network: Network) -> NetworkSpec:
-    """What is really there: a procedure may have changed the structure that was planned."""
+    """Specification of the trained network: a procedure may have changed the structure that was planned."""
     return planned.model_copy(update={"structure": network.settled()})
 
 
 def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Trial) -> dict[str, Any]:
-    """What a network reads and how it is put together again: JSON, kept with the weights.
+    """Inputs of a network and the settings that rebuild it: JSON, kept with the weights.
 
-    Samples, not their features: put together again, a network has the towers that read them.
+    The inputs are samples, not their features: a rebuilt network has the towers that read them.
     """
     return {
         "modality": "samples",
-        "inputs": [asdict(one) for one in (task.whole if isinstance(task, FeaturesTask) else task).inputs],
-        "outputs": [asdict(one) for one in task.outputs],
+        "inputs": [asdict(spec) for spec in (task.whole if isinstance(task, FeaturesTask) else task).inputs],
+        "outputs": [asdict(spec) for spec in task.outputs],
         "task": settings.task,
         "task_settings": task_settings(settings, arm.task).model_dump(mode="json"),
         "task_key": getattr(task, "key", None),

@@ -1,4 +1,4 @@
-"""What a bench remembers over an interruption: plain data, kept with every checkpoint."""
+"""The state of a bench over an interruption: plain data, kept with every checkpoint."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Points = tuple[tuple[float, float], ...]
 
 
 class FinishedStage(Settings):
-    """What is kept of a stage that has ended: all of its result but the weights.
+    """The result of a stage that has ended, without the weights.
 
-    Of a stage in segments each segment is kept, with what was used since the stage began; ``flops`` are its own.
+    For a stage in segments each segment is kept, with the totals since the stage began; ``flops`` are its own.
     """
 
     state: Literal["finished", "paused", "stopped", "diverged", "nan"]
@@ -31,16 +31,16 @@ class FinishedStage(Settings):
 
 
 class SelectionState(Settings):
-    """How a selection of weights stands.
+    """The state of a selection of weights.
 
     Attributes:
-        metric: that is compared.
-        instead: why it is not the metric that was wanted; empty where it is.
+        metric: metric that is compared.
+        instead: reason why it is not the requested metric; empty where it is.
         best: its best value so far; None before the first.
-        loss: when that was measured; where values are equal, the lower loss is better.
-        step: of the stage, at which that was measured.
-        since: measurements after it.
-        weights: blob of the weights of that step; None where they are in memory alone.
+        loss: loss at that measurement; where values are equal, the lower loss is better.
+        step: step of the stage at that measurement.
+        since: number of measurements after it.
+        weights: digest of the blob with the weights of that step; None where they are in memory alone.
         stopped: step at which the stage was stopped early; None where it was not.
     """
 
@@ -55,17 +55,17 @@ class SelectionState(Settings):
 
 
 class Memory(Settings):
-    """What a checkpoint keeps beside network and optimiser.
+    """The data of a checkpoint beside network and optimiser.
 
     Attributes:
-        stage: that was being trained, counted from 0.
-        border: it stood before the first step of a segment, whose network may have new parameters.
+        stage: number of the stage that was being trained, from 0.
+        border: whether the next step is the first of a segment, whose network may have new parameters.
         ended: results of the stages before.
-        facts: what ``once`` gave.
-        state: of the procedure, while it trains (``Bench.state``).
+        facts: results of ``once``.
+        state: state of the procedure, while it trains (``Bench.state``).
         series: the curves so far.
-        terms: sums of the loss terms since the last point of the curve, and of how many steps.
-        selections: stage -> how its selection stands or stood.
+        terms: sums of the loss terms since the last point of the curve, and the number of these steps.
+        selections: stage -> state of its selection.
         paused: seconds of measurements and between segments, which count as no training.
         spent: FLOPs of other work than training steps, by name (``Bench.spend``).
     """
@@ -83,7 +83,7 @@ class Memory(Settings):
 
 
 def read_memory(kept: checkpoints.Checkpoint) -> Memory:
-    """What a checkpoint of a bench remembers.
+    """The bench's data in a checkpoint.
 
     Raises:
         UnsafeFileError: it is none of a bench.
@@ -95,7 +95,7 @@ def read_memory(kept: checkpoints.Checkpoint) -> Memory:
 
 
 def result_of(ended: FinishedStage) -> TrainingResult:
-    """What ``Bench.train`` answers for a stage that had ended before the interruption."""
+    """Result of ``Bench.train`` for a stage that had ended before the interruption."""
     snapshot = TrainingSnapshot(Cursor(seed=0, step=ended.steps, tokens=ended.tokens, seconds=ended.seconds), {})
     values = {name: getattr(ended, name) for name in FinishedStage.model_fields if name != "flops"}
     return TrainingResult(**values, snapshot=snapshot)

@@ -1,4 +1,4 @@
-"""Trainings to compare, as plain data: which network, how it is trained, and what it stands for in a comparison."""
+"""Trainings to compare, as plain data: network, training, and role in the comparison."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Variant(Settings):
     """One thing that an experiment compares; trained with every learning rate and every seed.
 
     Attributes:
-        name: in tables; arms of one name and different cells are one line of a sweep.
+        name: name in tables; arms of one name and different cells are one line of a sweep.
         role: h_model; transformer and universal are its opponents; zoo, and opponent of a zoo; control (routing without
             choice); other.
-        network: what is built.
-        cell: what the sweep varies, by name, for people ({"alpha": 0.3}); the network holds what it means.
-        learning_rates: of this arm alone; those of the experiment if left out.
+        network: the network that is built.
+        cell: values that the sweep varies, by name, for display ({"alpha": 0.3}); the network has them already.
+        learning_rates: learning rates of this arm alone; those of the experiment if left out.
         task: settings that replace the experiment's, for this arm.
-        training: likewise.
-        procedure: a row of ``experiments.procedures``: how the network comes to be trained.
-        options: of the procedure.
+        training: training settings that replace the experiment's, for this arm.
+        procedure: a row of ``experiments.procedures``, by which the network is trained.
+        options: options of the procedure.
         parent: the individual that is trained again, if it is one.
     """
 

@@ -97,7 +97,7 @@ class Provenance:
     @property
     def distinct(self) -> dict[str, int]:
         """Number of parameters by component, each once."""
-        return {one.id: one.parameters for one in self.components}
+        return {component.id: component.parameters for component in self.components}
 
     @property
     def own(self) -> int:

@@ -64,12 +64,12 @@ def write_export(exporter: Exporter, subject: ExportSubject, target: Path) -> Ex
             verified = verify(exporter, subject, draft)
             _write(draft / SPEC, json.dumps(_spec(exporter, subject), indent=2, ensure_ascii=False) + "\n")
             _write(draft / CARD, model_card(exporter, subject, verified))
-            files = {one.name: file_digest(one) for one in sorted(draft.iterdir())}
+            files = {file.name: file_digest(file) for file in sorted(draft.iterdir())}
             manifest = _manifest(exporter, subject, verified, files)
             _write(draft / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
             draft.chmod(0o777 & ~_mask())  # temporary folders are for their owner alone
-            for one in (*draft.iterdir(), draft):
-                _sync(one)
+            for entry in (*draft.iterdir(), draft):
+                _sync(entry)
             _put(draft, target)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -87,11 +87,11 @@ def check_target(target: Path) -> None:
         return
     if not target.is_dir() or target.is_symlink():
         raise UsageError(f"{target} is no folder; name a new one for the export.")
-    found = sorted(one.name for one in target.iterdir())
-    if not found:
+    names = sorted(entry.name for entry in target.iterdir())
+    if not names:
         return
     ours = _files_of(target / MANIFEST)
-    strangers = [name for name in found if name not in ours]
+    strangers = [name for name in names if name not in ours]
     if strangers:
         raise UsageError(
             f"{target} holds {strangers[0]!r}, which no export wrote, and would be replaced. Name a new folder."
@@ -110,12 +110,16 @@ def file_digest(path: Path) -> str:
 def _files_of(manifest: Path) -> set[str]:
     """Names of a manifest of evodevo and of the files that it lists; none where it is another file."""
     try:
-        said = canonical.loads(manifest.read_bytes(), what=str(manifest), max_bytes=_MANIFEST_BYTES)
+        manifest_data = canonical.loads(manifest.read_bytes(), what=str(manifest), max_bytes=_MANIFEST_BYTES)
     except (OSError, UsageError):
         return set()
-    if not isinstance(said, dict) or said.get("schema") != SCHEMA or not isinstance(said.get("files"), dict):
+    if (
+        not isinstance(manifest_data, dict)
+        or manifest_data.get("schema") != SCHEMA
+        or not isinstance(manifest_data.get("files"), dict)
+    ):
         return set()
-    return {manifest.name, *said["files"]}
+    return {manifest.name, *manifest_data["files"]}
 
 
 def _spec(exporter: Exporter, subject: ExportSubject) -> dict[str, Any]:
@@ -150,7 +154,7 @@ def _manifest(
         "input": subject.image.to_json(),
         "parameters": {"distinct": sum(made.distinct.values()), "own": made.own},
         "flops": made.flops,
-        "components": [asdict(one) for one in made.components],
+        "components": [asdict(component) for component in made.components],
         "ancestors": [{"path": path, "changed": change} for path, change in made.ancestors],
         "verified": verified.to_json(),
         "files": dict(files),

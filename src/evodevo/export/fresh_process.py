@@ -47,17 +47,17 @@ def ask(file: Path, probes: Sequence[Images]) -> list[Logits]:
         VerificationError: It cannot be read, or fails.
     """
     words = [sys.executable, "-I", "-W", "ignore", "-c", SCRIPT, os.fspath(file.absolute())]
-    head = json.dumps([list(one.shape) for one in probes]).encode() + b"\n"
-    given = head + b"".join(np.ascontiguousarray(one).tobytes() for one in probes)
+    head = json.dumps([list(probe.shape) for probe in probes]).encode() + b"\n"
+    given = head + b"".join(np.ascontiguousarray(probe).tobytes() for probe in probes)
     variables = worker_environment(os.environ, threads=torch.get_num_threads())
     try:
         done = subprocess.run(words, input=given, capture_output=True, timeout=LONGEST, env=variables)
     except subprocess.TimeoutExpired:
         raise VerificationError(f"{file.name} did not answer within {LONGEST:.0f} s in a fresh process.") from None
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise VerificationError(
-            f"{file.name} cannot be used in a fresh process: {said[-1][:500] if said else done.returncode}."
+            f"{file.name} cannot be used in a fresh process: {lines[-1][:500] if lines else done.returncode}."
         )
     line, _, rest = done.stdout.partition(b"\n")
     answers, start = [], 0

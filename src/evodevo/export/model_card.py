@@ -41,8 +41,8 @@ def _lines(exporter: Exporter, subject: ExportSubject, verified: Verified) -> It
     yield "|---|---|---|"
     yield f"| validation | {_accuracy(made.validation)} | chose this path among its agent's candidates: it flatters |"
     count = f"{made.test_samples:,} samples; " if made.test_samples else ""
-    said = f"{count}played no part in any choice" if made.test is not None else "run: evodevo extend run --test"
-    yield f"| test | {_accuracy(made.test)} | {said} |"
+    remark = f"{count}played no part in any choice" if made.test is not None else "run: evodevo extend run --test"
+    yield f"| test | {_accuracy(made.test)} | {remark} |"
     yield ""
     yield "## Input and output"
     yield (

@@ -93,16 +93,16 @@ class TorchExport(Exporter):
 
     def notes(self, subject: ExportSubject) -> Sequence[str]:
         """See ``Exporter.notes``."""
-        found = [
+        sentences = [
             f"`{self.file}` takes any number of samples from 1 to {MOST_SAMPLES:,} and is frozen: it has no gradients.",
             "`torch.export.load` runs no code of ours; load such files from people you trust, as any other program.",
         ]
         if subject.provenance.paths:
-            found.append(
+            sentences.append(
                 "The multipath model is exported in its dense form: every sample passes every path. Skipping supports"
                 " of negligible weight, as `evodevo predict` does, is not exported."
             )
-        return found
+        return sentences
 
     def versions(self) -> Mapping[str, str]:
         """See ``Exporter.versions``."""
@@ -124,7 +124,9 @@ def share_equal(module: nn.Module) -> int:
             numbers = hashlib.sha256(data.reshape(-1).view(torch.uint8).numpy().tobytes()).digest()
             key = (tuple(data.shape), data.dtype, parameter.requires_grad, numbers)
             owner._parameters[name] = first.setdefault(key, parameter)
-    return sum(one.numel() for one in {id(one): one for one in module.parameters()}.values())
+    return sum(
+        parameter.numel() for parameter in {id(parameter): parameter for parameter in module.parameters()}.values()
+    )
 
 
 def exported(module: nn.Module, subject: ExportSubject) -> torch.export.ExportedProgram:

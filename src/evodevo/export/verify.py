@@ -47,12 +47,12 @@ def probes(image: ImageInput, sizes: Sequence[int] = SIZES) -> list[Images]:
     """Batches that are the same everywhere: noise, and gradients of brightness from black to white."""
     shape = (image.height, image.width, image.channels)
     slope = np.linspace(0, 255, image.height * image.width).reshape(image.height, image.width, 1)
-    found = []
+    batches = []
     for size in sizes:
         batch = generator(0, size, "probe").integers(0, 256, (size, *shape), dtype=np.uint8)
         batch[size // 2] = np.broadcast_to(slope, shape).astype(np.uint8)
-        found.append(batch)
-    return found
+        batches.append(batch)
+    return batches
 
 
 def verify(exporter: Exporter, subject: ExportSubject, folder: Path) -> Verified:

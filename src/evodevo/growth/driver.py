@@ -164,7 +164,7 @@ class Growth:
             most=max(settings.birth.most, len(zoo.live)),
             ages=ages,
             warming=memory.warming,
-            candidates=[one.id for one in verdict.candidates],
+            candidates=[name.id for name in verdict.candidates],
             values=values,
             progress=share,
         )
@@ -190,8 +190,8 @@ class Growth:
         self._lessons = []
         edits, children = self._apply(number, decisions, history, ruling.replaces, bank)
         begin = share if clock is None else clock()
-        born = {one.module: begin for one in edits if one.after is not None and one.module is not None}
-        again = {one.action.modules[0]: begin for one in edits if one.action.operation == "rewarm"}
+        born = {edit.module: begin for edit in edits if edit.after is not None and edit.module is not None}
+        again = {edit.action.modules[0]: begin for edit in edits if edit.action.operation == "rewarm"}
         there = set(zoo.live)
         pending = Pending(
             number=number,
@@ -204,13 +204,14 @@ class Growth:
         self.memory = self.memory.model_copy(
             update={
                 "history": history,
-                "low": {one: count for one, count in verdict.low.items() if one in there},
+                "low": {name: count for name, count in verdict.low.items() if name in there},
                 "values": values,
-                "warming": {one: at for one, at in {**memory.warming, **born}.items() if one in there},
-                "rewarming": {one: at for one, at in {**memory.rewarming, **again}.items() if one in there},
+                "warming": {name: at for name, at in {**memory.warming, **born}.items() if name in there},
+                "rewarming": {name: at for name, at in {**memory.rewarming, **again}.items() if name in there},
                 "pending": pending,
                 "bank": tuple(
-                    BankedModule(name=one.name, genotype=one.genotype, digest=one.digest or "") for one in bank.entries
+                    BankedModule(name=entry.name, genotype=entry.genotype, digest=entry.digest or "")
+                    for entry in bank.entries
                 ),
                 "blobs": self._named(edits),
             }
@@ -234,8 +235,8 @@ class Growth:
     def ripen(self, share: float) -> None:
         """Set birth factors and learning rates for the share of the budget that is used up."""
         there, warm = set(self.zoo.live), self.settings.events.warm
-        factors = {one: min(1.0, max(0.0, (share - at) / warm)) for one, at in self.memory.warming.items()}
-        self.zoo.births = {one: factor for one, factor in factors.items() if one in there and factor < 1}
+        factors = {name: min(1.0, max(0.0, (share - at) / warm)) for name, at in self.memory.warming.items()}
+        self.zoo.births = {name: factor for name, factor in factors.items() if name in there and factor < 1}
         slow = {*self.memory.warming, *self.memory.rewarming} & there
         self.zoo.newborn_rates = dict.fromkeys(sorted(slow), self.settings.events.warm_rate)
 
@@ -248,7 +249,7 @@ class Growth:
         memory, warm = self.memory, self.settings.events.warm
 
         def lasting(begun: dict[str, float]) -> dict[str, float]:
-            return {one: at for one, at in begun.items() if at + warm > share + ROUNDING}
+            return {name: at for name, at in begun.items() if at + warm > share + ROUNDING}
 
         update = {"warming": lasting(memory.warming), "rewarming": lasting(memory.rewarming)}
         self.memory = memory.model_copy(update=update)
@@ -280,12 +281,12 @@ class Growth:
         assert pending.number == number
         seen, history = self._look()
         after = standing_of(seen, history, *self._costs())
-        found, scale = reward(
+        value, scale = reward(
             pending.before.standing, after, (*pending.curve, after.value), self.memory.scale, self.settings.reward
         )
         self.memory = self.memory.model_copy(update={"scale": scale})
-        self._pend(reward=found.total)
-        return RewardRecord(number=number, value=after.value, loss=after.loss, terms=found.terms)
+        self._pend(reward=value.total)
+        return RewardRecord(number=number, value=after.value, loss=after.loss, terms=value.terms)
 
     def finish(self) -> None:
         """End the growth after the training: no module warms up any more, and the strategist gets the last event."""
@@ -317,7 +318,7 @@ class Growth:
     def _look(self) -> tuple[ModuleProbe, FitnessHistory]:
         """A probe, and the history that follows from it; ``memory`` still holds the earlier history."""
         seen = probe(self.zoo, self._probed(), self.settings.fitness)
-        costs = {one.id: float(genotype_parameters(one.genotype)) for one in self.zoo.structure.live}
+        costs = {module.id: float(genotype_parameters(module.genotype)) for module in self.zoo.structure.live}
         return seen, assess(self.memory.history, seen, relative_costs(costs), self.settings.fitness)
 
     def _probed(self) -> Sequence[Batch]:
@@ -395,8 +396,12 @@ class Growth:
 
     def _gain(self, history: FitnessHistory) -> float:
         """Expected fall of the loss by a birth, in nats: mean impact of earlier newborns, at least the tolerance."""
-        born = {one.id for one in self.zoo.structure.live if one.birth_event and one.id not in self.memory.warming}
-        known = [max(0.0, history.modules[one].impact) for one in sorted(born)]
+        born = {
+            module.id
+            for module in self.zoo.structure.live
+            if module.birth_event and module.id not in self.memory.warming
+        }
+        known = [max(0.0, history.modules[name].impact) for name in sorted(born)]
         return max(self.settings.prune.tolerance, sum(known) / len(known) if known else 0.0)
 
     def _costs(self) -> tuple[float, float]:
@@ -424,20 +429,20 @@ class Growth:
 
     def _bank(self) -> ModuleBank:
         bank = ModuleBank(self.settings.prune.bank)
-        for one in self.memory.bank:
-            bank.keep(one.name, one.genotype, self._tensors(one.digest), one.digest)
+        for entry in self.memory.bank:
+            bank.keep(entry.name, entry.genotype, self._tensors(entry.digest), entry.digest)
         return bank
 
     def _named(self, edits: Sequence[Edit]) -> tuple[str, ...]:
         """Digests of all blobs that the log names so far."""
-        parents = {one.digest for edit in edits for one in edit.tensors if one.digest is not None}
+        parents = {source.digest for edit in edits for source in edit.tensors if source.digest is not None}
         return tuple(sorted({*self.memory.blobs, *parents}))
 
     def _keep_strategist(self) -> None:
         snapshot = self.strategist.state_dict()
         if not snapshot.tensors:
             return
-        tensors = {name: one.detach().cpu().contiguous().clone() for name, one in snapshot.tensors.items()}
+        tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in snapshot.tensors.items()}
         update = {"strategist": dict(snapshot.data), "strategist_blob": self.around.blobs.put_bytes(save(tensors))}
         self.memory = self.memory.model_copy(update=update)
 

@@ -162,10 +162,10 @@ class Editor:
         if banked is not None:
             tensors, note = start_from(child, banked), f"kept from the bank: {banked.name}"
         else:
-            states = {one: self._state(one) for one in before}
+            states = {ancestor: self._state(ancestor) for ancestor in before}
             parents = {
-                one: ModuleParent(before[one], state, self.blobs.put_bytes(save(state)))
-                for one, state in states.items()
+                ancestor: ModuleParent(before[ancestor], state, self.blobs.put_bytes(save(state)))
+                for ancestor, state in states.items()
             }
             tensors, note = inherit(child, genotype, parents, self.settings.birth, origins, seed), ""
             if action.operation == "grow" and self.settings.birth.inheritance == "split":
@@ -194,8 +194,8 @@ class Editor:
             return child, same_nodes(child, parent, name)
         if action.operation == "hybridise":
             first, second = (modules[name] for name in action.modules)
-            found = splice(first, second, rng, self.settings.birth, action.mix)
-            return found.child, found.correspondence
+            hybrid = splice(first, second, rng, self.settings.birth, action.mix)
+            return hybrid.child, hybrid.correspondence
         assert action.archetype is not None, "a spawn names a family"
         return sample(action.archetype, self.zoo.structure.width, rng), {}
 
@@ -214,7 +214,7 @@ class Editor:
         return child
 
     def _module(self, name: str) -> ZooModule:
-        return next(one for one in self.zoo.structure.modules if one.id == name)
+        return next(module for module in self.zoo.structure.modules if module.id == name)
 
     def _state(self, name: str) -> dict[str, Tensor]:
         """The weights of a module, copied to the CPU."""
@@ -240,8 +240,8 @@ def _alike(child: Operator, parent: ModuleParent, seed: int) -> bool:
     own.load_state_dict(dict(parent.state))
     source = torch.Generator().manual_seed(integer_seed(seed, "alike"))
     x = torch.randn((*LIKENESS_SHAPE, parent.genotype.width), generator=source)
-    said, wanted = (module.eval()(x).y for module in (child, own))
-    return bool(torch.allclose(said, wanted, rtol=LIKENESS, atol=LIKENESS))
+    output, wanted = (module.eval()(x).y for module in (child, own))
+    return bool(torch.allclose(output, wanted, rtol=LIKENESS, atol=LIKENESS))
 
 
 TRIES = 16
@@ -292,8 +292,8 @@ def replay_log(
     Raises:
         DataError: The log does not fit the start, itself or the settings.
     """
-    modules = {one.id: one for one in start}
-    known = {one.id: one.genotype for one in start}
+    modules = {module.id: module for module in start}
+    known = {module.id: module.genotype for module in start}
     newborns: dict[str, dict[str, Tensor]] = {}
 
     def weights(digest: str) -> dict[str, Tensor]:
@@ -332,4 +332,4 @@ def _born(edit: Edit, genotype: ModuleGenotype) -> ZooModule:
 
 
 def _fitter_first(names: Sequence[str], fitness: Mapping[str, float]) -> list[str]:
-    return sorted(names, key=lambda one: -fitness.get(one, 0.0))
+    return sorted(names, key=lambda name: -fitness.get(name, 0.0))

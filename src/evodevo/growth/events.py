@@ -106,12 +106,12 @@ class EventRecord(Settings):
     @property
     def born(self) -> tuple[str, ...]:
         """Ids of newborns."""
-        return tuple(one.module for one in self.edits if one.after is not None and one.module is not None)
+        return tuple(edit.module for edit in self.edits if edit.after is not None and edit.module is not None)
 
     @property
     def gone(self) -> tuple[str, ...]:
         """Ids of the modules that were removed."""
-        return tuple(one.module for one in self.edits if one.action.operation == "prune" and one.module is not None)
+        return tuple(edit.module for edit in self.edits if edit.action.operation == "prune" and edit.module is not None)
 
 
 class RewardRecord(Settings):
@@ -200,20 +200,20 @@ class GrowthMemory(Settings):
     @property
     def digests(self) -> list[str]:
         """Digests of all blobs that a run needs to go on."""
-        others = (self.strategist_blob, self.learned_blob, *(one.digest for one in self.bank))
-        return sorted({*self.blobs, *(one for one in others if one is not None)})
+        others = (self.strategist_blob, self.learned_blob, *(entry.digest for entry in self.bank))
+        return sorted({*self.blobs, *(other for other in others if other is not None)})
 
 
 def module_rows(probe: ModuleProbe, history: FitnessHistory, ages: Mapping[str, int]) -> tuple[ModuleRow, ...]:
     """The rows of one event in the timeline."""
     return tuple(
         ModuleRow(
-            id=one,
-            usage=probe.usage[one],
-            contribution=history.modules[one].contribution,
-            impact=probe.impact[one],
-            fitness=history.modules[one].fitness,
-            age=ages[one],
+            id=name,
+            usage=probe.usage[name],
+            contribution=history.modules[name].contribution,
+            impact=probe.impact[name],
+            fitness=history.modules[name].fitness,
+            age=ages[name],
         )
-        for one in probe.ids
+        for name in probe.ids
     )

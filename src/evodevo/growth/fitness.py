@@ -62,7 +62,7 @@ class FitnessHistory(Settings):
     @property
     def fitness(self) -> dict[str, float]:
         """Id -> F of the last event."""
-        return {one: module.fitness for one, module in self.modules.items()}
+        return {name: module.fitness for name, module in self.modules.items()}
 
 
 def assess(
@@ -80,21 +80,21 @@ def assess(
     redundancy = redundancies(probe, settings.spread)
     rate = settings.rate
     modules = {}
-    for one in probe.ids:
-        before = history.modules.get(one, ModuleHistory())
+    for name in probe.ids:
+        before = history.modules.get(name, ModuleHistory())
         share = rate if before.events else 1.0
-        modules[one] = before.model_copy(
+        modules[name] = before.model_copy(
             update={
                 "events": before.events + 1,
-                "usage": _moved(before.usage, probe.usage[one], share),
-                "contribution": _moved(before.contribution, now[one], share),
-                "advantage": _moved(before.advantage, probe.advantage[one], share),
-                "impact": probe.impact[one],
-                "redundancy": redundancy[one],
+                "usage": _moved(before.usage, probe.usage[name], share),
+                "contribution": _moved(before.contribution, now[name], share),
+                "advantage": _moved(before.advantage, probe.advantage[name], share),
+                "impact": probe.impact[name],
+                "redundancy": redundancy[name],
             }
         )
     fitness = _fitness(modules, costs, settings)
-    return FitnessHistory(modules={one: _judged(module, fitness[one], rate) for one, module in modules.items()})
+    return FitnessHistory(modules={name: _judged(module, fitness[name], rate) for name, module in modules.items()})
 
 
 def relative_costs(costs: Mapping[str, float]) -> dict[str, float]:
@@ -123,7 +123,7 @@ def novelty(history: FitnessHistory) -> float:
     """Mean over modules of 1 - redundancy, in [0, 1]."""
     if not history.modules:
         return 0.0
-    return 1 - sum(one.redundancy for one in history.modules.values()) / len(history.modules)
+    return 1 - sum(module.redundancy for module in history.modules.values()) / len(history.modules)
 
 
 def complementarity(probe: ModuleProbe, fitness: Mapping[str, float]) -> Pairs:
@@ -142,29 +142,29 @@ def complementarity(probe: ModuleProbe, fitness: Mapping[str, float]) -> Pairs:
 def _contributions(probe: ModuleProbe) -> dict[str, float]:
     """Terms that move C: usage and impact, each as a share of the most used and of the most needed module (69)."""
     used, needed = _shares(probe.usage), _shares(probe.impact)
-    return {one: USAGE * used[one] + IMPACT * needed[one] for one in probe.ids}
+    return {name: USAGE * used[name] + IMPACT * needed[name] for name in probe.ids}
 
 
 def _shares(values: Mapping[str, float]) -> dict[str, float]:
     """Each value as a share of the largest, none below 0; all 0 where no value is above 0."""
     most = max(values.values(), default=0.0)
-    return {one: max(value, 0.0) / max(most, TINY) for one, value in values.items()}
+    return {name: max(value, 0.0) / max(most, TINY) for name, value in values.items()}
 
 
 def _fitness(
     modules: Mapping[str, ModuleHistory], costs: Mapping[str, float], settings: FitnessSettings
 ) -> dict[str, float]:
     if settings.kind == "advantage":
-        return {one: module.advantage for one, module in modules.items()}
+        return {name: module.advantage for name, module in modules.items()}
     if settings.kind == "usage_loss":
-        raw = {one: USAGE * module.usage + IMPACT * max(module.impact, 0.0) for one, module in modules.items()}
+        raw = {name: USAGE * module.usage + IMPACT * max(module.impact, 0.0) for name, module in modules.items()}
         total = max(sum(raw.values()), TINY)
-        return {one: value / total for one, value in raw.items()}
+        return {name: value / total for name, value in raw.items()}
     return {
-        one: settings.contribution * module.contribution
-        - settings.cost * costs[one]
+        name: settings.contribution * module.contribution
+        - settings.cost * costs[name]
         + settings.novelty * (1 - module.redundancy)
-        for one, module in modules.items()
+        for name, module in modules.items()
     }
 
 

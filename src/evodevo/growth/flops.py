@@ -58,8 +58,8 @@ class Prices:
 
     def meta_gradient(self, steps: int, inner: int, outer: int) -> float:
         """FLOPs of K unrolled steps on ``inner`` samples, a loss on ``outer`` ones, and the backward pass (98)."""
-        one = self.forward * (FIRST + SECOND * self.share)
-        return steps * inner * one + outer * self.forward * (1 + 2 * self.share)
+        single = self.forward * (FIRST + SECOND * self.share)
+        return steps * inner * single + outer * self.forward * (1 + 2 * self.share)
 
 
 def prices(structure: PoolStructure, task: TaskSizes, settings: FitnessSettings) -> Prices:
@@ -67,8 +67,8 @@ def prices(structure: PoolStructure, task: TaskSizes, settings: FitnessSettings)
     if isinstance(structure, HModelPool):
         forward = float(structure.cost(task.inputs, task.outputs).flops)
         # Without one of N layers N - 1 run, and alone one does: together a pass for each; a layer set to 0 still runs.
-        sparse, said = structure.model.inference.mode != "dense", settings.ablation == "zero"
-        return Prices(forward, forward * (len(structure.live) + 2 + sparse + said), 1.0)
+        sparse, zeroed = structure.model.inference.mode != "dense", settings.ablation == "zero"
+        return Prices(forward, forward * (len(structure.live) + 2 + sparse + zeroed), 1.0)
     work = zoo_work(structure, task.inputs, task.outputs)
     forward = float(total_work(work.values()).total)
     learns = total_work([work["modules"], work["router"]]).total

@@ -34,7 +34,9 @@ def unroll(zoo: ModuleZoo, inner: Batch, outer: Batch) -> Unroll:
         outer: Batch of the ``architecture`` split, on the zoo's device.
     """
     parameters = {
-        name: one.detach() for name, one in zoo.named_parameters() if one.requires_grad and name.startswith(LEARNING)
+        name: parameter.detach()
+        for name, parameter in zoo.named_parameters()
+        if parameter.requires_grad and name.startswith(LEARNING)
     }
     return Unroll(parameters, _loss(zoo, inner), _loss(zoo, outer))
 
@@ -48,9 +50,9 @@ def _loss(zoo: ModuleZoo, batch: Batch) -> Loss:
         try:
             # Fused kernels of attention have no second derivative.
             with sdpa_kernel(SDPBackend.MATH):
-                named = {f"zoo.{name}": one for name, one in parameters.items()}
-                found: Tensor = functional_call(gated, named, (batch, gates))
-                return found
+                named = {f"zoo.{name}": parameter for name, parameter in parameters.items()}
+                loss: Tensor = functional_call(gated, named, (batch, gates))
+                return loss
         finally:
             zoo.train(was_training)
 
@@ -68,7 +70,7 @@ class _GatedZoo(nn.Module):
         zoo = self.zoo
         heard = zoo.fuse(batch)
         passage = zoo.consult(heard)
-        opened = torch.stack([gates[one] for one in passage.ids]).to(passage.outputs)
+        opened = torch.stack([gates[name] for name in passage.ids]).to(passage.outputs)
         weights = passage.decision.head_weights * opened
         weights = weights / weights.sum(-1, keepdim=True).clamp(min=TINY)
         mixed = zoo.router.mix(replace(passage.decision, head_weights=weights), passage.outputs, heard.fused.vector)

@@ -104,9 +104,9 @@ def _rate(node: NodeSpec, x: torch.Tensor, mask: torch.Tensor | None, clock: Cal
         some = None if mask is None else mask[:count]
         return _seconds(lambda: part(x[:count], mask=some), x.device, clock)
 
-    one, every = seconds(1), seconds(x.shape[0])
+    single, every = seconds(1), seconds(x.shape[0])
     work = node.work(x.shape[-1], x.shape[1]).total
-    slope = max(every - one, 0.0) / max((x.shape[0] - 1) * work, 1)
+    slope = max(every - single, 0.0) / max((x.shape[0] - 1) * work, 1)
     return Rate(call=max(every - slope * x.shape[0] * work, 0.0), flop=slope)
 
 

@@ -74,16 +74,16 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
     for operation in ("prune", "rewarm", *BIRTHS):
         if operation not in allowed:
             reasons[operation] = f"{operation} is not among the operations that the settings allow"
-    prune = _unless([one for one in live if "prune" in allowed], situation.spared, "prune", reasons)
-    cold = {one: f"{one} warms up already" for one in situation.warming}
-    rewarm = _unless([one for one in live if "rewarm" in allowed], cold, "rewarm", reasons)
+    prune = _unless([module for module in live if "prune" in allowed], situation.spared, "prune", reasons)
+    cold = {module: f"{module} warms up already" for module in situation.warming}
+    rewarm = _unless([module for module in live if "rewarm" in allowed], cold, "rewarm", reasons)
     spare = max(len(live) - settings.prune.least, 0)
     prunes = min(spare, 1) if settings.prune.rule == "standard" else spare
     full = len(live) >= settings.birth.most
     replaces = _replaced(situation) if full and "prune" in allowed else None
     obstacle = _no_birth(situation, settings, replaces)
     if obstacle is not None:
-        reasons |= {one: obstacle for one in BIRTHS if one in allowed}
+        reasons |= {birth: obstacle for birth in BIRTHS if birth in allowed}
         return Ruling(Legal(prune=prune, rewarm=rewarm, births=0, prunes=prunes, reasons=reasons))
     grow, spawn, pairs = _births(situation, settings, replaces, allowed, reasons)
     room = 1 if replaces is not None else settings.birth.most - len(live)
@@ -141,8 +141,8 @@ def _replaced(situation: EventState) -> str | None:
     """The least fit module outside its warm-up whose impact is at most the expected gain of a child."""
     modules = situation.history.modules
     live = [module.id for module in situation.structure.live if module.id in modules]
-    going = [one for one in live if one not in situation.warming and modules[one].impact <= situation.gain]
-    return min(going, key=lambda one: (modules[one].fitness, one), default=None)
+    going = [name for name in live if name not in situation.warming and modules[name].impact <= situation.gain]
+    return min(going, key=lambda name: (modules[name].fitness, name), default=None)
 
 
 def _births(
@@ -160,8 +160,8 @@ def _births(
 
     genotypes = {module.id: module.genotype for module in structure.live}
     opaque = structure.opaque if isinstance(structure, HModelPool) else {}
-    heavy = {one: words for one, genotype in genotypes.items() if (words := opaque.get(one) or over(genotype))}
-    grow = _unless([one for one in genotypes if "grow" in allowed], heavy, "grow", reasons)
+    heavy = {name: words for name, genotype in genotypes.items() if (words := opaque.get(name) or over(genotype))}
+    grow = _unless([name for name in genotypes if "grow" in allowed], heavy, "grow", reasons)
     families: dict[str, str] = {}
     for family in situation.families if "spawn" in allowed else ():
         try:
@@ -171,7 +171,7 @@ def _births(
         if words is not None:
             families[family] = words
     spawn = _unless(situation.families if "spawn" in allowed else (), families, "spawn", reasons)
-    size = {one: genotype_parameters(genotype) for one, genotype in genotypes.items()}
+    size = {name: genotype_parameters(genotype) for name, genotype in genotypes.items()}
     pairs = []
     for first in genotypes if "hybridise" in allowed else ():
         for second in genotypes:
@@ -188,8 +188,8 @@ def _births(
 
 def _with(structure: PoolStructure, child: ModuleGenotype, replaces: str | None) -> PoolStructure:
     """The structure with a child, and without the module that it replaces."""
-    modules = tuple(one for one in structure.modules if one.id != replaces)
-    taken = {one.id for one in modules}
+    modules = tuple(module for module in structure.modules if module.id != replaces)
+    taken = {module.id for module in modules}
     name = next(name for name in (f"{CHILD}{number}" for number in range(len(modules) + 1)) if name not in taken)
     return structure.model_copy(update={"modules": (*modules, ZooModule(id=name, genotype=child))})
 
@@ -198,5 +198,5 @@ def _unless(
     names: Sequence[str], refused: Mapping[str, str], operation: Operation, reasons: dict[str, str]
 ) -> tuple[str, ...]:
     """The names that are not refused; reasons for the others are added to ``reasons``."""
-    reasons.update({f"{operation}:{one}": refused[one] for one in names if one in refused})
-    return tuple(one for one in names if one not in refused)
+    reasons.update({f"{operation}:{name}": refused[name] for name in names if name in refused})
+    return tuple(name for name in names if name not in refused)

@@ -38,9 +38,9 @@ def write_log(log: Log) -> bytes:
     return canonical.dumps(
         {
             "format": FORMAT,
-            "start": [one.model_dump(mode="json") for one in log.start],
+            "start": [module.model_dump(mode="json") for module in log.start],
             "birth": log.birth.model_dump(mode="json"),
-            "edits": [one.model_dump(mode="json") for one in log.edits],
+            "edits": [edit.model_dump(mode="json") for edit in log.edits],
         }
     ).encode()
 
@@ -62,10 +62,10 @@ def read_log(data: bytes, *, what: str = "the log of edits", most_bytes: int = M
         if version != FORMAT:
             raise DataError(f"{what} has the format {str(version)[:80]!r}; this evodevo reads {FORMAT!r}.")
         return Log(
-            start=tuple(validate(ZooModule, one, what=f"{what}, a module") for one in values["start"]),
+            start=tuple(validate(ZooModule, module, what=f"{what}, a module") for module in values["start"]),
             birth=validate(BirthSettings, values["birth"], what=f"{what}, births"),
             edits=tuple(
-                validate(Edit, one, what=f"{what}, edit {place}") for place, one in enumerate(values["edits"], 1)
+                validate(Edit, edit, what=f"{what}, edit {place}") for place, edit in enumerate(values["edits"], 1)
             ),
         )
     except DataError:

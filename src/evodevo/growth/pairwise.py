@@ -45,4 +45,4 @@ class Pairs:
         """Mean over the other modules by id; 0 where there is none."""
         count = len(self.ids)
         sums = self.values.sum(1) - self.values.diagonal()
-        return {one: float(total) / max(count - 1, 1) for one, total in zip(self.ids, sums, strict=True)}
+        return {name: float(total) / max(count - 1, 1) for name, total in zip(self.ids, sums, strict=True)}

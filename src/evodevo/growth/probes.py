@@ -175,8 +175,8 @@ class _ZooSums:
         self.ids = ids
         self.samples = 0
         self.routed, self.dense, self.uniform = (Tally(zoo.output_specs) for _ in range(3))
-        self.left_out = {one: Tally(zoo.output_specs) for one in ids}
-        self.alone = {one: Tally(zoo.output_specs) for one in ids}
+        self.left_out = {name: Tally(zoo.output_specs) for name in ids}
+        self.alone = {name: Tally(zoo.output_specs) for name in ids}
         count = len(ids)
         self.usage = torch.zeros(count, dtype=torch.float64)
         self.advantage = torch.zeros(count, dtype=torch.float64)
@@ -186,9 +186,9 @@ class _ZooSums:
 
     def add(self, batch: Batch, *, zero: bool) -> None:
         zoo, ids = self.zoo, self.ids
-        f, outputs, routed, said = everything(zoo, batch)
+        f, outputs, routed, logits = everything(zoo, batch)
         self.samples += f.shape[0]
-        self.routed.add(said, batch)
+        self.routed.add(logits, batch)
         self.usage += _sum(routed.weights)
         relations, voices = relate(zoo, f, outputs, ids), zoo.router.voices(outputs)
         decision = zoo.decide(f, relations, ids, dense=True)
@@ -201,12 +201,12 @@ class _ZooSums:
         left_out = without_each(zoo, f, voices, relations, ids)
         if zero:
             left_out = (silenced(zoo, f, outputs, ids, place) for place in range(len(ids)))
-        for one, said in zip(ids, left_out, strict=True):
-            self.left_out[one].add(said, batch)
-        for place, one in enumerate(ids):
+        for name, logits_left in zip(ids, left_out, strict=True):
+            self.left_out[name].add(logits_left, batch)
+        for place, name in enumerate(ids):
             alone = torch.ones_like(decision.head_weights[..., :1])
             said_alone = zoo.answer(zoo.router.mix_voices(alone, voices[:, place : place + 1], f))
-            self.alone[one].add(said_alone, batch)
+            self.alone[name].add(said_alone, batch)
         wide = widened(outputs)
         self.distance += _sum(torch.cdist(wide, wide, compute_mode=EXACT))
         self.norm += _sum(wide.norm(dim=-1))
@@ -227,9 +227,9 @@ class _ZooSums:
             uniform_loss=self.uniform.loss(),
             entropy=self.entropy / count,
             usage=_by_id(ids, self.usage / count),
-            impact={one: self.left_out[one].loss() - dense for one in ids},
+            impact={name: self.left_out[name].loss() - dense for name in ids},
             advantage=_by_id(ids, self.advantage / count),
-            alone={one: self.alone[one].right() for one in ids},
+            alone={name: self.alone[name].right() for name in ids},
             genotype_distance=Pairs.of_each(ids, lambda a, b: genotype_distance(genotypes[a], genotypes[b])),
             output_distance=Pairs(ids, (self.distance / lengths).numpy()),
         )

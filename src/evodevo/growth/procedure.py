@@ -167,7 +167,7 @@ class _Run:
         name = f"{what} {number}"
         known, since = name in self.bench.facts, time.monotonic()
         if what == "look":
-            last = max((one.number for one in self.events), default=0)
+            last = max((event.number for event in self.events), default=0)
             told = self.bench.once(
                 name,
                 lambda: (
@@ -279,34 +279,34 @@ class _Run:
         return Trained(network_of(self.zoo), result, extra={"growth": self._facts(edits)}, blobs=blobs)
 
     def _facts(self, edits: Sequence[Edit]) -> dict[str, Any]:
-        decisions = [(one.number, decision) for one in self.events for decision in one.decisions]
+        decisions = [(event.number, decision) for event in self.events for decision in event.decisions]
         return {
             "strategist": self.settings.strategist,
-            "start": [{"id": one.id, "archetype": one.genotype.archetype} for one in self.start],
-            "edits": [one.model_dump(mode="json", exclude={"tensors"}) for one in edits],
+            "start": [{"id": module.id, "archetype": module.genotype.archetype} for module in self.start],
+            "edits": [edit.model_dump(mode="json", exclude={"tensors"}) for edit in edits],
             "decisions": len(decisions),
             "differing": [
-                {"event": number, "action": _short(one.action), "prior": _short(one.prior)}
-                for number, one in decisions
-                if one.differs
+                {"event": number, "action": _short(decision.action), "prior": _short(decision.prior)}
+                for number, decision in decisions
+                if decision.differs
             ],
             "timeline": [
                 {
-                    "event": one.number,
-                    "step": one.step,
-                    "share": one.share,
-                    "value": one.value,
-                    "loss": one.loss,
-                    "modules": [row.model_dump(mode="json") for row in one.modules],
-                    "born": list(one.born),
-                    "gone": list(one.gone),
+                    "event": event.number,
+                    "step": event.step,
+                    "share": event.share,
+                    "value": event.value,
+                    "loss": event.loss,
+                    "modules": [row.model_dump(mode="json") for row in event.modules],
+                    "born": list(event.born),
+                    "gone": list(event.gone),
                 }
-                for one in self.events
+                for event in self.events
             ],
-            "looks": [one.model_dump(mode="json") for one in self.looks],
+            "looks": [look.model_dump(mode="json") for look in self.looks],
             "end": None if self.ended is None else self.ended.model_dump(mode="json"),
             "overhead": self._overhead(),
-            "rewards": [{**one.model_dump(mode="json"), "total": one.total} for one in self.rewards],
+            "rewards": [{**reward.model_dump(mode="json"), "total": reward.total} for reward in self.rewards],
             "modules": list(self.zoo.live),
         }
 

@@ -113,5 +113,7 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
 def total_steps(training: TrainingSettings) -> int | None:
     """Steps that the budget allows; None where it is in seconds or FLOPs only."""
     steps, tokens = training.budget.steps, training.budget.tokens
-    amounts = [one for one in (steps, None if tokens is None else tokens // training.batch_size) if one is not None]
+    amounts = [
+        limit for limit in (steps, None if tokens is None else tokens // training.batch_size) if limit is not None
+    ]
     return min(amounts, default=None)

@@ -65,15 +65,17 @@ def judge(
     """
     modules = history.modules
     short = _RULES[settings.rule](modules, settings)
-    now = {one: low.get(one, 0) + 1 if one in short else 0 for one in modules}
+    now = {name: low.get(name, 0) + 1 if name in short else 0 for name in modules}
     kept = spared(history, ages, warming, settings)
     needed = settings.patience if settings.rule in _PATIENT else 1
-    going = [one for one in modules if now[one] >= needed and one not in kept]
-    going.sort(key=lambda one: (modules[one].fitness, one))
+    going = [name for name in modules if now[name] >= needed and name not in kept]
+    going.sort(key=lambda name: (modules[name].fitness, name))
     most = max(len(modules) - settings.least, 0)
     if settings.rule == "standard":
         most = min(most, 1)
-    return PruneDecision(tuple(PruneCandidate(one, _reason(short[one], now[one])) for one in going[:most]), now, kept)
+    return PruneDecision(
+        tuple(PruneCandidate(name, _reason(short[name], now[name])) for name in going[:most]), now, kept
+    )
 
 
 def spared(
@@ -83,15 +85,15 @@ def spared(
     modules = history.modules
     if len(modules) <= settings.least:
         return dict.fromkeys(modules, f"{len(modules)} modules are left, and {settings.least} always stay")
-    found = {}
-    for one, module in modules.items():
-        if one in warming:
-            found[one] = f"{one} warms up"
-        elif ages[one] < settings.age:
-            found[one] = f"{one} has lived {ages[one]} events, and {settings.age} are needed"
+    reasons = {}
+    for name, module in modules.items():
+        if name in warming:
+            reasons[name] = f"{name} warms up"
+        elif ages[name] < settings.age:
+            reasons[name] = f"{name} has lived {ages[name]} events, and {settings.age} are needed"
         elif settings.rule == "standard" and module.impact > settings.tolerance:
-            found[one] = f"leaving {one} out costs {module.impact:.3g}, more than {settings.tolerance:g}"
-    return found
+            reasons[name] = f"leaving {name} out costs {module.impact:.3g}, more than {settings.tolerance:g}"
+    return reasons
 
 
 Rule = Callable[[Mapping[str, ModuleHistory], PruneSettings], dict[str, str]]
@@ -100,12 +102,12 @@ Rule = Callable[[Mapping[str, ModuleHistory], PruneSettings], dict[str, str]]
 
 def _standard(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
     """F < mean - kappa std - its own running std: a module whose F varies must fall deeper."""
-    values = [one.fitness for one in modules.values()]
+    values = [module.fitness for module in modules.values()]
     bound = statistics.fmean(values) - settings.kappa * statistics.pstdev(values)
     bound -= ROUNDING * max(map(abs, values))
     return {
-        one: f"fitness {module.fitness:.3g} below {bound - module.spread:.3g}"
-        for one, module in modules.items()
+        name: f"fitness {module.fitness:.3g} below {bound - module.spread:.3g}"
+        for name, module in modules.items()
         if module.fitness < bound - module.spread
     }
 
@@ -115,21 +117,21 @@ ROUNDING = 1e-9
 
 
 def _quantile(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
-    bound = float(np.quantile([one.fitness for one in modules.values()], settings.quantile))
+    bound = float(np.quantile([module.fitness for module in modules.values()], settings.quantile))
     words = f"at most the quantile {settings.quantile:g}, {bound:.3g}"
-    return _below(modules, lambda one: one.fitness, lambda value: value <= bound, f"fitness {{:.3g}} {words}")
+    return _below(modules, lambda module: module.fitness, lambda value: value <= bound, f"fitness {{:.3g}} {words}")
 
 
 def _threshold(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
-    return _under(modules, lambda one: one.fitness, settings.threshold, "fitness")
+    return _under(modules, lambda module: module.fitness, settings.threshold, "fitness")
 
 
 def _usage(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
-    return _under(modules, lambda one: one.usage, settings.threshold, "usage")
+    return _under(modules, lambda module: module.usage, settings.threshold, "usage")
 
 
 def _advantage(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
-    return _under(modules, lambda one: one.advantage, settings.threshold, "advantage")
+    return _under(modules, lambda module: module.advantage, settings.threshold, "advantage")
 
 
 def _under(
@@ -144,7 +146,7 @@ def _below(
     short: Callable[[float], bool],
     words: str,
 ) -> dict[str, str]:
-    return {one: words.format(of(module)) for one, module in modules.items() if short(of(module))}
+    return {name: words.format(of(module)) for name, module in modules.items() if short(of(module))}
 
 
 def _reason(words: str, events: int) -> str:

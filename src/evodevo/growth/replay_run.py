@@ -99,8 +99,8 @@ def replay(individual: Individual) -> Replay:
     if is_compared:
         _check_network(individual, replayed, held[WEIGHTS])
     return Replay(
-        start=tuple(one.id for one in log.start),
-        modules=tuple(one.id for one in replayed.modules),
+        start=tuple(module.id for module in log.start),
+        modules=tuple(module.id for module in replayed.modules),
         edits=tuple(_described(individual, log, replayed)),
         blobs=len(held),
         is_compared=is_compared,
@@ -124,7 +124,7 @@ def _check_blobs(individual: Individual, held: Mapping[str, str]) -> None:
 def _check_record(individual: Individual, log: Log) -> None:
     """Check that the log equals the edits that are recorded beside the scores, tensors apart."""
     growth = individual.fact.get("growth", {})
-    told = [one.model_dump(mode="json", exclude={"tensors"}) for one in log.edits]
+    told = [edit.model_dump(mode="json", exclude={"tensors"}) for edit in log.edits]
     recorded = growth.get("edits")
     if recorded is not None and told != recorded:
         place = next((n for n, pair in enumerate(zip(told, recorded, strict=False)) if pair[0] != pair[1]), None)
@@ -160,7 +160,7 @@ def _check_network(individual: Individual, replayed: Replayed, weights: str) -> 
     envelope = validate(NetworkEnvelope, manifest.genome or {}, what=f"the kept network of {individual.id}")
     there = _modules(envelope)
     # H-Model layers that are no modules have no names of their own: theirs follow their indices.
-    kept, made = ({one.id: one for one in each if _is_named(one)} for each in (there, replayed.modules))
+    kept, made = ({state.id: state for state in each if _is_named(state)} for each in (there, replayed.modules))
     if kept.keys() != made.keys():
         raise DataError(
             f"the log of {individual.id} ends with the modules {', '.join(made) or 'none'}; its kept network has "
@@ -171,7 +171,7 @@ def _check_network(individual: Individual, replayed: Replayed, weights: str) -> 
         raise DataError(
             f"the log of {individual.id} does not lead to its kept network: {', '.join(wrong)} would be another module."
         )
-    layers, others = ([one.genotype for one in each if not _is_named(one)] for each in (there, replayed.modules))
+    layers, others = ([state.genotype for state in each if not _is_named(state)] for each in (there, replayed.modules))
     if layers != others:
         raise DataError(f"the log of {individual.id} does not lead to its kept network, which has other layers.")
 
@@ -192,8 +192,8 @@ def _modules(envelope: NetworkEnvelope) -> tuple[ZooModule, ...]:
 def _described(individual: Individual, log: Log, replayed: Replayed) -> list[ReplayedEdit]:
     from evodevo.growth.zoo.birth import state_digest
 
-    steps = {one["event"]: one["step"] for one in individual.fact.get("growth", {}).get("timeline", ())}
-    found = []
+    steps = {entry["event"]: entry["step"] for entry in individual.fact.get("growth", {}).get("timeline", ())}
+    differences = []
     for edit in log.edits:
         born = edit.after if edit.module is not None else None
         gone = edit.before.get(edit.module) if edit.module is not None and edit.action.operation == "prune" else None
@@ -203,7 +203,7 @@ def _described(individual: Individual, log: Log, replayed: Replayed) -> list[Rep
             parameters = genotype_parameters(born)
         elif gone is not None:
             parameters = -genotype_parameters(gone)
-        found.append(
+        differences.append(
             ReplayedEdit(
                 event=edit.event,
                 step=steps.get(edit.event),
@@ -215,7 +215,7 @@ def _described(individual: Individual, log: Log, replayed: Replayed) -> list[Rep
                 note=edit.note,
             )
         )
-    return found
+    return differences
 
 
 def _get(individual: Individual, digest: str) -> bytes:

@@ -88,10 +88,10 @@ def _remembering(settings: ExperimentSettings, run: Run) -> tuple[ExperimentSett
     Raises:
         UsageError: The run never grew, has no edits, or its memory is of another version.
     """
-    found = edit_memories(run)
-    joined = {"all": join(one for _, one in found)}
-    joined |= {name: join(one for by, one in found if by == name) for name in dict(found)}
-    contents = {name: one.dumps().encode() for name, one in joined.items() if one.edits}
+    memories = edit_memories(run)
+    joined = {"all": join(memory for _, memory in memories)}
+    joined |= {name: join(memory for by, memory in memories if by == name) for name in dict(memories)}
+    contents = {name: memory.dumps().encode() for name, memory in joined.items() if memory.edits}
     if "all" not in contents:
         raise UsageError(
             f"run {run.id} ({run.kind} {run.recipe}) remembers no edit of a zoo. Name a run of evodevo grow in which "
@@ -111,35 +111,41 @@ def edit_memories(run: Run) -> list[tuple[str, EditMemory]]:
         UsageError: A memory of another version.
         StoreDamagedError: A memory that is missing in the store.
     """
-    found: list[tuple[str, EditMemory]] = []
-    for one in run.individuals() if run.is_experiment else ():
-        name = _strategist(one)
-        if name is not None and one.evaluation is not None and ROLE in one.evaluation.blobs:
-            found.append((name, _memory(one, one.evaluation.blobs[ROLE])))
-    return found
+    memories: list[tuple[str, EditMemory]] = []
+    for individual in run.individuals() if run.is_experiment else ():
+        name = _strategist(individual)
+        if name is not None and individual.evaluation is not None and ROLE in individual.evaluation.blobs:
+            memories.append((name, _memory(individual, individual.evaluation.blobs[ROLE])))
+    return memories
 
 
 def join(memories: Iterable[EditMemory]) -> EditMemory:
     """All edits of the memories, newest last; one that two of them took over from an earlier run counts once."""
     from evodevo.growth.strategists.edit_memory import MOST, EditMemory
 
-    edits = {one.model_dump_json(): one for memory in memories for one in memory.edits}
+    edits = {edit.model_dump_json(): edit for memory in memories for edit in memory.edits}
     return EditMemory(tuple(edits.values())[-MOST:])
 
 
-def _strategist(one: Individual) -> str | None:
-    return strategist_of(one.run.settings.evaluation, one.genome) if isinstance(one.genome, Trial) else None
+def _strategist(individual: Individual) -> str | None:
+    return (
+        strategist_of(individual.run.settings.evaluation, individual.genome)
+        if isinstance(individual.genome, Trial)
+        else None
+    )
 
 
-def _memory(one: Individual, digest: str) -> EditMemory:
+def _memory(individual: Individual, digest: str) -> EditMemory:
     from evodevo.growth.strategists.edit_memory import EditMemory
 
     try:
-        data = one.run.archive.store.blobs.get(digest)
+        data = individual.run.archive.store.blobs.get(digest)
     except NotFoundError:
-        raise StoreDamagedError(f"the memory of edits of {one.id} is not in the store. Next: evodevo repair.") from None
+        raise StoreDamagedError(
+            f"the memory of edits of {individual.id} is not in the store. Next: evodevo repair."
+        ) from None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        raise UsageError(f"the memory of edits of {one.id} is no text.") from None
-    return EditMemory.loads(text, what=f"the memory of edits of {one.id} (run {one.run.id})")
+        raise UsageError(f"the memory of edits of {individual.id} is no text.") from None
+    return EditMemory.loads(text, what=f"the memory of edits of {individual.id} (run {individual.run.id})")

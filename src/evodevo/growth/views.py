@@ -40,16 +40,16 @@ def state_of(
     """
     live = {module.id: module for module in structure.live}
 
-    def of(one: str) -> ModuleState:
-        genotype, past = live[one].genotype, history.modules[one]
+    def of(name: str) -> ModuleState:
+        genotype, past = live[name].genotype, history.modules[name]
         return ModuleState(
-            id=one,
+            id=name,
             archetype=genotype.archetype,
             vector=genotype_vector(genotype),
             parameters=genotype_parameters(genotype),
             # At a fixed length, so that what was learnt in one task applies to another.
             flops=float(genotype_work(genotype, LENGTH).total),
-            age=ages[one],
+            age=ages[name],
             usage=past.usage,
             impact=past.impact,
             contribution=past.contribution,
@@ -57,12 +57,12 @@ def state_of(
             spread=past.spread,
             redundancy=past.redundancy,
             dropout=_dropout(genotype),
-            warming=one in warming,
-            candidate=one in candidates,
+            warming=name in warming,
+            candidate=name in candidates,
         )
 
     return State(
-        modules=tuple(of(one) for one in probe.ids),
+        modules=tuple(of(module_id) for module_id in probe.ids),
         most=most,
         budget=max(0.0, 1.0 - progress),
         progress=min(1.0, progress),

@@ -28,7 +28,7 @@ def stages(legal: Tensor, births: Mapping[int, Factor], *, of_input: bool) -> It
         births: Factor in [0, 1] by index of the layer.
         of_input: Whether the sources are inputs; otherwise the hidden layers.
     """
-    ordered = sorted(((place, one) for place, one in births.items()), key=lambda pair: -float(pair[1]))
+    ordered = sorted(((place, factor) for place, factor in births.items()), key=lambda pair: -float(pair[1]))
     above: Factor = 1.0
     for number, (_, factor) in enumerate(ordered):
         share = above - factor

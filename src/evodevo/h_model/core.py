@@ -271,7 +271,7 @@ class HCore(nn.Module):
     @property
     def may_be_silent(self) -> bool:
         """Whether a layer can be without any connection to it."""
-        unborn = any(not isinstance(one, Tensor) and one == 0 for one in self.births.values())
+        unborn = any(not isinstance(factor, Tensor) and factor == 0 for factor in self.births.values())
         apart = bool(self.structure.disabled) or self.structure.window is not None
         return self.positions_may_differ or apart or unborn
 
@@ -357,11 +357,11 @@ class HCore(nn.Module):
         x = self.embedding.on_input(x, t)
         active = self._active(inflow)
         states = None if streams is None else streams.layers[t]
-        said = self.runner.run(self.layers, x, masks, active, states, flow.crew)
+        outputs = self.runner.run(self.layers, x, masks, active, states, flow.crew)
         if masks is not None:
-            said = said * masks.unsqueeze(-1)
+            outputs = outputs * masks.unsqueeze(-1)
         windowed = structure.window is not None
-        logits = self._logits(self.routers, flow.routers, said, masks, streams, t + 1, windowed=windowed)
+        logits = self._logits(self.routers, flow.routers, outputs, masks, streams, t + 1, windowed=windowed)
         legal = cast(Tensor, self.legal_hidden)
         if flow.kept is not None:
             legal = legal & torch.cat([flow.kept, flow.kept.new_ones(self.output_count)]) & flow.kept[:, None]
@@ -374,8 +374,8 @@ class HCore(nn.Module):
             weights = weights * (inflow > 0).unsqueeze(-1)
         if t == flow.total - 1:
             weights = weights[..., hidden:]
-        weights = self._harden(weights, flow.total, said.shape[2])
-        messages = self.embedding.on_message(said, t)
+        weights = self._harden(weights, flow.total, outputs.shape[2])
+        messages = self.embedding.on_message(outputs, t)
         if masks is not None:
             messages = messages * masks.unsqueeze(-1)
         heard, inflow_after, node_masks = self._aggregate(messages, weights, masks, of_input=False)
@@ -415,7 +415,7 @@ class HCore(nn.Module):
         self,
         routers: nn.ModuleList,
         together: RouterGroup | None,
-        said: Tensor,
+        messages: Tensor,
         masks: Tensor | None,
         streams: Streams | None,
         moment: int,
@@ -423,8 +423,8 @@ class HCore(nn.Module):
         windowed: bool,
     ) -> Tensor:
         """Logits (B, P, K, N), before gates."""
-        with full_precision(said.device):
-            precise = said.to(torch.promote_types(said.dtype, torch.float32))
+        with full_precision(messages.device):
+            precise = messages.to(torch.promote_types(messages.dtype, torch.float32))
             if together is not None:
                 logits = together(precise, masks)
             else:
@@ -436,23 +436,23 @@ class HCore(nn.Module):
         self,
         routers: nn.ModuleList,
         size: int,
-        said: Tensor,
+        messages: Tensor,
         masks: Tensor | None,
         streams: Streams | None,
         moment: int,
     ) -> Tensor:
         """Logits (B, P, K, size) where routers differ or continue a sequence; constant ones have one value for all."""
-        found = []
-        heard = said.unbind(1)
+        each_layer = []
+        heard = messages.unbind(1)
         present = [None] * len(heard) if masks is None else masks.unbind(1)
         for place, router in enumerate(cast("list[Router]", list(routers))):
             before = None
             if streams is not None and self.structure.pool == "prefix_mean":
                 before = streams.sums.get((moment, place))
                 streams.sums[(moment, place)] = _running(heard[place], present[place], before)
-            found.append(router(heard[place], present[place], before))
-        positions = max(one.shape[1] for one in found)
-        return torch.stack([one.expand(-1, positions, size) for one in found], 2)
+            each_layer.append(router(heard[place], present[place], before))
+        positions = max(logits.shape[1] for logits in each_layer)
+        return torch.stack([logits.expand(-1, positions, size) for logits in each_layer], 2)
 
     def _spread(self, logits: Tensor) -> Tensor:
         """Logits over relative offsets and outputs, spread over targets; the others are illegal anyway."""
@@ -541,13 +541,13 @@ class HCore(nn.Module):
         self, flow: RoutingState, heard: Tensor, masks: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor | float]:
         """y, y_masks and weight after one more iteration."""
-        said = heard[:, -self.output_count :]
+        messages = heard[:, -self.output_count :]
         said_masks = None if masks is None else masks[:, -self.output_count :]
         if self.structure.output_division == "last":
-            return said, said_masks, 1.0
+            return messages, said_masks, 1.0
         share = self._term_weight(flow.t + 1)
         both = None if flow.y_masks is None or said_masks is None else flow.y_masks | said_masks
-        return flow.y + said * share, both, flow.weight + share
+        return flow.y + messages * share, both, flow.weight + share
 
     # While training
 
@@ -569,16 +569,19 @@ class HCore(nn.Module):
         if not self.training:
             return before
         reaches_hidden = weights.shape[-1] > self.output_count
-        found: dict[str, Tensor] = {}
+        penalties: dict[str, Tensor] = {}
         if wanted.sparsity:
-            found["sparsity"] = wanted.sparsity * losses.sparsity(weights)
+            penalties["sparsity"] = wanted.sparsity * losses.sparsity(weights)
         if wanted.z:
-            found["z"] = wanted.z * losses.z_loss(logits)
+            penalties["z"] = wanted.z * losses.z_loss(logits)
         if wanted.balance and reaches_hidden:
-            found["balance"] = wanted.balance * losses.balance(inflow[..., :hidden])
+            penalties["balance"] = wanted.balance * losses.balance(inflow[..., :hidden])
         if wanted.self_routing and reaches_hidden and not of_input:
-            found["self_routing"] = wanted.self_routing * losses.self_routing(weights)
-        return {**before, **{name: before[name] + value if name in before else value for name, value in found.items()}}
+            penalties["self_routing"] = wanted.self_routing * losses.self_routing(weights)
+        return {
+            **before,
+            **{name: before[name] + value if name in before else value for name, value in penalties.items()},
+        }
 
 
 def _running(h: Tensor, mask: Tensor | None, before: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:

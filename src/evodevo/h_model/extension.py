@@ -73,7 +73,7 @@ def add_node(
         raise UsageError(f"a layer cannot be added at {place}; places are 0 to {count}, or 'edge'.")
     if structure.window is not None and place != count:
         raise UsageError("in a windowed model layers are added at the edge, or the neighbours of others would change.")
-    shifted = tuple(one + (one >= place) for one in structure.disabled)
+    shifted = tuple(other + (other >= place) for other in structure.disabled)
     changed = _checked(
         structure,
         hidden=(*structure.hidden[:place], layer, *structure.hidden[place:]),
@@ -113,13 +113,13 @@ def remove_node(model: HModelParts, place: int) -> Change:
     core, before, structure = model.core, _parameters(model), model.structure
     count = core.hidden_count
     _check_place(core, place)
-    left = [one for one in range(count) if one != place]
-    disabled = tuple(one - (one > place) for one in structure.disabled if one != place)
+    left = [other for other in range(count) if other != place]
+    disabled = tuple(other - (other > place) for other in structure.disabled if other != place)
     if len(left) == len(disabled):
         raise UsageError("the last hidden layer stays; set iterations = 0 for a model without any.")
     changed = _checked(
         structure,
-        hidden=tuple(structure.hidden[one] for one in left),
+        hidden=tuple(structure.hidden[other] for other in left),
         disabled=disabled,
         inference=_fitting(structure.inference, len(left), core.output_count),
     )
@@ -243,14 +243,14 @@ class _Grown:
     def origins(self, before: dict[str, nn.Parameter], model: nn.Module) -> dict[str, Origin]:
         """Origins of all parameters that are not new."""
         names = {id(parameter): name for name, parameter in before.items()}
-        found = {}
+        origins = {}
         for name, parameter in model.named_parameters():
             if id(parameter) in names:
-                found[name] = Origin(names[id(parameter)])
+                origins[name] = Origin(names[id(parameter)])
             elif id(parameter) in self._before:
                 old, rows = self._before[id(parameter)]
-                found[name] = Origin(names[id(old)], rows)
-        return found
+                origins[name] = Origin(names[id(old)], rows)
+        return origins
 
 
 def _retarget_all(core: HCore, targets: tuple[int | None, ...], bias: float, grown: _Grown) -> None:
@@ -271,7 +271,7 @@ def _retarget(router: Router, targets: tuple[int | None, ...], bias: float, grow
     if router.channels is not None:
         known = router.channels.tolist()
         free = min(set(range(len(known) + 1)) - set(known))
-        chosen = [free if one is None else known[one] for one in targets]
+        chosen = [free if target is None else known[target] for target in targets]
         router.channels = torch.tensor(chosen, device=router.channels.device)
     if isinstance(router.logits, nn.Parameter):
         router.logits = grown.take(router.logits, targets, bias)

@@ -103,7 +103,7 @@ class Writer:
             room = min(max_length, self.input.length)
 
             def fresh(layers: Any) -> States:
-                return [one.initial_state(batch, room, weight.dtype, weight.device) for one in layers]
+                return [layer.initial_state(batch, room, weight.dtype, weight.device) for layer in layers]
 
             rounds = self._rounds()
             hidden = Streams([fresh(self._layers()) for _ in range(rounds)])

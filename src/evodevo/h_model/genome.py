@@ -39,7 +39,7 @@ class HModelGenome:
 
     Attributes:
         iterations: T.
-        alpha, alpha_rate: in thousandths.
+        alpha, alpha_rate: temperature and its factor per iteration, in thousandths.
         aggregation: aggregation of messages.
         window: largest distance of connected layers; 0 is no limit.
         mode, amount: inference: k of ``source_topk``, m of ``target_topm``, thousandths of ``threshold``; 0 of

@@ -38,12 +38,12 @@ class HaltingUnit(nn.Module):
 def shares(chances: list[Tensor]) -> Tensor:
     """p_1..p_T, each (B, P), as the distribution over halting steps (B, P, T); it sums to one."""
     left = torch.ones_like(chances[0])
-    found = []
+    halting_shares = []
     for chance in chances[:-1]:
-        found.append(left * chance)
+        halting_shares.append(left * chance)
         left = left * (1 - chance)
-    found.append(left)
-    return torch.stack(found, -1)
+    halting_shares.append(left)
+    return torch.stack(halting_shares, -1)
 
 
 def act_weights(chances: list[Tensor], threshold: float) -> tuple[Tensor, Tensor]:

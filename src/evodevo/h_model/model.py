@@ -86,7 +86,7 @@ class HModel(HModelParts):
                 prior = halting.geometric_prior(rule.prior, len(steps), distribution)
                 extra["ponder"] = rule.weight * halting.divergence(distribution, prior)
         if weights.deep_supervision and self.training:
-            each = [self.answers_loss(self.outputs(one.y, one.masks, messages.places), batch) for one in steps[:-1]]
+            each = [self.answers_loss(self.outputs(step.y, step.masks, messages.places), batch) for step in steps[:-1]]
             if each:
                 extra["deep_supervision"] = weights.deep_supervision * torch.stack(each).mean()
         return _plus(loss, extra)

@@ -86,7 +86,7 @@ class NestedHModel(Operator):
     def _state(streams: Streams) -> dict[str, Any]:
         """Streams as nested tables of tensors, so that rows of them can be chosen as of any state."""
         return {
-            "layers": {f"{t}.{j}": one for t, row in enumerate(streams.layers) for j, one in enumerate(row)},
+            "layers": {f"{t}.{j}": state for t, row in enumerate(streams.layers) for j, state in enumerate(row)},
             "sums": {
                 f"{moment}.{source}": {"total": total, "real": real}
                 for (moment, source), (total, real) in streams.sums.items()

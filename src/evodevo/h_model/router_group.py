@@ -54,12 +54,12 @@ class RouterGroup:
             torch.stack(offsets) if offsets else None,
         )
 
-    def __call__(self, said: Tensor, masks: Tensor | None) -> Tensor:
+    def __call__(self, messages: Tensor, masks: Tensor | None) -> Tensor:
         """(B, K, S, d) and (B, K, S) or None -> logits (B, P, K, N); see ``Router``."""
         if self.first.pool is None:
             assert self.offset is not None
-            return self.offset.expand(said.shape[0], 1, -1, -1)
-        pooled = self._pooled(said.transpose(0, 1), None if masks is None else masks.transpose(0, 1))
+            return self.offset.expand(messages.shape[0], 1, -1, -1)
+        pooled = self._pooled(messages.transpose(0, 1), None if masks is None else masks.transpose(0, 1))
         if self.outer is None:
             assert self.offset is not None
             return (pooled[..., self.first.channels] + self.offset[:, None, None]).permute(1, 2, 0, 3)
@@ -69,19 +69,19 @@ class RouterGroup:
         logits = torch.baddbmm(self.outer[1], rows, self.outer[0])
         return logits.view(*pooled.shape[:3], -1).permute(1, 2, 0, 3)
 
-    def _pooled(self, said: Tensor, masks: Tensor | None) -> Tensor:
+    def _pooled(self, messages: Tensor, masks: Tensor | None) -> Tensor:
         """(K, B, S, d) -> (K, B, P, d)."""
         assert self.first.pool is not None
         if self.query is None:
-            pooled: Tensor = self.first.pool(said.flatten(0, 1), None if masks is None else masks.flatten(0, 1))
-            return pooled.view(*said.shape[:2], *pooled.shape[1:])
-        scores = torch.bmm(said.flatten(1, 2), self.query).view(said.shape[:3]) * said.shape[-1] ** -0.5
-        return softmax_mean(said, scores, masks).unsqueeze(2)
+            pooled: Tensor = self.first.pool(messages.flatten(0, 1), None if masks is None else masks.flatten(0, 1))
+            return pooled.view(*messages.shape[:2], *pooled.shape[1:])
+        scores = torch.bmm(messages.flatten(1, 2), self.query).view(messages.shape[:3]) * messages.shape[-1] ** -0.5
+        return softmax_mean(messages, scores, masks).unsqueeze(2)
 
 
 def _shape(router: Router) -> tuple[object, ...]:
     """The properties that alike routers share."""
-    maps = [None if one is None else tuple(one.weight.shape) for one in (router.inner, router.outer)]
+    maps = [None if layer is None else tuple(layer.weight.shape) for layer in (router.inner, router.outer)]
     offset = None if router.logits is None else len(router.logits)
     channels: tuple[int, ...] | None = None
     if router.channels is not None:

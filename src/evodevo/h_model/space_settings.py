@@ -62,19 +62,19 @@ def named_layers(settings: HModelSpaceSettings) -> dict[str, LayerSpec]:
     Raises:
         UsageError: an unknown name, one that is taken, a size that the width does not allow, or no layer at all.
     """
-    found: dict[str, LayerSpec] = {name: _layer(name, settings) for name in settings.layers}
+    layers: dict[str, LayerSpec] = {name: _layer(name, settings) for name in settings.layers}
     for name, layer in settings.custom.items():
-        if not NAME.fullmatch(name) or name in found or name in (*CLASSIC, *SHORT_NAMES.values(), *OPERATORS):
+        if not NAME.fullmatch(name) or name in layers or name in (*CLASSIC, *SHORT_NAMES.values(), *OPERATORS):
             raise UsageError(
                 f"the custom layer {name[:40]!r} needs a name of its own: a letter, then letters, digits, dots, "
                 "hyphens or underscores, at most 40, and not the name of another layer."
             )
-        found[name] = layer
-    if not found:
+        layers[name] = layer
+    if not layers:
         raise UsageError("the space has no layers; name one in layers or custom.")
-    for layer in found.values():
+    for layer in layers.values():
         layer_parameters(layer, settings.structure.width, settings.structure.causal)  # refuses what does not fit
-    return found
+    return layers
 
 
 def _layer(name: str, settings: HModelSpaceSettings) -> LayerSpec:
@@ -103,9 +103,9 @@ def choices(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def thousandths(name: str, given: tuple[float, ...], low: int, high: int) -> tuple[int, ...]:
     """Decimals as whole thousandths, or ``UsageError``."""
-    found = choices(name, tuple(round(value * THOUSAND) for value in given))
-    for value, whole in zip(given, found, strict=True):
+    numbers = choices(name, tuple(round(value * THOUSAND) for value in given))
+    for value, whole in zip(given, numbers, strict=True):
         if abs(value * THOUSAND - whole) > 1e-6 or not low <= whole <= high:
             limits = f"{low / THOUSAND:g} to {high / THOUSAND:g}"
             raise UsageError(f"{name} holds {value}; {limits} is wanted, with at most three decimals.")
-    return found
+    return numbers

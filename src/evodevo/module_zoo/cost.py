@@ -90,7 +90,7 @@ def ensemble_cost(
         zoo_cost(member, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode).to_json()
         for member in ensemble_members(structure)
     ]
-    return Cost(**{name: sum(one[name] for one in costs) for name in costs[0]})
+    return Cost(**{name: sum(cost[name] for cost in costs) for name in costs[0]})
 
 
 def ensemble_members(structure: ZooStructure) -> list[ZooStructure]:
@@ -104,7 +104,7 @@ def ensemble_members(structure: ZooStructure) -> list[ZooStructure]:
     alone = structure.model_copy(
         update={"router": structure.router.model_copy(update={"kind": "mean"}), "disabled": ()}
     )
-    return [alone.model_copy(update={"modules": (one,)}) for one in structure.live]
+    return [alone.model_copy(update={"modules": (module,)}) for module in structure.live]
 
 
 def executed_share(structure: ZooStructure) -> Fraction:

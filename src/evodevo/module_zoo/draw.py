@@ -101,7 +101,7 @@ def router_words(router: ZooRouterStructure) -> str:
 
 def reading_words(structure: ZooStructure | BaselineStructure) -> str:
     """Description of the extractors of the inputs, in one clause."""
-    named = [f"{name} by {_extractor_words(one)}" for name, one in structure.extractors.items()]
+    named = [f"{name} by {_extractor_words(extractor)}" for name, extractor in structure.extractors.items()]
     others = "other inputs" if named else "inputs"
     return "; ".join([*named, f"{others} by {_extractor_words(structure.extractor)}"])
 

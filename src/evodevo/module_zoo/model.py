@@ -95,7 +95,7 @@ class ModuleZoo(Network):
         inputs, outputs: inputs and outputs of the task; outputs are classes and labels.
 
     Attributes:
-        structure: as given.
+        structure: the structure as given.
         active: ids of the modules that run and count; None for all that are not disabled. A search sets it.
         births: id of a newborn -> its birth factor in [0, 1] (``router/births.py``); 1 for ids without an entry.
         twins: id of a newborn -> id of the module whose weight it shares while its factor is below 1.
@@ -162,9 +162,9 @@ class ModuleZoo(Network):
     @active.setter
     def active(self, ids: Sequence[str] | frozenset[str] | None) -> None:
         known = [module.id for module in self.structure.live]
-        for one in ids or ():
-            if one not in known:
-                raise unknown_name("module", one, known)
+        for name in ids or ():
+            if name not in known:
+                raise unknown_name("module", name, known)
         if ids is not None and not ids:
             raise UsageError("a zoo needs at least one active module.")
         self._active = None if ids is None else frozenset(ids)
@@ -192,7 +192,7 @@ class ModuleZoo(Network):
     def learning_rates(self) -> dict[str, float]:
         """See ``Network``: towers and newborns learn at rates of their own."""
         towers = {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
-        return towers | {f"pool.parts.{one}.": factor for one, factor in self.newborn_rates.items()}
+        return towers | {f"pool.parts.{name}.": factor for name, factor in self.newborn_rates.items()}
 
     # Growing
 
@@ -205,7 +205,7 @@ class ModuleZoo(Network):
         and must be added to the optimiser.
 
         Args:
-            module: for the width of this zoo.
+            module: a module of this zoo's width.
             state: weights that it begins with, as ``zoo_birth.inherit`` makes them on the CPU; its own fresh ones
                 where it is left out.
             twin_of: the module that it is a copy of. Its contribution is inherited, and its weight shared.
@@ -214,7 +214,7 @@ class ModuleZoo(Network):
             UsageError: the id is taken or a word of PyTorch, the width is another, or there is no such twin.
             RuntimeError: weights of another module.
         """
-        name, ids = module.id, [one.id for one in self.structure.modules]
+        name, ids = module.id, [other.id for other in self.structure.modules]
         if name in ids:
             raise UsageError(f"there is a module {name!r} already; ids are for ever, take another.")
         if module.genotype.width != self.structure.width:
@@ -254,8 +254,8 @@ class ModuleZoo(Network):
             UsageError: there is none of that id, or nobody would be left.
         """
         modules = self.structure.modules
-        if name not in (one.id for one in modules):
-            raise unknown_name("module", name, [one.id for one in modules])
+        if name not in (other.id for other in modules):
+            raise unknown_name("module", name, [other.id for other in modules])
         if set(self.live) <= {name}:
             raise UsageError(f"{name!r} is the last module that is live; a zoo needs at least one.")
         self.pool.remove(name)
@@ -271,8 +271,8 @@ class ModuleZoo(Network):
         self.twins = {child: parent for child, parent in self.twins.items() if name not in (child, parent)}
         self.structure = self.structure.model_copy(
             update={
-                "modules": tuple(one for one in modules if one.id != name),
-                "disabled": tuple(one for one in self.structure.disabled if one != name),
+                "modules": tuple(other for other in modules if other.id != name),
+                "disabled": tuple(disabled for disabled in self.structure.disabled if disabled != name),
             }
         )
         if self._active is not None:
@@ -377,7 +377,7 @@ class ModuleZoo(Network):
             legal: (B, N), true where the module may be chosen; None for all.
             dense: without top-K.
         """
-        factors = [self.births.get(one, 1.0) for one in ids]
+        factors = [self.births.get(name, 1.0) for name in ids]
         return self.router.decide(
             f,
             keys,
@@ -391,7 +391,7 @@ class ModuleZoo(Network):
 
     def _called(self, predicted: Tensor, ids: tuple[str, ...], count: int) -> Tensor:
         """(B, N), who is run: of mature modules those with the largest logits, and all newborns beside them."""
-        newborn = [self.births.get(one, 1.0) < 1 for one in ids]
+        newborn = [self.births.get(name, 1.0) < 1 for name in ids]
         if not any(newborn):
             return chosen(predicted, count)
         young = torch.tensor(newborn, device=predicted.device)
@@ -454,7 +454,7 @@ class ModuleZoo(Network):
         if weights.entropy and fading:
             terms["entropy"] = -weights.entropy * fading * module_losses.entropy(logits, legal)
         if weights.complexity:
-            parameters = torch.tensor([float(self._parameters_of[one]) for one in passage.ids], device=logits.device)
+            parameters = torch.tensor([float(self._parameters_of[name]) for name in passage.ids], device=logits.device)
             terms["complexity"] = weights.complexity * module_losses.complexity(decision.weights, parameters)
         if weights.z:
             terms["z"] = weights.z * z_loss(logits)
@@ -506,4 +506,4 @@ def _numbers(batch: Batch, names: Sequence[str]) -> Tensor:
     if not raw:
         some = next(iter(batch.values()))
         return torch.zeros(some.shape[0], dtype=torch.int64, device=some.device)
-    return numbered(torch.stack([numbered(one) for one in raw], 1))
+    return numbered(torch.stack([numbered(values) for values in raw], 1))

@@ -56,22 +56,22 @@ def named_zoo(modules: str | Sequence[str], width: int) -> tuple[ZooModule, ...]
     if isinstance(modules, str):
         if modules in ZOOS:
             return ZOOS[modules](width)
-        names = [one.strip() for one in modules.split(",")]
+        names = [part.strip() for part in modules.split(",")]
         if len(names) == 1 and names[0] not in ARCHETYPES:
             raise unknown_name("zoo", modules, [*ZOOS, *ARCHETYPES.names()])
         modules = names
-    for one in modules:
-        if one not in ARCHETYPES:
-            raise unknown_name("archetype", str(one), ARCHETYPES.names())
+    for entry in modules:
+        if entry not in ARCHETYPES:
+            raise unknown_name("archetype", str(entry), ARCHETYPES.names())
     if not modules:
         raise UsageError("a zoo wants at least one module; give 'start', 'table_3' or names of archetypes.")
     counts: Counter[str] = Counter()
-    found = []
-    for seed, one in enumerate(modules):
-        counts[one] += 1
-        name = f"{one}-{counts[one]}"
-        found.append(ZooModule(id=name, genotype=with_lineage(archetype(one, width), name), seed=seed))
-    return tuple(found)
+    zoo_modules = []
+    for seed, entry in enumerate(modules):
+        counts[entry] += 1
+        name = f"{entry}-{counts[entry]}"
+        zoo_modules.append(ZooModule(id=name, genotype=with_lineage(archetype(entry, width), name), seed=seed))
+    return tuple(zoo_modules)
 
 
 def zoo_structure(changes: Mapping[str, Any], base: ZooStructure | None = None) -> ZooStructure:
@@ -92,13 +92,13 @@ def zoo_structure(changes: Mapping[str, Any], base: ZooStructure | None = None) 
     changed = merge(values, {name: value for name, value in changes.items() if name not in shortcuts})
     modules = changes.get("modules")
     by_name = isinstance(modules, str) or (
-        isinstance(modules, (list, tuple)) and all(isinstance(one, str) for one in modules)
+        isinstance(modules, (list, tuple)) and all(isinstance(module, str) for module in modules)
     )
     width = changed["width"]
     if isinstance(width, int) and (by_name or (modules is None and (base is None or width != base.width))):
         # Every family can be built in the widths that ``ZooStructure`` allows; others are refused below.
-        found = named_zoo(modules or "start", width) if 4 <= width <= 65536 else ()
-        changed["modules"] = [module.model_dump(mode="json") for module in found]
+        named = named_zoo(modules or "start", width) if 4 <= width <= 65536 else ()
+        changed["modules"] = [module.model_dump(mode="json") for module in named]
     structure = validate(ZooStructure, changed, what="zoo")
     if shortcuts.get("same_config", False) not in (True, False):
         raise UsageError(f"zoo.same_config is true or false; got {shortcuts['same_config']!r}.")
@@ -120,14 +120,14 @@ def _alike(structure: ZooStructure) -> ZooStructure:
 
 def _without(structure: ZooStructure, drop: Any) -> ZooStructure:
     """The zoo without the modules of these ids."""
-    names = [one.strip() for one in drop.split(",")] if isinstance(drop, str) else list(drop)
+    names = [name.strip() for name in drop.split(",")] if isinstance(drop, str) else list(drop)
     ids = [module.id for module in structure.modules]
     for name in names:
         if name not in ids:
             raise unknown_name("module", str(name), ids)
     kept = tuple(module for module in structure.modules if module.id not in names)
     return structure.model_copy(
-        update={"modules": kept, "disabled": tuple(one for one in structure.disabled if one not in names)}
+        update={"modules": kept, "disabled": tuple(name for name in structure.disabled if name not in names)}
     )
 
 

@@ -26,6 +26,6 @@ def matched(left: Sequence[ModuleGenotype], right: Sequence[ModuleGenotype]) -> 
     """The sum over pairs of half their distance, in the pairing where it is lowest."""
     from scipy.optimize import linear_sum_assignment
 
-    apart = np.array([[genotype_distance(one, other) / 2 for other in right] for one in left])
+    apart = np.array([[genotype_distance(candidate, other) / 2 for other in right] for candidate in left])
     rows, columns = linear_sum_assignment(apart)
     return math.fsum(apart[rows, columns].clip(0, 1).tolist())

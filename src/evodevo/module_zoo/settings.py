@@ -20,7 +20,8 @@ class ModuleZooSpaceSettings(Settings):
         hybrids: free graphs may be in a pool. None is drawn; they come from growth, or are written by hand.
         fusions, gates, synergies, heads, keys: values that genomes may have, as in ``FusionStructure`` and
             ``ZooRouterStructure``. Heads divide the width.
-        top_ks: likewise; 0 is no limit, and a limit that is not below the number of modules is none.
+        top_ks: values of K that genomes may have; 0 is no limit, and a limit that is not below the number of modules is
+            none.
         structure: everything else; its modules, fusion kind and those choices of the router are the genome's.
     """
 

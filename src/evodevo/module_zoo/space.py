@@ -83,7 +83,7 @@ class ModuleZooSpace(Space[ZooGenome]):
         for gene in GENES:
             value, allowed = getattr(genome, gene), self._choices[gene]
             if value not in allowed:
-                shown = quoted_list(show_gene(gene, one) for one in allowed)
+                shown = quoted_list(show_gene(gene, choice) for choice in allowed)
                 raise GenomeError(f"{gene} is {show_gene(gene, value)}; allowed: {shown}.")
         for place, module in enumerate(genome.modules, 1):
             try:
@@ -129,8 +129,8 @@ class ModuleZooSpace(Space[ZooGenome]):
 
     def _start(self) -> tuple[ModuleGenotype, ...]:
         """Without their lineages, which a pool of strangers does not need."""
-        members = (one.genotype for one in zoo_archetypes.start_zoo(self.width))
-        return tuple(make_module(one.archetype, self.width, one.attributes) for one in members)
+        members = (module.genotype for module in zoo_archetypes.start_zoo(self.width))
+        return tuple(make_module(module.archetype, self.width, module.attributes) for module in members)
 
     def _module(self, rng: np.random.Generator) -> ModuleGenotype:
         return zoo_archetypes.sample(_draw(self.archetypes, rng), self.width, rng)
@@ -175,14 +175,14 @@ class ModuleZooSpace(Space[ZooGenome]):
         for gene in GENES:
             if rng.random() < 0.5:
                 left[gene], right[gene] = right[gene], left[gene]
-        ours, theirs = (_shuffled(one.modules, rng) for one in (a, b))
+        ours, theirs = (_shuffled(genome.modules, rng) for genome in (a, b))
         pools: tuple[list[ModuleGenotype], list[ModuleGenotype]] = ([], [])
-        for one, other in zip(ours, theirs, strict=False):
-            pair = (one, other)
-            if one.archetype == other.archetype != HYBRID:
-                pair = zoo_archetypes.crossover(one, other, rng)
+        for first, other in zip(ours, theirs, strict=False):
+            pair = (first, other)
+            if first.archetype == other.archetype != HYBRID:
+                pair = zoo_archetypes.crossover(first, other, rng)
             elif rng.random() < 0.5:
-                pair = (other, one)
+                pair = (other, first)
             for pool, module in zip(pools, pair, strict=True):
                 pool.append(module)
         shared = min(len(ours), len(theirs))

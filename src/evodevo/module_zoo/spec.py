@@ -74,8 +74,8 @@ class ZooRouterStructure(Settings):
         kind: ``graph_attention``; ``mean`` (no choice); ``mlp_gate`` (a small network on f alone);
             ``architecture`` (learned weights that no input changes, as in DARTS).
         heads: H_r.
-        gate: from logits to weights, while training and afterwards. ``entmax`` learns its alpha; ``relu`` weights are
-            divided by their sum.
+        gate: gate from logits to weights, while training and afterwards. ``entmax`` learns its alpha; ``relu`` weights
+            are divided by their sum.
         synergy: gain of a module's logit from other modules: ``off``; ``similar`` as printed; ``complement`` its
             negative; ``bilinear`` with a learned form.
         synergy_self: j = m counts in the sum (as printed).
@@ -182,7 +182,7 @@ class ZooStructure(Settings):
         disabled: ids of modules that are there but neither run nor count.
         mode: modules read the fused ``sequence``, or f cut into ``chunks`` pseudo-tokens (``vector``).
         chunks: number of pseudo-tokens of ``vector``; divides the width.
-        pool: from a module's output sequence to u: ``mean``, or ``attention`` with a learned query.
+        pool: pooling of a module's output sequence to u: ``mean``, or ``attention`` with a learned query.
         router: settings of the router.
         contribution: settings of the contributions.
         losses: weights of the terms that are added to the task's loss.
@@ -212,7 +212,7 @@ class ZooStructure(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         ids = [module.id for module in self.modules]
-        twice = next((one for number, one in enumerate(ids) if one in ids[:number]), None)
+        twice = next((name for number, name in enumerate(ids) if name in ids[:number]), None)
         if twice is not None:
             raise ValueError(f"two modules have the id {twice!r}")
         for module in self.modules:
@@ -220,7 +220,7 @@ class ZooStructure(Settings):
                 raise ValueError(
                     f"the module {module.id!r} is made for width {module.genotype.width}, the zoo has {self.width}"
                 )
-        unknown = next((one for one in self.disabled if one not in ids), None)
+        unknown = next((name for name in self.disabled if name not in ids), None)
         if unknown is not None:
             raise ValueError(f"disabled names {unknown!r}, which is no module; there are {', '.join(ids)}")
         for name, heads in (("fusion", self.fusion.heads), ("router", self.router.heads)):

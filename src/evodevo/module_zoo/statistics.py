@@ -48,7 +48,7 @@ class ZooStatistics(nn.Module):
     def __init__(self, ids: Sequence[str], structure: ContributionStructure) -> None:
         super().__init__()
         self.structure = structure
-        self.records = nn.ModuleDict({one: _Record() for one in ids})
+        self.records = nn.ModuleDict({name: _Record() for name in ids})
 
     def insert(self, name: str, like: str | None = None) -> None:
         """A newborn, of whom nothing is known, or what is known of the one that it is like."""
@@ -66,11 +66,11 @@ class ZooStatistics(nn.Module):
 
     def usage(self, ids: Sequence[str]) -> Tensor:
         """(N,), NaN where nothing is known."""
-        return torch.stack([self._of(one).read("usage") for one in ids])
+        return torch.stack([self._of(name).read("usage") for name in ids])
 
     def contribution(self, ids: Sequence[str]) -> Tensor:
         """(N,), NaN where nothing is known."""
-        return torch.stack([self._of(one).read("contribution") for one in ids])
+        return torch.stack([self._of(name).read("contribution") for name in ids])
 
     def probed(self, impacts: Mapping[str, float]) -> None:
         """Keep what a probe measured: id -> loss without the module minus loss with it."""
@@ -80,9 +80,9 @@ class ZooStatistics(nn.Module):
     @torch.no_grad()
     def observe(self, ids: Sequence[str], usage: Tensor) -> None:
         """One step of training: (N,) mean router weights of the modules that took part."""
-        records = [self._of(one) for one in ids]
+        records = [self._of(name) for name in ids]
         rate = self.structure.rate
-        gains = torch.stack([one.read("impact") for one in records]).nan_to_num(0.0).clamp(min=0.0)
+        gains = torch.stack([name.read("impact") for name in records]).nan_to_num(0.0).clamp(min=0.0)
         share = self.structure.usage * usage / usage.max().clamp(min=TINY)
         share = share + self.structure.impact * gains / gains.max().clamp(min=TINY)
         for record, used, now in zip(records, usage, share, strict=True):

@@ -66,7 +66,7 @@ def parse_genome(text: str, width: int) -> ZooGenome:
     """Read the written form; the space checks whether the values are allowed.
 
     Args:
-        text: as ``print_genome`` writes it, or with words left out.
+        text: text of ``print_genome``, where words may be left out.
         width: width of the zoo.
 
     Raises:
@@ -92,8 +92,8 @@ def parse_genome(text: str, width: int) -> ZooGenome:
 def _read_word(word: str) -> tuple[str, str | int]:
     if word in _READ:
         return _READ[word]
-    if found := _NUMBERED.fullmatch(word):
-        letter, number = found.groups()
+    if match := _NUMBERED.fullmatch(word):
+        letter, number = match.groups()
         if letter == "k":
             return "top_k", ALL if number == "all" else int(number)
         if number != "all":
@@ -111,16 +111,16 @@ class _ModuleReader:
         self.text, self.width, self.at = text, width, 0
 
     def modules(self) -> tuple[ModuleGenotype, ...]:
-        found: list[ModuleGenotype] = []
+        members: list[ModuleGenotype] = []
         self._skip()
         while self.at < len(self.text):
             times = _TIMES.match(self.text, self.at)
             self.at = times.end() if times else self.at
-            found += [self._module()] * (int(times[1]) if times else 1)
-            if len(found) > MAX_MODULES:
+            members += [self._module()] * (int(times[1]) if times else 1)
+            if len(members) > MAX_MODULES:
                 raise GenomeError(f"zoo genome: more than {MAX_MODULES} modules.")
             self._skip()
-        return tuple(found)
+        return tuple(members)
 
     def _module(self) -> ModuleGenotype:
         name = self._name("the name of an archetype")
@@ -144,11 +144,11 @@ class _ModuleReader:
 
     def _name(self, what: str) -> str:
         self._skip()
-        found = NAME.match(self.text, self.at)
-        if found is None:
+        match = NAME.match(self.text, self.at)
+        if match is None:
             raise self._error(what)
-        self.at = found.end()
-        return found[0]
+        self.at = match.end()
+        return match[0]
 
     def _value(self) -> Any:
         self._skip()
@@ -161,8 +161,8 @@ class _ModuleReader:
         return value
 
     def _skip(self) -> None:
-        found = _SPACE.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        match = _SPACE.match(self.text, self.at)
+        self.at = match.end() if match else self.at
 
     def _take(self, mark: str) -> bool:
         self._skip()

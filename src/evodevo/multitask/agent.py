@@ -36,14 +36,14 @@ Draw = Callable[..., np.random.Generator]
 
 @dataclass(frozen=True)
 class PublishedPath:
-    """A path that was trained and kept, with what later decisions need of it.
+    """A path that was trained and kept, with the facts that later decisions need.
 
     Attributes:
-        id: its individual.
-        path: the genome.
-        components: all that it is made of, in order.
-        quality: best validation accuracy; None of a root, which answers no task.
-        flops: of one sample.
+        id: id of its individual.
+        path: its genome.
+        components: its components, in order.
+        quality: best validation accuracy, 0 to 1; None for a root, which answers no task.
+        flops: FLOPs of one sample.
     """
 
     id: str
@@ -59,22 +59,22 @@ class PublishedPath:
 
     @property
     def parameters(self) -> int:
-        """Of all its components."""
+        """Number of parameters of all its components."""
         return sum(one.parameters for one in self.components)
 
     def component(self, role: str) -> ComponentRow | None:
-        """What it has in a role."""
+        """Component in a role; None where it has none."""
         return next((one for one in self.components if one.role == role), None)
 
 
 @dataclass(frozen=True)
 class SystemView:
-    """What a cycle sees of its system: publications up to ``seq``, whatever happens meanwhile.
+    """The state of a system in a cycle: publications up to ``seq``, unchanged by later ones.
 
     Attributes:
-        seq: of the last publication in it.
+        seq: number of the last publication in it.
         offers: agent's name -> its published path, in the order of publication.
-        agents: agent's name -> its row, of those that offer something.
+        agents: agent's name -> its row, for agents with an offer.
         locks: component -> agents whose publication uses it.
     """
 
@@ -93,15 +93,15 @@ class GenerationContext:
     """All that a generation's children depend on, besides their draws.
 
     Attributes:
-        agent: who asks.
-        settings: its own.
+        agent: the agent of the generation.
+        settings: settings of the agent.
         cycle: settings of its cycles.
-        view: what it sees.
+        view: state of the system in its cycle.
         population: its living paths, best first, with their offspring.
-        known: individual -> path, of the population and of what is in view.
+        known: individual -> path, for the population and the view.
         root: parameters and FLOPs of the system's root: the bases of scores.
-        resolve: an (agent's name, number) of a sub-path -> what is known of it.
-        history: children of this agent, in all its cycles: the agents whose paths each ran through, and whether it was
+        resolve: an (agent's name, number) of a sub-path -> its published path.
+        history: children of this agent in all its cycles: the agents whose paths each ran through, and whether it was
             kept.
         ancestors: an individual -> those that it descends from and that are among ``known``, nearest first.
     """
@@ -120,14 +120,14 @@ class GenerationContext:
 
 @dataclass(frozen=True)
 class ChildComponent:
-    """Where a component of a child comes from.
+    """The source of a child's component.
 
     Attributes:
-        role: its place.
+        role: its place in the path.
         source: the component whose weights it begins with, or that it is; None begins anew.
         train: whether it is a new component, trained for this child; else the source itself, frozen.
-        parameters: how many numbers it has.
-        how: "shared", "cloned", "adapted" or "new", for people.
+        parameters: number of its parameters.
+        how: "shared", "cloned", "adapted" or "new", for display.
     """
 
     role: str
@@ -139,22 +139,22 @@ class ChildComponent:
 
 @dataclass(frozen=True)
 class Child:
-    """A path as it is proposed, before it has a number.
+    """A proposed path, before it has a number.
 
     Attributes:
-        kind, structure, hparams, mu: of the path.
-        parts: of it, in order; those that are trained become new components.
-        parent: the individual from which it inherits; None where from none.
+        kind, structure, hparams, mu: fields of the path.
+        parts: its components, in order; those that are trained become new components.
+        parent: id of the individual from which it inherits; None without one.
         accepted: whether the parent counts this child among its offspring.
         bar: the score that it has to exceed; None = any.
-        flops: of one sample.
-        factor: by which its accuracy is discounted.
-        accounted: parameters that it answers for.
+        flops: FLOPs of one sample.
+        factor: factor by which its accuracy is discounted, 0 to 1.
+        accounted: number of its accounted parameters.
         subpaths: individuals inside it, the main path first.
-        story: why it is as it is: draws and decisions, JSON.
-        payload: what its evaluator needs besides, JSON.
-        entry: the evaluator.
-        always: it is kept whatever its accuracy: a root that answers no task.
+        story: draws and decisions that led to it, JSON.
+        payload: further input of its evaluator, JSON.
+        entry: name of the evaluator.
+        always: whether it is kept whatever its accuracy: a root that answers no task.
     """
 
     kind: str
@@ -179,7 +179,7 @@ class AgentClass(ABC):
     """One way to solve tasks: a row of ``AGENTS``. It keeps no state; a system calls it by name.
 
     Attributes:
-        name: of the row, the first half of its agents' names.
+        name: name of the row, the first half of its agents' names.
         stage: classes of a lower stage do all their rounds first.
         priced: whether size and work count in scores; else the score is the accuracy.
     """
@@ -194,13 +194,13 @@ class AgentClass(ABC):
 
     @abstractmethod
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:
-        """What the agent needs and does not see yet, for a person; None where it can begin."""
+        """Description of the part of the view that the agent lacks to begin; None where it can begin."""
 
     def check(self, settings: AgentSettings) -> None:
-        """Refuse what an agent of this class cannot work with.
+        """Refuse settings that an agent of this class cannot work with.
 
         Raises:
-            UsageError: it says what.
+            UsageError: with the wrong setting.
         """
         return
 
@@ -210,18 +210,20 @@ class AgentClass(ABC):
 
     @abstractmethod
     def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
-        """The children of one generation. ``draw(place, purpose, …)`` and ``draw("generation", …)`` are all its chance.
+        """The children of one generation. ``draw(place, purpose, …)`` and ``draw("generation", …)`` are its only
+        sources of randomness.
 
         Args:
-            situation: what they depend on.
-            count: of children.
+            situation: all that they depend on.
+            count: number of children.
             draw: generators by purpose; the same purposes give the same numbers.
         """
 
 
 def readable(view: SystemView, kind: AgentClass, settings: AgentSettings) -> SystemView:
-    """What agents of a class may build on: offers that it reads, of paths that can read the samples of the task, by
-    agents that the settings do not leave out."""
+    """The part of a view that agents of a class may build on: offers that it reads, of paths that can read the samples
+    of the task, by agents that the settings do not leave out.
+    """
     offers = {
         name: one
         for name, one in view.offers.items()
@@ -262,5 +264,5 @@ def path_of(row: IndividualRow) -> Path:
 
 
 def genome_hash(genome: Mapping[str, Any]) -> str:
-    """Of an envelope."""
+    """Hash of a genome's envelope."""
     return canonical.digest(dict(genome))

@@ -1,4 +1,4 @@
-"""What an evaluator of paths says, checked: it is data from outside, and a wrong answer fails that child alone."""
+"""The checked answer of an evaluator of paths: it is data from outside, and a wrong answer fails that child alone."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class TrainedComponent:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a child.
+    """The result of a child.
 
     Attributes:
-        reason: why it failed, one word; None where it did not.
-        detail: of that, for a person.
+        reason: reason of its failure, one word; None where it succeeded.
+        detail: details of the reason, for display.
         evals: validation accuracies in the order of training; None where one is not a number.
         quality: the best of them; None where there is none.
         improved: whether its trained components are kept.
-        components: role -> what was trained; empty where it is discarded.
-        facts: all else that it said, JSON.
-        seconds: that it took.
+        components: role -> trained component; empty where it is discarded.
+        facts: other fields of the answer, JSON.
+        seconds: duration of the evaluation.
     """
 
     reason: str | None = None
@@ -51,13 +51,13 @@ def read_answer(payload: bytes, trained: Mapping[str, int], quality_bar: float |
     """The answer of an evaluator.
 
     Args:
-        payload: what it returned.
-        trained: roles that it was to train, with their parameters.
-        quality_bar: that it was to exceed.
-        always: it is kept whatever its accuracy.
+        payload: the bytes that it returned.
+        trained: roles that it was to train, with their numbers of parameters.
+        quality_bar: accuracy that it was to exceed; None without one.
+        always: whether it is kept whatever its accuracy.
 
     Raises:
-        UsageError: it contradicts what was asked, or itself.
+        UsageError: it contradicts the request, or itself.
     """
     said = canonical.loads(payload, what="the answer of an evaluator", max_bytes=48 * 2**20)
     if not isinstance(said, dict):

@@ -31,13 +31,13 @@ class Cycle:
     """A cycle that has begun.
 
     Args:
-        store: where it is recorded.
-        lease: of the agent.
-        library: of the system.
-        agent: whose it is.
-        settings: of the agent, with the cycle's filled in.
+        store: store of the record.
+        lease: lease of the agent.
+        library: library of the system.
+        agent: the agent of the cycle.
+        settings: settings of the agent, with the cycle's filled in.
         row: the cycle, with its view.
-        seed: of the system.
+        seed: seed of the system.
     """
 
     def __init__(
@@ -133,10 +133,10 @@ class Cycle:
         return any(not part.held for part in [*needed, *(own for own in every if own.id in sources)])
 
     def read(self, one: ChildRow, answer: bytes) -> Answer:
-        """What the evaluator of a child said.
+        """The answer of a child's evaluator.
 
         Raises:
-            UsageError: it contradicts what was asked, or itself.
+            UsageError: it contradicts the request, or itself.
         """
         details = one.row.details
         trained = {part["role"]: part["parameters"] for part in details["parts"] if part["train"]}
@@ -152,7 +152,7 @@ class Cycle:
         return best
 
     def payload(self, one: ChildRow) -> dict[str, Any]:
-        """What the evaluator of a child needs to know; it follows from its rows alone."""
+        """Input of a child's evaluator; it follows from the rows of the store alone."""
         details, path = one.row.details, one.row.genome_envelope["genes"]
         sources = [part["source"] for part in details["parts"] if part["source"] is not None]
         digests = self._digests(sources, details["parent"])

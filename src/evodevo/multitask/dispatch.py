@@ -15,7 +15,7 @@ from evodevo.multitask.settings import WorkSettings
 from evodevo.search.problem import DAMAGED, DISK_FULL
 
 REPEATABLE = ("lost", "killed")
-"""Reasons that say nothing about a child."""
+"""Reasons that do not depend on the child."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class _OpenChild:
 
 
 class ChildDispatcher:
-    """Hands children to an executor.
+    """The dispatch of children to an executor.
 
     Args:
-        executor: where they are trained; the caller closes it.
-        work: limits of each.
-        places: what every payload gets besides (folders of blobs and of caches).
+        executor: executor of their trainings; the caller closes it.
+        work: limits of each evaluation.
+        places: folders of blobs and of caches, added to every payload.
     """
 
     def __init__(self, executor: Executor, work: WorkSettings, places: dict[str, str | None]) -> None:

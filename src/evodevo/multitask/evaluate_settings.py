@@ -1,7 +1,7 @@
-"""What is asked of a worker about one path of a multitask system, and what it answers; no torch.
+"""The request to a worker for one path of a multitask system, and its answer; no torch.
 
-Source: docs/spec/munet.md#stored-system. A worker knows blobs by their digests and no rows: everything that it needs
-is in the request.
+Source: docs/spec/munet.md#stored-system. A worker reads blobs by their digests and no rows: the request holds
+everything that it needs.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Fate = Literal["reference", "clone", "resize", "insert", "new", ""]
 
 
 class ComponentSource(Settings):
-    """Where the weights of a component come from.
+    """The source of a component's weights.
 
     Attributes:
-        digest: of the blob that it is, or begins with; None is made here.
+        digest: digest of the blob that it is, or begins with; None for a new component.
         train: whether it learns.
         how: "reference" or "clone": the blob as it is; "resize": a position embedding for another resolution; "insert":
             a new block that changes no answer; "new": as the path's kind begins it. Without it the blob as it is, or
             new where there is none.
-        source: id of the component that the blob is, for people.
+        source: id of the blob's component, for display.
     """
 
     digest: Digest | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
@@ -49,20 +49,20 @@ class PathRequest(Settings):
     """One path to be trained or measured.
 
     Attributes:
-        path: the genome.
-        components: role -> where it comes from, of all its own components.
-        supports: of a multipath one: its paths, the main one first.
-        task: name in the system, for people.
-        task_settings: where the data come from.
-        task_key: by which the prepared data are found; None opens the sources.
-        training: of the agent.
+        path: its genome.
+        components: role -> source, for all its own components.
+        supports: for a multipath one, its paths, the main one first.
+        task: name in the system, for display.
+        task_settings: settings of the data.
+        task_key: key of the prepared data; None opens the sources.
+        training: training settings of the agent.
         bar: accuracy to be exceeded; None lets any pass.
-        seed: of all that is drawn.
-        split: that is measured.
+        seed: seed of all draws.
+        split: the measured split.
         blobs: folder of the pool.
         cache: folder of prepared data and representations; None is the user's.
-        root: of a root that is not trained: "random_init" or "checkpoint".
-        checkpoint: of such a root: folder of a Hugging Face ViT.
+        root: origin of a root that is not trained: "random_init" or "checkpoint".
+        checkpoint: for such a root, folder of a Hugging Face ViT.
     """
 
     path: Path
@@ -90,7 +90,7 @@ def read_request(payload: bytes) -> PathRequest:
     """A request out of a job's bytes.
 
     Raises:
-        UsageError: it is none; the message says where.
+        UsageError: it is none; the message names the wrong field.
     """
     return validate(
         PathRequest, canonical.loads(payload, what="an evaluation", max_bytes=1 << 26), what="an evaluation"

@@ -1,4 +1,4 @@
-"""What a path answers to every sample of a split, kept small, so that paths can be compared in pairs later.
+"""Answers of a path to every sample of a split, kept small, so that paths can be compared in pairs later.
 
 Shapes: B samples of a batch, P paths of a multipath model.
 """
@@ -25,7 +25,7 @@ def exact_answers(model: nn.Module, batches: Iterable[tuple[Any, Tensor]], preci
     Args:
         model: inputs -> logits (B, classes).
         batches: inputs and classes (B,); they may differ in size.
-        precision: where it computes.
+        precision: device and number format.
 
     Returns:
         ``accuracy``, ``samples``, ``right`` (see ``right_answers.pack``), ``answers`` (SHA-256 of the chosen classes:

@@ -19,11 +19,11 @@ from evodevo.storage.systems.base import path_id
 
 
 def fork(system: System, name: str) -> System:
-    """A system that begins where another one stands; called again, it goes on with a copy that was interrupted.
+    """A system that begins in the state of another one; called again, it resumes a copy that was interrupted.
 
     Args:
-        system: what is copied: all cycles that ended, and who was withdrawn.
-        name: of the copy, in the same store. A copy that has gone on since is returned as it is.
+        system: the copied system: all cycles that ended, and withdrawals.
+        name: name of the copy, in the same store. A copy that has gone on since is returned as it is.
 
     Raises:
         UsageError: another system has this name.

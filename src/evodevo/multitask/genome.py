@@ -15,7 +15,7 @@ from evodevo.settings import Settings
 
 Value = bool | int | float | str
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}(?:~[A-Za-z0-9][A-Za-z0-9_.-]{0,99}){1,4}", re.ASCII)
-"""Of an agent: ``Class~task``, where a task's ``/`` is written ``~``."""
+"""Pattern of an agent's name: ``Class~task``, where a task's ``/`` is written ``~``."""
 COMPONENT = re.compile(NAME.pattern + r":[0-9]{1,12}", re.ASCII)
 
 
@@ -35,8 +35,8 @@ class SubPath(Settings):
     """Another agent's path, whole and frozen, inside a multipath one.
 
     Attributes:
-        agent: whose.
-        number: of the path.
+        agent: name of its agent.
+        number: number of the path.
     """
 
     agent: str = Field(pattern=f"^{NAME.pattern}$")
@@ -47,16 +47,16 @@ class Path(Settings):
     """One path.
 
     Attributes:
-        agent: whose it is.
+        agent: name of its agent.
         number: counted by its agent, from 0.
-        task: that it answers.
-        classes: of the task; 0 is headless.
-        kind: what it is built as: a row of the table of paths ("vision_path", "multipath").
-        structure: of that kind, as plain data.
+        task: name of its task.
+        classes: number of classes of the task; 0 is headless.
+        kind: kind of the path: a row of the table of paths ("vision_path", "multipath").
+        structure: structure of that kind, as plain data.
         hparams: every tunable value by name, without the mutation function.
         mu: the learned mutation function: ``_mu_`` and ``_mu_|<action>`` -> probability.
-        components: in the order in which a sample passes them.
-        paths: of a multipath one, the main path first.
+        components: its components, in the order in which a sample passes them.
+        paths: for a multipath one, its paths, the main one first.
     """
 
     agent: str = Field(pattern=f"^{NAME.pattern}$")

@@ -1,7 +1,8 @@
-"""What a path's agent may tune: ordered lists of values, their defaults, and the lists of the published agents.
+"""The hyperparameters that a path's agent may tune: ordered lists of values, their defaults, and the lists of the
+published agents.
 
 Source: docs/spec/munet.md#hyperparameters; µ4Net (2302.02721), Table 1. Keys are those of the published code:
-``opt_`` tunes the optimizer, ``ds_`` the preparation of data, ``_mu_`` how often anything is mutated.
+``opt_`` tunes the optimizer, ``ds_`` the preparation of data, ``_mu_`` the rates of mutations.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from evodevo.multitask.genome import Value
 from evodevo.settings import Settings
 
 Version = Literal["paper", "v4b"]
-"""Whose lists: "paper" (the default) is µ4Net's Table 1, "v4b" its published code."""
+"""Version of the lists: "paper" (the default) is µ4Net's Table 1, "v4b" its published code."""
 
 MU = "_mu_"
 """The global rate of mutation; it sorts before all other keys, so that its new value drives theirs."""
@@ -35,7 +36,7 @@ class Hyperparameter(Settings):
 
     Attributes:
         key: its name.
-        values: in order; all numbers, all true or false, or all text.
+        values: values in order; all numbers, all true or false, or all text.
         default: one of them.
         tuned: False keeps the default for ever; no action mutates it.
     """
@@ -56,7 +57,7 @@ class Hyperparameter(Settings):
         return self
 
     def index(self, value: Value) -> int:
-        """Where a value stands; numbers are compared with a tolerance, since they went through storage.
+        """Index of a value; numbers are compared with a tolerance, since they went through storage.
 
         Raises:
             UsageError: it is not in the list.
@@ -138,12 +139,12 @@ class Hyperparameters(Settings):
 
 
 class PathRange(Settings):
-    """How deep paths of a size may be, and at which resolutions (pixels of a side) they may look.
+    """The ranges of depth and resolution (pixels of a side) for paths of a size.
 
     Attributes:
         layers: (least, most, default).
-        image_sizes: in order.
-        image_size: the default.
+        image_sizes: sides of images in pixels, in order.
+        image_size: default side of images in pixels.
     """
 
     layers: tuple[int, int, int]
@@ -165,11 +166,11 @@ published ones. L may exceed its root by one layer."""
 
 
 def singlepath_hyperparameters(size: str | PathRange = "ti3", version: Version = "paper") -> Hyperparameters:
-    """What a singlepath agent tunes.
+    """The hyperparameters of a singlepath agent.
 
     Args:
-        size: a row of ``RANGES`` (letters of either case), or a range of one's own.
-        version: whose lists and defaults.
+        size: a row of ``RANGES`` (letters of either case), or a range of the caller's.
+        version: version of the lists and defaults.
 
     Raises:
         UsageError: no such size.
@@ -188,13 +189,13 @@ def singlepath_hyperparameters(size: str | PathRange = "ti3", version: Version =
 
 
 def multipath_hyperparameters(version: Version = "paper", *, most_paths: int = 3) -> Hyperparameters:
-    """What a multipath agent tunes: neither depth nor resolution, since its paths are frozen.
+    """The hyperparameters of a multipath agent: neither depth nor resolution, since its paths are frozen.
 
     Source: docs/spec/munet.md#multipath-children.
 
     Args:
-        version: whose lists and defaults.
-        most_paths: the main path and its supports together, 2 or more.
+        version: version of the lists and defaults.
+        most_paths: largest number of paths, the main one included; 2 or more.
     """
     return Hyperparameters(
         rows=(

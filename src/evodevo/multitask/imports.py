@@ -24,14 +24,14 @@ def import_network(
 ) -> PublishedPath:
     """Import a network, and publish it.
 
-    An import that was killed halfway goes on with the same call, or with the next run of the system.
+    An import that was killed halfway is resumed by the same call, or with the next run of the system.
 
     Args:
-        system: into which; its store is on disk.
+        system: the system that receives it; its store is on disk.
         name: of your choice, unlike those of tasks; the agent is ``Import~name``.
-        pool: where the checkpoint ``origin.weights`` lies, of this store or of another one.
-        origin: what is imported.
-        cache_folder: of prepared data, which know the tokenizer of a network that reads texts.
+        pool: pool of the checkpoint ``origin.weights``, of this store or of another one.
+        origin: origin of the network.
+        cache_folder: folder of prepared data, with the tokenizer of a network that reads texts.
 
     Returns:
         The path that is offered.

@@ -1,4 +1,4 @@
-"""What the rows of an agent say about its population: nothing is kept in memory that they do not tell.
+"""An agent's population, from its rows: no other state is kept in memory.
 
 So a killed agent goes on exactly where it was: its state is a function of what was committed.
 """
@@ -57,7 +57,7 @@ def with_result(store: Store, child: ChildRow) -> ChildRow:
 
 
 def offspring(store: Store, agent_id: str, *, before_cycle: int) -> Counter[str]:
-    """How often each path was accepted as a parent in an agent's earlier cycles."""
+    """Number of times that each path was accepted as a parent in an agent's earlier cycles."""
     counted: Counter[str] = Counter()
     for row in store.individuals(agent_id):
         parent = row.details.get("parent")
@@ -106,15 +106,15 @@ def population(
     earlier: Counter[str],
     generator: Callable[[int], np.random.Generator],
 ) -> Population:
-    """The living paths after the whole generations among the children, told in order.
+    """The living paths after the whole generations among the children, in order.
 
     Args:
-        start: those with which the cycle began.
-        children: in the order of their places.
+        start: the living paths at the beginning of the cycle.
+        children: children of the cycle, in the order of their places.
         members: a kept child with its score; None where it has no accuracy.
-        settings: of the cycle.
-        earlier: offspring before the cycle.
-        generator: of a generation's pruning.
+        settings: settings of the cycle.
+        earlier: numbers of offspring before the cycle.
+        generator: generation -> generator of its pruning.
     """
     counts, size = earlier.copy(), settings.generation_size
     living = ordered(start)

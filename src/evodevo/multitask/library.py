@@ -15,8 +15,8 @@ class Library:
     """The kept paths of a system.
 
     Args:
-        store: where they are.
-        system_id: of the system.
+        store: store of the system.
+        system_id: id of the system.
     """
 
     def __init__(self, store: Store, system_id: str) -> None:
@@ -26,7 +26,7 @@ class Library:
         self._parents: dict[str, str | None] = {}
 
     def agents(self) -> dict[str, AgentRow]:
-        """Of the system, by name, in agent order."""
+        """Agents of the system by name, in agent order."""
         return {one.name: one for one in self._store.systems.agents(self.system_id)}
 
     def known(self, ids: Iterable[str]) -> dict[str, PublishedPath]:
@@ -83,7 +83,7 @@ class Library:
         return found
 
     def view(self, seq: int) -> SystemView:
-        """What a cycle with this view sees."""
+        """State of the system up to a publication."""
         visible = self._store.systems.visible(self.system_id, seq)
         agents = self.agents()
         offered = {name: one.path_id for name, one in visible.items() if one.path_id is not None}

@@ -1,4 +1,4 @@
-"""How good a published path is on data that played no part in its choice. Nothing that selects ever reads it.
+"""The accuracy of a published path on data that played no part in its choice. No selection ever reads it.
 
 Source: docs/spec/munet.md#tasks. On request, once for each path, outside the search.
 """
@@ -20,7 +20,7 @@ from evodevo.storage import Evaluation, Score
 
 ENTRY = "path_test"
 FACTS = ("samples", "right", "answers", "weights")
-"""What is kept of a measurement besides the accuracy; see ``multitask.exact_answers``."""
+"""Facts of a measurement that are kept beside the accuracy; see ``multitask.exact_answers``."""
 
 
 def measure(
@@ -34,10 +34,10 @@ def measure(
     """The exact accuracy of a kept path on all of a split; measured once, and read from the store from then on.
 
     Args:
-        system: whose path it is.
+        system: system of the path.
         known: the path; it answers a task.
-        executor: where it is measured.
-        split: of the task's data.
+        executor: executor of the measurement.
+        split: split of the task's data.
         cache: folder of the workers' caches.
 
     Raises:
@@ -79,13 +79,13 @@ def measure(
 
 @dataclass(frozen=True)
 class SplitMeasurement:
-    """What a path answered to all of a split.
+    """The measured answers of a path to all of a split.
 
     Attributes:
-        accuracy: over all samples.
-        right: which samples it answered rightly, packed as ``experiments.correct_bits`` does; None of an old record.
+        accuracy: accuracy over all samples, 0 to 1.
+        right: the samples that it answered rightly, packed by ``experiments.correct_bits``; None for an old record.
         answers: SHA-256 of all its answers: equal where two paths answer alike.
-        weights: of a multipath model: how much each path counted, mean over samples, the main one first.
+        weights: for a multipath model, mean weight of each path over samples, the main one first.
     """
 
     accuracy: float
@@ -97,7 +97,7 @@ class SplitMeasurement:
 def measured(
     system: System, known: PublishedPath, *, split: Literal["test", "validation"] = "test"
 ) -> SplitMeasurement | None:
-    """What ``measure`` found and recorded; None where it has not measured this path on this split."""
+    """The recorded result of ``measure``; None where it has not measured this path on this split."""
     for one in system.store.systems.evaluations_of([known.id])[known.id]:
         if one.fidelity == split and one.state == "done" and (value := one.scores[ACCURACY].value) is not None:
             weights = one.extra.get("weights")

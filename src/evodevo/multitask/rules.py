@@ -1,4 +1,4 @@
-"""Which rules an agent follows: those of its version, what its system changes of them, and what it says itself.
+"""The rules of an agent: those of its version, with its system's changes and its own.
 
 Source: docs/spec/munet.md#differences-between-versions. All is recorded with the agent when it is added, so that
 another version of this library changes nothing about it.
@@ -18,12 +18,12 @@ OURS: Version = "paper"
 
 
 def whole_settings(kind: AgentClass, system: SystemSettings, agent: AgentSettings) -> AgentSettings:
-    """An agent's settings with all that they leave open.
+    """An agent's whole settings: open fields are filled in.
 
     Args:
         kind: its class.
-        system: what it changes from our defaults stands above the rules of a version.
-        agent: stands above both; its option ``version`` is another one than the system's.
+        system: settings of its system; where they differ from our defaults they override the rules of a version.
+        agent: its own settings, which override both; its option ``version`` may differ from the system's.
     """
     version = agent.options.get("version", system.version)
     rules = kind.published(version) if version in get_args(Version) else None  # a strange one is refused by the class
@@ -51,7 +51,7 @@ def _of_root(cycle: CycleSettings, agent: AgentSettings) -> CycleSettings:
 
 
 def _difference(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """What makes ``above`` of ``below`` by ``merge``; both have the same keys."""
+    """Changes that turn ``below`` into ``above`` by ``merge``; both have the same keys."""
     found: dict[str, Any] = {}
     for key, value in above.items():
         if value == below[key]:

@@ -20,19 +20,19 @@ from evodevo.storage.systems.base import AgentRow, SystemRow
 POLL_SECONDS = 0.5
 HEARTBEAT_SECONDS = 5.0
 Listener = Callable[[str, dict[str, Any]], None]
-"""Told what happens: type and JSON-able facts."""
+"""Function that is called with events: type and JSON-able facts."""
 
 
 class AgentRunner:
-    """Runs cycles of agents that this process holds.
+    """The cycles of agents that this process holds, run together.
 
     Args:
-        store: where all is recorded.
-        system: whose agents they are.
+        store: store of the record.
+        system: system of the agents.
         leases: agent's id -> the right to write.
-        dispatcher: to the executor.
-        listener: told what happens.
-        stopped: asked between any two steps; True ends the run, which can be resumed.
+        dispatcher: dispatcher to the executor.
+        listener: called with events.
+        stopped: called between any two steps; True ends the run, which can be resumed.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
-"""Which cycles run when. ``rounds``: all agents of a stage do one cycle with one view, and publish in agent order, so
-that the system is the same with 1 or N workers. ``free``: each begins with what is there; its views are recorded.
+"""The order of cycles. ``rounds``: all agents of a stage do one cycle with one view, and publish in agent order, so
+that the system is the same with 1 or N workers. ``free``: each begins with the latest publications; its views are
+recorded.
 
 Source: docs/spec/munet.md#schedule.
 """
@@ -20,8 +21,8 @@ class Round:
     """Cycles that share one view.
 
     Attributes:
-        number: of the round, counted over the whole system.
-        view: what they all see.
+        number: number of the round, counted over the whole system.
+        view: number of the last publication in their common view.
         members: agents that take part and have not published yet, in agent order.
     """
 
@@ -32,12 +33,12 @@ class Round:
 
 @dataclass(frozen=True)
 class Past:
-    """What has happened in a system.
+    """The history of a system.
 
     Attributes:
-        cycles: of all agents, in the order in which they began.
+        cycles: cycles of all agents, in the order in which they began.
         fruitful: (agent's id, number) of the cycles that published a path.
-        view_now: seq of the last publication.
+        view_now: number of the last publication.
     """
 
     cycles: tuple[CycleRow, ...]
@@ -45,7 +46,7 @@ class Past:
     view_now: int
 
     def finished(self, agent: AgentRow) -> int:
-        """How many cycles an agent has ended with a path; one in which every child failed counts for nothing."""
+        """Number of cycles that an agent has ended with a path; one in which every child failed does not count."""
         return sum(owner == agent.id for owner, _ in self.fruitful)
 
     def opened(self, agent: AgentRow) -> CycleRow | None:
@@ -53,12 +54,12 @@ class Past:
         return next((one for one in self.cycles if one.agent_id == agent.id and one.state == "open"), None)
 
     def next_number(self, agent: AgentRow) -> int:
-        """Of an agent's next cycle."""
+        """Number of an agent's next cycle."""
         return 1 + max((one.number for one in self.cycles if one.agent_id == agent.id), default=-1)
 
 
 def past(store: Store, system_id: str) -> Past:
-    """What has happened in a system so far."""
+    """History of a system so far."""
     published = store.systems.publications(system_id)
     fruitful = frozenset((p.agent_id, p.cycle) for p in published if p.cycle is not None and p.path_id is not None)
     cycles = store.systems.cycles(system_id=system_id)
@@ -77,15 +78,15 @@ def is_root(agent: AgentRow) -> bool:
 
 
 def next_round(agents: Sequence[AgentRow], before: Past, target: int) -> Round | None:
-    """The round to go on with, or the next one; None where all agents have ended ``target`` cycles.
+    """The round to resume, or the next one; None where all agents have ended ``target`` cycles.
 
     A round that was interrupted keeps its view. All its cycles begin before the first of them is published, so an
     agent without one joins it only while nothing was published since its view.
 
     Args:
-        agents: of one stage.
-        before: what has happened.
-        target: cycles that each agent is to have ended.
+        agents: agents of one stage.
+        before: history of the system.
+        target: number of cycles that each agent is to have ended.
 
     Raises:
         UsageError: an agent is in a cycle without a round.
@@ -112,8 +113,8 @@ def replay_order(
     """(agent's name, view) of each cycle in the order in which they were published: that repeats an asynchronous run.
 
     Args:
-        before: what has happened.
-        published: all of it.
+        before: history of the system.
+        published: all its publications.
         withdrawn: ids of agents that were; the view of their last publication, which withdrew them, is None. A cycle
             that ended with it is no part of the order.
     """

@@ -37,20 +37,20 @@ class SystemSettings(Settings):
 
 
 class AgentSettings(Settings):
-    """One agent: its task, and where it differs from its system.
+    """The settings of one agent: its task, and its differences from its system.
 
     Attributes:
-        classes: of the task.
-        task: where its data come from, as the evaluator understands it.
-        task_key: by which the prepared data are found; None opens the sources, each time.
-        cycle: instead of the system's.
-        training: on top of the system's, key by key.
-        options: of its class.
-        root: whether it makes one path and then rests.
-        class_names: in order, for people; empty where nobody said.
-        modalities: that its samples have; paths that need others are neither parents nor supports.
-        inputs: what a sample holds, each a ``tasks.inputs.InputSpec`` by field, so that samples of one's own can be
-            read where the data are gone; empty where nobody said.
+        classes: number of classes of the task.
+        task: settings of its data, for the evaluator.
+        task_key: key of the prepared data; None opens the sources, each time.
+        cycle: settings of cycles instead of the system's.
+        training: changes of the system's training settings, key by key.
+        options: options of its class.
+        root: whether it makes one path and then runs no more.
+        class_names: names of the classes, in order; empty where unknown.
+        modalities: modalities of its samples; paths that need others are neither parents nor supports.
+        inputs: inputs of a sample, each a ``tasks.inputs.InputSpec`` by field, so that a user's samples can be read
+            where the data are gone; empty where unknown.
         builds_on: agents whose paths may be parents or supports, by name, with ``*`` for any text; ``*~root_model~*``
             are roots alone.
     """

@@ -27,8 +27,8 @@ class Gone:
     """A setting that existed for earlier versions.
 
     Attributes:
-        names: keys from the table in which it stood, outermost first.
-        value: the one that agents of "paper" and "v4b" have.
+        names: keys from its table, outermost first.
+        value: the value that agents of "paper" and "v4b" have.
     """
 
     names: tuple[str, ...]

@@ -1,6 +1,6 @@
 """A multitask system: open this file first.
 
-µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#stored-system. A system is what its store says: agents,
+µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#stored-system. A system consists of rows of a store: agents,
 their publications, and components that never change. This file makes systems, lets agents run, and withdraws tasks.
 """
 
@@ -35,7 +35,7 @@ Schedule = Literal["rounds", "free"]
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run of agents ended: ``interrupted`` goes on with the same call."""
+    """The result of a run of agents; an ``interrupted`` one is resumed by the same call."""
 
     state: Literal["finished", "interrupted"]
 
@@ -44,9 +44,9 @@ class System:
     """A system in a store.
 
     Args:
-        store: where it is recorded.
+        store: store of the record.
         row: the system.
-        listener: told what happens.
+        listener: called with events.
     """
 
     def __init__(self, store: Store, row: SystemRow, *, listener: Listener | None = None) -> None:
@@ -103,7 +103,7 @@ class System:
         Args:
             kind: a row of ``AGENTS``.
             task: its name, without ``~`` and ``/``; those of roots are ``root_model/…``.
-            settings: of the agent; what they leave open is the system's, and is recorded with it now.
+            settings: settings of the agent; open fields are taken from the system, and recorded with it now.
 
         Raises:
             UsageError: unknown class, a name that no task may have, or the class has this task already.
@@ -122,9 +122,9 @@ class System:
 
         Args:
             kind: a row of ``AGENTS``.
-            how: the class makes it ("random_init", "pretrain", "checkpoint").
-            settings: of the agent.
-            name: what it is called, for example the task that it is trained on; ``how`` if left out.
+            how: origin of the path ("random_init", "pretrain", "checkpoint").
+            settings: settings of the agent.
+            name: its name, for example the task that it is trained on; ``how`` if left out.
         """
         options = {**settings.options, "root": how}
         return self.add_agent(
@@ -146,12 +146,12 @@ class System:
     ) -> RunResult:
         """Let agents run until each has ended so many cycles in its life; roots that they lack come first.
 
-        The same call goes on with a run that was stopped or killed.
+        The same call resumes a run that was stopped or killed.
 
         Args:
-            agents: of this system, in any order.
-            cycles: that each is to have ended.
-            executor: where children are trained; the caller closes it.
+            agents: agents of this system, in any order.
+            cycles: number of cycles that each is to have ended.
+            executor: executor of the children's trainings; the caller closes it.
             schedule: ``rounds``, or ``free``.
             cache: folder of the workers' caches.
 
@@ -224,7 +224,7 @@ class System:
     # Reading
 
     def view(self, seq: int | None = None) -> SystemView:
-        """What there is, now or at an earlier publication."""
+        """State of the system, now or at an earlier publication."""
         return self.library.view(self.store.systems.view_now(self.row.id) if seq is None else seq)
 
     def best(self, task: str, *, agent: str | None = None) -> PublishedPath:

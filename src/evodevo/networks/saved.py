@@ -59,8 +59,8 @@ def load_network(pool: checkpoints.BlobStore, digest: str) -> tuple[Network, dic
     given = kept.manifest.input
     try:
         envelope = validate(NetworkEnvelope, kept.manifest.genome or {}, what="the checkpoint's network")
-        inputs = tuple(InputSpec(**one) for one in given["inputs"])
-        outputs = tuple(OutputSpec(**{**one, "names": tuple(one["names"])}) for one in given["outputs"])
+        inputs = tuple(InputSpec(**spec) for spec in given["inputs"])
+        outputs = tuple(OutputSpec(**{**spec, "names": tuple(spec["names"])}) for spec in given["outputs"])
     except _MALFORMED as error:
         raise _no_network(error) from None
     network = build_network(envelope.network, inputs, outputs, seed=0)

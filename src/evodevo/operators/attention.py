@@ -30,7 +30,7 @@ def attend(
         query: (B, H, T, P).
         key, value: (B, G, S, P); each serves H / G query heads in a row.
         valid: (B, S), false at padding; None if all are real.
-        band: how many tokens are seen, the own one included; None for all.
+        band: number of visible tokens, the own one included; None for all.
         nonlinearity: code of σ; softmax, or pointwise on the scores.
 
     Returns:

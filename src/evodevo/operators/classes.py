@@ -17,7 +17,7 @@ class LIVClass:
 
     Attributes:
         number: the integer.
-        name: as in the paper where it has one.
+        name: name in the paper where it has one.
         operator: operator genome.
         differential: see ``compile_operator``.
         sampled: whether spaces offer it unless told otherwise (the paper's option pool, A.6.1).

@@ -44,7 +44,7 @@ class Work(NamedTuple):
     """FLOPs; a multiply-add counts two.
 
     Attributes:
-        products: in matrix products and convolutions over channels.
+        products: FLOPs of matrix products and convolutions over channels.
         other: convolutions by taps, FFTs, gates. Norms, softmax and activations are left out, as in ``backbone_cost``.
     """
 

@@ -150,7 +150,7 @@ def run_packed(lstm: nn.LSTM, x: Tensor, mask: Tensor, before: Memory | None = N
     """An LSTM over real tokens alone: they are moved to the front, and their answers back; y is 0 at the others.
 
     Args:
-        lstm: with the batch first.
+        lstm: an LSTM with the batch first.
         x: (B, T, D).
         mask: (B, T), true at real tokens. The lengths are fetched from the device.
         before: hidden states and cells (layers, B, D); zeros if left out. A sample without real tokens keeps them.

@@ -28,7 +28,7 @@ class SelfAttention(Operator):
         width: D.
         heads: H; must divide D.
         causal: whether later tokens are invisible.
-        dropout: on the output while training.
+        dropout: probability of dropout on the output while training, 0 to 1.
 
     Raises:
         UsageError: heads that do not divide the width.

@@ -66,7 +66,7 @@ class Dimensions(Settings):
         width: channels D of the residual stream.
         head_size: channels P per head; the largest of 64, 32 and 16 that gives at least 4 heads if left out.
         band: tokens that a banded structure sees, itself included.
-        long_filter: how an implicit filter is made: ``modal`` (sums of real exponentials: constant state) or ``mlp``
+        long_filter: form of implicit filters: ``modal`` (sums of real exponentials: constant state) or ``mlp``
             (a sine network over positions, Hyena's: state grows with length and ends at ``max_length``).
         modes: exponentials per channel of a modal filter.
         max_length: positions of an ``mlp`` filter.
@@ -113,7 +113,7 @@ class StateTensor:
 
     Attributes:
         shape: shape of one time step if it grows, else of the whole tensor.
-        grows: it keeps one entry per token.
+        grows: whether it keeps one entry per token.
         window: the most entries that are kept, if it grows.
         full_precision: kept in float32 whatever the activations are.
         in_star: counted by the paper's convention.

@@ -81,14 +81,14 @@ def fit_adapters(
         path: donor_states(path, tokens, mask, count) for path in {*(path for path, _ in donors.values()), chosen}
     }
     messages = message_space(states[chosen], _adapted(layers[first]).enter.in_features)
-    found = []
+    fits = []
     for place, (path, index) in donors.items():
         adapted, own = _adapted(layers[place]), states[path]
         depth = len(own) - 1
         enter = fit(adapted.enter, _at(messages, index / depth), own[index], ridge)
         leave = fit(adapted.leave, own[index + 1], _at(messages, (index + 1) / depth), ridge)
-        found.append(Fit(place, enter, leave))
-    return tuple(found)
+        fits.append(Fit(place, enter, leave))
+    return tuple(fits)
 
 
 @torch.no_grad()

@@ -66,7 +66,7 @@ def layered(
     return Layout(
         centres={name: (sum(column[name]) / 2, ys[name] - top) for name in sizes},
         routes={
-            edge: tuple((side, ys[one] - top) for one in chain[1:-1] for side in column[one])
+            edge: tuple((side, ys[node] - top) for node in chain[1:-1] for side in column[node])
             for edge, chain in chains.items()
         },
         width=x - column_gap,
@@ -79,15 +79,15 @@ def _columns(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str
     into: dict[str, list[str]] = {name: [] for name in nodes}
     for start, end in edges:
         into[end].append(start)
-    found: dict[str, int] = {}
+    columns: dict[str, int] = {}
     waiting = list(nodes)
     while waiting:
-        ready = [name for name in waiting if all(start in found for start in into[name])]
+        ready = [name for name in waiting if all(start in columns for start in into[name])]
         assert ready, "the graph has a cycle"
         for name in ready:
-            found[name] = 1 + max((found[start] for start in into[name]), default=-1)
-        waiting = [name for name in waiting if name not in found]
-    return found
+            columns[name] = 1 + max((columns[start] for start in into[name]), default=-1)
+        waiting = [name for name in waiting if name not in columns]
+    return columns
 
 
 def _chain(edge: tuple[str, str], columns: Mapping[str, int]) -> list[str]:
@@ -122,7 +122,9 @@ def _untangle(ranks: list[list[str]], links: Mapping[str, tuple[list[str], list[
         order = ranks if side == 0 else ranks[::-1]
         place = {name: float(number) for rank in ranks for number, name in enumerate(rank)}
         for rank in order:
-            middle = {name: fmean(place[one] for one in links[name][side]) for name in rank if links[name][side]}
+            middle = {
+                name: fmean(place[neighbour] for neighbour in links[name][side]) for name in rank if links[name][side]
+            }
             rank.sort(key=lambda name, middle=middle, place=place: middle.get(name, place[name]))  # type: ignore[misc]
             place |= {name: float(number) for number, name in enumerate(rank)}
 
@@ -140,7 +142,7 @@ def _heights(
     for sweep in range(_SWEEPS):
         side = sweep % 2
         for rank in ranks if side == 0 else ranks[::-1]:
-            wish = {name: fmean(ys[one] for one in links[name][side]) if links[name][side] else ys[name]
+            wish = {name: fmean(ys[neighbour] for neighbour in links[name][side]) if links[name][side] else ys[name]
                     for name in rank}  # fmt: skip
             ys |= _packed(rank, wish, tall, gap)
     return ys

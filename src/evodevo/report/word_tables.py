@@ -31,7 +31,7 @@ class CaptionedDrawing:
 
     Args:
         caption: below it.
-        folded: its summary where a reader opens it when wanted; always open where empty.
+        folded: summary of a table that is closed at first; empty for one that is always open.
     """
 
     svg: str
@@ -51,8 +51,8 @@ def words_table(words: TextTable) -> Element:
 
 def pictures(drawn: Iterable[CaptionedDrawing]) -> list[Element]:
     """Drawings, folded where they are to be."""
-    found = []
-    for one in drawn:
-        shown = figure(one.svg, cut(one.caption, 400), classes="fits")
-        found.append(details(cut(one.folded, 160), shown) if one.folded else shown)
-    return found
+    figures = []
+    for drawing in drawn:
+        shown = figure(drawing.svg, cut(drawing.caption, 400), classes="fits")
+        figures.append(details(cut(drawing.folded, 160), shown) if drawing.folded else shown)
+    return figures

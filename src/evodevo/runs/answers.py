@@ -1,4 +1,4 @@
-"""What a trained network answers to samples of one's own; no torch here."""
+"""Answers of a trained network to a user's own samples; no torch here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OutputPrediction:
         """The likeliest class, or all labels with a probability above one half."""
         if self.kind == "class":
             return (max(self.probabilities, key=lambda name: self.probabilities[name]),)
-        return tuple(name for name, one in self.probabilities.items() if one > LIKELY)
+        return tuple(name for name, probability in self.probabilities.items() if probability > LIKELY)
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Prediction:
     """All answers to one sample.
 
     Attributes:
-        answers: by output.
-        absent: inputs that the sample lacks; what the network learned for that case stood in.
-        weights: of a zoo: module -> how much it counted.
-        executed: of a zoo: modules that were run.
+        answers: answer of each output.
+        absent: inputs that the sample lacks; the network's learned tokens replace them.
+        weights: for a zoo, module -> its router weight, 0 to 1.
+        executed: for a zoo, modules that were run.
     """
 
     answers: Mapping[str, OutputPrediction]
@@ -52,8 +52,8 @@ class Prediction:
         """The fields by name, as ``evodevo predict --json`` gives them."""
         return {
             "answers": {
-                name: {"kind": one.kind, "chosen": list(one.chosen), "probabilities": dict(one.probabilities)}
-                for name, one in self.answers.items()
+                name: {"kind": answer.kind, "chosen": list(answer.chosen), "probabilities": dict(answer.probabilities)}
+                for name, answer in self.answers.items()
             },
             "absent": list(self.absent),
             "modules": {
@@ -63,7 +63,7 @@ class Prediction:
 
 
 class Predicts(Protocol):
-    """What answers for one individual; see ``runs.predict.Predictor``."""
+    """The answers of one individual; see ``runs.predict.Predictor``."""
 
     def sample(self, values: Mapping[str, str]) -> Prediction:
         """The answers to one sample."""

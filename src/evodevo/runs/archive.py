@@ -1,6 +1,6 @@
-"""What a store holds, as objects: runs, individuals, their scores, their models. Nothing here writes.
+"""The contents of a store as objects: runs, individuals, their scores, their models. Nothing here writes.
 
-What a run's settings and genomes mean is known to its slice, a row of ``SLICES``: a run belongs to the slice that its
+A run's settings and genomes are interpreted by its slice, a row of ``SLICES``: a run belongs to the slice that its
 recipe's name begins with; a run that compares given trainings is an experiment, whatever it compares.
 """
 
@@ -45,7 +45,7 @@ class Archive:
     """A store opened for reading; it may be in use, and it may be of a run that was killed.
 
     Args:
-        folder: of the store.
+        folder: folder of the store.
 
     Raises:
         NotFoundError: there is none.
@@ -81,10 +81,10 @@ class Archive:
             if not found_runs:
                 raise NotFoundError(f"the store {self.folder} holds no run yet; begin one with: evodevo evolve")
             return found_runs[-1]
-        found = self.store.find(prefix)
-        if found.kind != "run":
+        reference = self.store.find(prefix)
+        if reference.kind != "run":
             raise NotFoundError(f"{prefix!r} is an individual; a run is wanted here. See: evodevo status")
-        return self._run(found.id)
+        return self._run(reference.id)
 
     def individual(self, prefix: str) -> Individual:
         """The individual whose id begins so.
@@ -93,11 +93,11 @@ class Archive:
             NotFoundError: none.
             UsageError: more than one.
         """
-        found = self.store.find(prefix)
-        if found.kind != "individual":
+        reference = self.store.find(prefix)
+        if reference.kind != "individual":
             raise NotFoundError(f"{prefix!r} is a run; an individual is wanted here. See: evodevo front {prefix}")
-        row = self.store.individual(found.id)
-        return self._run(row.run_id).individual(found.id)
+        row = self.store.individual(reference.id)
+        return self._run(row.run_id).individual(reference.id)
 
     def _run(self, run_id: str) -> Run:
         row = self.store.run(run_id)
@@ -129,7 +129,7 @@ class Run:
 
     @cached_property
     def slice(self) -> Slice:
-        """What its settings and genomes mean.
+        """The slice that interprets its settings and genomes.
 
         Raises:
             UsageError: a study of one's own, or a slice that this evodevo does not have.
@@ -163,11 +163,11 @@ class Run:
 
     @cached_property
     def goals(self) -> tuple[Goal, ...]:
-        """What was optimised."""
+        """Goals of the search."""
         if "goals" in self.row.settings:
             return tuple(Goal(**goal) for goal in self.row.settings["goals"])
         objectives = parse_objectives(self.settings.evaluation.objectives, self.slice.judged)
-        return tuple(Goal(one.name, one.unit, one.direction) for one in objectives)
+        return tuple(Goal(objective.name, objective.unit, objective.direction) for objective in objectives)
 
     @cached_property
     def _members(self) -> dict[str, Individual]:
@@ -179,7 +179,7 @@ class Run:
 
     def individuals(self) -> list[Individual]:
         """All of the search's own, in order of birth; no baselines."""
-        return [one for one in self._members.values() if one.operation != BASELINE]
+        return [individual for individual in self._members.values() if individual.operation != BASELINE]
 
     def individual(self, identity: str) -> Individual:
         """One of this run by its whole id."""
@@ -189,13 +189,13 @@ class Run:
 
     def baselines(self) -> list[Individual]:
         """The hand-drawn ones, evaluated under the same budget."""
-        return [one for one in self._members.values() if one.operation == BASELINE]
+        return [individual for individual in self._members.values() if individual.operation == BASELINE]
 
     def front(self) -> list[Individual]:
         """The non-dominated that keep all constraints, best first in the first goal."""
         pool = self.individuals()
-        chosen = [pool[place] for place in front_places([one.outcome for one in pool], self.goals)]
-        return sorted(chosen, key=lambda one: one.key(self.goals[0]))
+        chosen = [pool[place] for place in front_places([individual.outcome for individual in pool], self.goals)]
+        return sorted(chosen, key=lambda individual: individual.key(self.goals[0]))
 
     def pick(self, rule: str = "knee", where: Sequence[str] = ()) -> Pick[Individual]:
         """One of the front, with the reason and the comparison with the baselines; see ``runs.pick``."""
@@ -215,13 +215,13 @@ class Run:
         return integer_seed(self.seed, "evaluation", number)
 
     def facts(self) -> dict[str, Any]:
-        """What ``evodevo status`` says: JSON."""
+        """Facts for ``evodevo status``: JSON."""
         pool = self.individuals()
         closed = self.generations()
         reasons: dict[str, int] = {}
-        for one in pool:
-            if one.reason:
-                reasons[one.reason] = reasons.get(one.reason, 0) + 1
+        for individual in pool:
+            if individual.reason:
+                reasons[individual.reason] = reasons.get(individual.reason, 0) + 1
         return {
             "run": self.id,
             "kind": self.kind,
@@ -229,7 +229,7 @@ class Run:
             "state": self.state,
             "created": self.row.created_at,
             "individuals": len(pool),
-            "scored": sum(one.state == "done" for one in pool),
+            "scored": sum(individual.state == "done" for individual in pool),
             "failed": reasons,
             "generations": len(closed),
             "generations_wanted": self.settings.study.generations if self.kind == "evolve" else None,
@@ -295,7 +295,7 @@ class Individual:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What the search was told."""
+        """Result that was reported to the search; None where there is none."""
         return None if self.evaluation is None else to_outcome(self.evaluation)
 
     @property
@@ -324,8 +324,8 @@ class Individual:
         """A goal's values over the fresh seeds, or over the search's own."""
         own = self.run.evaluation_seed(0)
         rows = [row for seed, row in self._outcomes.items() if (seed != own) == fresh]
-        found = [row.scores[goal].value for row in rows if goal in row.scores]
-        return [value for value in found if value is not None]
+        values = [row.scores[goal].value for row in rows if goal in row.scores]
+        return [value for value in values if value is not None]
 
     def summary(self, goal: str) -> Summary | None:
         """Mean and range: over fresh seeds where there are some, else the search's own value."""
@@ -383,10 +383,10 @@ class Individual:
         return self.run.slice.tokenizer(self)
 
     def predict(self, values: Mapping[str, str]) -> Prediction:
-        """What the trained network answers to one sample of one's own; for many see ``runs.predict.Predictor``.
+        """The trained network's answers to one sample of the user's; for many see ``runs.predict.Predictor``.
 
         Args:
-            values: input -> a text, the path of an image, or numbers with commas; what is left out is missing.
+            values: input -> a text, the path of an image, or numbers with commas; inputs that are left out are missing.
 
         Raises:
             UsageError, DataError: see ``Predictor.sample``.
@@ -404,8 +404,8 @@ class Individual:
         """Let the trained model continue a text.
 
         Args:
-            prompt: what it reads.
-            count: tokens to write.
+            prompt: the text to continue.
+            count: number of tokens to write.
             sampling: temperature, top-k, top-p.
             seed: equal seeds give equal text.
 
@@ -427,10 +427,10 @@ class Slice(ABC):
     """One row of the table.
 
     Attributes:
-        name: of the row.
-        settings_class: of the runs.
-        preload: what workers import before their first job (``execution.preload``).
-        judged: what objectives are asked of.
+        name: name of the row.
+        settings_class: class of the runs' settings.
+        preload: packages that workers import before their first job (``execution.preload``).
+        judged: kind of individuals that objectives score.
     """
 
     name: str
@@ -444,12 +444,12 @@ class Slice(ABC):
 
     @abstractmethod
     def problem(self, settings: Any, blobs: Path | None = None, cache_folder: Path | None = None) -> Problem:
-        """What evaluates them.
+        """The problem that evaluates the individuals.
 
         Args:
-            settings: of the run.
+            settings: settings of the run.
             blobs: folder of the store's pool; None keeps no weights.
-            cache_folder: of prepared data; None is the user's.
+            cache_folder: folder of prepared data; None is the user's.
 
         Raises:
             DataError, UsageError: data or settings cannot be used.
@@ -463,10 +463,10 @@ class Slice(ABC):
         """The settings with which one individual of such a run is trained again, as plain data.
 
         Args:
-            settings: of its run.
-            individual: who.
+            settings: settings of its run.
+            individual: the individual.
             budget: tokens, steps, seconds and flops, each a number or None; all None keeps the budget.
-            seeds: how many trainings.
+            seeds: number of trainings.
         """
         values = settings.model_dump(mode="json")
         if any(limit is not None for limit in budget.values()):
@@ -477,7 +477,7 @@ class Slice(ABC):
 
     @abstractmethod
     def tokens_per_step(self, values: Mapping[str, Any]) -> int:
-        """What one step of training takes of a budget of tokens; ``values`` are the settings as plain data."""
+        """Tokens of the budget that one step of training uses; ``values`` are the settings as plain data."""
 
     @abstractmethod
     def load(self, individual: Individual) -> Any:
@@ -523,20 +523,21 @@ class Slice(ABC):
         )
 
     def algorithm(self, settings: Any) -> Algorithm | None:
-        """What proposes the individuals of a new run; None where the study's settings or the record say it."""
+        """Algorithm that proposes the individuals of a new run; None where the study's settings or the record determine
+        it."""
         return None
 
     def prepare(  # noqa: B027 - optional
         self, settings: Any, problem: Problem, executor: Executor, listener: Listener | None
     ) -> None:
-        """What is computed once, before the first evaluation; the executor is idle before and after.
+        """Do the computations that come once, before the first evaluation; the executor is idle before and after.
 
         Raises:
             DataError: the data cannot be used.
         """
 
     def forecast(self, settings: Any, problem: Problem, executor: Executor) -> dict[str, Any] | None:
-        """How long the run will take, JSON; None where that is not measured."""
+        """Forecast of the run's duration, JSON; None where that is not measured."""
         return None
 
     def best(self, run: Run) -> list[Individual]:
@@ -544,11 +545,11 @@ class Slice(ABC):
         return run.front()
 
     def predictor(self, individual: Individual, cache_folder: Path | None = None, device: str = "cpu") -> Predicts:
-        """What answers to samples with a trained network.
+        """Predictor of a trained network's answers to samples.
 
         Args:
-            individual: whose network.
-            cache_folder: of prepared data; None is the user's.
+            individual: individual of the network.
+            cache_folder: folder of prepared data; None is the user's.
             device: auto, cpu, cuda, cuda:N.
 
         Raises:
@@ -566,7 +567,7 @@ def slice_of(recipe: str, rooms: Container[str]) -> Slice:
     """The slice of a run: that which the recipe's name begins with, or experiments, which any recipe may describe.
 
     Args:
-        recipe: its name.
+        recipe: name of the recipe.
         rooms: names of the run's settings at the top level.
 
     Raises:

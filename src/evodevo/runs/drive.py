@@ -46,11 +46,11 @@ def drive(
     on_start: Callable[[Study], None] | None,
     cache_folder: Path | None,
 ) -> Run:
-    """Do what a recorded run still lacks: all of it, if it is new.
+    """Complete a recorded run: do all of it, if it is new.
 
     Args:
-        run_id: of the run.
-        settings: with which it goes on; recorded if they are not those that it has.
+        run_id: id of the run.
+        settings: settings with which it continues; recorded if they differ from its own.
         store, listener, on_start, cache_folder: as for ``evolve``.
     """
     enable_packages(settings.execution.packages)
@@ -84,7 +84,8 @@ def drive(
 
 
 def _record_forecast(store: Store, run_id: str, expected: dict[str, Any] | None, listener: Listener | None) -> None:
-    """Record once, before the first evaluation, what a run will take, where that was measured; tell the listener."""
+    """Record once, before the first evaluation, the forecast of a run's duration, where that was measured; pass it to
+    the listener."""
     if expected is None:
         return
     lease = store.acquire(run_id)

@@ -23,7 +23,7 @@ CHANGEABLE = (
     ("execution", "workers"),
     ("evaluation", "keep_weights"),
 )
-"""What a resumed run may have otherwise: budget, workers, retention."""
+"""Settings that a resumed run may change: budget, workers, retention."""
 
 
 def evolve(
@@ -39,13 +39,13 @@ def evolve(
     """Run a search to its end.
 
     Args:
-        recipe: its name; see ``evodevo recipes``.
+        recipe: name of the recipe; see ``evodevo recipes``.
         size: quick or full.
         overrides: nested settings that replace the recipe's, for example ``{"study": {"population": 8}}``.
         store: folder of the store.
-        listener: told what happens.
-        on_start: given the study before it runs, to call its ``stop`` from a signal handler.
-        cache_folder: of prepared data; None is the user's.
+        listener: called with events of the search.
+        on_start: called with the study before it runs, to call its ``stop`` from a signal handler.
+        cache_folder: folder of prepared data; None is the user's.
 
     Returns:
         The run, finished or interrupted.
@@ -73,7 +73,7 @@ def begin(
 
     Args:
         kind: ``evolve``, ``train`` or ``grow``.
-        recipe: its name.
+        recipe: name of the recipe.
         settings: resolved.
         held: role -> what the run itself keeps in the store, and its settings name by digest.
         store, listener, on_start, cache_folder: as for ``evolve``.
@@ -116,8 +116,8 @@ def resume(
         UsageError: another setting was to change, or the data are no longer those of the run.
     """
     with Archive(store) as archive:
-        found = archive.run(run)
-        run_id, changed = found.id, _changed(found.settings, overrides or {})
+        opened = archive.run(run)
+        run_id, changed = opened.id, _changed(opened.settings, overrides or {})
     return drive(run_id, changed, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 

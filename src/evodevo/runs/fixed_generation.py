@@ -37,15 +37,15 @@ class FixedGeneration(Algorithm):
 
 
 def record_source(store: Store, lease: Lease, space: Space[Any], individual: str, genome: Any) -> None:
-    """Say in a new run what it trains."""
+    """Record in a new run the individual that it trains."""
     store.add_event(lease, SOURCE, individual, {"genome": space.to_json(genome)})
 
 
 def recall_source(store: Store, run_id: str, space: Space[Any]) -> FixedGeneration:
-    """What a recorded run trains.
+    """The individual that a recorded run trains.
 
     Raises:
-        NotFoundError: the run was killed before it said so.
+        NotFoundError: the run was killed before it recorded the individual.
     """
     source = next((event for event in store.events(run_id) if event.type == SOURCE), None)
     if source is None:

@@ -27,7 +27,7 @@ def own_sample(
         specs: inputs of the network.
         values: input -> a file; for tokens also a text, for vectors numbers with commas.
         encode: (input, text) -> token ids, as ``SampleTask.encode``.
-        missing: whether the network knows what to do where an input is missing.
+        missing: whether the network accepts samples without an input.
 
     Raises:
         UsageError: an unknown input, a missing one that may not be missing, a value that is none for its input.
@@ -67,7 +67,7 @@ def own_sample(
 
 
 def _nothing(spec: InputSpec) -> NDArray[Any]:
-    """An input of one sample that says nothing."""
+    """Neutral value of an input of one sample: zeros."""
     if spec.modality == "tokens":
         return np.zeros((1, spec.length), np.int64)
     if spec.modality == "image":
@@ -104,9 +104,9 @@ def _bytes(value: str) -> bytes:
 
 def _numbers(text: str, spec: InputSpec) -> list[float]:
     try:
-        found = [float(part) for part in text.replace(",", " ").split()]
+        numbers = [float(part) for part in text.replace(",", " ").split()]
     except ValueError:
-        found = []
-    if len(found) != spec.size or not np.isfinite(found).all():
+        numbers = []
+    if len(numbers) != spec.size or not np.isfinite(numbers).all():
         raise UsageError(f"the input {spec.name!r} is {spec.size} finite numbers with commas; got {text[:60]!r}.")
-    return found
+    return numbers

@@ -21,7 +21,7 @@ class Summary:
     Attributes:
         mean: over the fresh seeds if there are any, else the search's own value.
         low, high: over the same values.
-        seeds: how many values.
+        seeds: number of values.
         fresh: whether seeds are meant that played no part in the search.
     """
 
@@ -33,7 +33,7 @@ class Summary:
 
 
 class Candidate(Protocol):
-    """What is read of an individual: its name, its scores over seeds, its facts."""
+    """The part of an individual that a choice reads: its name, its scores over seeds, its facts."""
 
     @property
     def name(self) -> str: ...
@@ -51,7 +51,7 @@ C_co = TypeVar("C_co", bound=Candidate, covariant=True)
 
 
 class Search(Protocol[C_co]):
-    """What is read of a run: its goals, its front, its baselines."""
+    """The part of a run that a choice reads: its goals, its front, its baselines."""
 
     id: str
 
@@ -66,7 +66,7 @@ class GoalComparison:
     """One goal of the chosen one beside a baseline.
 
     Attributes:
-        goal: its name.
+        goal: name of the goal.
         ours, theirs: summaries over the same kind of seeds.
         better: whether ours is better on average.
         clear: whether the ranges over seeds do not touch; with one seed each, nothing is clear unless the value is
@@ -104,9 +104,9 @@ class Pick(Generic[C]):
     """The chosen individual.
 
     Attributes:
-        individual: of the front.
-        reason: in words.
-        comparisons: with every baseline of the run.
+        individual: individual of the front.
+        reason: reason of the choice, in words.
+        comparisons: comparisons with every baseline of the run.
     """
 
     individual: C
@@ -118,7 +118,7 @@ def pick(run: Search[C], rule: str = "knee", where: Sequence[str] = ()) -> Pick[
     """Choose from a run's front.
 
     Args:
-        run: with at least one scored individual.
+        run: run with at least one scored individual.
         rule: ``knee``, or ``best:GOAL``.
         where: conditions such as ``cache<700K`` that the chosen one must keep.
 
@@ -129,7 +129,7 @@ def pick(run: Search[C], rule: str = "knee", where: Sequence[str] = ()) -> Pick[
     front = run.front()
     if not front:
         raise NotFoundError(f"run {run.id} has no scored individual to pick. See: evodevo status {run.id}")
-    kept = [one for one in front if all(_keeps(one, condition, run.goals) for condition in where)]
+    kept = [candidate for candidate in front if all(_keeps(candidate, condition, run.goals) for condition in where)]
     if not kept:
         raise NotFoundError(
             f"nobody of the {len(front)} on the front keeps {' and '.join(where)}. See: evodevo front {run.id}"
@@ -140,7 +140,7 @@ def pick(run: Search[C], rule: str = "knee", where: Sequence[str] = ()) -> Pick[
         reason = f"the knee among {among}: farthest from the line between the extremes, goals scaled to [0, 1]"
     elif rule.startswith("best:"):
         goal = _goal(rule.removeprefix("best:"), run.goals)
-        chosen = min(kept, key=lambda one: one.key(goal))
+        chosen = min(kept, key=lambda candidate: candidate.key(goal))
         reason = f"best {goal.name} among {among}"
     else:
         raise UsageError(f"rule {rule[:40]!r}: it must be knee, or best:GOAL with one of {_names(run.goals)}.")
@@ -151,12 +151,14 @@ def knee(front: Sequence[C], goals: Sequence[Goal]) -> C:
     """The one farthest below the plane through the extremes: smallest sum of goals scaled to [0, 1] over the front."""
     ranges = []
     for goal in goals:
-        values = [one.key(goal) for one in front]
+        values = [candidate.key(goal) for candidate in front]
         ranges.append((min(values), max(values)))
 
-    def total(one: Candidate) -> float:
+    def total(candidate: Candidate) -> float:
         shares = [
-            (one.key(goal) - low) / (high - low) for goal, (low, high) in zip(goals, ranges, strict=True) if high > low
+            (candidate.key(goal) - low) / (high - low)
+            for goal, (low, high) in zip(goals, ranges, strict=True)
+            if high > low
         ]
         return sum(shares)
 
@@ -165,7 +167,7 @@ def knee(front: Sequence[C], goals: Sequence[Goal]) -> C:
 
 def compare(individual: Candidate, run: Search[Candidate]) -> tuple[BaselineComparison, ...]:
     """The individual beside every baseline that has scores; over fresh seeds where both have some."""
-    found = []
+    comparisons = []
     for baseline in run.baselines():
         verdicts = []
         for goal in run.goals:
@@ -176,8 +178,8 @@ def compare(individual: Candidate, run: Search[Candidate]) -> tuple[BaselineComp
                 ours, theirs = individual.own(goal.name) or ours, baseline.own(goal.name) or theirs
             verdicts.append(_verdict(goal, ours, theirs))
         if len(verdicts) == len(run.goals):
-            found.append(BaselineComparison(baseline.name, tuple(verdicts)))
-    return tuple(found)
+            comparisons.append(BaselineComparison(baseline.name, tuple(verdicts)))
+    return tuple(comparisons)
 
 
 def _verdict(goal: Goal, ours: Summary, theirs: Summary) -> GoalComparison:

@@ -1,4 +1,4 @@
-"""What a trained network of a store answers to samples of one's own."""
+"""Answers of a trained network of a store to a user's own samples."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ AT_ONCE = 64
 
 
 class Predictor:
-    """Asks one individual.
+    """The answers of one individual.
 
     Args:
         individual: a trained network of samples that answers with classes or labels.
-        cache_folder: of prepared data; None is the user's.
+        cache_folder: folder of prepared data; None is the user's.
         device: auto, cpu, cuda, cuda:N.
 
     Raises:
@@ -50,7 +50,7 @@ class Predictor:
 
     @cached_property
     def task(self) -> SampleTask:
-        """What it was trained on. Raises DataError where the data are gone: they know the words and the sizes."""
+        """The task that it was trained on. Raises DataError where the data are gone, since they define vocabulary."""
         from evodevo.networks.saved import reopen_task
 
         return reopen_task(self._about, self._cache_folder)
@@ -86,7 +86,7 @@ class Predictor:
             explained = self._network.explain(placed)
         logits, ids = explained.answers, explained.parts
         if explained.weights is not None and explained.executed is not None:
-            weights, executed = (one.double().cpu().numpy() for one in (explained.weights, explained.executed))
+            weights, executed = (rows.double().cpu().numpy() for rows in (explained.weights, explained.executed))
         each = {spec.name: _probabilities(spec, logits[spec.name].double().cpu().numpy()) for spec in self._outputs}
         inputs = [spec.name for spec in self.task.inputs]
         return [
@@ -103,27 +103,27 @@ class Predictor:
 
 
 def best_trained(archive: Archive, name: str) -> Individual:
-    """Who answers for a run, or the individual of that name.
+    """The individual that answers for a run, or the individual of that name.
 
-    Of an experiment, the training of its first arm (its reference, where it names one) that is best on validation
-    data; of a search, the best of the front in its first goal.
+    For an experiment, the training of its first arm (its reference, where it names one) that is best on validation
+    data; for a search, the best of the front in its first goal.
 
     Args:
-        archive: of the store.
+        archive: archive of the store.
         name: a beginning of an id of either, or ``last``.
 
     Raises:
-        NotFoundError: nobody of that name, or a run in which nobody has finished yet.
+        NotFoundError: nothing of that name, or a run without a finished individual.
     """
     if name != "last" and archive.store.find(name).kind == "individual":
         return archive.individual(name)
     run = archive.run(name)
-    found = run.slice.best(run)
-    if not found:
+    individual = run.slice.best(run)
+    if not individual:
         raise NotFoundError(
             f"run {run.id} has no trained network yet (state {run.state}); see: evodevo status {run.id}"
         )
-    return found[0]
+    return individual[0]
 
 
 def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> OutputPrediction:

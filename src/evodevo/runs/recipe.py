@@ -1,4 +1,4 @@
-"""What a recipe is: a Python function that returns a run's whole settings."""
+"""A recipe: a Python function that returns a run's whole settings."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from evodevo.settings import Settings
 Size = Literal["quick", "full"]
 Driver = Literal["evolve", "train", "grow", "ablate", "extend"]
 Baselines = Literal["none", "quick", "all"]
-"""Which opponents stand beside the network of a recipe, where it leaves that to its user."""
+"""Set of opponents beside the network of a recipe, where the recipe leaves that to its user."""
 
 RECIPES: Registry[Recipe] = table("recipe", "evodevo.recipes")
 
 Compose = Callable[[Size, "Baselines | None", Mapping[str, Any]], "RunSettings"]
 Grow = Callable[[Size, "Baselines | None", Mapping[str, Any], Sequence[str]], "RunSettings"]
 STRATEGIST = "ppo"
-"""Who decides where the user of ``grow`` names nobody."""
+"""Strategist where the user of ``grow`` names none."""
 
 
 class ExecutionSettings(Settings):
-    """Where evaluations run.
+    """The execution of evaluations.
 
     Attributes:
         executor: processes (isolated, the default) or serial (in this process, for debugging).
-        workers: evaluations at a time.
-        threads: per evaluation; scores may depend on it in the last bits, so it belongs to the run.
+        workers: number of evaluations at a time.
+        threads: number of threads per evaluation; scores may depend on it in the last bits, so it belongs to the run.
         packages: installed packages whose operators, objectives, … are enabled, by name.
     """
 
@@ -42,12 +42,12 @@ class ExecutionSettings(Settings):
 
 
 class RunSettings(Settings):
-    """What the settings of every run have; each slice says what its own rooms are.
+    """The common settings of every run; each slice defines the class of each field.
 
     Attributes:
-        evaluation: how an individual gets its scores.
-        study: how individuals come about.
-        execution: where evaluations run.
+        evaluation: settings of an individual's evaluation.
+        study: settings of the search.
+        execution: settings of the workers.
     """
 
     if TYPE_CHECKING:
@@ -62,19 +62,19 @@ class Recipe:
 
     Attributes:
         name: ``slice.name``.
-        summary: one line for people.
+        summary: description in one line.
         drivers: the commands that it serves.
         settings: size -> all settings.
-        compose: (size, baselines, changes of ``part``) -> all settings; None where all that can be said is the size.
+        compose: (size, baselines, changes of ``part``) -> all settings; None where only the size can be chosen.
             Baselines None are the recipe's own choice.
-        part: the name under which ``--set`` changes what the networks of ``compose`` are made of ("zoo").
+        part: the name under which ``--set`` changes the structure of ``compose``'s networks ("zoo").
         short: names that ``--set`` may use for dotted settings, beside those of the task ("patience").
         data_task: the task that reads data of the user's own; None where the recipe's task does.
         grow: (size, baselines, changes of ``part``, strategists) -> all settings of the command ``grow``; None where
             they are those of ``settings`` or ``compose``, whose arms name their strategists themselves.
-        ablate: size -> what the command ``ablate`` changes of ``compose``, under what a user changes.
-        of_data: the user's data -> ``compose`` for them, where they decide more than a setting of the task: which task
-            it is, budget, arms. Not asked where the user names the task, too. None where they decide nothing.
+        ablate: size -> changes of ``compose`` for the command ``ablate``, below those of the user.
+        of_data: the user's data -> ``compose`` for them, where they decide more than a setting of the task: the task
+            itself, budget, arms. Not called where the user names the task, too. None where they decide nothing.
     """
 
     name: str

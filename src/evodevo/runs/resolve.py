@@ -15,7 +15,7 @@ from evodevo.tasks.base import TASKS
 
 Values = dict[str, Any]
 _LONGEST, _FACTOR = 1800.0, 4.0
-"""What a training that the clock ends may take with all its measurements: seconds, and times its budget."""
+"""Limit of a training with a budget in seconds, measurements included: seconds, plus a multiple of the budget."""
 
 
 GROW = "grow"
@@ -33,11 +33,11 @@ def resolve(
     """The settings of a recipe, of its slice's own class, with what the user changed.
 
     Args:
-        name: of the recipe.
+        name: name of the recipe.
         size: quick (minutes on 2 cores) or full.
-        driver: what is about to run.
+        driver: command that is about to run.
         overrides: nested plain data, from files, ``--set`` and flags, merged over the recipe's; settings of the task
-            and the recipe's short names may stand at the top (see ``spell_out``). For ``grow``, so may
+            and the recipe's short names may be at the top level (see ``spell_out``). For ``grow``, so may
             ``grow``: settings of the growth of all arms (``growth.spec``), and its ``strategist``, a name,
             names with commas between them, or a list.
         baselines: none, quick or all; the recipe's own choice if left out.
@@ -91,13 +91,13 @@ def _made(
 
 
 def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:
-    """What a user of the command ``grow`` says about growth.
+    """A user's settings of growth for the command ``grow``.
 
     Args:
-        given: nested changes; ``grow`` may stand at the top.
+        given: nested changes; ``grow`` may be at the top level.
 
     Returns:
-        The strategists (None where nobody is named), and the changes with the rest of ``grow`` at its full name: the
+        The strategists (None where none is named), and the changes with the rest of ``grow`` at its full name: the
         common options of the procedure.
 
     Raises:
@@ -108,8 +108,8 @@ def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:
         raise UsageError(f"{GROW} is a table of settings, for example {GROW}.events.count=4; got {growth!r}.")
     named = growth.get("strategist")
     if isinstance(named, str):
-        named = [one.strip() for one in named.split(",")]
-    if named is not None and not (isinstance(named, list) and all(isinstance(one, str) for one in named)):
+        named = [name.strip() for name in named.split(",")]
+    if named is not None and not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
         raise UsageError(f"a strategist is a name such as 'ppo', or several with commas between them; got {named!r}.")
     options = {name: value for name, value in growth.items() if name != "strategist"}
     others = {name: value for name, value in given.items() if name != GROW}
@@ -133,13 +133,13 @@ def own_data(given: Values) -> tuple[str | None, Values]:
 def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Values]:
     """A recipe's settings and a user's changes, ready to be merged.
 
-    Where another task than the recipe's is wanted, what the recipe says about its own task goes. A name that is no
+    Where another task than the recipe's is chosen, the recipe's settings of its own task are dropped. A name that is no
     room is a short one of the recipe or a setting of the task: ``{"label": "class"}`` is
-    ``{"evaluation": {"task_settings": {"label": "class"}}}``. What is written in full counts more.
+    ``{"evaluation": {"task_settings": {"label": "class"}}}``. Names written in full take precedence.
 
     Args:
-        recipe: whose settings they are.
-        values: all of them, as plain data.
+        recipe: recipe of the settings.
+        values: all settings, as plain data.
         given: nested changes.
 
     Raises:

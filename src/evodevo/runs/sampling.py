@@ -1,4 +1,4 @@
-"""How a trained model that writes draws its next token; no torch here."""
+"""The sampling of the next token by a trained model that writes; no torch here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evodevo.settings import Settings
 
 
 class SamplingSettings(Settings):
-    """How the next token is drawn.
+    """The settings for drawing the next token.
 
     Attributes:
         temperature: 0 takes the most likely token.

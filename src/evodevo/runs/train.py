@@ -39,7 +39,7 @@ def train(
     Args:
         individual: its id or a prefix of it. For the experiments of a recipe see ``experiment``.
         tokens, steps, seconds, flops: the budget of each training; the search's own if none is given.
-        seeds: how many trainings.
+        seeds: number of trainings.
         baselines: train the hand-drawn ones under the same budget too.
         overrides: other settings than those of the search, for example the learning rate.
         store, listener, on_start, cache_folder: as for ``evolve``.
@@ -85,9 +85,9 @@ def experiment(
     """Train all arms of a recipe, with every learning rate and seed.
 
     Args:
-        recipe: its name; see ``evodevo recipes``.
+        recipe: name of the recipe; see ``evodevo recipes``.
         size: quick or full.
-        baselines: which opponents: none, quick or all, where the recipe leaves that to its user.
+        baselines: set of opponents: none, quick or all, where the recipe leaves that to its user.
         overrides: nested settings that replace the recipe's, for example ``{"experiment": {"seeds": 3}}``.
         store, listener, on_start, cache_folder: as for ``evolve``.
 

@@ -38,8 +38,8 @@ class LayerCase:
     Attributes:
         spec: its description.
         width: d.
-        causal: as the model would be.
-        residual: as ``build_layer`` takes it.
+        causal: whether the model is causal.
+        residual: argument of ``build_layer``.
         counted: whether its cost is stated without files that are absent here.
         frozen: whether none of its parameters but those of adapters is trained.
         leak: largest change by a later position; above 0 only where a Fourier transform rounds.

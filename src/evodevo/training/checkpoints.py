@@ -300,15 +300,15 @@ def _save_tensors(store: BlobStore, tensors: Mapping[str, Tensor]) -> str:
     return store.put_bytes(save_safetensors(own))
 
 
-def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], what: str) -> None:
-    missing, extra = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], what: str) -> None:
+    missing, extra = sorted(set(expected) - set(tensors)), sorted(set(tensors) - set(expected))
     if missing:
         raise UnsafeFileError(f"{what} lacks {missing[0]!r} (and {len(missing) - 1} more).")
     if extra:
         raise UnsafeFileError(
             f"{what} has {extra[0][:200]!r} (and {len(extra) - 1} more), which the model does not have."
         )
-    for name, tensor in found.items():
+    for name, tensor in tensors.items():
         wanted = expected[name]
         if tensor.shape != wanted.shape or tensor.dtype != wanted.dtype:
             raise UnsafeFileError(

@@ -125,26 +125,26 @@ def _judge_class(logits: Numbers, wanted: NDArray[np.int64], thresholds: Sequenc
     probabilities, chosen = np.exp(logs), logits.argmax(1)
     curve = reliability(probabilities[rows, chosen], chosen == wanted)
     each = wanted[:, None] == np.arange(classes)
-    found = _Metrics()
-    found.values["accuracy"] = float((chosen == wanted).mean())
-    found.values["log_loss"] = float(-logs[rows, wanted].mean())
-    found.values["calibration_error"] = curve.error
+    metrics = _Metrics()
+    metrics.values["accuracy"] = float((chosen == wanted).mean())
+    metrics.values["log_loss"] = float(-logs[rows, wanted].mean())
+    metrics.values["calibration_error"] = curve.error
     tuned: tuple[float, ...] = ()
     if classes == 2:
         # The difference of the logits orders samples as the probability does, but never runs into 1.
-        found.auc([auc(logits[:, 1] - logits[:, 0], each[:, 1])], "the split has one class")
-        found.counts(_counts(chosen == 1, each[:, 1]), "")
-        found.macro(_class_counts(chosen, wanted, classes))
+        metrics.auc([auc(logits[:, 1] - logits[:, 0], each[:, 1])], "the split has one class")
+        metrics.counts(_counts(chosen == 1, each[:, 1]), "")
+        metrics.macro(_class_counts(chosen, wanted, classes))
         tuned = (best_threshold(probabilities[:, 1], each[:, 1]),)
         if thresholds:
             positive = probabilities[:, 1] > thresholds[0]
-            found.values["accuracy_tuned"] = float((positive == each[:, 1]).mean())
-            found.counts(_counts(positive, each[:, 1]), "_tuned")
+            metrics.values["accuracy_tuned"] = float((positive == each[:, 1]).mean())
+            metrics.counts(_counts(positive, each[:, 1]), "_tuned")
     else:
-        areas = [auc(probabilities[:, one], each[:, one]) for one in range(classes)]
-        found.auc(areas, "the split has one class", skipped=True)
-        found.macro(_class_counts(chosen, wanted, classes))
-    return Judgement(found.values, found.reasons, tuned, curve)
+        areas = [auc(probabilities[:, label], each[:, label]) for label in range(classes)]
+        metrics.auc(areas, "the split has one class", skipped=True)
+        metrics.macro(_class_counts(chosen, wanted, classes))
+    return Judgement(metrics.values, metrics.reasons, tuned, curve)
 
 
 def _judge_labels(logits: Numbers, wanted: Numbers, thresholds: Sequence[float]) -> Judgement:
@@ -152,19 +152,21 @@ def _judge_labels(logits: Numbers, wanted: Numbers, thresholds: Sequence[float])
     known = ~np.isnan(wanted)
     there, probabilities = wanted > HALF, sigmoid(logits)
     labels = range(logits.shape[1])
-    areas = [auc(logits[known[:, one], one], there[known[:, one], one]) for one in labels]
+    areas = [auc(logits[known[:, label], label], there[known[:, label], label]) for label in labels]
     # log(1 + e^x) - x y, in the form that neither overflows nor loses what is small.
     losses = np.maximum(logits, 0) - logits * there + np.log1p(np.exp(-np.abs(logits)))
     curve = reliability(probabilities[known], there[known])
-    found = _Metrics()
-    found.auc(areas, "no label has both answers in the split", skipped=True)
-    found.values["log_loss"] = float(losses[known].mean())
-    found.values["calibration_error"] = curve.error
-    found.labels(probabilities > HALF, there, known, "")
+    metrics = _Metrics()
+    metrics.auc(areas, "no label has both answers in the split", skipped=True)
+    metrics.values["log_loss"] = float(losses[known].mean())
+    metrics.values["calibration_error"] = curve.error
+    metrics.labels(probabilities > HALF, there, known, "")
     if thresholds:
-        found.labels(probabilities > np.asarray(thresholds), there, known, "_tuned")
-    tuned = tuple(best_threshold(probabilities[known[:, one], one], there[known[:, one], one]) for one in labels)
-    return Judgement(found.values, found.reasons, tuned, curve)
+        metrics.labels(probabilities > np.asarray(thresholds), there, known, "_tuned")
+    tuned = tuple(
+        best_threshold(probabilities[known[:, label], label], there[known[:, label], label]) for label in labels
+    )
+    return Judgement(metrics.values, metrics.reasons, tuned, curve)
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ class _Metrics:
         self.values[f"label_accuracy{suffix}"] = float(right[known].mean())
         counts = _counts(chosen & known, there & known)
         self.macro(counts, suffix)
-        whole = _Counts(*(np.atleast_1d(one.sum()) for one in (counts.true, counts.false, counts.missed)))
+        whole = _Counts(*(np.atleast_1d(group.sum()) for group in (counts.true, counts.false, counts.missed)))
         self._add(f"f1_micro{suffix}", float(whole.ratios()["f1"][0]), _NOTHING["f1"])
 
     def _add(self, name: str, value: float, reason: str) -> None:
@@ -245,7 +247,7 @@ _NOTHING = {
 def _counts(chosen: Marks, wanted: Marks) -> _Counts:
     """(A,) or (A, C) each; the first axis is counted."""
     both = [chosen & wanted, chosen & ~wanted, ~chosen & wanted]
-    return _Counts(*(np.atleast_1d(one.sum(0)).astype(np.float64) for one in both))
+    return _Counts(*(np.atleast_1d(array.sum(0)).astype(np.float64) for array in both))
 
 
 def _class_counts(chosen: NDArray[np.int64], wanted: NDArray[np.int64], classes: int) -> _Counts:

@@ -49,7 +49,9 @@ Origins = Mapping[str, Origin]
 
 def state_of(parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer) -> dict[str, dict[str, Any]]:
     """The optimiser's state by name; not copies."""
-    return {name: dict(optimizer.state[one]) for name, one in parameters.items() if one in optimizer.state}
+    return {
+        name: dict(optimizer.state[parameter]) for name, parameter in parameters.items() if parameter in optimizer.state
+    }
 
 
 def carry_state(state: NamedState, shapes: Mapping[str, torch.Size], origins: Origins) -> dict[str, dict[str, Any]]:
@@ -99,9 +101,11 @@ def operate(
     unknown = sorted({origin.name for origin in origins.values()} - set(before))
     if unknown:
         raise UsageError(f"a parameter is said to come from {unknown[0]!r}, which the model did not have.")
-    shapes = {name: one.shape for name, one in before.items()}
+    shapes = {name: parameter.shape for name, parameter in before.items()}
     state = carry_state(state_of(before, optimizer), shapes, origins)
-    home = {id(one): number for number, group in enumerate(optimizer.param_groups) for one in group["params"]}
+    home = {
+        id(parameter): number for number, group in enumerate(optimizer.param_groups) for parameter in group["params"]
+    }
     chosen = group_of or (lambda _, parameter: _fitting_group(optimizer, parameter))
     members: list[list[nn.Parameter]] = [[] for _ in optimizer.param_groups]
     for name, parameter in model.named_parameters():
@@ -132,7 +136,7 @@ def _fitting_group(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) ->
 
 def _begin_adagrad(optimizer: torch.optim.Adagrad, parameter: nn.Parameter) -> None:
     """Adagrad alone makes its state when it is built, not at the first step."""
-    group = next(group for group in optimizer.param_groups if any(one is parameter for one in group["params"]))
+    group = next(group for group in optimizer.param_groups if any(item is parameter for item in group["params"]))
     start = group["initial_accumulator_value"]
     optimizer.state[parameter] = {"step": torch.tensor(0.0), "sum": torch.full_like(parameter, start)}
 

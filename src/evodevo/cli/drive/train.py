@@ -40,7 +40,7 @@ class Opponents(StrEnum):
     all = "all"
 
 
-COMMAND = implied("--baselines", Opponents.all.value, [one.value for one in Opponents])
+COMMAND = implied("--baselines", Opponents.all.value, [choice.value for choice in Opponents])
 """``--baselines`` alone means all of them."""
 
 

@@ -68,13 +68,13 @@ def add(
         facts = {
             "system": first.system,
             "task": task,
-            "agents": [one.agent.name for one in made],
+            "agents": [created.agent.name for created in made],
             "classes": list(first.agent.settings["class_names"]),
             "samples": dict(first.samples),
         }
         output.document("evodevo.extend.add/1", facts)
         return
-    for one in made:
-        told = "".join(f"   {count:,} {split}" for split, count in first.samples.items()) if one is first else ""
-        output.line(f"agent {one.agent.name}   {one.agent.settings['classes']} classes{told}")
+    for created in made:
+        told = "".join(f"   {count:,} {split}" for split, count in first.samples.items()) if created is first else ""
+        output.line(f"agent {created.agent.name}   {created.agent.settings['classes']} classes{told}")
     output.words(f"Next: evodevo extend run {first.system}{store_option(store)}")

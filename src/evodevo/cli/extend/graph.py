@@ -66,7 +66,7 @@ def _check(picture: SystemFrames, frame: SystemFrame, task: str | None) -> None:
 
     if task is None:
         return
-    answered = [one.task for one in frame.routes if not one.root]
+    answered = [route.task for route in frame.routes if not route.root]
     if task in picture.tasks and task not in answered:
         raise NotFoundError(f"nobody offers a path for task {task!r} at publication {frame.seq}.")
     if task not in answered:
@@ -95,16 +95,16 @@ def _say(frame: SystemFrame, task: str | None, chosen: Joined | None) -> None:
 def _record(frame: SystemFrame, task: str | None) -> dict[str, Any]:
     from dataclasses import asdict
 
-    routes = [one for one in frame.routes if task in (None, one.task)]
-    models = [one for one in frame.joined if task in (None, one.task)]
+    routes = [route for route in frame.routes if task in (None, route.task)]
+    models = [model for model in frame.joined if task in (None, model.task)]
     return {
         "system": frame.system,
         "publication": frame.seq,
         "label": frame.label,
         "tasks": list(frame.tasks),
         "parameters": frame.parameters,
-        "paths": [asdict(one) for one in routes],
-        "multipath": [asdict(one) for one in models],
-        "components": [asdict(one) for one in frame.parts.values()],
+        "paths": [asdict(route) for route in routes],
+        "multipath": [asdict(model) for model in models],
+        "components": [asdict(part) for part in frame.parts.values()],
         "withdrawn": list(frame.withdrawn),
     }

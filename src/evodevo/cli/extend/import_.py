@@ -36,14 +36,14 @@ def import_(
     from evodevo.multitask.run.imports import import_individual
 
     made = import_individual(system, name, run, individual=individual, source=source, store=store)
-    roles = [one.role for one in made.path.components]
+    roles = [component.role for component in made.path.components]
     if json:
         facts = {
             "system": made.system,
             "agent": made.agent.name,
             "path": made.path.path.id,
             "individual": made.individual,
-            "components": {one.role: one.digest for one in made.path.components},
+            "components": {component.role: component.digest for component in made.path.components},
             "parameters": made.path.parameters,
             "flops": made.path.flops,
             "reads": list(made.modalities),

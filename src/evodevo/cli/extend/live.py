@@ -43,8 +43,8 @@ class AgentsView(Shown):
         if kind == "round":
             output.words(f"round {facts['number']}: {', '.join(facts['agents'])}")
         elif kind == "child":
-            one = standing.agents[facts["agent"]]
-            place = f"{facts['agent']} cycle {(one.cycle or 0) + 1}  {one.told} of {one.children}"
+            progress = standing.agents[facts["agent"]]
+            place = f"{facts['agent']} cycle {(progress.cycle or 0) + 1}  {progress.told} of {progress.children}"
             output.words(f"{place:<48}  {fate(facts)}  time left {duration(standing.seconds_left)}")
         elif kind == "published":
             best = standing.agents[facts["agent"]].best
@@ -79,7 +79,7 @@ class AgentsLiveView(AgentsView):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._region = Region(lambda said: picture(self.standing, said), clock)
+        self._region = Region(lambda notice: picture(self.standing, notice), clock)
 
     def begin(self, session: Session) -> None:
         self.standing.begin(session)
@@ -103,7 +103,7 @@ def choose(*, json: bool) -> AgentsView:
     return fitting(json=json, events=AgentsEventView, live=AgentsLiveView, lines=AgentsView)
 
 
-def picture(standing: AgentsProgress, said: str = "") -> RenderableType:
+def picture(standing: AgentsProgress, notice: str = "") -> RenderableType:
     """Contents of the live region."""
     from rich.console import Group
     from rich.table import Table
@@ -115,30 +115,30 @@ def picture(standing: AgentsProgress, said: str = "") -> RenderableType:
     for name in ("agent", "cycle", "children", "kept", "failed", "best", "state"):
         table.add_column(name, justify="left" if name in ("agent", "state") else "right", no_wrap=True)
     shown = rows(standing)
-    for one in shown:
+    for progress in shown:
         cells = [
-            one.name,
-            f"{min(one.ended, one.goal)} of {one.goal}",
-            f"{one.told} of {one.children}" if one.cycle is not None else "",
-            str(one.kept),
-            str(one.failed),
-            number(one.best),
-            state(one),
+            progress.name,
+            f"{min(progress.ended, progress.goal)} of {progress.goal}",
+            f"{progress.told} of {progress.children}" if progress.cycle is not None else "",
+            str(progress.kept),
+            str(progress.failed),
+            number(progress.best),
+            state(progress),
         ]
-        style = "green" if one.cycle is not None else "" if one.ended < one.goal else "bright_black"
+        style = "green" if progress.cycle is not None else "" if progress.ended < progress.goal else "bright_black"
         table.add_row(*(Text(output.one_line(cell, 120)) for cell in cells), style=style)
     parts: list[RenderableType] = [Text(head(standing), style="bold"), line, table]
     if len(standing.agents) > len(shown):
         parts.append(Text(f"and {len(standing.agents) - len(shown)} more", style="bright_black"))
-    if said:
-        parts.append(Text(output.one_line(said), style="yellow"))
+    if notice:
+        parts.append(Text(output.one_line(notice), style="yellow"))
     return Group(*parts)
 
 
 def rows(standing: AgentsProgress) -> list[AgentProgress]:
     """The agents that are shown: running ones first, then waiting ones, then finished ones."""
     order = {"runs": 0, "waits": 1, "done": 2}
-    every = sorted(standing.agents.values(), key=lambda one: order[state(one)])
+    every = sorted(standing.agents.values(), key=lambda progress: order[state(progress)])
     return every[:ROWS]
 
 

@@ -12,4 +12,4 @@ Document = Annotated[bool, typer.Option("--json", help="One JSON document on std
 
 def words_of(text: str) -> list[str]:
     """Names from a text with commas between them."""
-    return [one.strip() for one in text.split(",") if one.strip()]
+    return [word.strip() for word in text.split(",") if word.strip()]

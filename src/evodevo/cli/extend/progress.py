@@ -70,7 +70,7 @@ class AgentsProgress:
         self.session, self._begun = session, self._clock()
         system = session.system
         before, view = past(system.store, system.row.id), system.view()
-        chosen = {one.id for one in session.agents}
+        chosen = {agent.id for agent in session.agents}
         for row in system.agents():
             root = is_root(row)
             if row.id not in chosen and not (root and not before.finished(row) and not system.is_withdrawn(row)):
@@ -96,32 +96,32 @@ class AgentsProgress:
 
     def hear(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the listener."""
-        one = self.agents.get(str(facts.get("agent")))
-        if one is None:
+        progress = self.agents.get(str(facts.get("agent")))
+        if progress is None:
             return
         if kind == "cycle":
-            one.told = one.told if one.cycle == facts["cycle"] else 0
-            one.cycle = facts["cycle"]
+            progress.told = progress.told if progress.cycle == facts["cycle"] else 0
+            progress.cycle = facts["cycle"]
         elif kind == "child":
-            one.told += 1
+            progress.told += 1
             self._told += 1
-            one.kept += facts["fate"] == "kept"
-            one.failed += facts["fate"] == "failed"
+            progress.kept += facts["fate"] == "kept"
+            progress.failed += facts["fate"] == "failed"
             if facts["fate"] == "kept" and facts["quality"] is not None:
-                one.best = max(one.best or 0.0, facts["quality"])
+                progress.best = max(progress.best or 0.0, facts["quality"])
         elif kind == "published":
-            one.ended += facts["individual"] is not None
-            one.cycle, one.told = None, 0
+            progress.ended += facts["individual"] is not None
+            progress.cycle, progress.told = None, 0
 
     @property
     def done(self) -> int:
         """Number of children with a result, those of earlier sessions included."""
-        return sum(one.done for one in self.agents.values())
+        return sum(progress.done for progress in self.agents.values())
 
     @property
     def wanted(self) -> int:
         """Number of children in all."""
-        return sum(one.wanted for one in self.agents.values())
+        return sum(progress.wanted for progress in self.agents.values())
 
     @property
     def share(self) -> float:

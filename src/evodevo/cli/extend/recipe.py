@@ -190,7 +190,7 @@ class _Live(RecipeView):
     def end(self) -> None:
         self._region.end()
 
-    def _picture(self, said: str) -> Any:
+    def _picture(self, notice: str) -> Any:
         from rich.console import Group
         from rich.text import Text
 
@@ -202,7 +202,7 @@ class _Live(RecipeView):
             bar + Text(f"  {self.done} of {self.wanted or '?'} children  {self.time_left}"),
             Text(f"{self.place}   {output.one_line(self._last)}"),
         ]
-        return Group(*parts, *([Text(said, style="yellow")] if said else []))
+        return Group(*parts, *([Text(notice, style="yellow")] if notice else []))
 
 
 def _choose(*, json: bool) -> RecipeView:

@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from evodevo.storage.systems.status import Fates, SystemCounts
 
 
-def system(found: SystemStatus, names: Collection[str]) -> dict[str, Any]:
+def system(status: SystemStatus, names: Collection[str]) -> dict[str, Any]:
     """A system, with those of its agents that have one of the given names, and what they use."""
-    tasks = {one.task for one in found.agents if one.name in names}
+    tasks = {agent.task for agent in status.agents if agent.name in names}
     return {
-        "system": found.system.name,
-        "id": found.system.id,
-        "seed": found.system.seed,
-        "view": found.view,
-        "parameters": {"distinct": found.distinct, "per_task": found.per_task, "pinned": found.pinned},
-        "children": fates(found.children),
+        "system": status.system.name,
+        "id": status.system.id,
+        "seed": status.system.seed,
+        "view": status.view,
+        "parameters": {"distinct": status.distinct, "per_task": status.per_task, "pinned": status.pinned},
+        "children": fates(status.children),
         "tasks": [
             {
-                "task": one.name,
-                "agents": list(one.agents),
-                "best": one.best,
-                **_answer(one.offer),
-                "added": one.added,
-                "shared": one.shared,
-                "accounted": one.accounted,
+                "task": task.name,
+                "agents": list(task.agents),
+                "best": task.best,
+                **_answer(task.offer),
+                "added": task.added,
+                "shared": task.shared,
+                "accounted": task.accounted,
             }
-            for one in found.tasks
-            if one.name in tasks
+            for task in status.tasks
+            if task.name in tasks
         ],
-        "agents": [_agent(one) for one in found.agents if one.name in names],
-        "sharing": [asdict(one) for one in found.sharing if {one.user, one.maker} & set(names)],
+        "agents": [_agent(agent) for agent in status.agents if agent.name in names],
+        "sharing": [asdict(use) for use in status.sharing if {use.user, use.maker} & set(names)],
     }
 
 
@@ -55,40 +55,43 @@ def fates(told: Fates) -> dict[str, int]:
 def courses(every: Mapping[str, Sequence[CycleSummary]]) -> dict[str, Any]:
     """Cycles by name of the agent."""
     return {
-        name: [{**asdict(one), "children": fates(one.children)} for one in cycles] for name, cycles in every.items()
+        name: [{**asdict(cycle), "children": fates(cycle.children)} for cycle in cycles]
+        for name, cycles in every.items()
     }
 
 
-def listed(one: SystemCounts, owners: Mapping[str, Owner]) -> dict[str, Any]:
+def listed(counts: SystemCounts, owners: Mapping[str, Owner]) -> dict[str, Any]:
     """A system's entry in a list."""
-    tasks = {agent.task for agent in one.agents if not agent.settings.get("root")}
-    holders = {str(owners[agent.id]) for agent in one.agents if agent.id in owners}
+    tasks = {agent.task for agent in counts.agents if not agent.settings.get("root")}
+    holders = {str(owners[agent.id]) for agent in counts.agents if agent.id in owners}
     return {
-        "system": one.system.name,
-        "id": one.system.id,
+        "system": counts.system.name,
+        "id": counts.system.id,
         "tasks": len(tasks),
-        "agents": len(one.agents),
-        "cycles": one.cycles,
+        "agents": len(counts.agents),
+        "cycles": counts.cycles,
         "running": sorted(holders),
-        "created": one.system.created_at,
+        "created": counts.system.created_at,
     }
 
 
-def _agent(one: AgentStatus) -> dict[str, Any]:
-    offer = {} if one.offer is None else asdict(one.offer)
-    share = None if one.offer is None else one.offer.trained_share
+def _agent(status: AgentStatus) -> dict[str, Any]:
+    offer = {} if status.offer is None else asdict(status.offer)
+    share = None if status.offer is None else status.offer.trained_share
     return {
-        "agent": one.name,
-        "class": one.kind,
-        "task": one.task,
-        "root": one.root,
-        "state": one.state,
-        "holder": one.holder,
-        "cycles": one.cycles,
-        "open_cycle": one.open,
-        "children": fates(one.children),
-        "last_cycle": fates(one.last),
-        "offer": None if one.offer is None else {**offer, "inside": list(one.offer.inside), "trained_share": share},
+        "agent": status.name,
+        "class": status.kind,
+        "task": status.task,
+        "root": status.root,
+        "state": status.state,
+        "holder": status.holder,
+        "cycles": status.cycles,
+        "open_cycle": status.open,
+        "children": fates(status.children),
+        "last_cycle": fates(status.last),
+        "offer": None
+        if status.offer is None
+        else {**offer, "inside": list(status.offer.inside), "trained_share": share},
     }
 
 

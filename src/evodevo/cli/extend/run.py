@@ -70,7 +70,7 @@ def run(
         "config": config,
     }
     again = f"evodevo extend run {shlex.quote(system)}{_spelled({**of_system, **of_recipe, 'workers': workers})}"
-    again += "".join(f" --set {shlex.quote(one)}" for one in set or []) + store_option(store)
+    again += "".join(f" --set {shlex.quote(item)}" for item in set or []) + store_option(store)
     if is_recipe(system):
         _refuse(of_system, f"{system} is a recipe", "a system")
         flags = {"data": None if data is None else str(data)}
@@ -116,20 +116,20 @@ def run(
 def present(ended: RunSummary, view: AgentsView, *, json: bool) -> None:
     """Print the final results of the agents."""
     if json:
-        view.show("finished", {"system": ended.system, "agents": [vars(one) for one in ended.agents]})
+        view.show("finished", {"system": ended.system, "agents": [vars(summary) for summary in ended.agents]})
         return
-    tested = any(one.test is not None for one in ended.agents)
+    tested = any(summary.test is not None for summary in ended.agents)
     columns = ("agent", "task", "cycles", "validation", *(["test"] if tested else []), "parameters")
     table = [
         (
-            one.agent,
-            one.task,
-            one.cycles,
-            number(one.validation),
-            *([number(one.test)] if tested else []),
-            "–" if one.parameters is None else f"{one.parameters:,.0f}",
+            summary.agent,
+            summary.task,
+            summary.cycles,
+            number(summary.validation),
+            *([number(summary.test)] if tested else []),
+            "–" if summary.parameters is None else f"{summary.parameters:,.0f}",
         )
-        for one in ended.agents
+        for summary in ended.agents
     ]
     output.table(columns, table, right=("cycles", "validation", "test", "parameters"))
 

@@ -42,54 +42,56 @@ def status(
                 raise UsageError("--task and --children say more of one system. Name it: evodevo extend status SYSTEM")
             _list(opened, store, json)
             return
-        found = standing(opened, opened.systems.find_system(system))
-        _show(opened, found, _chosen(found, task), in_depth=task is not None, children=children, json=json)
+        system_status = standing(opened, opened.systems.find_system(system))
+        _show(
+            opened, system_status, _chosen(system_status, task), in_depth=task is not None, children=children, json=json
+        )
 
 
-def _chosen(found: SystemStatus, task: str | None) -> list[AgentStatus]:
+def _chosen(system_status: SystemStatus, task: str | None) -> list[AgentStatus]:
     from evodevo.errors import NotFoundError, UsageError, unknown_name
 
     if task is None:
-        return list(found.agents)
-    agents = [one for one in found.agents if one.task == task]
+        return list(system_status.agents)
+    agents = [agent for agent in system_status.agents if agent.task == task]
     if agents:
         return agents
-    names = [one.name for one in found.tasks]
+    names = [row.name for row in system_status.tasks]
     if not names:
-        raise NotFoundError(f"system {found.system.name!r} has no tasks yet. Add one with: evodevo extend add.")
+        raise NotFoundError(f"system {system_status.system.name!r} has no tasks yet. Add one with: evodevo extend add.")
     try:
         raise unknown_name("task", task, names)
     except UsageError as error:
-        raise NotFoundError(f"system {found.system.name!r}: {error}") from None
+        raise NotFoundError(f"system {system_status.system.name!r}: {error}") from None
 
 
 def _show(
-    store: Store, found: SystemStatus, agents: list[AgentStatus], *, in_depth: bool, children: bool, json: bool
+    store: Store, system_status: SystemStatus, agents: list[AgentStatus], *, in_depth: bool, children: bool, json: bool
 ) -> None:
     from evodevo.cli.extend import record as status_record
     from evodevo.cli.extend import tables as status_tables
     from evodevo.multitask.report.history import course
 
-    courses = {one.name: course(store, found.system, one) for one in agents} if in_depth else {}
+    courses = {agent.name: course(store, system_status.system, agent) for agent in agents} if in_depth else {}
     told = []
     if children:
         from evodevo.multitask.report.outcomes import fates
 
-        told = fates(store, [path.id for one in agents for path in store.systems.paths(one.id)])
+        told = fates(store, [path.id for agent in agents for path in store.systems.paths(agent.id)])
     if json:
-        names = {one.name for one in agents}
-        data = status_record.system(found, names)
+        names = {agent.name for agent in agents}
+        data = status_record.system(system_status, names)
         data |= {"course": status_record.courses(courses)} if in_depth else {}
         data |= {"children_told": told} if children else {}
         output.document("evodevo.extend.status/1", data)
         return
-    status_tables.head(found)
+    status_tables.head(system_status)
     if in_depth:
-        for one in agents:
-            status_tables.agent(found, one, courses[one.name])
+        for agent in agents:
+            status_tables.agent(system_status, agent, courses[agent.name])
     elif not children:
-        status_tables.tasks(found)
-        status_tables.agents(found)
+        status_tables.tasks(system_status)
+        status_tables.agents(system_status)
     if children:
         output.line()
         status_tables.children(told)
@@ -101,7 +103,7 @@ def _list(store: Store, folder: Path, json: bool) -> None:
 
     systems = store.systems.listing()
     owners = store.owners()
-    every = [status_record.listed(one, owners) for one in systems]
+    every = [status_record.listed(system, owners) for system in systems]
     if json:
         output.document("evodevo.extend.status/1", {"store": str(folder), "systems": every})
         return

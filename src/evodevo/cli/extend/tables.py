@@ -18,35 +18,35 @@ SIZES = ("added", "shared", "accounted", "parameters", "activated", "trained")
 MOST_ACTIONS = 6
 
 
-def head(found: SystemStatus) -> None:
+def head(status: SystemStatus) -> None:
     """Print what holds for the whole system."""
-    tasks, agents = len(found.tasks), sum(not one.root for one in found.agents)
-    output.line(f"system {found.system.name} ({found.system.id}): {tasks} tasks, {agents} agents, view {found.view}")
-    output.line(f"children: {_told(found.children)}")
-    pinned = f", and {_size(found.pinned)} that only multipath paths run through" if found.pinned else ""
-    per_task = "" if found.per_task is None else f", {_size(found.per_task)} per task"
-    output.line(f"parameters: {_size(found.distinct)} distinct{per_task}{pinned}")
+    tasks, agents = len(status.tasks), sum(not member.root for member in status.agents)
+    output.line(f"system {status.system.name} ({status.system.id}): {tasks} tasks, {agents} agents, view {status.view}")
+    output.line(f"children: {_told(status.children)}")
+    pinned = f", and {_size(status.pinned)} that only multipath paths run through" if status.pinned else ""
+    per_task = "" if status.per_task is None else f", {_size(status.per_task)} per task"
+    output.line(f"parameters: {_size(status.distinct)} distinct{per_task}{pinned}")
     running: dict[str, list[str]] = {}
-    for one in found.agents:
-        if one.holder is not None:
-            running.setdefault(one.holder, []).append(one.name)
+    for member in status.agents:
+        if member.holder is not None:
+            running.setdefault(member.holder, []).append(member.name)
     for holder, names in running.items():
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
         output.line(f"running in {holder}: {', '.join(names[:8])}{more}")
 
 
-def tasks(found: SystemStatus) -> None:
+def tasks(status: SystemStatus) -> None:
     """Print the leaderboard of the tasks."""
     rows = [
         (
-            one.name,
-            one.best or MISSING,
-            *_accuracies(one.offer),
-            _size(one.added),
-            _size(one.shared),
-            _size(one.accounted),
+            task.name,
+            task.best or MISSING,
+            *_accuracies(task.offer),
+            _size(task.added),
+            _size(task.shared),
+            _size(task.accounted),
         )
-        for one in found.tasks
+        for task in status.tasks
     ]
     output.line()
     output.table(
@@ -55,25 +55,25 @@ def tasks(found: SystemStatus) -> None:
         right=(*ACCURACIES, "added", "shared", "accounted"),
     )
     if not rows:
-        output.words(f"no task yet. Add one with: evodevo extend add {found.system.name} TASK --data FOLDER")
+        output.words(f"no task yet. Add one with: evodevo extend add {status.system.name} TASK --data FOLDER")
 
 
-def agents(found: SystemStatus) -> None:
+def agents(status: SystemStatus) -> None:
     """Print all agents: their paths, the origin of their components, and their progress."""
     rows = []
-    for one in found.agents:
-        offer = one.offer
+    for member in status.agents:
+        offer = member.offer
         rows.append(
             (
-                one.name,
-                one.cycles,
-                MISSING if one.open is None else one.open + 1,
-                _told(one.last, short=True),
+                member.name,
+                member.cycles,
+                MISSING if member.open is None else member.open + 1,
+                _told(member.last, short=True),
                 MISSING if offer is None else offer.path.rpartition("/")[2],
-                show(one.quality),
+                show(member.quality),
                 MISSING if offer is None else _size(offer.activated),
                 _share(offer),
-                one.state if offer is None else _makers(found, one.name),
+                member.state if offer is None else _makers(status, member.name),
             )
         )
     columns = (
@@ -91,15 +91,15 @@ def agents(found: SystemStatus) -> None:
     output.table(columns, rows, right=("cycles", "open", "path", "validation", "activated", "trained"))
 
 
-def agent(found: SystemStatus, one: AgentStatus, course: Sequence[CycleSummary]) -> None:
+def agent(system: SystemStatus, status: AgentStatus, course: Sequence[CycleSummary]) -> None:
     """Print one agent in detail."""
     output.line()
-    held = f", running in {one.holder}" if one.holder else ""
-    output.line(f"{one.name}: {_told(one.children)}{held}")
-    if one.offer is None:
-        output.line("offers nothing: it was withdrawn" if one.state == "withdrawn" else "offers nothing yet")
+    held = f", running in {status.holder}" if status.holder else ""
+    output.line(f"{status.name}: {_told(status.children)}{held}")
+    if status.offer is None:
+        output.line("offers nothing: it was withdrawn" if status.state == "withdrawn" else "offers nothing yet")
     else:
-        offer = one.offer
+        offer = status.offer
         flops = "" if offer.flops is None else f", {show(offer.flops, 'flops')} per sample"
         output.line(
             f"offers {offer.path}: {_size(offer.parameters)} parameters of its own components, {_size(offer.activated)}"
@@ -107,8 +107,8 @@ def agent(found: SystemStatus, one: AgentStatus, course: Sequence[CycleSummary])
         )
         if offer.inside:
             output.line(f"inside {', '.join(offer.inside)}")
-        users = [row for row in found.sharing if row.maker == one.name and row.user != one.name]
-        output.line(f"has components of {_makers(found, one.name)}")
+        users = [row for row in system.sharing if row.maker == status.name and row.user != status.name]
+        output.line(f"has components of {_makers(system, status.name)}")
         output.line(
             f"its components are used by {_list([(row.user, row.components) for row in users]) or 'nobody else'}"
         )
@@ -137,16 +137,16 @@ def children(told: Sequence[Mapping[str, Any]]) -> None:
     """Print every child in the order in which it was created."""
     rows = [
         (
-            one["path"],
-            one["cycle"] + 1,
-            one["parent_path"] or MISSING,
-            show(one["quality"]),
-            show(one["bar"]),
-            show(one["score"]),
-            _actions([*_inside(one), *one["applied"]]),
-            one["why"],
+            child["path"],
+            child["cycle"] + 1,
+            child["parent_path"] or MISSING,
+            show(child["quality"]),
+            show(child["bar"]),
+            show(child["score"]),
+            _actions([*_inside(child), *child["applied"]]),
+            child["why"],
         )
-        for one in told
+        for child in told
     ]
     columns = ("child", "cycle", "parent", "validation", "bar", "score", "applied", "what became of it")
     output.table(columns, rows, right=("cycle", "validation", "bar", "score"))
@@ -156,15 +156,15 @@ def systems(every: Sequence[Mapping[str, Any]]) -> None:
     """Print all systems of a store."""
     rows = [
         (
-            one["system"],
-            one["id"],
-            one["tasks"],
-            one["agents"],
-            one["cycles"],
-            ", ".join(one["running"]) or MISSING,
-            one["created"][:19],
+            system["system"],
+            system["id"],
+            system["tasks"],
+            system["agents"],
+            system["cycles"],
+            ", ".join(system["running"]) or MISSING,
+            system["created"][:19],
         )
-        for one in every
+        for system in every
     ]
     output.table(
         ("system", "id", "tasks", "agents", "cycles", "running in", "created"),
@@ -187,15 +187,15 @@ def _told(told: Fates, *, short: bool = False) -> str:
         )
         if count
     ]
-    said = ", ".join(parts)
+    words = ", ".join(parts)
     if short:
-        return said or MISSING
-    return f"{told.asked}" + (f" ({said})" if said else "")
+        return words or MISSING
+    return f"{told.asked}" + (f" ({words})" if words else "")
 
 
-def _makers(found: SystemStatus, name: str) -> str:
+def _makers(status: SystemStatus, name: str) -> str:
     return _list(
-        [("itself" if row.maker == name else row.maker, row.components) for row in found.sharing if row.user == name]
+        [("itself" if row.maker == name else row.maker, row.components) for row in status.sharing if row.user == name]
     )
 
 
@@ -209,9 +209,9 @@ def _actions(applied: Sequence[str]) -> str:
     return (", ".join(applied[:MOST_ACTIONS]) + more) or MISSING
 
 
-def _inside(one: Mapping[str, Any]) -> list[str]:
+def _inside(details: Mapping[str, Any]) -> list[str]:
     """The supports of a multipath child, which are drawn, not mutated."""
-    return [f"support {name}" for name in one["inside"][1:]]
+    return [f"support {name}" for name in details["inside"][1:]]
 
 
 def _accuracies(offer: Offer | None) -> tuple[str, str, str]:

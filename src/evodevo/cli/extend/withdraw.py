@@ -27,7 +27,7 @@ def withdraw(
 
     if not yes:
         with Store.open(store, "ro", create=False) as opened:
-            gone = ", ".join(one.name for one in withdrawable(open_system(opened, system), name))
+            gone = ", ".join(agent.name for agent in withdrawable(open_system(opened, system), name))
         if not sys.stdin.isatty():
             raise UsageError(f"this withdraws {gone} for good. Say --yes if that is what you want.")
         if not typer.confirm(f"Withdraw {gone} for good?", err=True):

@@ -28,8 +28,8 @@ def repair(
 
     with Store.open(Path(store), "ro" if check else "rw", create=False) as opened:
         if check:
-            found = opened.check(deep=True)
-            remaining: tuple[Damage, ...] = found.problems
+            report = opened.check(deep=True)
+            remaining: tuple[Damage, ...] = report.problems
             quarantined: tuple[str, ...] = ()
             lost: tuple[str, ...] = ()
         else:

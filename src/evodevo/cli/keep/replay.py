@@ -16,30 +16,30 @@ def replay(individual: IndividualName, store: StoreFolder = DEFAULT_STORE, json:
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
-        found = archive.individual(individual)
-        done = make_again(found)
+        record = archive.individual(individual)
+        done = make_again(record)
         if json:
-            output.document("evodevo.replay/1", {"individual": found.id, **done.to_json()})
+            output.document("evodevo.replay/1", {"individual": record.id, **done.to_json()})
             return
-        output.line(f"{found.id}   {found.title}")
+        output.line(f"{record.id}   {record.title}")
         output.line(f"started with {', '.join(done.start)}")
         columns = ("event", "step", "operation", "parents", "module", "parameters", "note")
         rows = [
             (
-                one.event,
-                "–" if one.step is None else f"{one.step:,}",
-                one.operation,
-                ", ".join(one.parents) if one.weights and one.parents else "–",
-                one.child or "refused",
-                f"{one.parameters:+,}" if one.parameters else "–",
-                one.note,
+                edit.event,
+                "–" if edit.step is None else f"{edit.step:,}",
+                edit.operation,
+                ", ".join(edit.parents) if edit.weights and edit.parents else "–",
+                edit.child or "refused",
+                f"{edit.parameters:+,}" if edit.parameters else "–",
+                edit.note,
             )
-            for one in done.edits
+            for edit in done.edits
         ]
         if rows:
             output.table(columns, rows, right=("event", "step", "parameters"))
         output.line(f"ended with {', '.join(done.modules)}")
-        born = sum(one.weights is not None for one in done.edits)
+        born = sum(edit.weights is not None for edit in done.edits)
         end = ", and lead to the kept network" if done.is_compared else "; no network is kept to compare them with"
         output.words(
             f"{done.blobs} blobs are what was written; edits ({len(done.edits)}) and first weights of births ({born}) "

@@ -51,9 +51,9 @@ def diff(
             output.table(("LIV", a.name, b.name, "what differs"), rows, right=("LIV",))
 
 
-def _space(one: Individual) -> tuple[str, Any]:
+def _space(individual: Individual) -> tuple[str, Any]:
     """Key of comparable genomes: the space, and for backbones the genes that it allows."""
-    return one.run.space.name, getattr(one.run.space, "genes", None)
+    return individual.run.space.name, getattr(individual.run.space, "genes", None)
 
 
 def _settings(a: Individual, b: Individual) -> list[dict[str, Any]]:
@@ -80,15 +80,15 @@ def _differences(a: Individual, b: Individual) -> list[dict[str, Any]]:
     from evodevo.backbone.genome import PLACES
     from evodevo.operators.genome_text import print_segments
 
-    found = []
+    differences = []
     for place, (left, right) in enumerate(zip_longest(a.genome, b.genome)):
         if left == right:
             continue
         shown = []
-        for one, segment in ((a, left), (b, right)):
-            name = one.plan[place].row.name if segment is not None else ""
+        for individual, segment in ((a, left), (b, right)):
+            name = individual.plan[place].row.name if segment is not None else ""
             shown.append(f"{name} {print_segments([segment])}" if segment is not None else None)
         both = left is not None and right is not None
         integers = [PLACES[n] for n, (x, y) in enumerate(zip(left, right, strict=True)) if x != y] if both else ["all"]
-        found.append({"position": place + 1, "a": shown[0], "b": shown[1], "integers": integers})
-    return found
+        differences.append({"position": place + 1, "a": shown[0], "b": shown[1], "integers": integers})
+    return differences

@@ -17,17 +17,17 @@ def front(run: RunName = "last", store: StoreFolder = DEFAULT_STORE, json: Json 
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
-        found = archive.run(run)
+        opened = archive.run(run)
         if not json:
-            show_front(found)
+            show_front(opened)
             return
-        closed = found.generations()
+        closed = opened.generations()
         data = {
-            "run": found.id,
-            "state": found.state,
-            "goals": goal_records(found),
-            "front": [record(one) for one in found.front()],
-            "baselines": [record(one) for one in found.baselines()],
+            "run": opened.id,
+            "state": opened.state,
+            "goals": goal_records(opened),
+            "front": [record(individual) for individual in opened.front()],
+            "baselines": [record(individual) for individual in opened.baselines()],
             "hypervolume": closed[-1]["hypervolume"] if closed else None,
             "reference": closed[-1]["reference"] if closed else None,
         }

@@ -27,30 +27,32 @@ def lineage(
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
-        found = archive.individual(individual)
-        arrows = archive.store.lineage(found.id, depth=depth)
-        people = _people(archive, found, arrows)
+        start = archive.individual(individual)
+        arrows = archive.store.lineage(start.id, depth=depth)
+        people = _people(archive, start, arrows)
         if svg is not None:
             _draw(people, svg)
         if json:
             data = {
-                "individual": found.id,
-                "ancestors": [record(one) for one in people],
-                "arrows": [{"child": one.child_id, "parent": one.parent_id, "role": one.role} for one in arrows],
+                "individual": start.id,
+                "ancestors": [record(person) for person in people],
+                "arrows": [
+                    {"child": arrow.child_id, "parent": arrow.parent_id, "role": arrow.role} for arrow in arrows
+                ],
             }
             output.document("evodevo.lineage/1", data)
             return
-        print_individuals(people, found.run.goals)
-        for one in people:
-            if one.parents:
-                output.line(f"{one.id}  {one.operation} of {' and '.join(one.parents)}")
+        print_individuals(people, start.run.goals)
+        for person in people:
+            if person.parents:
+                output.line(f"{person.id}  {person.operation} of {' and '.join(person.parents)}")
 
 
 def _people(archive: Archive, individual: Individual, arrows: list[Parent]) -> list[Individual]:
     """The individual and its ancestors, each once, youngest first; parents may belong to another run."""
     ids = dict.fromkeys([individual.id, *(arrow.parent_id for arrow in arrows)])
     people = [archive.individual(identity) for identity in ids]
-    return sorted(people, key=lambda one: one.row.created_seq, reverse=True)
+    return sorted(people, key=lambda person: person.row.created_seq, reverse=True)
 
 
 def _draw(people: list[Individual], path: Path) -> None:
@@ -58,7 +60,9 @@ def _draw(people: list[Individual], path: Path) -> None:
     from evodevo.report.charts.lineage import LineageNode, lineage_chart
 
     nodes = [
-        LineageNode(one.id, one.generation, one.parents, one.operation, "failed" if one.reason else "dominated")
-        for one in people
+        LineageNode(
+            person.id, person.generation, person.parents, person.operation, "failed" if person.reason else "dominated"
+        )
+        for person in people
     ]
     write_text(path, lineage_chart(nodes, people[0].id))

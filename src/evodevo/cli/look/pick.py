@@ -29,17 +29,17 @@ def pick(
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
-        found = archive.run(run)
-        chosen = choosing.pick(found, rule, where or [])
+        opened = archive.run(run)
+        chosen = choosing.pick(opened, rule, where or [])
         if json:
             output.document("evodevo.pick/1", _record(chosen))
             return
         output.line(f"picked {chosen.individual.id}: {chosen.reason}")
-        members = [chosen.individual, *found.baselines()]
-        print_individuals(members, found.goals)
+        members = [chosen.individual, *opened.baselines()]
+        print_individuals(members, opened.goals)
         for comparison in chosen.comparisons:
             output.line(_sentence(comparison))
-        say_seeds(members, found.goals)
+        say_seeds(members, opened.goals)
 
 
 def _sentence(comparison: BaselineComparison) -> str:

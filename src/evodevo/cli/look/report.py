@@ -37,12 +37,12 @@ def report(
     from evodevo.runs.archive import Archive, Run
 
     with Archive(store) as archive:
-        found = run_or_system(archive, run)
-        if isinstance(found, Run):
-            about, path = {"run": found.id}, write_report(found, out or Path(f"report-{found.id}.html"))
+        subject = run_or_system(archive, run)
+        if isinstance(subject, Run):
+            about, path = {"run": subject.id}, write_report(subject, out or Path(f"report-{subject.id}.html"))
         else:
-            about, path = {"system": found.name}, (out or Path(f"report-{found.name}.html")).absolute()
-            write_text(path, system_report(archive, found))
+            about, path = {"system": subject.name}, (out or Path(f"report-{subject.name}.html")).absolute()
+            write_text(path, system_report(archive, subject))
     if json:
         output.document("evodevo.report/1", {**about, "file": str(path)})
     else:

@@ -50,7 +50,7 @@ def _show_run(run: Run, json: bool) -> None:
             "goals": goal_records(run),
             "settings": run.settings.model_dump(mode="json"),
             "versions": run.row.versions,
-            "individuals": [record(one) for one in [*run.baselines(), *run.individuals()]],
+            "individuals": [record(individual) for individual in [*run.baselines(), *run.individuals()]],
         }
         if run.is_experiment:
             data["comparison"] = comparison_record(run)
@@ -61,10 +61,10 @@ def _show_run(run: Run, json: bool) -> None:
         output.line()
         show_comparison(run)
         return
-    for one in run.individuals():
-        if one.reason and one.evaluation is not None and one.evaluation.detail:
-            last = one.evaluation.detail.strip().splitlines()[-1]
-            output.words(f"{one.id} {one.reason}: {output.one_line(last, 300)}")
+    for individual in run.individuals():
+        if individual.reason and individual.evaluation is not None and individual.evaluation.detail:
+            last = individual.evaluation.detail.strip().splitlines()[-1]
+            output.words(f"{individual.id} {individual.reason}: {output.one_line(last, 300)}")
 
 
 def _record(individual: Individual) -> dict[str, Any]:

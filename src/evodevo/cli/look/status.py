@@ -26,14 +26,14 @@ def status(
 
     with Archive(store) as archive:
         if run is None:
-            every = [_facts(one) for one in archive.runs()]
+            every = [_facts(each_run) for each_run in archive.runs()]
             if json:
                 output.document("evodevo.status/1", {"store": str(store), "runs": every})
             else:
                 _print_runs(every)
             return
-        found = archive.run(run)
-        facts, closed = _facts(found), found.generations()
+        opened = archive.run(run)
+        facts, closed = _facts(opened), opened.generations()
         if json:
             output.document("evodevo.status/1", {**facts, "course": closed})
         else:

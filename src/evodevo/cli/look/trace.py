@@ -106,12 +106,12 @@ def _drawing(report: RoutingReport, per: str | None, pair: tuple[int, int] | Non
 
     trace = report.trace
     if pair:
-        one, other = (report.classes[place] for place in pair)
-        means = [mean_flow(trace.select(each.places)) for each in (one, other)]
-        return routing_difference(means[0], means[1], (one.name, other.name))
+        first, other = (report.classes[place] for place in pair)
+        means = [mean_flow(trace.select(each.places)) for each in (first, other)]
+        return routing_difference(means[0], means[1], (first.name, other.name))
     if per:
         fact = report.fact
-        drawn = [routing_diagram(mean_flow(trace.select(one.places)), f"{fact}: {one.name}") for one in report.classes]
+        drawn = [routing_diagram(mean_flow(trace.select(row.places)), f"{fact}: {row.name}") for row in report.classes]
         return stacked(drawn, f"{report.title}: means by {report.fact}")
     caption = " · ".join(f"{name}: {text}" for name, text in trace.samples[0].items()) if trace.count == 1 else ""
     return routing_diagram(mean_flow(trace), report.title, caption)

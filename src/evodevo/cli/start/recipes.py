@@ -23,10 +23,12 @@ def listed(context: typer.Context, json: Json = False) -> None:
 
     every = [RECIPES.get(name) for name in RECIPES.names()]
     if json:
-        rows = [{"name": one.name, "summary": one.summary, "drivers": list(one.drivers)} for one in every]
+        rows = [{"name": recipe.name, "summary": recipe.summary, "drivers": list(recipe.drivers)} for recipe in every]
         output.document("evodevo.recipes/1", {"recipes": rows})
         return
-    output.table(("recipe", "for", "what"), [(one.name, ", ".join(one.drivers), one.summary) for one in every])
+    output.table(
+        ("recipe", "for", "what"), [(recipe.name, ", ".join(recipe.drivers), recipe.summary) for recipe in every]
+    )
 
 
 @recipes.command()

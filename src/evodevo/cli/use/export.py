@@ -41,7 +41,7 @@ def export(
         done = export_system(opened, name, task, target, to=to, agent=agent)
     verified = done.verified
     if json:
-        files = [{"name": one, "sha256": digest} for one, digest in done.files.items()]
+        files = [{"name": file, "sha256": digest} for file, digest in done.files.items()]
         output.document(
             "evodevo.export_system/1",
             {"folder": str(done.folder), "format": to, "files": files, "verified": verified.to_json()},

@@ -36,10 +36,10 @@ def generate(
     values = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     sampling = validate(SamplingSettings, values, what="generate")
     with Archive(store) as archive:
-        found = archive.individual(individual)
-        text = found.generate(prompt, tokens, sampling=sampling, seed=seed)
+        record = archive.individual(individual)
+        text = record.generate(prompt, tokens, sampling=sampling, seed=seed)
         if json:
-            data = {"individual": found.id, "prompt": prompt, "text": text, "seed": seed, **values}
+            data = {"individual": record.id, "prompt": prompt, "text": text, "seed": seed, **values}
             output.document("evodevo.generate/1", data)
         else:
             output.line(prompt + text)

@@ -80,15 +80,15 @@ def predict(
             else:
                 _show(prediction, best.title)
             return
-        found = list(predictor.rows(data))
+        predictions = list(predictor.rows(data))
     if out is not None:
-        write_text(out, _csv(found))
+        write_text(out, _csv(predictions))
     if json:
-        rows = [] if out is not None else [one.to_json() for one in found]
+        rows = [] if out is not None else [row.to_json() for row in predictions]
         where = None if out is None else str(out.absolute())
-        output.document("evodevo.predict/1", {**about, "count": len(found), "rows": rows, "file": where})
+        output.document("evodevo.predict/1", {**about, "count": len(predictions), "rows": rows, "file": where})
     elif out is None:
-        _show_rows(found)
+        _show_rows(predictions)
 
 
 def _show(prediction: Prediction, title: str) -> None:
@@ -100,58 +100,61 @@ def _show(prediction: Prediction, title: str) -> None:
         )
     for name, answered in prediction.answers.items():
         output.line(f"{name}: {', '.join(answered.chosen) or 'none'}")
-        ordered = sorted(answered.probabilities.items(), key=lambda one: -one[1])
+        ordered = sorted(answered.probabilities.items(), key=lambda pair: -pair[1])
         output.table((name, "probability"), [(key, f"{value:.3f}") for key, value in ordered], right=("probability",))
     if prediction.weights:
         rows = [
             (name, f"{weight:.3f}", "yes" if name in prediction.executed else "no")
-            for name, weight in sorted(prediction.weights.items(), key=lambda one: -one[1])
+            for name, weight in sorted(prediction.weights.items(), key=lambda pair: -pair[1])
         ]
         output.line()
         output.table(("module", "weight", "run"), rows, right=("weight",))
 
 
-def _show_rows(found: Sequence[Prediction]) -> None:
-    if not found:
+def _show_rows(predictions: Sequence[Prediction]) -> None:
+    if not predictions:
         return
-    names = list(found[0].answers)
+    names = list(predictions[0].answers)
     rows = []
-    for number, one in enumerate(found[:MOST_SHOWN], start=1):
-        heard = max(one.weights, key=lambda name: one.weights[name], default="")
-        told = [f"{', '.join(one.answers[name].chosen) or 'none'} {_certainty(one, name):.2f}" for name in names]
-        rows.append((number, *told, *([heard] if one.weights else [])))
-    output.table(("row", *names, *(["heard most"] if found[0].weights else [])), rows, right=("row",))
-    if len(found) > MOST_SHOWN:
-        output.words(f"{len(found):,} rows in all; --output FILE.csv takes all of them, with every probability.")
+    for number, prediction in enumerate(predictions[:MOST_SHOWN], start=1):
+        heard = max(prediction.weights, key=lambda name: prediction.weights[name], default="")
+        told = [
+            f"{', '.join(prediction.answers[name].chosen) or 'none'} {_certainty(prediction, name):.2f}"
+            for name in names
+        ]
+        rows.append((number, *told, *([heard] if prediction.weights else [])))
+    output.table(("row", *names, *(["heard most"] if predictions[0].weights else [])), rows, right=("row",))
+    if len(predictions) > MOST_SHOWN:
+        output.words(f"{len(predictions):,} rows in all; --output FILE.csv takes all of them, with every probability.")
 
 
-def _certainty(one: Prediction, name: str) -> float:
+def _certainty(prediction: Prediction, name: str) -> float:
     """Probability of the chosen class; of several labels the lowest, for no label that none is right."""
-    answered = one.answers[name]
+    answered = prediction.answers[name]
     chosen = [answered.probabilities[key] for key in answered.chosen]
     return min(chosen) if chosen else 1 - max(answered.probabilities.values())
 
 
-def _csv(found: Sequence[Prediction]) -> str:
+def _csv(predictions: Sequence[Prediction]) -> str:
     """One line per row of the data, in order."""
     import csv
     import io
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for number, one in enumerate(found, start=1):
-        cells = dict(_cells(one))
+    for number, prediction in enumerate(predictions, start=1):
+        cells = dict(_cells(prediction))
         if number == 1:
             writer.writerow(["row", *cells])
         writer.writerow([number, *cells.values()])
     return text.getvalue()
 
 
-def _cells(one: Prediction) -> Iterator[tuple[str, Any]]:
-    for name, answered in one.answers.items():
+def _cells(prediction: Prediction) -> Iterator[tuple[str, Any]]:
+    for name, answered in prediction.answers.items():
         yield name, "|".join(answered.chosen)
         for key, value in answered.probabilities.items():
             yield f"{name}: {key}", f"{value:.6f}"
-    yield "missing", "|".join(one.absent)
-    for name, weight in one.weights.items():
+    yield "missing", "|".join(prediction.absent)
+    for name, weight in prediction.weights.items():
         yield f"module {name}", f"{weight:.6f}"

@@ -65,7 +65,7 @@ def predict_system(
         answerer = open_answerer(store, name, task, agent, device)
         named = list(answerer.samples.rows(data)) if data is not None else _given(given, answerer.samples)
         answers = answerer.predict([sample for _, sample in named])
-        names = [one for one, _ in named]
+        names = [sample for sample, _ in named]
         if out is not None:
             write_text(out, _csv(names, answers))
         if json:
@@ -81,15 +81,18 @@ def _given(given: Sequence[str], reader: SampleReader) -> list[tuple[str, Sample
     if reader.only is None:
         return [("1", parse_given(list(given)))]
     begin = f"{reader.only.name}="
-    values = [one.removeprefix(begin) for one in given]
+    values = [value.removeprefix(begin) for value in given]
     return [
-        (one if reader.only.modality == "image" else str(number), one) for number, one in enumerate(values, start=1)
+        (value if reader.only.modality == "image" else str(number), value)
+        for number, value in enumerate(values, start=1)
     ]
 
 
 def _document(answerer: PathPredictor, names: Sequence[str], answers: Sequence[SystemAnswer], out: Path | None) -> None:
     rows = (
-        [] if out is not None else [{"sample": one, **said.to_json()} for one, said in zip(names, answers, strict=True)]
+        []
+        if out is not None
+        else [{"sample": name, **answer.to_json()} for name, answer in zip(names, answers, strict=True)]
     )
     about: dict[str, Any] = {
         "system": answerer.system.row.name,
@@ -114,8 +117,8 @@ def _show(answerer: PathPredictor, names: Sequence[str], answers: Sequence[Syste
         _show_one(answers[0])
         return
     rows = [
-        (name, one.chosen, f"{one.probabilities[one.chosen]:.3f}", *([_told(one)] if one.paths else []))
-        for name, one in zip(names[:MOST_SHOWN], answers, strict=False)
+        (name, answer.chosen, f"{answer.probabilities[answer.chosen]:.3f}", *([_told(answer)] if answer.paths else []))
+        for name, answer in zip(names[:MOST_SHOWN], answers, strict=False)
     ]
     heard = ["paths asked"] if answers and answers[0].paths else []
     output.table(("sample", "class", "probability", *heard), rows, right=("probability",))
@@ -125,7 +128,7 @@ def _show(answerer: PathPredictor, names: Sequence[str], answers: Sequence[Syste
 
 def _show_one(answer: SystemAnswer) -> None:
     output.line(answer.chosen)
-    ordered = sorted(answer.probabilities.items(), key=lambda one: -one[1])
+    ordered = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])
     rows = [(name, f"{value:.3f}") for name, value in ordered[:MOST_CLASSES]]
     output.table(("class", "probability"), rows, right=("probability",))
     if len(ordered) > MOST_CLASSES:
@@ -133,16 +136,16 @@ def _show_one(answer: SystemAnswer) -> None:
     if answer.paths:
         output.line()
         inside = [
-            (one.path, "-" if one.weight is None else f"{one.weight:.3f}", "yes" if one.run else "no")
-            for one in answer.paths
+            (path.path, "-" if path.weight is None else f"{path.weight:.3f}", "yes" if path.run else "no")
+            for path in answer.paths
         ]
         output.table(("path", "weight", "asked"), inside, right=("weight",))
 
 
 def _told(answer: SystemAnswer) -> str:
     """The paths that ran, each with its weight."""
-    asked = (one for one in answer.paths if one.run)
-    return " ".join(one.path if one.weight is None else f"{one.path}={one.weight:.2f}" for one in asked)
+    asked = (path for path in answer.paths if path.run)
+    return " ".join(path.path if path.weight is None else f"{path.path}={path.weight:.2f}" for path in asked)
 
 
 def _csv(names: Sequence[str], answers: Iterable[SystemAnswer]) -> str:
@@ -152,10 +155,10 @@ def _csv(names: Sequence[str], answers: Iterable[SystemAnswer]) -> str:
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for number, (name, one) in enumerate(zip(names, answers, strict=True)):
+    for number, (name, answer) in enumerate(zip(names, answers, strict=True)):
         if number == 0:
-            paths = [f"path {heard.path}" for heard in one.paths]
-            writer.writerow(["sample", "class", *(f"p {label}" for label in one.probabilities), *paths])
-        weights = ["" if heard.weight is None else f"{heard.weight:.6f}" for heard in one.paths]
-        writer.writerow([name, one.chosen, *(f"{value:.6f}" for value in one.probabilities.values()), *weights])
+            paths = [f"path {heard.path}" for heard in answer.paths]
+            writer.writerow(["sample", "class", *(f"p {label}" for label in answer.probabilities), *paths])
+        weights = ["" if heard.weight is None else f"{heard.weight:.6f}" for heard in answer.paths]
+        writer.writerow([name, answer.chosen, *(f"{value:.6f}" for value in answer.probabilities.values()), *weights])
     return text.getvalue()

@@ -148,12 +148,12 @@ class GrowingClassifier(Classifier):
     def n_refused_(self) -> int:
         """See the class."""
         check_is_fitted(self)
-        return sum(one["module"] is None for one in self.history_["edits"])
+        return sum(edit["module"] is None for edit in self.history_["edits"])
 
     def _edits(self, *operations: str) -> int:
         check_is_fitted(self)
-        done = [one for one in self.history_["edits"] if one["module"] is not None]
-        return sum(one["action"]["operation"] in operations for one in done)
+        done = [edit for edit in self.history_["edits"] if edit["module"] is not None]
+        return sum(edit["action"]["operation"] in operations for edit in done)
 
     def _train(self, lesson: Lesson) -> None:
         from evodevo.estimators.fitting import divided

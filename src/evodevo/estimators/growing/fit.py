@@ -96,7 +96,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
         facts=facts,
         log=trained.blobs["edits"],
         parents={
-            name.removeprefix("parents/"): one for name, one in trained.blobs.items() if name.startswith("parents/")
+            name.removeprefix("parents/"): blob for name, blob in trained.blobs.items() if name.startswith("parents/")
         },
         memory=trained.blobs["edit_memory"],
         metric="none" if chosen is None else chosen["metric"],

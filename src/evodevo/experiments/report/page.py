@@ -45,7 +45,7 @@ def report(run: Run) -> str:
     table, comparison = compare_arms(run), run.settings.experiment
     about = facts(run, f"evodevo {run.kind} {run.recipe} --set study.seed={run.settings.study.seed}")
     parts = [PAGE_PARTS.get(name) for name in PAGE_PARTS]
-    found = (
+    page_parts = (
         summary_section(_cards(run, table), remarks(run, table), baseline_words(table)),
         *(part.section(run, table) for part in parts if part.is_first),
         _arms(table),
@@ -59,10 +59,10 @@ def report(run: Run) -> str:
         _trainings(run.individuals()),
         _facts(about),
     )
-    sections = [one for one in found if one is not None]
+    sections = [part for part in page_parts if part is not None]
     nav = element("nav")
-    for one in sections:
-        add(nav, element("a", one[0].text, href=f"#{one.get('id')}"), " ")
+    for part in sections:
+        add(nav, element("a", part[0].text, href=f"#{part.get('id')}"), " ")
     given = (about.recipe, about.id, about.state, about.started, about.duration)
     subtitle = " · ".join(cut(text) for text in given if text)
     title = element("h1", cut(comparison.title or about.recipe))
@@ -72,7 +72,7 @@ def report(run: Run) -> str:
 
 
 def remarks(run: Run, table: ComparisonTable) -> list[str]:
-    """What a reader must know, one sentence each."""
+    """Remarks for the reader, one sentence each."""
     return [
         *run.settings.experiment.caveats,
         *(sentence for name in PAGE_PARTS for sentence in PAGE_PARTS.get(name).remarks(run, table)),
@@ -83,7 +83,7 @@ def remarks(run: Run, table: ComparisonTable) -> list[str]:
 
 def _cards(run: Run, table: ComparisonTable) -> list[tuple[str, str]]:
     individuals = run.individuals()
-    done = sum(one.state == "done" for one in individuals)
+    done = sum(individual.state == "done" for individual in individuals)
     items = [(str(len(table.rows)), "arms and cells"), (f"{done} of {len(individuals)}", "trainings finished")]
     tested = [row for row in table.rows if row.test is not None]
     if tested:
@@ -93,7 +93,7 @@ def _cards(run: Run, table: ComparisonTable) -> list[tuple[str, str]]:
 
 
 def _chart(chart: Chart) -> Element:
-    lines = [Series(one.name, thin(list(one.points), _POINTS)) for one in chart.series[:MOST_LINES]]
+    lines = [Series(line.name, thin(list(line.points), _POINTS)) for line in chart.series[:MOST_LINES]]
     svg = line_chart(
         lines,
         Axis(chart.over, chart.over_unit),
@@ -105,10 +105,10 @@ def _chart(chart: Chart) -> Element:
 
 
 def summary_section(items: Sequence[tuple[str, str]], sentences: Sequence[str], baselines: str) -> Element:
-    """What is read first.
+    """The summary at the top of the page.
 
     Args:
-        items: (number, what it is).
+        items: (number, name of the number).
         sentences: remarks.
         baselines: words on simple opponents.
     """
@@ -126,7 +126,7 @@ def _arms(table: ComparisonTable) -> Element:
     if table.budgets:
         content.append(paragraph(cut(budget_words(table), 600), classes="muted"))
     more = (headlines_table(table), differences_table(table), ranks_table(table))
-    content += [words_table(one) for one in more if one is not None]
+    content += [words_table(more_rows) for more_rows in more if more_rows is not None]
     metrics = metrics_table(table)
     if metrics is not None:
         content.append(details("Every output and metric on the test split", words_table(metrics)))
@@ -135,9 +135,12 @@ def _arms(table: ComparisonTable) -> Element:
 
 def _printed(tables: Sequence[PaperTable]) -> Element | None:
     content: list[Element] = []
-    for one in tables:
-        content += [element("h3", cut(f"Printed in {one.source}", 300)), words_table(TextTable(one.columns, one.rows))]
-        content += [paragraph(cut(caveat, 600), classes="muted") for caveat in one.caveats]
+    for printed in tables:
+        content += [
+            element("h3", cut(f"Printed in {printed.source}", 300)),
+            words_table(TextTable(printed.columns, printed.rows)),
+        ]
+        content += [paragraph(cut(caveat, 600), classes="muted") for caveat in printed.caveats]
     return section("printed", "What the paper prints", *content) if content else None
 
 
@@ -163,17 +166,17 @@ def _trainings(individuals: Sequence[Individual]) -> Element | None:
     if not individuals:
         return None
     rows: list[list[Content]] = []
-    for one in individuals[:MOST_ROWS]:
-        accuracy = one.fact.get("validation", {}).get("accuracy")
-        traced = one.evaluation is not None and "trace" in one.evaluation.blobs
+    for individual in individuals[:MOST_ROWS]:
+        accuracy = individual.fact.get("validation", {}).get("accuracy")
+        traced = individual.evaluation is not None and "trace" in individual.evaluation.blobs
         rows.append(
             [
-                element("code", one.id),
-                cut(one.title, 160),
-                one.reason or one.state,
+                element("code", individual.id),
+                cut(individual.title, 160),
+                individual.reason or individual.state,
                 "–" if accuracy is None else f"{100 * accuracy:.1f}",
-                "–" if one.evaluation is None else f"{one.evaluation.seconds:.1f} s",
-                element("code", f"evodevo trace {one.id}" if traced else ""),
+                "–" if individual.evaluation is None else f"{individual.evaluation.seconds:.1f} s",
+                element("code", f"evodevo trace {individual.id}" if traced else ""),
             ]
         )
     names = ("individual", "training", "state", "validation %", "time", "its routes")

@@ -1,6 +1,6 @@
-"""What rooms above add to the page of an experiment: sections on what only they know.
+"""The sections that higher rooms add to the page of an experiment.
 
-A row of ``PAGE_PARTS`` is declared in the ``slice`` module of its room; the page asks every row, by name.
+A row of ``PAGE_PARTS`` is declared in the ``slice`` module of its room; the page shows every row, by name.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class PagePart(ABC):
     """One row.
 
     Attributes:
-        is_first: the section stands before the table of arms; else before the list of trainings.
+        is_first: true puts the section before the table of arms; false before the list of trainings.
     """
 
     is_first = False
 
     @abstractmethod
     def section(self, run: Run, table: ComparisonTable) -> Element | None:
-        """The section; None where it has nothing to say of this experiment."""
+        """The section; None where it does not apply to this experiment."""
 
     def remarks(self, run: Run, table: ComparisonTable) -> Sequence[str]:
-        """What a reader must know, one sentence each."""
+        """Remarks for the reader, one sentence each."""
         return ()

@@ -22,9 +22,9 @@ class Chart:
     """Named lines over one axis.
 
     Args:
-        name: what is drawn upwards.
-        over: what is drawn to the right, and its unit.
-        better: which values are better.
+        name: quantity on the vertical axis.
+        over: quantity on the horizontal axis, and its unit.
+        better: direction of better values.
     """
 
     name: str
@@ -44,7 +44,7 @@ def percent(spread: Spread | None) -> str:
 
 
 def baseline_words(table: ComparisonTable) -> str:
-    """What simple opponents reach, without a network."""
+    """Results of simple opponents without a network, in one sentence."""
     parts = [
         f"on {split} " + ", ".join(f"{name} {value:.3f}" for name, value in simple.items())
         for split, simple in table.baselines.items()
@@ -54,7 +54,7 @@ def baseline_words(table: ComparisonTable) -> str:
 
 
 def budget_words(table: ComparisonTable) -> str:
-    """What the columns of equal budgets are read at."""
+    """Equal budgets at which columns are read, in one sentence."""
     if not table.budgets:
         return ""
     parts = [
@@ -70,7 +70,7 @@ def budget_words(table: ComparisonTable) -> str:
 def sweeps(table: ComparisonTable) -> list[Chart]:
     """Validation accuracy over each number that cells vary; cells that differ in another value are other lines."""
     keys = dict.fromkeys(key for row in table.rows for key, value in row.cell.items() if not isinstance(value, str))
-    found = []
+    tables = []
     for key in keys:
         lines: dict[str, list[tuple[float, float]]] = {}
         for row in table.rows:
@@ -85,8 +85,8 @@ def sweeps(table: ComparisonTable) -> list[Chart]:
         series = [Series(name, sorted(points)) for name, points in lines.items() if len(points) > 1]
         if series:
             caption = f"Validation accuracy over {key}, mean over seeds."
-            found.append(Chart("accuracy", "%", key, "", series, "higher", caption))
-    return found
+            tables.append(Chart("accuracy", "%", key, "", series, "higher", caption))
+    return tables
 
 
 def arms_table(table: ComparisonTable) -> TextTable:
@@ -151,11 +151,11 @@ def differences_table(table: ComparisonTable) -> TextTable | None:
 
 def ranks_table(table: ComparisonTable) -> TextTable | None:
     """Places of arms among each other."""
-    found = ranks(table)
+    row_ranks = ranks(table)
     rows = [
-        (row.group, f"{one.mean:.2f}", f"{one.low:.2f} to {one.high:.2f}", str(one.arms), str(one.seeds))
+        (row.group, f"{rank.mean:.2f}", f"{rank.low:.2f} to {rank.high:.2f}", str(rank.arms), str(rank.seeds))
         for row in table.rows
-        if (one := found.get(row.group)) is not None
+        if (rank := row_ranks.get(row.group)) is not None
     ]
     if not rows:
         return None
@@ -185,7 +185,7 @@ def _probed(accuracy: Spread | None, flops: Spread | None) -> str:
 
 def metrics_table(table: ComparisonTable) -> TextTable | None:
     """Every output and metric."""
-    return _of_rows(table, "Test split.", lambda row: {name: _plain(one) for name, one in row.metrics.items()})
+    return _of_rows(table, "Test split.", lambda row: {name: _plain(metric) for name, metric in row.metrics.items()})
 
 
 def probes_table(table: ComparisonTable) -> TextTable | None:
@@ -195,9 +195,9 @@ def probes_table(table: ComparisonTable) -> TextTable | None:
 
 
 def inside_table(table: ComparisonTable) -> TextTable | None:
-    """What is seen inside trained networks."""
+    """Table of the measurements inside trained networks."""
     caption = "Of the trained networks, on validation samples."
-    return _of_rows(table, caption, lambda row: {name: _plain(one) for name, one in row.inside.items()})
+    return _of_rows(table, caption, lambda row: {name: _plain(value) for name, value in row.inside.items()})
 
 
 def _of_rows(
@@ -253,7 +253,7 @@ def _terms(table: ComparisonTable) -> list[Chart]:
 
 def groups(table: ComparisonTable) -> dict[str, tuple[TextTable, Chart | None]]:
     """Group -> accuracy per value."""
-    found = {}
+    by_group = {}
     for group in dict.fromkeys(name for row in table.rows for name in row.groups):
         values = dict.fromkeys(value for row in table.rows for value in row.groups.get(group, {}))
         if not 1 < len(values) <= MOST_VALUES:
@@ -264,8 +264,8 @@ def groups(table: ComparisonTable) -> dict[str, tuple[TextTable, Chart | None]]:
             if row.groups.get(group)
         ]
         words = TextTable(("arm", *values), rows, f"Test accuracy in percent by {group}.")
-        found[group] = (words, _group_chart(table, group, list(values)))
-    return found
+        by_group[group] = (words, _group_chart(table, group, list(values)))
+    return by_group
 
 
 def _group_chart(table: ComparisonTable, group: str, values: Sequence[str]) -> Chart | None:

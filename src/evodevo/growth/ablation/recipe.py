@@ -88,7 +88,7 @@ def ablation(
             continue
         plans.setdefault(cell, [base]).append(plan)
     if not plans:
-        raise UsageError(" ".join(f"{one}." for one in left))
+        raise UsageError(" ".join(f"{row}." for row in left))
     experiment = settings.experiment.model_copy(
         update={
             "title": "what each part is good for: an ablation, each row against the base of its block",
@@ -108,17 +108,17 @@ def cell_of(row: AblationRow) -> str:
 def _same(plan: Variant, base: Variant) -> bool:
     """Whether both are one training."""
     space = FixedTrials()
-    one, other = (space.hash(expand([each], [1e-3], 1)[0]) for each in (plan, base))
-    return one == other
+    first, other = (space.hash(expand([each], [1e-3], 1)[0]) for each in (plan, base))
+    return first == other
 
 
 def _caveats(plans: Mapping[str, Sequence[Variant]]) -> list[str]:
-    found = []
+    caveats = []
     for cell, members in plans.items():
         grows = members[0].procedure == GROW
         base: Base = "growing" if grows else "nine" if cell == "A" else "fused"
-        found.append(f"block {cell} ({BLOCKS[cell.removesuffix(GROWING)]}): the base is {BASES[base]}.")  # type: ignore[index]
-    return found
+        caveats.append(f"block {cell} ({BLOCKS[cell.removesuffix(GROWING)]}): the base is {BASES[base]}.")  # type: ignore[index]
+    return caveats
 
 
 class _Maker:
@@ -186,7 +186,7 @@ class _Maker:
             count = round(growth.events.count * row.rate)
             options = merge(options, {"events": {"count": max(count, min(1, growth.events.count))}})
         if row.forbid:
-            options["allow"] = [one for one in growth.allow if one not in row.forbid]
+            options["allow"] = [operation for operation in growth.allow if operation not in row.forbid]
         if row.shortest:
             options = merge(options, {"events": {"warm": self._one_step(), "warm_rate": 1.0}})
         return options

@@ -53,11 +53,11 @@ def ablation_blocks(run: Run, table: ComparisonTable) -> dict[str, TextTable]:
     Raises:
         UsageError: the run is no ablation.
     """
-    found: dict[str, list[AblationLine]] = {}
+    blocks: dict[str, list[AblationLine]] = {}
     for line in ablation_lines(run, table):
-        found.setdefault(line.block, []).append(line)
+        blocks.setdefault(line.block, []).append(line)
     return {
-        _title(block): TextTable(COLUMNS, [_cells(line) for line in lines], CAPTION) for block, lines in found.items()
+        _title(block): TextTable(COLUMNS, [_cells(line) for line in lines], CAPTION) for block, lines in blocks.items()
     }
 
 

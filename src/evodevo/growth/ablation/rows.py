@@ -15,7 +15,7 @@ ROWS: tuple[AblationRow, ...] = (*A, *B, *C, *D, *MORE)
 
 def names_of(wanted: str | Sequence[str]) -> list[str]:
     """Names one by one, of a sequence or of a text with commas."""
-    return [one.strip() for one in wanted.split(",") if one.strip()] if isinstance(wanted, str) else list(wanted)
+    return [name.strip() for name in wanted.split(",") if name.strip()] if isinstance(wanted, str) else list(wanted)
 
 
 def chosen_rows(wanted: str | Sequence[str]) -> tuple[AblationRow, ...]:

@@ -38,7 +38,7 @@ def ablate(
     """Train the zoo of a recipe without one part after another, and the base of each block.
 
     Args:
-        recipe: its name; see ``evodevo recipes``.
+        recipe: name of the recipe; see ``evodevo recipes``.
         rows: ``table_3``, ``all``, blocks (A, B, C, D, more) and names of rows; see ``ablation_rows``.
         size: quick or full.
         overrides: nested settings that replace the recipe's, for example ``{"experiment": {"seeds": 3}}``; ``grow``
@@ -81,7 +81,7 @@ def plan(
     assert isinstance(problem, NetworkProblem), "of every experiment"
     made, left = ablation(settings, wanted, problem.task.inputs)
     named = names_of(rows)
-    refused = [one for one in left if one.row.name in named]
+    refused = [row for row in left if row.row.name in named]
     if refused:
-        raise UsageError(" ".join(f"{one}." for one in refused))
+        raise UsageError(" ".join(f"{row}." for row in refused))
     return made, left

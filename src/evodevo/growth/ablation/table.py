@@ -63,7 +63,7 @@ class AblationLine:
 
     def metric(self, name: str) -> Spread | None:
         """A metric of the first output that has it, on the test split: ``auc``."""
-        return next((one for key, one in self.result.metrics.items() if key.endswith(f" {name}")), None)
+        return next((metric for key, metric in self.result.metrics.items() if key.endswith(f" {name}")), None)
 
 
 def check_kind(run: Run) -> None:
@@ -87,12 +87,12 @@ def ablation_lines(run: Run, table: ComparisonTable) -> list[AblationLine]:
     """
     check_kind(run)
     bases = {str(row.cell.get("block")): row for row in table.rows if row.name == BASE}
-    found = []
+    lines = []
     for result in table.rows:
         block = str(result.cell.get("block"))
         if result.name == BASE:
             code = block.replace(GROWING, " growing")
-            found.append(AblationLine(code, block, None, result, None, None, PRINTED_BASE if len(code) == 1 else None))
+            lines.append(AblationLine(code, block, None, result, None, None, PRINTED_BASE if len(code) == 1 else None))
             continue
         row, base = row_called(result.name, block), bases.get(block)
         if row is None:  # of another evodevo; its numbers stand in the comparison
@@ -100,12 +100,12 @@ def ablation_lines(run: Run, table: ComparisonTable) -> list[AblationLine]:
         difference = result.difference
         if difference is None and base is not None:
             difference = _of_other_task(run, result, base)
-        found.append(AblationLine(_code(row), block, row, result, base, difference, PRINTED.get(row.name)))
-    return found
+        lines.append(AblationLine(_code(row), block, row, result, base, difference, PRINTED.get(row.name)))
+    return lines
 
 
 def _code(row: AblationRow) -> str:
-    members = [one.name for one in ROWS if one.block == row.block]
+    members = [known.name for known in ROWS if known.block == row.block]
     return f"{row.block}{members.index(row.name) + 1}"
 
 
@@ -193,20 +193,20 @@ def _text(cell: Cell) -> str:
 
 def _of_other_task(run: Run, row: ComparisonRow, base: ComparisonRow) -> Difference | None:
     """The paired difference to a base of another task, such as texts in bytes, where both have the same samples."""
-    ours, theirs = ({one.genome.seed: one for one in each.trainings} for each in (row, base))
+    ours, theirs = ({individual.genome.seed: individual for individual in each.trainings} for each in (row, base))
     pairs = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
     if not pairs or not _same_samples(run, *pairs[0]):
         return None
-    answers = [(_right(one), _right(other)) for one, other in pairs]
-    known = [(one, other) for one, other in answers if one is not None and other is not None]
-    return paired_difference([one for one, _ in known], [other for _, other in known])
+    answers = [(_right(first), _right(other)) for first, other in pairs]
+    known = [(first, other) for first, other in answers if first is not None and other is not None]
+    return paired_difference([first for first, _ in known], [other for _, other in known])
 
 
-def _same_samples(run: Run, one: Individual, other: Individual) -> bool:
+def _same_samples(run: Run, first: Individual, other: Individual) -> bool:
     """Whether both were tested on the same samples, by the data of the task where these are still there."""
     try:
         problem = run.slice.problem(run.settings)
-        tasks = [problem.open_task(each.genome.task) for each in (one, other)]  # type: ignore[attr-defined]
+        tasks = [problem.open_task(each.genome.task) for each in (first, other)]  # type: ignore[attr-defined]
         counts = {task.count("test") for task in tasks}
         if len(counts) > 1:
             return False
@@ -219,8 +219,8 @@ def _same_samples(run: Run, one: Individual, other: Individual) -> bool:
     return shown[0] == shown[1] and all(np.array_equal(held[0][name], held[1][name]) for name in targets)
 
 
-def _right(one: Individual) -> Numbers | None:
-    packed = one.fact.get("test", {}).get("right")
+def _right(individual: Individual) -> Numbers | None:
+    packed = individual.fact.get("test", {}).get("right")
     try:
         return None if packed is None else unpack(packed)
     except UnsafeFileError:

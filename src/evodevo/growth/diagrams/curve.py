@@ -40,35 +40,35 @@ def growth_curve(
         height: Height of the frame with its axes; signs take more.
     """
     lines = [
-        (one, [(a, b) for x, y in one.points if (a := finite(x)) is not None and (b := finite(y)) is not None])
-        for one in series
+        (line, [(a, b) for x, y in line.points if (a := finite(x)) is not None and (b := finite(y)) is not None])
+        for line in series
     ]
-    lines = [(one, points) for one, points in lines if points]
+    lines = [(line, points) for line, points in lines if points]
     if not lines:
         return empty(f"No {one_line(y_axis.name, 80)} was recorded.", _WIDTH)
-    most = max((min(len(one.operations), _MOST_SIGNS + 1) for one in events), default=0)
+    most = max((min(len(event.operations), _MOST_SIGNS + 1) for event in events), default=0)
     head = 30.0 + _STEP * most
-    names = [shorten(one_line(one.name, 80), 170, 11) for one, _ in lines]
+    names = [shorten(one_line(line.name, 80), 170, 11) for line, _ in lines]
     right = _WIDTH - 24 - max(text_width(name, 11) for name in names)
     every = [point for _, points in lines for point in points]
-    legend = {name for one in events for name in one.operations}
+    legend = {name for event in events for name in event.operations}
     height += head + (20 if legend else 0)
     bottom = height - BOTTOM_MARGIN - (20 if legend else 0)
     frame = Frame(
-        Scale.fit([*(x for x, _ in every), *(one.x for one in events)], LEFT_MARGIN, right, False, 0.02),
+        Scale.fit([*(x for x, _ in every), *(event.x for event in events)], LEFT_MARGIN, right, False, 0.02),
         Scale.fit((y for _, y in every), bottom, head, y_axis.logarithmic or False, 0.08),
     )
     drawing = Drawing(_WIDTH, height, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}, {len(events)} events")
     draw_frame(drawing, frame, x_axis, y_axis)
     _draw_events(drawing, events, frame, head)
     ends = spread_apart([frame.y(points[-1][1]) for _, points in lines], 14, frame.top, frame.bottom)
-    for place, ((one, points), name, end) in enumerate(zip(lines, names, ends, strict=True)):
+    for place, ((line, points), name, end) in enumerate(zip(lines, names, ends, strict=True)):
         role, dash = _ROLES[place % len(_ROLES)], _DASHES[place % len(_DASHES)]
         more: dict[str, str | float] = {"stroke_dasharray": dash} if dash else {}
         places = [(frame.x(x), frame.y(y)) for x, y in points]
         drawing.path(polyline(places), f"line hollow stroke-{role}", "", stroke_width=2, **more)
         for (a, b), (x, y) in zip(places, points, strict=True):
-            words = f"{one.name}\n{x_axis.name} {show(x, x_axis.unit)}: {show(y, y_axis.unit)}"
+            words = f"{line.name}\n{x_axis.name} {show(x, x_axis.unit)}: {show(y, y_axis.unit)}"
             drawing.element("circle", f"fill-{role}", words, cx=a, cy=b, r=3)
         drawing.text(right + 10, end + 4, name, f"fill-{role} strong")
     draw_signs(drawing, legend, LEFT_MARGIN, height - 8)
@@ -77,15 +77,15 @@ def growth_curve(
 
 def _draw_events(drawing: Drawing, events: Sequence[EditMark], frame: Frame, head: float) -> None:
     free = 0.0
-    for one in events:
-        x, label = frame.x(one.x), str(one.number)
+    for event in events:
+        x, label = frame.x(event.x), str(event.number)
         half = max(_STEP, text_width(label, 10)) / 2
         # Where events lie so close that signs would hide each other, only the first one has signs; tooltips have all.
         seen = x - half >= free
         free = x + half if seen else free
-        signs = list(one.operations) if seen else []
-        with drawing.group("event", title=f"event {one.number}\n{one.words}".strip()):
-            role = "stroke-muted" if one.operations else "stroke-faint"
+        signs = list(event.operations) if seen else []
+        with drawing.group("event", title=f"event {event.number}\n{event.words}".strip()):
+            role = "stroke-muted" if event.operations else "stroke-faint"
             drawing.line(x, head, x, frame.bottom, role, stroke_dasharray="3 3")
             kept = signs if len(signs) <= _MOST_SIGNS else signs[: _MOST_SIGNS - 1]
             for place, operation in enumerate(kept):

@@ -83,13 +83,13 @@ def family_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
     born: set[str] = set()
     for name, those in parents.items():
         # Only a module that was born before can be a parent: a record that is not in order makes no loop.
-        first = next((one for one in those if one in born), None)
+        first = next((lane for lane in those if lane in born), None)
         (roots if first is None else children.setdefault(first, [])).append(name)
         born.add(name)
-    found: list[str] = []
+    families: list[str] = []
     waiting = roots[::-1]
     while waiting:
         name = waiting.pop()
-        found.append(name)
+        families.append(name)
         waiting += reversed(children.get(name, []))
-    return found
+    return families

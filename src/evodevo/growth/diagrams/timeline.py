@@ -97,9 +97,9 @@ def _draw_time(drawing: Drawing, x: Scale, top: float, bottom: float, over: Axis
 
 def _draw_events(drawing: Drawing, events: Sequence[EventMark], x: Scale, top: float, bottom: float) -> None:
     free = 0.0
-    for one in events:
-        place, label = x(one.x), str(one.number)
-        with drawing.group("event", title=f"event {one.number}\n{one.words}".strip()):
+    for event in events:
+        place, label = x(event.x), str(event.number)
+        with drawing.group("event", title=f"event {event.number}\n{event.words}".strip()):
             drawing.line(place, top - 4, place, bottom, "stroke-faint", stroke_width=1.5)
             if place - text_width(label, 10) / 2 > free:
                 drawing.text(place, top - 8, label, "fill-muted", 10, "middle")
@@ -173,10 +173,10 @@ def _draw_marks(drawing: Drawing, lane: Lane, x: Scale, y: float) -> None:
 
 def _operations(lanes: Sequence[Lane]) -> set[str]:
     """The operations that the legend explains."""
-    found = {lane.birth for lane in lanes}
-    found |= {"prune"} if any(lane.end is not None for lane in lanes) else set()
-    found |= {REPLACED} if any(lane.heir for lane in lanes) else set()
-    return (found | {"rewarm"} if any(lane.again for lane in lanes) else found) - {""}
+    operations = {lane.birth for lane in lanes}
+    operations |= {"prune"} if any(lane.end is not None for lane in lanes) else set()
+    operations |= {REPLACED} if any(lane.heir for lane in lanes) else set()
+    return (operations | {"rewarm"} if any(lane.again for lane in lanes) else operations) - {""}
 
 
 def _draw_scale(drawing: Drawing, measure: str, most: float, y: float) -> None:

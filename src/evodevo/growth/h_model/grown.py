@@ -56,7 +56,7 @@ class GrownHModel:
     @property
     def live(self) -> tuple[str, ...]:
         """Ids of the enabled layers, in order."""
-        return tuple(one.id for one in self._pool.live)
+        return tuple(module.id for module in self._pool.live)
 
     @property
     def progress(self) -> float:
@@ -89,7 +89,7 @@ class GrownHModel:
         Raises:
             UsageError: There is none of that id.
         """
-        ids = [one.id for one in self._pool.modules]
+        ids = [module.id for module in self._pool.modules]
         if name not in ids:
             raise unknown_name("module", name, ids)
         return ids.index(name)
@@ -121,10 +121,10 @@ class GrownHModel:
                 "connections of an H-Model do not add up to one: a child cannot share its parent's weight. Set "
                 "birth.inheritance to function_preserving, soft or copy_noise."
             )
-        if module.id in (one.id for one in self._pool.modules):
+        if module.id in (old.id for old in self._pool.modules):
             raise UsageError(f"there is a module {module.id!r} already; ids are for ever, take another.")
         weights = dict(build_module(module.genotype, module.seed).state_dict() if state is None else state)
-        like = next((self.place(one) for one in module.parents if one in self.live), None)
+        like = next((self.place(parent) for parent in module.parents if parent in self.live), None)
         seed = integer_seed(module.seed, "router")
         change = self.model.add_node(GenotypeLayer(module=module), enabled=True, seed=seed)
         try:
@@ -153,8 +153,8 @@ class GrownHModel:
         self._pool = self._pool.model_copy(
             update={
                 "model": self.model.structure,
-                "modules": tuple(one for one in self._pool.modules if one.id != name),
-                "disabled": tuple(one for one in self._pool.disabled if one != name),
+                "modules": tuple(module for module in self._pool.modules if module.id != name),
+                "disabled": tuple(other for other in self._pool.disabled if other != name),
             }
         )
         self._changed(change.origins)
@@ -176,10 +176,10 @@ class GrownHModel:
 
     def _tell(self) -> None:
         """Pass the factors on by index, for layers that exist and have trainable parameters."""
-        places = {one.id: place for place, one in enumerate(self._pool.modules)}
-        self.model.births = {places[one]: factor for one, factor in self._births.items() if one in places}
+        places = {module.id: place for place, module in enumerate(self._pool.modules)}
+        self.model.births = {places[name]: factor for name, factor in self._births.items() if name in places}
         learning = {name for name, place in places.items() if any(map(_learns, self._parameters(place)))}
-        self.model.newborn_rates = {places[one]: rate for one, rate in self._rates.items() if one in learning}
+        self.model.newborn_rates = {places[name]: rate for name, rate in self._rates.items() if name in learning}
 
     def _parameters(self, place: int) -> list[torch.nn.Parameter]:
         return list(self.model.core.layers[place].parameters())

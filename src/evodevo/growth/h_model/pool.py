@@ -45,7 +45,7 @@ class HModelPool(Settings):
     @property
     def live(self) -> tuple[ZooModule, ...]:
         """The enabled layers."""
-        return tuple(one for one in self.modules if one.id not in self.disabled)
+        return tuple(module for module in self.modules if module.id not in self.disabled)
 
     @property
     def structure(self) -> HModelStructure:
@@ -56,8 +56,8 @@ class HModelPool(Settings):
         count = len(self.modules)
         mode = self.model.inference
         mode = mode.model_copy(update={"m": min(mode.m, count), "k": min(mode.k, count + 1)})
-        places = tuple(place for place, one in enumerate(self.modules) if one.id in self.disabled)
-        hidden = tuple(layer_of(one) for one in self.modules)
+        places = tuple(place for place, module in enumerate(self.modules) if module.id in self.disabled)
+        hidden = tuple(layer_of(module) for module in self.modules)
         return self.model.model_copy(update={"hidden": hidden, "disabled": places, "inference": mode})
 
     def cost(self, inputs: Sequence[InputSizes], outputs: Sequence[OutputSizes]) -> Cost:
@@ -68,9 +68,9 @@ class HModelPool(Settings):
     def opaque(self) -> dict[str, str]:
         """Reason by id why a layer cannot be a parent."""
         return {
-            one.id: f"{one.id} is a layer of kind {layer_of(one).kind!r} and no module: nothing is born of it"
-            for one in self.modules
-            if one.genotype.archetype == OPAQUE
+            module.id: f"{module.id} is a layer of kind {layer_of(module).kind!r} and no module: nothing is born of it"
+            for module in self.modules
+            if module.genotype.archetype == OPAQUE
         }
 
     def misfit(self, genotype: ModuleGenotype) -> str | None:
@@ -104,9 +104,9 @@ def pool_of(structure: HModelStructure) -> HModelPool:
             raise UsageError(f"{named.count(name)} hidden layers have the id {name!r}; each needs its own to grow.")
     modules: list[ZooModule] = []
     for place, layer in enumerate(structure.hidden):
-        taken = {*named, *(one.id for one in modules)}
+        taken = {*named, *(module.id for module in modules)}
         modules.append(module_of(layer, _free(f"{layer.kind}-", place, taken), structure.width))
-    ids = [one.id for one in modules]
+    ids = [module.id for module in modules]
     return HModelPool(
         model=structure, modules=tuple(modules), disabled=tuple(ids[place] for place in structure.disabled)
     )

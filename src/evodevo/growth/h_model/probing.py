@@ -95,9 +95,9 @@ class Muted(LayerRunner):
         crew: PassCache | None = None,
     ) -> Tensor:
         """See ``LayerRunner``."""
-        said = self.inner.run(layers, x, masks, active, states, crew).clone()
-        said[:, self.place] = 0
-        return said
+        outputs = self.inner.run(layers, x, masks, active, states, crew).clone()
+        outputs[:, self.place] = 0
+        return outputs
 
 
 class _HModelSums:
@@ -105,13 +105,13 @@ class _HModelSums:
 
     def __init__(self, grown: GrownHModel) -> None:
         self.model = grown.model
-        self.genotypes = {one.id: one.genotype for one in grown.structure.live}
-        self.places = {one: grown.place(one) for one in grown.live}
+        self.genotypes = {module.id: module.genotype for module in grown.structure.live}
+        self.places = {name: grown.place(name) for name in grown.live}
         specs, count = self.model.output_specs, len(self.places)
         self.samples = 0
         self.routed, self.dense, self.uniform = (Tally(specs) for _ in range(3))
-        self.left_out = {one: Tally(specs) for one in self.places}
-        self.alone = {one: Tally(specs) for one in self.places}
+        self.left_out = {name: Tally(specs) for name in self.places}
+        self.alone = {name: Tally(specs) for name in self.places}
         self.usage = torch.zeros(count, dtype=torch.float64)
         self.advantage = torch.zeros(count, dtype=torch.float64)
         self.entropy = 0.0
@@ -125,35 +125,35 @@ class _HModelSums:
 
         def answers(moments: list[StepTrace] | None = None) -> Mapping[str, Tensor]:
             final = model._final(messages.values, messages.masks, messages.places, moments)
-            said: dict[str, Tensor] = model.outputs(final.y, final.masks, messages.places)
-            return said
+            logits: dict[str, Tensor] = model.outputs(final.y, final.masks, messages.places)
+            return logits
 
         moments: list[StepTrace] = []
-        said = answers(moments)
+        heads = answers(moments)
         size = messages.values.shape[0]
         self.samples += size
-        self.routed.add(said, batch)
+        self.routed.add(heads, batch)
         self.usage += self._shares(moments, real, size).double().sum(0).cpu()
         sparse = model.core.inference.mode != "dense"
         with under(model, inference=InferenceStructure()):
             if sparse:
                 moments = []
-                said = answers(moments)
-            each = self.dense.add(said, batch)
+                heads = answers(moments)
+            each = self.dense.add(heads, batch)
             shares = self._shares(moments, real, size)
             with under(model, level=True):
                 alike = self.uniform.add(answers(), batch)
             self.advantage += (shares * (alike - each).unsqueeze(1)).double().sum(0).cpu()
             self.entropy += float(-(shares * shares.clamp(min=TINY).log()).sum())
-            for one, place in self.places.items():
+            for name, place in self.places.items():
                 changes: dict[str, Any] = {"births": {**births, place: 0.0}}
                 if zero:
                     changes = {"runner": Muted(model.core.runner, place)}
                 with under(model, **changes):
-                    self.left_out[one].add(answers(), batch)
+                    self.left_out[name].add(answers(), batch)
                 others: dict[int, float] = {other: 0.0 for other in self.places.values() if other != place}
                 with under(model, births=others):
-                    self.alone[one].add(answers(), batch)
+                    self.alone[name].add(answers(), batch)
         wide = widened(self._spoken(moments, size))
         self.distance += torch.cdist(wide, wide, compute_mode=EXACT).double().sum(0).cpu()
         self.norm += wide.norm(dim=-1).double().sum(0).cpu()
@@ -206,9 +206,9 @@ class _HModelSums:
             uniform_loss=self.uniform.loss(),
             entropy=self.entropy / count,
             usage=dict(zip(ids, (self.usage / count).tolist(), strict=True)),
-            impact={one: self.left_out[one].loss() - dense for one in ids},
+            impact={name: self.left_out[name].loss() - dense for name in ids},
             advantage=dict(zip(ids, (self.advantage / count).tolist(), strict=True)),
-            alone={one: self.alone[one].right() for one in ids},
+            alone={name: self.alone[name].right() for name in ids},
             genotype_distance=Pairs.of_each(ids, lambda a, b: genotype_distance(self.genotypes[a], self.genotypes[b])),
             output_distance=Pairs(ids, (self.distance / lengths).numpy()),
         )

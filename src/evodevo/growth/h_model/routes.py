@@ -33,7 +33,9 @@ def address_alike(core: HCore, place: int, like: int | None) -> None:
         _begin(own, core)
     for router in cast("list[Router]", [*core.input_routers, *core.routers]):
         for table in _tables(router):
-            others = [one for one in range(core.hidden_count) if one != place and one not in core.structure.disabled]
+            others = [
+                layer for layer in range(core.hidden_count) if layer != place and layer not in core.structure.disabled
+            ]
             if like is not None:
                 table[place] = table[like]
             elif table.ndim == 1:

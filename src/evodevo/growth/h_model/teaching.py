@@ -75,7 +75,7 @@ def distil_layer(
             len(lessons),
             lambda number: _loss(model, lessons[number]),
             steps,
-            may_learn=lambda one: one.startswith(LEARNING) and not one.startswith(own),
+            may_learn=lambda parameter: parameter.startswith(LEARNING) and not parameter.startswith(own),
             tolerance=tolerance,
             batch_size=batch_size,
             seed=seed,
@@ -85,13 +85,13 @@ def distil_layer(
 
 @torch.no_grad()
 def _taught(model: HModel, batches: Sequence[Batch], precision: Precision) -> tuple[TeacherAnswers, ...]:
-    found = []
+    outputs = []
     with mode(model, training=False), precision.autocast():
         for batch in batches:
             placed: Any = precision.place(batch)
-            answers = {name: one.float() for name, one in model(placed).items()}
-            found.append(TeacherAnswers(placed, answers))
-    return tuple(found)
+            answers = {name: answer.float() for name, answer in model(placed).items()}
+            outputs.append(TeacherAnswers(placed, answers))
+    return tuple(outputs)
 
 
 def _loss(model: HModel, lesson: TeacherAnswers) -> Tensor:

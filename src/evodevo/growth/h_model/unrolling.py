@@ -30,9 +30,9 @@ def unroll(grown: GrownHModel, inner: Batch, outer: Batch) -> Unroll:
         outer: Batch of the ``architecture`` split.
     """
     parameters = {
-        name: one.detach()
-        for name, one in grown.model.named_parameters()
-        if one.requires_grad and name.startswith(LEARNING)
+        name: parameter.detach()
+        for name, parameter in grown.model.named_parameters()
+        if parameter.requires_grad and name.startswith(LEARNING)
     }
     return Unroll(parameters, _loss(grown, inner), _loss(grown, outer))
 
@@ -46,9 +46,9 @@ def _loss(grown: GrownHModel, batch: Batch) -> Loss:
         try:
             # Fused kernels of attention have no second derivative; groups keep stacked copies of parameters.
             with sdpa_kernel(SDPBackend.MATH), under(model, runner=LoopRunner()):
-                named = {f"model.{name}": one for name, one in parameters.items()}
-                found: Tensor = functional_call(gated, named, (batch, gates))
-                return found
+                named = {f"model.{name}": parameter for name, parameter in parameters.items()}
+                loss: Tensor = functional_call(gated, named, (batch, gates))
+                return loss
         finally:
             model.train(was_training)
 
@@ -61,14 +61,14 @@ class _GatedHModel(nn.Module):
     def __init__(self, grown: GrownHModel) -> None:
         super().__init__()
         self.model = grown.model
-        self.places = {one: grown.place(one) for one in grown.live}
+        self.places = {name: grown.place(name) for name in grown.live}
 
     def forward(self, batch: Batch, gates: Mapping[str, Tensor]) -> Tensor:
         model = self.model
         some = next(model.parameters())
         opened = [torch.ones((), device=some.device, dtype=some.dtype)] * model.core.hidden_count
-        for one, place in self.places.items():
-            opened[place] = gates[one].to(some)
+        for name, place in self.places.items():
+            opened[place] = gates[name].to(some)
         with under(model, gates=torch.stack(opened)):
             loss: Tensor = model.answers_loss(model(batch), batch)
             return loss

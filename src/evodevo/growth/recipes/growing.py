@@ -38,18 +38,18 @@ def growing_arms(network: ModuleZooNetwork | HModelNetwork, strategists: Sequenc
     Raises:
         UsageError: an unknown strategist, or none.
     """
-    for one in strategists:
-        if one not in STRATEGISTS:
-            raise unknown_name("strategist", one, STRATEGISTS.names())
+    for name in strategists:
+        if name not in STRATEGISTS:
+            raise unknown_name("strategist", name, STRATEGISTS.names())
     if not strategists:
         raise UsageError(f"a zoo that grows wants a strategist: {', '.join(STRATEGISTS.names())}.")
-    beside = UNLEARNED if any(is_learned(one) for one in strategists) else ()
-    wanted = [one for one in dict.fromkeys((*strategists, *beside)) if one != FIXED]
+    beside = UNLEARNED if any(is_learned(name) for name in strategists) else ()
+    wanted = [name for name in dict.fromkeys((*strategists, *beside)) if name != FIXED]
     role: Role = "zoo" if isinstance(network, ModuleZooNetwork) else "h_model"
     return (
         *(
-            Variant(name=arm_name(one), role=role, network=network, procedure=GROW, options={"strategist": one})
-            for one in wanted
+            Variant(name=arm_name(name), role=role, network=network, procedure=GROW, options={"strategist": name})
+            for name in wanted
         ),
         Variant(name=FIXED, role=role, network=network, procedure=GROW, options=dict(NOTHING_HAPPENS)),
     )

@@ -37,7 +37,7 @@ GROWTH: Mapping[str, Any] = {
 
 def start(families: Sequence[str]) -> HModelStructure:
     """An H-Model of one module of each family."""
-    hidden = tuple(GenotypeLayer(module=one) for one in named_zoo(families, WIDTH))
+    hidden = tuple(GenotypeLayer(module=module) for module in named_zoo(families, WIDTH))
     # Without blocks in inputs, since these would read other positions.
     return HModelStructure(width=WIDTH, hidden=hidden, iterations=4, input_blocks=0, output_blocks=0, router=AT_THE_END)
 

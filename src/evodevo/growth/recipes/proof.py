@@ -65,7 +65,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
         return (_grown(structure, LEARNED), _fixed(structure))
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
-        *(_grown(structure, one) for one in STRATEGISTS),
+        *(_grown(structure, strategist) for strategist in STRATEGISTS),
         _fixed(structure),
         *(
             Variant(
@@ -139,12 +139,12 @@ def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
 
 
 def _caveats(trial: ProofTrial, full: bool) -> tuple[str, ...]:
-    found = ["All arms end when they have computed as many FLOPs; those of probes, distillation and replay count."]
+    caveats = ["All arms end when they have computed as many FLOPs; those of probes, distillation and replay count."]
     if trial.direction_only:
-        found.append(f"{trial.name} is too small to decide anything: it tells a direction.")
+        caveats.append(f"{trial.name} is too small to decide anything: it tells a direction.")
     if not full:
-        found.append("The size quick shows that all works; one seed and a fifth of the budget prove nothing.")
-    return tuple(found)
+        caveats.append("The size quick shows that all works; one seed and a fifth of the budget prove nothing.")
+    return tuple(caveats)
 
 
 GROWTH_PROOF = Recipe(

@@ -65,7 +65,7 @@ class Life:
 
     def last(self, measure: Measure) -> float | None:
         """The latest value; None where none is known."""
-        return next((one.values[measure] for one in reversed(self.sights) if measure in one.values), None)
+        return next((sight.values[measure] for sight in reversed(self.sights) if measure in sight.values), None)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class GrowthHistory:
     @cached_property
     def edits(self) -> tuple[Edit, ...]:
         """Edits of all events; refused ones too."""
-        return tuple(edit for one in self.events for edit in one.edits)
+        return tuple(edit for event in self.events for edit in event.edits)
 
     @cached_property
     def accepted(self) -> tuple[Edit, ...]:
@@ -137,32 +137,32 @@ class GrowthHistory:
     @property
     def births(self) -> int:
         """Newborns of any kind."""
-        return sum(self.counts[one] for one in BIRTHS)
+        return sum(self.counts[birth] for birth in BIRTHS)
 
     @property
     def replaced(self) -> int:
         """Those of the prunings that made room for a newborn."""
-        return sum(bool(one.heir) for one in self.lives)
+        return sum(bool(life.heir) for life in self.lives)
 
     @cached_property
     def living(self) -> tuple[Life, ...]:
         """Modules in the end."""
-        return tuple(one for one in self.lives if one.gone is None)
+        return tuple(life for life in self.lives if life.gone is None)
 
     @property
     def hybrids(self) -> tuple[Life, ...]:
         """Newborns of two parents."""
-        return tuple(one for one in self.lives if one.operation == "hybridise")
+        return tuple(life for life in self.lives if life.operation == "hybridise")
 
     @property
     def rewards(self) -> tuple[float, ...]:
         """Rewards of the events that have one."""
-        return tuple(one.reward for one in self.events if one.reward is not None)
+        return tuple(event.reward for event in self.events if event.reward is not None)
 
     def events_lived(self, life: Life) -> int:
         """Number of events after its birth that a module survived."""
         until = len(self.events) + 1 if life.gone is None else life.gone
-        return sum(life.born < one.number < until for one in self.events)
+        return sum(life.born < event.number < until for event in self.events)
 
 
 def modules_after(start: Iterable[ZooModule], edits: Iterable[Edit]) -> tuple[ZooModule, ...]:
@@ -172,7 +172,7 @@ def modules_after(start: Iterable[ZooModule], edits: Iterable[Edit]) -> tuple[Zo
         start: modules before the first event.
         edits: edits of the log, in order; refused ones change nothing.
     """
-    modules = {one.id: one for one in start}
+    modules = {module.id: module for module in start}
     for edit in edits:
         if edit.module is None:
             continue

@@ -53,13 +53,13 @@ def timeline_drawing(growth: GrowthHistory, measure: Measure, *, title: str = ""
             birth="" if life.operation == "start" else life.operation,
             parents=life.parents,
             heir=life.heir,
-            points=[Point(one.step, one.values.get(measure), _sight_words(one)) for one in life.sights],
+            points=[Point(sight.step, sight.values.get(measure), _sight_words(sight)) for sight in life.sights],
             again=[step for name, step in again if name == life.id],
             words=_life_words(life),
         )
         for life in growth.lives
     ]
-    marks = [EventMark(one.number, one.step, _event_words(one)) for one in growth.events]
+    marks = [EventMark(event.number, event.step, _event_words(event)) for event in growth.events]
     return growth_timeline(lanes, marks, growth.steps, MEASURE_WORDS[measure], Axis("steps"), title, subtitle)
 
 
@@ -78,12 +78,12 @@ def curve_drawing(growth: GrowthHistory, series: Mapping[str, Sequence[CurvePoin
     lines += [Series("architecture split", probed)] if probed else []
     marks = [
         EditMark(
-            one.number,
-            one.step,
-            [edit.action.operation for edit in one.edits if edit.module is not None],
-            _event_words(one),
+            event.number,
+            event.step,
+            [edit.action.operation for edit in event.edits if edit.module is not None],
+            _event_words(event),
         )
-        for one in growth.events
+        for event in growth.events
     ]
     return growth_curve(lines, marks, Axis("steps"), Axis("error", minimise=True))
 

@@ -29,15 +29,15 @@ def growth_of(individual: Individual) -> GrowthHistory | None:
     if told is None:
         return None
     facts = individual.fact
-    steps = float(facts.get("steps") or max((one["step"] for one in told["timeline"]), default=1))
+    steps = float(facts.get("steps") or max((entry["step"] for entry in told["timeline"]), default=1))
     events, probed = _events(told), _probed(told, steps)
-    named = {one["id"]: str(one["archetype"]) for one in told.get("start", ())}
-    start = {one.id: one for one in started(individual)}
-    first = named or {name: one.genotype.archetype for name, one in start.items()}
+    named = {entry["id"]: str(entry["archetype"]) for entry in told.get("start", ())}
+    start = {module.id: module for module in started(individual)}
+    first = named or {name: module.genotype.archetype for name, module in start.items()}
     # A record without its start knows those that a probe or an edit named.
     seen = (row["id"] for entry in told["timeline"][:1] for row in entry["modules"])
     first = first or dict.fromkeys(seen, "")
-    genotypes = {name: one.genotype for name, one in start.items()}
+    genotypes = {name: module.genotype for name, module in start.items()}
     return GrowthHistory(
         strategist=str(told.get("strategist") or individual.genome.options.get("strategist", "")),
         events=events,
@@ -46,7 +46,9 @@ def growth_of(individual: Individual) -> GrowthHistory | None:
         decisions=int(told.get("decisions", 0)),
         differing=tuple(told.get("differing", ())),
         overhead=told.get("overhead") or {},
-        probes=tuple((float(one["step"]), float(one["value"])) for one in probed if one.get("value") is not None),
+        probes=tuple(
+            (float(point["step"]), float(point["value"])) for point in probed if point.get("value") is not None
+        ),
     )
 
 
@@ -87,52 +89,54 @@ def _kept(
         modules_after(start, [edit for edit in growth.edits if edit.event <= number])
         for number in range(len(growth.events), -1, -1)
     ]
-    fitting = (one for one in zoos if {module.id for module in one} - set(disabled) == set(measured or ()))
+    fitting = (zoo for zoo in zoos if {module.id for module in zoo} - set(disabled) == set(measured or ()))
     return next(fitting, zoos[0])
 
 
 def _with(modules: tuple[ZooModule, ...], disabled: Sequence[str]) -> dict[str, tuple[object, ...]]:
-    there = {one.id for one in modules}
-    return {"modules": modules, "disabled": tuple(one for one in disabled if one in there)}
+    there = {module.id for module in modules}
+    return {"modules": modules, "disabled": tuple(name for name in disabled if name in there)}
 
 
 def _so_far(individual: Individual) -> dict[str, Any] | None:
     """Record of an unfinished evaluation's growth, from the events of the run; None where there are none."""
     if getattr(individual.genome, "procedure", None) != "grow":
         return None
-    payloads = [one.payload for one in individual.run.events() if (one.type, one.subject) == ("growth", individual.id)]
+    payloads = [
+        event.payload for event in individual.run.events() if (event.type, event.subject) == ("growth", individual.id)
+    ]
     # Of an event that came again after an interruption the last record holds.
-    events = {one["event"]["number"]: one["event"] for one in payloads if "event" in one}
-    rewards = {one["reward"]["number"]: one["reward"] for one in payloads if "reward" in one}
+    events = {payload["event"]["number"]: payload["event"] for payload in payloads if "event" in payload}
+    rewards = {payload["reward"]["number"]: payload["reward"] for payload in payloads if "reward" in payload}
     if not events:
         return None
-    decisions = [one for event in events.values() for one in event["decisions"]]
+    decisions = [decision for event in events.values() for decision in event["decisions"]]
     return {
         "edits": [edit for event in events.values() for edit in event["edits"]],
         "timeline": [{**event, "event": number} for number, event in events.items()],
-        "rewards": [{**one, "total": sum(one["terms"].values())} for one in rewards.values()],
+        "rewards": [{**reward, "total": sum(reward["terms"].values())} for reward in rewards.values()],
         "decisions": len(decisions),
     }
 
 
 def _events(told: Mapping[str, Any]) -> tuple[Happening, ...]:
     edits: dict[int, list[Edit]] = {}
-    for one in told["edits"]:
-        edit = validate(Edit, one, what="a recorded edit")
+    for recorded in told["edits"]:
+        edit = validate(Edit, recorded, what="a recorded edit")
         edits.setdefault(edit.event, []).append(edit)
-    rewards = {one["number"]: one for one in told.get("rewards", ())}
+    rewards = {reward["number"]: reward for reward in told.get("rewards", ())}
     return tuple(
         Happening(
-            number=one["event"],
-            step=float(one["step"]),
-            share=float(one["share"]),
-            value=one["value"],
-            loss=one["loss"],
-            edits=tuple(edits.get(one["event"], ())),
-            reward=rewards.get(one["event"], {}).get("total"),
-            terms=rewards.get(one["event"], {}).get("terms", {}),
+            number=entry["event"],
+            step=float(entry["step"]),
+            share=float(entry["share"]),
+            value=entry["value"],
+            loss=entry["loss"],
+            edits=tuple(edits.get(entry["event"], ())),
+            reward=rewards.get(entry["event"], {}).get("total"),
+            terms=rewards.get(entry["event"], {}).get("terms", {}),
         )
-        for one in told["timeline"]
+        for entry in told["timeline"]
     )
 
 
@@ -140,18 +144,18 @@ def _probed(told: Mapping[str, Any], steps: float) -> list[Mapping[str, Any]]:
     """Events, looks between them and the end, in order of time."""
     end = told.get("end")
     entries = [*told["timeline"], *told.get("looks", ()), *([] if end is None else [{"step": steps, **end}])]
-    return sorted(entries, key=lambda one: float(one["step"]))
+    return sorted(entries, key=lambda entry: float(entry["step"]))
 
 
 def _sights(entries: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Sight, ...]]:
     """Module -> what probes saw, in order of time."""
-    found: dict[str, list[Sight]] = {}
+    by_module: dict[str, list[Sight]] = {}
     for entry in entries:
         for row in entry["modules"]:
             values = {name: float(row[name]) for name in MEASURES if row.get(name) is not None}
             sight = Sight(float(entry["step"]), entry.get("share"), entry.get("event"), values)
-            found.setdefault(row["id"], []).append(sight)
-    return {name: tuple(one) for name, one in found.items()}
+            by_module.setdefault(row["id"], []).append(sight)
+    return {name: tuple(sights) for name, sights in by_module.items()}
 
 
 def _lives(
@@ -183,7 +187,7 @@ def _lives(
         for edit in event.edits
         if edit.module is not None and edit.after is not None
     ]
-    return tuple(_ended(one, *ends[one.id]) if one.id in ends else one for one in lives)
+    return tuple(_ended(life, *ends[life.id]) if life.id in ends else life for life in lives)
 
 
 def _ended(life: Life, event: Happening, note: str) -> Life:

@@ -55,15 +55,18 @@ GROWTH = GrowthPart()
 
 def _arm(row: GrownRow) -> list[Element]:
     best, *others = sorted(row.grown, key=lambda pair: -pair[0].fact["validation"]["accuracy"])
-    folded = [details(cut(one.title, 160), *_training(one, growth)) for one, growth in others[:_MOST_OTHERS]]
+    folded = [
+        details(cut(individual.title, 160), *_training(individual, growth))
+        for individual, growth in others[:_MOST_OTHERS]
+    ]
     return [element("h3", cut(f"How {row.name} grew", 160)), *_training(*best), *folded]
 
 
-def _training(one: Individual, growth: GrowthHistory) -> list[Element]:
-    words = " ".join([f"{one.title}.", *growth_words(growth)])
+def _training(individual: Individual, growth: GrowthHistory) -> list[Element]:
+    words = " ".join([f"{individual.title}.", *growth_words(growth)])
     caption = "Accuracy on the architecture split, before the event's edits."
     edits = words_table(TextTable(HISTORY, history(growth), caption, ("what",)))
-    content = [paragraph(cut(words, 900)), *pictures(growth_pictures(one, growth)), details("Every edit", edits)]
+    content = [paragraph(cut(words, 900)), *pictures(growth_pictures(individual, growth)), details("Every edit", edits)]
     unlike = differing_table(growth)
     if unlike is not None:
         content.append(details("Where it decided otherwise than the heuristic", words_table(unlike)))
@@ -75,20 +78,21 @@ def _training(one: Individual, growth: GrowthHistory) -> list[Element]:
     return content
 
 
-def growth_pictures(one: Individual, growth: GrowthHistory) -> list[CaptionedDrawing]:
+def growth_pictures(individual: Individual, growth: GrowthHistory) -> list[CaptionedDrawing]:
     """Timelines and curves of a training, and the H-Model that it left."""
     how = "A lane per module, as thick as its {} at each probe; events are numbered above."
-    timeline = timeline_drawing(growth, "contribution", title=one.title)
-    usage = timeline_drawing(growth, "usage", title=one.title)
+    timeline = timeline_drawing(growth, "contribution", title=individual.title)
+    usage = timeline_drawing(growth, "usage", title=individual.title)
     curve = (
         "Error on the validation split, which chooses the weights, and on the architecture split, which is all that "
         "growth sees; marks are events with their edits."
     )
-    network = grown_network(one)
+    network = grown_network(individual)
     drawn = (
         [
             CaptionedDrawing(
-                h_model_drawing(network.structure, title=one.id, subtitle=one.title), "The network in the end."
+                h_model_drawing(network.structure, title=individual.id, subtitle=individual.title),
+                "The network in the end.",
             )
         ]
         if isinstance(network, HModelNetwork)
@@ -97,14 +101,14 @@ def growth_pictures(one: Individual, growth: GrowthHistory) -> list[CaptionedDra
     return [
         CaptionedDrawing(timeline, how.format("contribution")),
         CaptionedDrawing(usage, how.format("mean router weight"), folded="The same by router weight"),
-        CaptionedDrawing(curve_drawing(growth, series_of(one)), curve),
+        CaptionedDrawing(curve_drawing(growth, series_of(individual)), curve),
         *drawn,
     ]
 
 
 def differing_table(growth: GrowthHistory) -> TextTable | None:
     """Decisions in which the strategist did otherwise than its prior; None where there are none."""
-    rows = [(str(one["event"]), one["action"], one["prior"]) for one in growth.differing]
+    rows = [(str(choice["event"]), choice["action"], choice["prior"]) for choice in growth.differing]
     caption = f"{len(rows)} of {growth.decisions} decisions."
     return TextTable(DIFFERING, rows, caption, DIFFERING[1:]) if rows else None
 
@@ -115,5 +119,5 @@ def newborn_pictures(growth: GrowthHistory) -> list[CaptionedDrawing]:
 
 
 def _newborn(life: Life, growth: GrowthHistory) -> CaptionedDrawing:
-    edit = next(one for one in growth.accepted if one.module == life.id)
+    edit = next(birth for birth in growth.accepted if birth.module == life.id)
     return CaptionedDrawing(family_drawing(life, edit.before), folded=edit_words(edit))

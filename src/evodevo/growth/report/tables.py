@@ -24,8 +24,8 @@ class GrownRow:
     """An arm whose networks could grow.
 
     Attributes:
-        name: with its cell.
-        grown: its trainings with what was recorded of each.
+        name: name of the arm, with its cell.
+        grown: its trainings, each with its recorded growth.
     """
 
     name: str
@@ -34,28 +34,31 @@ class GrownRow:
     @property
     def strategist(self) -> str:
         """Names of the strategists."""
-        return ", ".join(dict.fromkeys(one.strategist for _, one in self.grown))
+        return ", ".join(dict.fromkeys(growth.strategist for _, growth in self.grown))
 
     def spread(self, read: Callable[[GrowthHistory], float | None]) -> Spread | None:
         """A number of each training, over seeds."""
-        return Spread.of(read(one) for _, one in self.grown)
+        return Spread.of(read(growth) for _, growth in self.grown)
 
     @property
     def decisions(self) -> tuple[int, int]:
         """(unlike the heuristic, all) of all trainings."""
-        return sum(len(one.differing) for _, one in self.grown), sum(one.decisions for _, one in self.grown)
+        return sum(len(growth.differing) for _, growth in self.grown), sum(growth.decisions for _, growth in self.grown)
 
     @property
     def hybrids(self) -> list[tuple[Individual, GrowthHistory, Life]]:
         """Hybrids of all trainings."""
-        return [(one, growth, life) for one, growth in self.grown for life in growth.hybrids]
+        return [(individual, growth, life) for individual, growth in self.grown for life in growth.hybrids]
 
 
 def grown_rows(table: ComparisonTable) -> list[GrownRow]:
     """The arms that could grow, in their order."""
-    rows = [(row.group, [(one, growth_of(one)) for one in row.trainings]) for row in table.rows]
-    found = [(name, tuple((one, growth) for one, growth in pairs if growth is not None)) for name, pairs in rows]
-    return [GrownRow(name, pairs) for name, pairs in found if pairs]
+    rows = [(row.group, [(individual, growth_of(individual)) for individual in row.trainings]) for row in table.rows]
+    grown = [
+        (name, tuple((individual, growth) for individual, growth in pairs if growth is not None))
+        for name, pairs in rows
+    ]
+    return [GrownRow(name, pairs) for name, pairs in grown if pairs]
 
 
 def arms_table(rows: Sequence[GrownRow]) -> TextTable:
@@ -83,22 +86,22 @@ def decisions_table(rows: Sequence[GrownRow]) -> TextTable:
 
 def hybrids_table(rows: Sequence[GrownRow]) -> TextTable | None:
     """A row per hybrid: how long it lived, what it counted last; None where none was born."""
-    found = [one for row in rows for one in row.hybrids]
-    if not found:
+    hybrids = [hybrid for row in rows for hybrid in row.hybrids]
+    if not hybrids:
         return None
-    living = sum(life.gone is None for _, _, life in found)
-    survived = fmean(growth.events_lived(life) for _, growth, life in found)
+    living = sum(life.gone is None for _, _, life in hybrids)
+    survived = fmean(growth.events_lived(life) for _, growth, life in hybrids)
     columns = ("hybrid", "arm", "seed", "parents", "born at", "survived", "what became of it", "contribution",
                "weight")  # fmt: skip
     caption = (
-        f"{living} of {len(found)} hybrids live in the end; they survived {survived:.1f} events in the mean. Born at "
+        f"{living} of {len(hybrids)} hybrids live in the end; they survived {survived:.1f} events in the mean. Born at "
         "which event, how many later ones it survived, its last contribution and mean router weight."
     )
     cells = [
         (
             life.id,
-            one.genome.group,
-            str(one.genome.seed),
+            individual.genome.group,
+            str(individual.genome.seed),
             " and ".join(life.parents),
             str(life.born),
             str(growth.events_lived(life)),
@@ -106,7 +109,7 @@ def hybrids_table(rows: Sequence[GrownRow]) -> TextTable | None:
             _number(life.last("contribution")),
             _number(life.last("usage")),
         )
-        for one, growth, life in found
+        for individual, growth, life in hybrids
     ]
     return TextTable(columns, cells, caption, ("arm", "parents", "what became of it"))
 
@@ -118,7 +121,7 @@ def missing_rivals(arms: Iterable[Variant]) -> list[str]:
         arms: arms of the whole experiment, also those that have not been trained yet.
     """
     usual = GrowthSettings().strategist
-    there = dict.fromkeys(str(one.options.get("strategist", usual)) for one in arms if one.procedure == "grow")
+    there = dict.fromkeys(str(arm.options.get("strategist", usual)) for arm in arms if arm.procedure == "grow")
     learned = [name for name in there if name not in RULES]
     missing = [name for name in RULES if name not in there]
     if not learned or not missing:
@@ -130,19 +133,19 @@ def missing_rivals(arms: Iterable[Variant]) -> list[str]:
 
 def _done(row: GrownRow) -> tuple[str, ...]:
     def counted(operation: str) -> str:
-        return _plain(row.spread(lambda one: one.counts[operation]))
+        return _plain(row.spread(lambda growth: growth.counts[operation]))
 
     return (
         row.name,
         row.strategist,
         str(len(row.grown)),
-        _plain(row.spread(lambda one: len(one.events))),
+        _plain(row.spread(lambda growth: len(growth.events))),
         *(counted(name) for name in ("grow", "spawn", "hybridise", "prune")),
-        _plain(row.spread(lambda one: one.replaced)),
+        _plain(row.spread(lambda growth: growth.replaced)),
         counted("rewarm"),
-        _plain(row.spread(lambda one: len(one.accepted))),
-        _plain(row.spread(lambda one: one.refused)),
-        _plain(row.spread(lambda one: len(one.living))),
+        _plain(row.spread(lambda growth: len(growth.accepted))),
+        _plain(row.spread(lambda growth: growth.refused)),
+        _plain(row.spread(lambda growth: len(growth.living))),
     )
 
 
@@ -154,10 +157,10 @@ def _decided(row: GrownRow) -> tuple[str, ...]:
         row.name,
         str(decisions),
         f"{unlike} ({100 * unlike / decisions:.0f} %)" if known else "–",
-        _plain(row.spread(lambda one: fmean(one.rewards) if one.rewards else None)),
+        _plain(row.spread(lambda growth: fmean(growth.rewards) if growth.rewards else None)),
         f"{sum(life.gone is None for _, _, life in hybrids)} of {len(hybrids)}" if hybrids else "–",
-        _share(row.spread(lambda one: one.overhead.get("flops_share"))),
-        _share(row.spread(lambda one: one.overhead.get("seconds_share"))),
+        _share(row.spread(lambda growth: growth.overhead.get("flops_share"))),
+        _share(row.spread(lambda growth: growth.overhead.get("seconds_share"))),
     )
 
 
@@ -182,24 +185,24 @@ def summaries(rows: Iterable[GrownRow]) -> dict[str, dict[str, object]]:
 
 def _summary(row: GrownRow) -> dict[str, object]:
     def plain(read: Callable[[GrowthHistory], float | None]) -> dict[str, float] | None:
-        found = row.spread(read)
-        return None if found is None else found.to_json()
+        spread = row.spread(read)
+        return None if spread is None else spread.to_json()
 
     unlike, decisions = row.decisions
     return {
         "strategist": row.strategist,
-        "events": plain(lambda one: len(one.events)),
-        "births": plain(lambda one: one.births),
-        "prunings": plain(lambda one: one.counts["prune"]),
-        "replaced": plain(lambda one: one.replaced),
-        "edits": plain(lambda one: len(one.accepted)),
-        "refused": plain(lambda one: one.refused),
-        "modules": plain(lambda one: len(one.living)),
-        "reward": plain(lambda one: fmean(one.rewards) if one.rewards else None),
+        "events": plain(lambda growth: len(growth.events)),
+        "births": plain(lambda growth: growth.births),
+        "prunings": plain(lambda growth: growth.counts["prune"]),
+        "replaced": plain(lambda growth: growth.replaced),
+        "edits": plain(lambda growth: len(growth.accepted)),
+        "refused": plain(lambda growth: growth.refused),
+        "modules": plain(lambda growth: len(growth.living)),
+        "reward": plain(lambda growth: fmean(growth.rewards) if growth.rewards else None),
         "decisions": decisions,
         "differing": unlike,
         "hybrids": len(row.hybrids),
         "hybrids_living": sum(life.gone is None for _, _, life in row.hybrids),
-        "flops_share": plain(lambda one: one.overhead.get("flops_share")),
-        "seconds_share": plain(lambda one: one.overhead.get("seconds_share")),
+        "flops_share": plain(lambda growth: growth.overhead.get("flops_share")),
+        "seconds_share": plain(lambda growth: growth.overhead.get("seconds_share")),
     }

@@ -66,8 +66,8 @@ def growth_words(growth: GrowthHistory) -> list[str]:
     first = f"Grown by {growth.strategist} in {len(growth.events)} events: {', '.join(done) or 'nothing was changed'}"
     if growth.refused:
         first += f"; {growth.refused} refused"
-    in_the_end = f"{len(growth.living)} modules in the end: {', '.join(one.id for one in growth.living)}."
-    return [f"{first}.", in_the_end, *(f"{one}." for one in overhead_words(growth))]
+    in_the_end = f"{len(growth.living)} modules in the end: {', '.join(life.id for life in growth.living)}."
+    return [f"{first}.", in_the_end, *(f"{sentence}." for sentence in overhead_words(growth))]
 
 
 def overhead_words(growth: GrowthHistory) -> list[str]:
@@ -96,10 +96,10 @@ def exceeded_words(overhead: Mapping[str, float]) -> str:
 def history(growth: GrowthHistory) -> list[tuple[str, ...]]:
     """A row per edit, in the columns ``HISTORY``; an event that changed nothing has one too."""
     rows: list[tuple[str, ...]] = []
-    for one in growth.events:
-        reward = "–" if one.reward is None else f"{one.reward:+.2f}"
-        for place, words in enumerate([edit_words(edit) for edit in one.edits] or ["nothing"]):
-            head = (str(one.number), f"{one.step:,.0f}") if not place else ("", "")
-            tail = (f"{one.value:.3f}", reward) if not place else ("", "")
+    for event in growth.events:
+        reward = "–" if event.reward is None else f"{event.reward:+.2f}"
+        for place, words in enumerate([edit_words(edit) for edit in event.edits] or ["nothing"]):
+            head = (str(event.number), f"{event.step:,.0f}") if not place else ("", "")
+            tail = (f"{event.value:.3f}", reward) if not place else ("", "")
             rows.append((*head, words, *tail))
     return rows

@@ -34,27 +34,27 @@ ZOOS = ZooPart()
 
 def router_shares(table: ComparisonTable) -> TextTable | None:
     """Mean router weight of each module, over seeds; None where no arm is a zoo."""
-    found: dict[str, tuple[dict[str, list[float]], list[Mapping[str, Any]]]] = {}
+    by_arm: dict[str, tuple[dict[str, list[float]], list[Mapping[str, Any]]]] = {}
     for row in table.rows:
-        told = [one.fact["routing"] for one in row.trainings if "routing" in one.fact]
+        told = [individual.fact["routing"] for individual in row.trainings if "routing" in individual.fact]
         if told:
             each: dict[str, list[float]] = {}
-            for one in row.trainings:
-                for name, weight in _shares(one).items():
+            for individual in row.trainings:
+                for name, weight in _shares(individual).items():
                     each.setdefault(name, []).append(weight)
-            found[row.group] = (each, told)
-    if not found:
+            by_arm[row.group] = (each, told)
+    if not by_arm:
         return None
-    ids = list(dict.fromkeys(name for each, _ in found.values() for name in each))
+    ids = list(dict.fromkeys(name for each, _ in by_arm.values() for name in each))
     rows = [
         (
             group,
-            f"{_mean([one['effective'] for one in told]):.2f}",
-            f"{_mean([one['support'] for one in told]):.2f}",
-            f"{_mean([one['run'] for one in told]):.2f}",
+            f"{_mean([routing['effective'] for routing in told]):.2f}",
+            f"{_mean([routing['support'] for routing in told]):.2f}",
+            f"{_mean([routing['run'] for routing in told]):.2f}",
             *(f"{100 * _mean(each[name]):.1f}" if name in each else "–" for name in ids),
         )
-        for group, (each, told) in found.items()
+        for group, (each, told) in by_arm.items()
     ]
     caption = (
         "Mean router weight of each module in percent, on validation samples, mean over seeds; effective modules are "
@@ -68,13 +68,13 @@ def router_shares(table: ComparisonTable) -> TextTable | None:
 NEWBORNS = "newborns"
 
 
-def _shares(one: Individual) -> dict[str, float]:
+def _shares(individual: Individual) -> dict[str, float]:
     """Module -> mean router weight; newborns, which have other names in every training, together."""
-    routing = one.fact.get("routing", {"ids": (), "weights": ()})
+    routing = individual.fact.get("routing", {"ids": (), "weights": ()})
     shares: dict[str, float] = dict(zip(routing["ids"], routing["weights"], strict=True))
-    if growth_of(one) is None:
+    if growth_of(individual) is None:
         return shares
-    start = {module.id for module in started(one)}
+    start = {module.id for module in started(individual)}
     born = {name: weight for name, weight in shares.items() if name not in start}
     known = {name: weight for name, weight in shares.items() if name in start}
     return {**known, NEWBORNS: sum(born.values())} if born else known
@@ -82,14 +82,14 @@ def _shares(one: Individual) -> dict[str, float]:
 
 def zoo_pictures(table: ComparisonTable) -> dict[str, list[CaptionedDrawing]]:
     """Arm -> drawings of the training that was best on validation data."""
-    found = {}
+    drawings = {}
     for row in table.rows:
         if row.trainings:
-            best = max(row.trainings, key=lambda one: one.fact["validation"]["accuracy"])
+            best = max(row.trainings, key=lambda individual: individual.fact["validation"]["accuracy"])
             network = grown_network(best)
             if isinstance(network, ModuleZooNetwork):
-                found[row.group] = _pictures(network.structure, best)
-    return found
+                drawings[row.group] = _pictures(network.structure, best)
+    return drawings
 
 
 def _pictures(structure: ZooStructure, individual: Individual) -> list[CaptionedDrawing]:

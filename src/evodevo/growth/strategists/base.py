@@ -94,7 +94,9 @@ class Strategist(ABC):
 
     def propose(self, state: State, legal: Legal, rng: np.random.Generator) -> tuple[Action, ...]:
         """The actions of ``decide`` without the ``noop``."""
-        return tuple(one.action for one in self.decide(state, legal, rng) if one.action.operation != "noop")
+        return tuple(
+            decision.action for decision in self.decide(state, legal, rng) if decision.action.operation != "noop"
+        )
 
     @abstractmethod
     def _choose(self, state: State, legal: Legal, rng: np.random.Generator) -> Decision:

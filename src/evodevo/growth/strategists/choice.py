@@ -54,7 +54,7 @@ class PolicyOutput:
 
     def probability(self, action: Action) -> float:
         """Probability of an action, whatever its mix and scale; exactly 0 where it is illegal."""
-        if not any(same_target(action, one) for one in self.targets.get(action.operation, ())):
+        if not any(same_target(action, target) for target in self.targets.get(action.operation, ())):
             return 0.0
         return math.exp(float(self._discrete(action).detach()))
 
@@ -68,7 +68,7 @@ class PolicyOutput:
     def entropy(self) -> Tensor:
         """Exact entropy of operation and target: that of the operation plus the expected one of its target."""
         chances = self.operation_logs.exp()
-        inner = torch.stack([_entropy(self.target_logs[one]) for one in self.operations])
+        inner = torch.stack([_entropy(self.target_logs[operation]) for operation in self.operations])
         return _entropy(self.operation_logs) + (chances * inner).sum()
 
     def sample(self, rng: np.random.Generator) -> Action:
@@ -77,7 +77,7 @@ class PolicyOutput:
         action = self.targets[operation][_draw(self.target_logs[operation], rng)]
         if operation not in ("grow", "hybridise"):
             return action
-        first, second = (float(one.detach()) for one in self.shape(action))
+        first, second = (float(part.detach()) for part in self.shape(action))
         return _with_unit(action, float(rng.beta(first, second)))
 
     def mode(self) -> Action:
@@ -86,7 +86,7 @@ class PolicyOutput:
         action = self.targets[operation][int(self.target_logs[operation].argmax())]
         if operation not in ("grow", "hybridise"):
             return action
-        first, second = (float(one.detach()) for one in self.shape(action))
+        first, second = (float(part.detach()) for part in self.shape(action))
         return _with_unit(action, first / (first + second))
 
     def gates(self, state: State) -> dict[str, Tensor]:
@@ -97,20 +97,20 @@ class PolicyOutput:
         """
         odds = dict(zip(self.operations, self.operation_logs - self.operation_logs[0], strict=True))
         assert self.operations[0] == "noop"
-        found = {one.id: torch.ones(()) for one in state.modules}
+        gates = {module.id: torch.ones(()) for module in state.modules}
         for operation in self.operations:
             logs = self.target_logs[operation]
             wanted = odds[operation] + logs - logs.detach().amax()
             for action, each in zip(self.targets[operation], wanted, strict=True):
                 if operation == "prune":
-                    found[action.modules[0]] = (-each).sigmoid()
+                    gates[action.modules[0]] = (-each).sigmoid()
                 elif operation in BIRTHS:
-                    found[gate_name(action)] = each.sigmoid()
-        return found
+                    gates[gate_name(action)] = each.sigmoid()
+        return gates
 
     def _discrete(self, action: Action) -> Tensor:
         targets = self.targets[action.operation]
-        place = next(place for place, one in enumerate(targets) if same_target(action, one))
+        place = next(place for place, target in enumerate(targets) if same_target(action, target))
         logs: Tensor = self.operation_logs[self.operations.index(action.operation)]
         return logs + self.target_logs[action.operation][place]
 

@@ -30,7 +30,7 @@ def imitate(
     Returns:
         The number of edits that were imitated.
     """
-    weighted = [(weight, one) for weight, one in zip(_weights(memory, settings), memory.edits, strict=True) if weight]
+    weighted = [(weight, edit) for weight, edit in zip(_weights(memory, settings), memory.edits, strict=True) if weight]
     # A stable sort: of equal ones the older stay first.
     best = sorted(weighted, key=lambda pair: -pair[0])[: settings.most]
     if not best or not settings.epochs:
@@ -48,4 +48,4 @@ def imitate(
 
 
 def _weights(memory: EditMemory, settings: MemorySettings) -> list[float]:
-    return [max(one, 0.0) for one in memory.advantages(settings.doubt)]
+    return [max(advantage, 0.0) for advantage in memory.advantages(settings.doubt)]

@@ -65,14 +65,14 @@ class EditMemory:
         new = tuple(
             RememberedEdit(
                 state=state,
-                legal=one.legal.model_copy(update={"reasons": {}}),
-                action=one.action,
+                legal=decision.legal.model_copy(update={"reasons": {}}),
+                action=decision.action,
                 reward=transition.reward,
                 child=(children or {}).get(place),
             )
-            for place, one in enumerate(transition.decisions)
+            for place, decision in enumerate(transition.decisions)
             # A ``noop`` that only ends an event did not earn its reward.
-            if place == 0 or one.action.operation != "noop"
+            if place == 0 or decision.action.operation != "noop"
         )
         return EditMemory((self.edits + new)[-MOST:])
 
@@ -81,12 +81,12 @@ class EditMemory:
 
         Training itself raises validation, so that the mean must be subtracted; with few edits it is shrunk towards 0.
         """
-        rewards = [one.reward for one in self.edits]
-        scale = math.sqrt(statistics.fmean([one**2 for one in rewards])) if rewards else 0.0
+        rewards = [edit.reward for edit in self.edits]
+        scale = math.sqrt(statistics.fmean([reward**2 for reward in rewards])) if rewards else 0.0
         if scale < 1e-12:
             return (0.0,) * len(rewards)
         usual = sum(rewards) / (len(rewards) + doubt)
-        return tuple((one - usual) / scale for one in rewards)
+        return tuple((reward - usual) / scale for reward in rewards)
 
     def lean(self, settings: MemorySettings) -> dict[str, float]:
         """Shift of the logit of an operation on a family, from the mean advantage of such edits.
@@ -94,19 +94,19 @@ class EditMemory:
         Returns:
             Shift by ``kinds_of``, within +-``bias``; few edits count less.
         """
-        found: dict[str, list[float]] = defaultdict(list)
+        rewards: dict[str, list[float]] = defaultdict(list)
         for edit, advantage in zip(self.edits, self.advantages(settings.doubt), strict=True):
             for kind in kinds_of(edit.action, edit.state):
-                found[kind].append(advantage)
+                rewards[kind].append(advantage)
         return {
             kind: settings.bias * math.tanh(statistics.fmean(each)) * len(each) / (len(each) + settings.doubt)
-            for kind, each in sorted(found.items())
+            for kind, each in sorted(rewards.items())
         }
 
     def dumps(self) -> str:
         """JSON lines; ``EditMemory.loads(memory.dumps()) == memory``."""
         head = canonical.dumps({"format": FORMAT, "vector": VECTOR_SIZE})
-        lines = (canonical.dumps(one.model_dump(mode="json")) for one in self.edits)
+        lines = (canonical.dumps(edit.model_dump(mode="json")) for edit in self.edits)
         return "\n".join((head, *lines)) + "\n"
 
     @classmethod
@@ -120,13 +120,13 @@ class EditMemory:
         _check(canonical.loads(head, what=f"{what}, line 1"), what)
         if len(lines) > MOST:
             raise UsageError(f"{what} has {len(lines)} edits; at most {MOST} are read.")
-        return cls(tuple(_read(one, f"{what}, line {number}") for number, one in enumerate(lines, 2)))
+        return cls(tuple(_read(line, f"{what}, line {number}") for number, line in enumerate(lines, 2)))
 
 
 def kinds_of(action: Action, state: State) -> tuple[str, ...]:
     """The operation, and the operation with the families concerned: keys that two runs have in common."""
-    families = {one.id: one.archetype for one in state.modules}
-    about = [action.archetype] if action.archetype else [families[one] for one in action.modules]
+    families = {module.id: module.archetype for module in state.modules}
+    about = [action.archetype] if action.archetype else [families[name] for name in action.modules]
     return (action.operation, f"{action.operation}:{'+'.join(about)}") if about else (action.operation,)
 
 
@@ -149,13 +149,13 @@ def _read(line: str, what: str) -> RememberedEdit:
     if not isinstance(values, dict):
         raise UsageError(f"{what} is no edit.")
     edit = validate(RememberedEdit, values, what=what)
-    known = {one.id for one in edit.state.modules}
+    known = {module.id for module in edit.state.modules}
     for name in _names(edit):
         if name not in known:
             raise UsageError(f"{what} is about the module {name!r}, which is not in its zoo.")
     if not edit.legal.allows(edit.action):
         raise UsageError(f"{what} holds an action that was not legal.")
-    if any(len(one.vector) != VECTOR_SIZE for one in edit.state.modules):
+    if any(len(module.vector) != VECTOR_SIZE for module in edit.state.modules):
         raise UsageError(f"{what} holds a module that is not described by {VECTOR_SIZE} numbers.")
     return edit
 
@@ -171,7 +171,7 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, DIGITS)
     if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, tuple):
-        return tuple(_rounded(one) for one in value)
+        return tuple(_rounded(item) for item in value)
     return value

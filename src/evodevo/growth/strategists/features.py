@@ -20,13 +20,13 @@ GLOBAL_SIZE = 5 + VALUES + (VALUES - 1)
 def module_features(state: State) -> Tensor:
     """(N, ``MODULE_SIZE``): each module, its best and its mean complementarity."""
     rows = []
-    for place, one in enumerate(state.modules):
+    for place, module in enumerate(state.modules):
         partners = (
             [value for other, value in enumerate(state.complementarity[place]) if other != place]
             if (state.complementarity)
             else []
         )
-        rows.append([*_own(one), max(partners, default=0.0), sum(partners) / max(len(partners), 1)])
+        rows.append([*_own(module), max(partners, default=0.0), sum(partners) / max(len(partners), 1)])
     return torch.tensor(rows, dtype=torch.float32).reshape(len(rows), MODULE_SIZE)
 
 
@@ -41,10 +41,10 @@ def global_features(state: State) -> Tensor:
             math.asinh(state.diversity),
             len(values) / VALUES,
             *[0.0] * (VALUES - len(values)),
-            *[math.asinh(one) for one in values],
+            *[math.asinh(value) for value in values],
             *[0.0] * (VALUES - 1 - len(slopes)),
             # Validation moves by hundredths.
-            *[math.asinh(100 * one) for one in slopes],
+            *[math.asinh(100 * slope) for slope in slopes],
         ],
         dtype=torch.float32,
     )
@@ -57,8 +57,8 @@ def _own(module: ModuleState) -> list[float]:
         math.log1p(module.flops) / 25,
         math.log1p(module.age) / 3,
         *[
-            math.asinh(one)
-            for one in (
+            math.asinh(value)
+            for value in (
                 module.usage,
                 module.impact,
                 module.contribution,

@@ -39,14 +39,14 @@ class Heuristic(Strategist):
 
 def rule(state: State, legal: Legal, settings: HeuristicSettings) -> Action:
     """The heuristic's action; deterministic."""
-    modules = {one.id: one for one in state.modules}
-    going = [one for one in legal.targets("prune") if modules[one.modules[0]].candidate]
+    modules = {module.id: module for module in state.modules}
+    going = [action for action in legal.targets("prune") if modules[action.modules[0]].candidate]
     if going:
-        return min(going, key=lambda one: (modules[one.modules[0]].fitness, one.modules))
+        return min(going, key=lambda action: (modules[action.modules[0]].fitness, action.modules))
     if state.budget <= settings.budget:
         return Action(operation="noop")
-    pairs = [(state.complement(*one.modules), one) for one in legal.targets("hybridise")]
-    pairs = [(value, one) for value, one in pairs if value > settings.complementarity]
+    pairs = [(state.complement(*action.modules), action) for action in legal.targets("hybridise")]
+    pairs = [(value, action) for value, action in pairs if value > settings.complementarity]
     if pairs:
         return min(pairs, key=lambda pair: (-pair[0], *_frame_first(pair[1], modules)))[1]
     absent = missing(state, legal)
@@ -54,7 +54,7 @@ def rule(state: State, legal: Legal, settings: HeuristicSettings) -> Action:
         return Action(operation="spawn", archetype=absent[0])
     parents = legal.targets("grow")
     if parents and state.plateaued(settings.plateau, settings.tolerance):
-        return min(parents, key=lambda one: (-modules[one.modules[0]].fitness, one.modules))
+        return min(parents, key=lambda action: (-modules[action.modules[0]].fitness, action.modules))
     return Action(operation="noop")
 
 
@@ -65,8 +65,10 @@ def _frame_first(action: Action, modules: dict[str, ModuleState]) -> tuple[float
 
 def missing(state: State, legal: Legal) -> tuple[str, ...]:
     """Families that may be spawned and that no module has, in their legal order."""
-    alive = {one.archetype for one in state.modules}
-    return tuple(one.archetype for one in legal.targets("spawn") if one.archetype and one.archetype not in alive)
+    alive = {module.archetype for module in state.modules}
+    return tuple(
+        action.archetype for action in legal.targets("spawn") if action.archetype and action.archetype not in alive
+    )
 
 
 @dataclass(frozen=True)
@@ -87,31 +89,31 @@ class Prior:
 def prior(state: State, legal: Legal, settings: HeuristicSettings) -> Prior:
     """The heuristic as a distribution: fit parents, unfit dead (73), complementary pairs, absent families."""
     action = rule(state, legal, settings)
-    fitness = dict(zip((one.id for one in state.modules), standardised(_fitness(state)), strict=True))
-    candidates = {one.id for one in state.modules if one.candidate}
+    fitness = dict(zip((module.id for module in state.modules), standardised(_fitness(state)), strict=True))
+    candidates = {module.id for module in state.modules if module.candidate}
     absent = set(missing(state, legal))
-    operations = {one: settings.strength * (one == action.operation) for one in legal.operations}
+    operations = {operation: settings.strength * (operation == action.operation) for operation in legal.operations}
     targets: dict[Operation, tuple[float, ...]] = {}
     for operation in operations:
         actions = legal.targets(operation)
         values: Sequence[float] = [0.0] * len(actions)
         if operation == "prune":
             values = [
-                settings.strength * (one.modules[0] in candidates) - settings.selection * fitness[one.modules[0]]
-                for one in actions
+                settings.strength * (choice.modules[0] in candidates) - settings.selection * fitness[choice.modules[0]]
+                for choice in actions
             ]
         elif operation == "grow":
-            values = [settings.selection * fitness[one.modules[0]] for one in actions]
+            values = [settings.selection * fitness[choice.modules[0]] for choice in actions]
         elif operation == "hybridise":
-            values = standardised([state.complement(*one.modules) for one in actions])
+            values = standardised([state.complement(*choice.modules) for choice in actions])
         elif operation == "spawn":
-            values = [settings.strength * (one.archetype in absent) for one in actions]
+            values = [settings.strength * (choice.archetype in absent) for choice in actions]
         targets[operation] = tuple(values)
     return Prior(action, operations, targets)
 
 
 def _fitness(state: State) -> list[float]:
-    return [one.fitness for one in state.modules]
+    return [module.fitness for module in state.modules]
 
 
 def standardised(values: Sequence[float]) -> list[float]:
@@ -119,4 +121,4 @@ def standardised(values: Sequence[float]) -> list[float]:
     if not values:
         return []
     mean, spread = statistics.fmean(values), statistics.pstdev(values)
-    return [(one - mean) / spread if spread > 1e-12 else 0.0 for one in values]
+    return [(value - mean) / spread if spread > 1e-12 else 0.0 for value in values]

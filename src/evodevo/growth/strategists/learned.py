@@ -80,7 +80,7 @@ class LearnedStrategist(Strategist):
     def _step(self, gradients: Sequence[Tensor | None]) -> None:
         """One step of Adam; a gradient that is not finite changes nothing."""
         parameters = list(self.policy.parameters())
-        if all(one is None or bool(one.isfinite().all()) for one in gradients):
+        if all(gradient is None or bool(gradient.isfinite().all()) for gradient in gradients):
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = None if gradient is None else gradient.detach()
             nn.utils.clip_grad_norm_(parameters, self.settings.learning.norm)
@@ -104,7 +104,7 @@ class LearnedStrategist(Strategist):
 
     def state_dict(self) -> StrategistState:
         """The policy, Adam's moments by the name of their parameter, the memory's shifts, and the multiplier."""
-        tensors = {f"policy.{name}": one.detach().clone() for name, one in self.policy.state_dict().items()}
+        tensors = {f"policy.{name}": tensor.detach().clone() for name, tensor in self.policy.state_dict().items()}
         for name, parameter in self.policy.named_parameters():
             for moment, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer.{moment}.{name}"] = value.detach().clone()
@@ -125,8 +125,8 @@ class LearnedStrategist(Strategist):
                 f"what was learnt belongs to the strategist {learnt.strategist!r} of the families "
                 f"{', '.join(learnt.archetypes)}; this one is {self.name!r} of {', '.join(self.policy.archetypes)}."
             )
-        weights = {f"policy.{name}": one for name, one in self.policy.state_dict().items()}
-        shapes = {name: tuple(one.shape) for name, one in weights.items()}
+        weights = {f"policy.{name}": tensor for name, tensor in self.policy.state_dict().items()}
+        shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
         state: dict[nn.Parameter, dict[str, Tensor]] = {}
         for name, parameter in self.policy.named_parameters():
             keys = {moment: f"optimizer.{moment}.{name}" for moment in _MOMENTS}
@@ -135,7 +135,7 @@ class LearnedStrategist(Strategist):
                 state[parameter] = {
                     moment: snapshot.tensors[key].clone() for moment, key in keys.items() if key in snapshot.tensors
                 }
-        given = {name: tuple(one.shape) for name, one in snapshot.tensors.items()}
+        given = {name: tuple(tensor.shape) for name, tensor in snapshot.tensors.items()}
         if given != shapes:
             wrong = sorted(name for name in given.keys() | shapes.keys() if given.get(name) != shapes.get(name))
             raise UsageError(

@@ -65,29 +65,29 @@ class Policy(nn.Module):
             lean: Shifts of these logits from an edit memory, by ``kinds_of``.
         """
         context, modules = self._read(state)
-        place = {one.id: number for number, one in enumerate(state.modules)}
+        place = {module.id: number for number, module in enumerate(state.modules)}
         operations = legal.operations
-        targets = {one: legal.targets(one) for one in operations}
+        targets = {operation: legal.targets(operation) for operation in operations}
         residual = self.operation(context)
-        given = torch.tensor([prior.operations[one] + lean.get(one, 0.0) for one in operations])
-        logits = given + residual[[OPERATIONS.index(one) for one in operations]]
+        given = torch.tensor([prior.operations[operation] + lean.get(operation, 0.0) for operation in operations])
+        logits = given + residual[[OPERATIONS.index(operation) for operation in operations]]
         target_logits: dict[Operation, Tensor] = {}
         for operation in operations:
-            extra = [_lean(one, state, lean) for one in targets[operation]]
+            extra = [_lean(target, state, lean) for target in targets[operation]]
             offered = torch.tensor(prior.targets[operation]) + torch.tensor(extra)
             target_logits[operation] = offered + self._targets(operation, targets[operation], context, modules, place)
 
         def shape(action: Action) -> tuple[Tensor, Tensor]:
-            found = modules[[place[one] for one in action.modules]]
+            rows = modules[[place[name] for name in action.modules]]
             if action.operation == "grow":
-                return beta_parameters(self.scale(found[0]), 2.0)
-            return beta_parameters(self.mix(found.flatten()), 1.0)
+                return beta_parameters(self.scale(rows[0]), 2.0)
+            return beta_parameters(self.mix(rows.flatten()), 1.0)
 
         return PolicyOutput(
             operations,
             logits.log_softmax(0),
             targets,
-            {operation: one.log_softmax(0) for operation, one in target_logits.items()},
+            {operation: scores.log_softmax(0) for operation, scores in target_logits.items()},
             shape,
         )
 
@@ -116,17 +116,17 @@ class Policy(nn.Module):
         """Residuals of the targets of one operation, (targets,)."""
         if operation in _POINTED:
             scores = self.pointer(modules)[:, _POINTED.index(operation)]
-            found: Tensor = scores[[place[one.modules[0]] for one in targets]]
-            return found
+            logits: Tensor = scores[[place[target.modules[0]] for target in targets]]
+            return logits
         if operation == "hybridise":
-            first = [place[one.modules[0]] for one in targets]
-            second = [place[one.modules[1]] for one in targets]
+            first = [place[target.modules[0]] for target in targets]
+            second = [place[target.modules[1]] for target in targets]
             scores = self.frame(modules) + self.donor(modules).T + modules @ self.together @ modules.T
             pairs: Tensor = scores[first, second]
             return pairs
         if operation == "spawn":
             scores = torch.cat((self.archetype(context), torch.zeros(1)))
-            known = [self._family(one.archetype) for one in targets]
+            known = [self._family(target.archetype) for target in targets]
             families: Tensor = scores[known]
             return families
         return torch.zeros(len(targets))

@@ -26,14 +26,17 @@ class PolicyGradient(LearnedStrategist):
         if not transitions:
             return {}
         with torch.no_grad():
-            worth = [float(self.policy.worth(one.state)) for one in transitions]
-            after = [0.0 if one.after is None else float(self.policy.worth(one.after)) for one in transitions]
-        rewards = [one.reward - self.multiplier * self._excess(one) for one in transitions]
+            worth = [float(self.policy.worth(transition.state)) for transition in transitions]
+            after = [
+                0.0 if transition.after is None else float(self.policy.worth(transition.after))
+                for transition in transitions
+            ]
+        rewards = [transition.reward - self.multiplier * self._excess(transition) for transition in transitions]
         advantages, returns = self._judge(transitions, rewards, worth, after)
         log: dict[str, float] = {}
         for _ in range(self.passes):
             log = self._pass(transitions, advantages, returns)
-        excess = sum(self._excess(one) for one in transitions) / len(transitions)
+        excess = sum(self._excess(transition) for transition in transitions) / len(transitions)
         # Dual ascent: dearer while the mean is over its target, free again below it.
         self.multiplier = max(0.0, self.multiplier + self.settings.learning.multiplier_rate * excess)
         return {**log, "multiplier": self.multiplier}

@@ -33,7 +33,7 @@ class PPO(PolicyGradient):
     ) -> tuple[list[float], list[float]]:
         learning = self.settings.learning
         advantages = generalised_advantages(transitions, rewards, worth, after, learning.discount, learning.trace)
-        return advantages, [one + value for one, value in zip(advantages, worth, strict=True)]
+        return advantages, [advantage + value for advantage, value in zip(advantages, worth, strict=True)]
 
     def _gain(self, log_probability: Tensor, decision: Decision, advantage: float) -> Tensor:
         clip = self.settings.learning.clip

@@ -48,4 +48,4 @@ def baselined(
         later = reward + discount * (later if transition.after is not None else 0.0)
         returns.append(later)
     returns.reverse()
-    return [found - value for found, value in zip(returns, worth, strict=True)], returns
+    return [total - value for total, value in zip(returns, worth, strict=True)], returns

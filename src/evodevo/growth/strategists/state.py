@@ -87,7 +87,7 @@ class State(Settings):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         count = len(self.modules)
-        if len({one.id for one in self.modules}) != count:
+        if len({module.id for module in self.modules}) != count:
             raise ValueError("two modules have one id")
         if self.complementarity and [len(row) for row in self.complementarity] != [count] * count:
             raise ValueError(f"complementarity is ({count}, {count}) for {count} modules")
@@ -106,7 +106,7 @@ class State(Settings):
 
     def place(self, module: str) -> int:
         """The index of a module in ``modules``."""
-        return next(place for place, one in enumerate(self.modules) if one.id == module)
+        return next(place for place, candidate in enumerate(self.modules) if candidate.id == module)
 
     def complement(self, first: str, second: str) -> float:
         """Complementarity of two modules; 0 where it is not known."""
@@ -115,7 +115,7 @@ class State(Settings):
     def permuted(self, order: Sequence[int]) -> State:
         """The same state with its modules in another order: index i holds the module of ``order[i]``."""
         matrix = tuple(tuple(self.complementarity[i][j] for j in order) for i in order) if self.complementarity else ()
-        modules = tuple(self.modules[one] for one in order)
+        modules = tuple(self.modules[index] for index in order)
         return self.model_copy(update={"modules": modules, "complementarity": matrix})
 
 
@@ -151,11 +151,11 @@ class Legal(Settings):
     @property
     def operations(self) -> tuple[Operation, ...]:
         """Operations with a legal action, in the order of ``OPERATIONS``."""
-        return tuple(one for one in OPERATIONS if self.targets(one))
+        return tuple(operation for operation in OPERATIONS if self.targets(operation))
 
     def allows(self, action: Action) -> bool:
         """Whether an action is legal, whatever its mix and scale."""
-        return any(same_target(action, one) for one in self.targets(action.operation))
+        return any(same_target(action, target) for target in self.targets(action.operation))
 
     def after(self, action: Action) -> Legal:
         """The actions that are legal in the same event after this one; the driver checks caps again.
@@ -171,9 +171,9 @@ class Legal(Settings):
         busy = gone | set(action.modules)
         return self.model_copy(
             update={
-                "prune": tuple(one for one in self.prune if one not in busy),
-                "grow": tuple(one for one in self.grow if one not in gone),
-                "rewarm": tuple(one for one in self.rewarm if one not in busy),
+                "prune": tuple(name for name in self.prune if name not in busy),
+                "grow": tuple(name for name in self.grow if name not in gone),
+                "rewarm": tuple(name for name in self.rewarm if name not in busy),
                 "hybridise": tuple(pair for pair in self.hybridise if not gone & set(pair)),
                 "births": self.births - born,
                 "prunes": self.prunes - (action.operation == "prune"),
@@ -189,12 +189,12 @@ def _actions(operation: Operation, targets: tuple[Any, ...]) -> tuple[Action, ..
     if operation == "noop":
         return (Action(operation="noop"),)
     if operation == "spawn":
-        return tuple(Action(operation="spawn", archetype=one) for one in targets)
+        return tuple(Action(operation="spawn", archetype=target) for target in targets)
     if operation == "hybridise":
         return tuple(Action(operation="hybridise", modules=pair) for pair in targets)
-    return tuple(Action(operation=operation, modules=(one,)) for one in targets)
+    return tuple(Action(operation=operation, modules=(target,)) for target in targets)
 
 
-def same_target(one: Action, other: Action) -> bool:
+def same_target(first: Action, other: Action) -> bool:
     """Whether two actions have the same operation and targets; mix and scale may differ."""
-    return (one.operation, one.modules, one.archetype) == (other.operation, other.modules, other.archetype)
+    return (first.operation, first.modules, first.archetype) == (other.operation, other.modules, other.archetype)

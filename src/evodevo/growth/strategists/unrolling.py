@@ -27,13 +27,13 @@ def unrolled_loss(unroll: Unroll, gates: Mapping[str, Tensor], *, steps: int, ra
         The loss, a scalar.
     """
     gates = dict(gates)
-    parameters = {name: one.detach().requires_grad_() for name, one in unroll.parameters.items()}
+    parameters = {name: parameter.detach().requires_grad_() for name, parameter in unroll.parameters.items()}
     for _ in range(steps):
         loss = unroll.inner_loss(parameters, gates)
         slopes = torch.autograd.grad(loss, list(parameters.values()), create_graph=True, allow_unused=True)
         parameters = {
-            name: one if slope is None else one - rate * slope
-            for (name, one), slope in zip(parameters.items(), slopes, strict=True)
+            name: parameter if slope is None else parameter - rate * slope
+            for (name, parameter), slope in zip(parameters.items(), slopes, strict=True)
         }
     return unroll.outer_loss(parameters, gates)
 

@@ -82,13 +82,13 @@ class DistillationLoss:
         teacher: Any = self.teacher
         with torch.no_grad():
             goal: Tensor = teacher.represent(batch).pooled
-        found: Tensor = student.represent(batch).pooled
-        if found.shape != goal.shape:
+        representation: Tensor = student.represent(batch).pooled
+        if representation.shape != goal.shape:
             raise UsageError(
-                f"the student's representation is {found.shape[-1]} wide, the teacher's {goal.shape[-1]}; "
+                f"the student's representation is {representation.shape[-1]} wide, the teacher's {goal.shape[-1]}; "
                 "distil answers only, or take equal widths."
             )
-        return F.mse_loss(found, goal) / goal.square().mean().clamp(min=torch.finfo(goal.dtype).eps)
+        return F.mse_loss(representation, goal) / goal.square().mean().clamp(min=torch.finfo(goal.dtype).eps)
 
 
 def divergence(

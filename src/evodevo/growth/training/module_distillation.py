@@ -67,10 +67,10 @@ class TeacherBatch:
 def taught(zoo: nn.Module, batches: Sequence[Batch], precision: Precision | None = None) -> tuple[TeacherBatch, ...]:
     """Inputs and mixtures of a zoo for some batches as it is now, in evaluation mode."""
     precision = precision or decide()
-    one: Any = zoo
+    network: Any = zoo
     with mode(zoo, training=False), precision.autocast():
-        heard = [one.fuse(precision.place(batch)) for batch in batches]
-        return tuple(TeacherBatch(each, one.consult(each).mixed.detach()) for each in heard)
+        heard = [network.fuse(precision.place(batch)) for batch in batches]
+        return tuple(TeacherBatch(each, network.consult(each).mixed.detach()) for each in heard)
 
 
 def distance(zoo: nn.Module, lessons: Sequence[TeacherBatch], precision: Precision | None = None) -> float:
@@ -86,17 +86,17 @@ def without(zoo: nn.Module, module: str) -> Iterator[None]:
     Raises:
         UsageError: It is not in the zoo, or the only one.
     """
-    one: Any = zoo
-    if module not in one.live:
-        raise unknown_name("module", module, list(one.live))
-    if len(one.live) == 1:
+    network: Any = zoo
+    if module not in network.live:
+        raise unknown_name("module", module, list(network.live))
+    if len(network.live) == 1:
         raise UsageError(f"{module!r} is the only module; nobody is left to learn from it.")
-    before = one.active
-    one.active = frozenset(one.live) - {module}
+    before = network.active
+    network.active = frozenset(network.live) - {module}
     try:
         yield
     finally:
-        one.active = before
+        network.active = before
 
 
 def distil_module(

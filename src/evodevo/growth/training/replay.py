@@ -101,8 +101,8 @@ class SampleReplay:
             return
         most = max(map(len, self._places.values()))
         # Sorted, because canonical JSON returns names in another order.
-        largest = sorted(one for one, places in self._places.items() if len(places) == most)
-        self._full.extend(one for one in largest if one not in self._full)
+        largest = sorted(stratum for stratum, places in self._places.items() if len(places) == most)
+        self._full.extend(stratum for stratum in largest if stratum not in self._full)
         if name not in self._full:
             losers = self._places[largest[rng.integers(len(largest))]]
             self._held.remove(losers.pop(rng.integers(len(losers))))
@@ -126,12 +126,12 @@ class SampleReplay:
         rng = generator(self.seed, step, "samples again")
         having = sorted(name for name, places in self._places.items() if places)
         shuffled = [rng.permutation(self._places[having[number]]) for number in rng.permutation(len(having))]
-        found: list[int] = []
+        indices: list[int] = []
         for turn in count():
-            found += [int(places[turn % len(places)]) for places in shuffled]
-            if len(found) >= size:
+            indices += [int(places[turn % len(places)]) for places in shuffled]
+            if len(indices) >= size:
                 break
-        return np.asarray(found[:size], dtype=np.int64)
+        return np.asarray(indices[:size], dtype=np.int64)
 
 
 def strata_of(batch: Batch, outputs: Sequence[OutputSpec]) -> list[str]:
@@ -143,7 +143,7 @@ def strata_of(batch: Batch, outputs: Sequence[OutputSpec]) -> list[str]:
             continue
         if spec.kind == "labels":
             target = np.where((target == 1).any(1), (target == 1).argmax(1), -1)
-        parts.append([f"{spec.name}={int(one)}" for one in target])
+        parts.append([f"{spec.name}={int(value)}" for value in target])
     for key in sorted(batch):
         name, _, what = key.rpartition("/")
         if what == "present":

@@ -35,7 +35,7 @@ class ModuleBank:
     """The last modules that went.
 
     Attributes:
-        most: how many are kept; 0 keeps none.
+        most: largest number of kept modules; 0 keeps none.
         entries: the oldest first.
     """
 
@@ -45,13 +45,13 @@ class ModuleBank:
     def keep(self, name: str, genotype: ModuleGenotype, state: Mapping[str, Tensor], digest: str | None = None) -> None:
         """Keep a copy of a module's weights; the oldest module goes where there is no room, and an equal one always."""
         copied = {key: value.detach().cpu().clone() for key, value in state.items()}
-        others = [one for one in self.entries if _tensors(one.genotype) != _tensors(genotype)]
+        others = [entry for entry in self.entries if _tensors(entry.genotype) != _tensors(genotype)]
         kept = [*others, Banked(name, genotype, copied, digest)]
         self.entries = kept[len(kept) - min(self.most, len(kept)) :]
 
     def find(self, genotype: ModuleGenotype) -> Banked | None:
         """The one whose tensors have the same names, sizes and meaning."""
-        return next((one for one in self.entries if _tensors(one.genotype) == _tensors(genotype)), None)
+        return next((entry for entry in self.entries if _tensors(entry.genotype) == _tensors(genotype)), None)
 
 
 def start_from(child: Operator, banked: Banked) -> tuple[TensorSource, ...]:

@@ -57,7 +57,9 @@ def state_digest(state: State) -> str:
     """SHA-256 of the safetensors file with these tensors, which is the name of its blob."""
     from safetensors.torch import save
 
-    return hashlib.sha256(save({name: one.detach().cpu().contiguous() for name, one in state.items()})).hexdigest()
+    return hashlib.sha256(
+        save({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()})
+    ).hexdigest()
 
 
 def same_nodes(child: ModuleGenotype, parent: ModuleGenotype, name: str) -> dict[str, Origin]:
@@ -80,7 +82,7 @@ def inherit(
         child: fresh and on the CPU, as ``build_module(genotype, seed)`` makes it; tensors that no parent hands down
             stay.
         genotype: its architecture.
-        parents: by id; the first is the fitter.
+        parents: id -> parent; the first is the fitter.
         how: ``inheritance``, ``keep``, ``noise`` and ``blend``.
         correspondence: node of the child -> its origin; ``same_nodes``, or ``Splice.correspondence``.
         seed: seed of the newborn, from which noise is drawn.
@@ -90,7 +92,7 @@ def inherit(
     """
     birth = _Birth(genotype, parents, how, correspondence, seed)
     with torch.no_grad():
-        return tuple(found for name, tensor in child.state_dict().items() for found in birth.fill(name, tensor))
+        return tuple(source for name, tensor in child.state_dict().items() for source in birth.fill(name, tensor))
 
 
 def rebuild(
@@ -135,10 +137,12 @@ def _rebuilt(
     how: BirthSettings,
 ) -> dict[str, Tensor]:
     child = build_module(genotype, seed)
-    digests = {one.parent: one.digest for one in recorded if one.parent is not None and one.digest is not None}
-    if any(one.rule == "bank" for one in recorded):
+    digests = {
+        source.parent: source.digest for source in recorded if source.parent is not None and source.digest is not None
+    }
+    if any(source.rule == "bank" for source in recorded):
         child.load_state_dict(dict(fetch(next(iter(digests.values())))))
-        if {one.tensor for one in recorded} != set(child.state_dict()) or len(digests) != 1:
+        if {source.tensor for source in recorded} != set(child.state_dict()) or len(digests) != 1:
             raise DataError("the record of a birth from the bank names other tensors than the module has.")
         return child.state_dict()
     parents = {
@@ -148,10 +152,10 @@ def _rebuilt(
         build_module(parent.genotype, 0).load_state_dict(dict(parent.state))  # exactly its tensors, or an error
     nodes = {part_name(node.id): node.id for node in genotype.graph.nodes}
     origins: dict[str, Origin] = {}
-    for one in recorded:
-        if one.parent is not None and one.source is not None and one.parent in before:
-            theirs = {part_name(node.id): node.id for node in before[one.parent].graph.nodes}
-            origins.setdefault(nodes[_part(one.tensor)], (one.parent, theirs[_part(one.source)]))
+    for source in recorded:
+        if source.parent is not None and source.source is not None and source.parent in before:
+            theirs = {part_name(node.id): node.id for node in before[source.parent].graph.nodes}
+            origins.setdefault(nodes[_part(source.tensor)], (source.parent, theirs[_part(source.source)]))
     if inherit(child, genotype, parents, how, origins, seed) != recorded:
         raise DataError("the record of a birth does not fit to its genotypes and settings; was it edited?")
     return child.state_dict()
@@ -176,14 +180,14 @@ class _Birth:
         self.parents, self.how, self.seed = parents, how, seed
         self.nodes = {node.id: node for node in genotype.graph.nodes}
         self.by_part = {part_name(name): name for name in self.nodes}
-        self.origins = {name: one for name, one in correspondence.items() if one[0] in parents}
+        self.origins = {name: origin for name, origin in correspondence.items() if origin[0] in parents}
         exact = how.inheritance in ("function_preserving", "split")
         recorded = {name for name in self.origins if not (self.nodes[name].joins or self.nodes[name].opaque)}
         self.silent = _silent(genotype, frozenset(recorded)) if exact and recorded else {}
         self.matches: dict[str, dict[str, Match]] = {}
-        for parent, one in parents.items():
+        for parent, module_parent in parents.items():
             own = {name: node for name, (theirs, node) in self.origins.items() if theirs == parent and name in recorded}
-            beside = Correspondence(genotype, one.genotype, own)
+            beside = Correspondence(genotype, module_parent.genotype, own)
             self.matches |= {name: beside.tensors(name) for name in own}
 
     def fill(self, name: str, tensor: Tensor) -> list[TensorSource]:
@@ -193,10 +197,10 @@ class _Birth:
         if short in self.silent.get(node, ()):
             tensor.zero_()
             return [TensorSource(tensor=name, rule="padded")]
-        found = self._ancestor(node, short, tensor)
-        if found is None:
+        ancestor = self._ancestor(node, short, tensor)
+        if ancestor is None:
             return [TensorSource(tensor=name, rule="fresh")]
-        match, value = found
+        match, value = ancestor
         parent, own = self.origins[node]
         digest = self.parents[parent].digest
         source = f"parts.{part_name(own)}.{match.source}"
@@ -207,8 +211,8 @@ class _Birth:
             tensor.copy_(self.how.blend * value.to(tensor) + (1 - self.how.blend) * second.to(tensor))
             both = ((parent, source, digest), (relative, theirs, self.parents[relative].digest))
             return [
-                TensorSource(tensor=name, rule="blended", parent=one, source=its, digest=blob)
-                for one, its, blob in both
+                TensorSource(tensor=name, rule="blended", parent=origin, source=its, digest=blob)
+                for origin, its, blob in both
             ]
         rule = self._inherited(name, tensor, value, match, whole=whole)
         return [TensorSource(tensor=name, rule=rule, parent=parent, source=source, digest=digest)]
@@ -221,7 +225,7 @@ class _Birth:
         state, prefix = self.parents[parent].state, f"parts.{part_name(own)}."
         match = self.matches.get(node, {}).get(short)
         if match is None and self.nodes[node].opaque and prefix + short in state:
-            theirs = next(one for one in self.parents[parent].genotype.graph.nodes if one.id == own)
+            theirs = next(other for other in self.parents[parent].genotype.graph.nodes if other.id == own)
             if self.nodes[node].same_settings(theirs) and state[prefix + short].shape == tensor.shape:
                 maps = tuple(tuple(range(size)) for size in tensor.shape)
                 match = Match(short, maps, (False,) * len(maps))
@@ -262,15 +266,15 @@ def _padded(fresh: Tensor, value: Tensor, match: Match) -> Tensor:
     """The overlap from the ancestor, 0 where it would be read, fresh elsewhere."""
     if not match.maps:
         return value.clone()
-    found = fresh.clone()
+    tensor = fresh.clone()
     maps = [torch.tensor(places, dtype=torch.long, device=fresh.device) for places in match.maps]
     for axis, (places, reads) in enumerate(zip(maps, match.reads, strict=True)):
         if reads:
-            found.index_fill_(axis, (places < 0).nonzero().squeeze(1), 0)
+            tensor.index_fill_(axis, (places < 0).nonzero().squeeze(1), 0)
     here = torch.meshgrid(*[(places >= 0).nonzero().squeeze(1) for places in maps], indexing="ij")
     there = torch.meshgrid(*[places[places >= 0] for places in maps], indexing="ij")
-    found[here] = value[there]
-    return found
+    tensor[here] = value[there]
+    return tensor
 
 
 def _silent(genotype: ModuleGenotype, inherited: frozenset[str]) -> dict[str, tuple[str, ...]]:
@@ -282,12 +286,12 @@ def _silent(genotype: ModuleGenotype, inherited: frozenset[str]) -> dict[str, tu
         """Whether something that is not new goes through a value unchanged."""
         if name not in carrying:
             node = nodes[name]
-            carrying[name] = any(carries(one) for one in inputs[name]) if node.joins else name in inherited
+            carrying[name] = any(carries(source) for source in inputs[name]) if node.joins else name in inherited
         return carrying[name]
 
-    found: dict[str, tuple[str, ...]] = {}
+    silent: dict[str, tuple[str, ...]] = {}
     for node in genotype.graph.nodes:
         if node.zero_is_neutral and carries(node.id):
-            new = [one for one in inputs[node.id] if one in nodes and one not in inherited]
-            found |= {one: nodes[one].silencing_tensors for one in new}
-    return found
+            new = [source for source in inputs[node.id] if source in nodes and source not in inherited]
+            silent |= {silenced: nodes[silenced].silencing_tensors for silenced in new}
+    return silent

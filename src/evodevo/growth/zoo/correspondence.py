@@ -23,9 +23,11 @@ class Correspondence:
 
     def __init__(self, child: ModuleGenotype, parent: ModuleGenotype, origins: Mapping[str, str]) -> None:
         self.origins = origins
-        self._nodes = tuple({node.id: node for node in one.graph.nodes} for one in (child, parent))
-        self._inputs = tuple(sources(one.graph) for one in (child, parent))
-        self._widths = tuple({INPUT: one.width, **widths(one.graph, one.width)} for one in (child, parent))
+        self._nodes = tuple({node.id: node for node in genotype.graph.nodes} for genotype in (child, parent))
+        self._inputs = tuple(sources(genotype.graph) for genotype in (child, parent))
+        self._widths = tuple(
+            {INPUT: genotype.width, **widths(genotype.graph, genotype.width)} for genotype in (child, parent)
+        )
         self._known: dict[tuple[str, str], Map] = {}
 
     def tensors(self, name: str) -> dict[str, Match]:
@@ -65,13 +67,15 @@ class Correspondence:
             start += self._widths[1][part]
         parts, others = self._inputs[0][value], self._inputs[1][own]
         claimed = {self.origins[part] for part in parts if part in self.origins}
-        found: list[int] = []
+        channels: list[int] = []
         for place, part in enumerate(parts):
             theirs = self.origins.get(part)
             if theirs is None and len(parts) == len(others) and others[place] not in claimed:
                 theirs = others[place]
             if theirs in starts:
-                found += [one + starts[theirs] if one >= 0 else -1 for one in self._channels(part, theirs)]
+                channels += [
+                    channel + starts[theirs] if channel >= 0 else -1 for channel in self._channels(part, theirs)
+                ]
             else:
-                found += [-1] * self._widths[0][part]
-        return tuple(found)
+                channels += [-1] * self._widths[0][part]
+        return tuple(channels)

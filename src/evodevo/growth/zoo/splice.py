@@ -88,18 +88,18 @@ def motifs(graph: ModuleGraph, most: int) -> tuple[Motif, ...]:
     readers: dict[str, set[str]] = defaultdict(set)
     for begin, end in graph.edges:
         readers[begin].add(end)
-    found = []
+    graftable = []
     for node in graph.nodes:
         inside = {node.id}
         while len(inside) <= most:
             outside = {begin for name in inside for begin in inputs[name]} - inside
             last = max(outside, key=lambda name: places[name])
             if len(outside) == 1:
-                found.append(Motif(frozenset(inside), last, node.id))
+                graftable.append(Motif(frozenset(inside), last, node.id))
             if last == INPUT or not readers[last] <= inside:
                 break
             inside.add(last)
-    return tuple(sorted(found, key=lambda motif: len(motif.nodes)))
+    return tuple(sorted(graftable, key=lambda motif: len(motif.nodes)))
 
 
 def splice(
@@ -123,12 +123,12 @@ def splice(
         )
     if settings.symmetric and rng.random() < 0.5:
         a, b = b, a
-    found = _new(a, b, rng, settings, share, insert=False) if settings.splice == "replace" else None
-    found = found or _new(a, b, rng, settings, share, insert=True)
-    if found is None:
+    child = _new(a, b, rng, settings, share, insert=False) if settings.splice == "replace" else None
+    child = child or _new(a, b, rng, settings, share, insert=True)
+    if child is None:
         raise UsageError(f"{a.id!r} and {b.id!r} are too large for a hybrid; a module has at most {MAX_NODES} nodes.")
-    check_graph(found.child.graph, found.child.width)
-    return found
+    check_graph(child.child.graph, child.child.width)
+    return child
 
 
 def _new(
@@ -144,11 +144,11 @@ def _new(
     for _ in range(TRIES):
         out = _drawn(host.graph, a.id, rng, settings, whole=insert)
         graft = _drawn(b.genotype.graph, b.id, rng, settings)
-        found = _Splicing(host, out, a, b, graft).spliced(insert=insert)
-        graph = found.child.graph
+        spliced = _Splicing(host, out, a, b, graft).spliced(insert=insert)
+        graph = spliced.child.graph
         small = len(graph.nodes) <= MAX_NODES and len(graph.edges) <= MAX_EDGES
         if small and graph_hash(graph) not in parents:
-            return found
+            return spliced
     return None
 
 
@@ -162,12 +162,12 @@ def _drawn(
     graph: ModuleGraph, name: str, rng: np.random.Generator, settings: BirthSettings, *, whole: bool = True
 ) -> Motif:
     """Every size is as likely as every other, and every motif of a size; not ``whole``: of ``_parts``."""
-    found = motifs(graph, settings.motif) if whole else tuple(_parts(graph, settings))
-    if not found:
+    candidates = motifs(graph, settings.motif) if whole else tuple(_parts(graph, settings))
+    if not candidates:
         raise UsageError(f"the module {name!r} has no nodes, and so no motif to splice.")
-    sizes = sorted({len(motif.nodes) for motif in found})
+    sizes = sorted({len(motif.nodes) for motif in candidates})
     size = sizes[int(rng.integers(len(sizes)))]
-    alike = [motif for motif in found if len(motif.nodes) == size]
+    alike = [motif for motif in candidates if len(motif.nodes) == size]
     return alike[int(rng.integers(len(alike)))]
 
 
@@ -232,20 +232,20 @@ class _Splicing:
 
     def _free(self, name: str) -> str:
         """An id that no node has, nor had in the host: who went is not to be mistaken for who came."""
-        found = _free(name, self.taken)
-        self.taken.add(found)
-        return found
+        free = _free(name, self.taken)
+        self.taken.add(free)
+        return free
 
     def _origins(self) -> dict[str, Origin]:
         """Node of the host -> its origin: in a, or where attributes were recombined, in b."""
-        found: dict[str, Origin] = {}
+        origins: dict[str, Origin] = {}
         for module in (self.b, self.a):
             kinds = {node.id: node.type for node in module.genotype.graph.nodes}
             recombined = self.host is not self.a.genotype
             if module is self.a or recombined:
                 own = [node.id for node in self.host.graph.nodes if kinds.get(node.id) == node.type]
-                found |= {name: (module.id, name) for name in own}
-        return found
+                origins |= {name: (module.id, name) for name in own}
+        return origins
 
 
 def _free(name: str, taken: Collection[str]) -> str:

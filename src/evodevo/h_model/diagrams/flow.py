@@ -27,7 +27,7 @@ class RoutingGraph:
         norms: (T, H) mean message norm.
         called: (T, H) share of the samples for which the layer was run.
         halted: (T + 1,) share of the samples that halted after 0 to T iterations.
-        samples: how many.
+        samples: number of samples.
     """
 
     inputs: tuple[str, ...]
@@ -52,8 +52,8 @@ def mean_flow(trace: RoutingTrace) -> RoutingGraph:
     """The mean over the samples of a trace; zeros where it has none."""
 
     def mean(values: NDArray[np.generic]) -> Doubles:
-        found = values.astype(np.float64)
-        return found.mean(axis=0) if trace.count else np.zeros(values.shape[1:])
+        average = values.astype(np.float64)
+        return average.mean(axis=0) if trace.count else np.zeros(values.shape[1:])
 
     halted = np.bincount(np.clip(trace.steps, 0, trace.iterations), minlength=trace.iterations + 1)
     return RoutingGraph(
@@ -71,26 +71,26 @@ def mean_flow(trace: RoutingTrace) -> RoutingGraph:
     )
 
 
-def flow_difference(one: RoutingGraph, other: RoutingGraph) -> RoutingGraph:
-    """``one`` minus ``other``; a layer counts as called where either calls it.
+def flow_difference(first: RoutingGraph, other: RoutingGraph) -> RoutingGraph:
+    """``first`` minus ``other``; a layer counts as called where either calls it.
 
     Raises:
         UsageError: two different models.
     """
-    if (one.first.shape, one.connections.shape) != (other.first.shape, other.connections.shape):
+    if (first.first.shape, first.connections.shape) != (other.first.shape, other.connections.shape):
         raise UsageError(
-            f"a difference needs two traces of one model; the connections have the shapes {one.connections.shape} "
+            f"a difference needs two traces of one model; the connections have the shapes {first.connections.shape} "
             f"and {other.connections.shape}"
         )
     return replace(
-        one,
-        first=one.first - other.first,
-        connections=one.connections - other.connections,
-        inflow=one.inflow - other.inflow,
-        norms=one.norms - other.norms,
-        called=np.maximum(one.called, other.called),
-        halted=(one.halted + other.halted) / 2,
-        samples=one.samples + other.samples,
+        first,
+        first=first.first - other.first,
+        connections=first.connections - other.connections,
+        inflow=first.inflow - other.inflow,
+        norms=first.norms - other.norms,
+        called=np.maximum(first.called, other.called),
+        halted=(first.halted + other.halted) / 2,
+        samples=first.samples + other.samples,
     )
 
 
@@ -130,7 +130,7 @@ def strongest_routes(
     """
     inputs, hidden = len(flow.inputs), len(flow.hidden)
     outputs = range(hidden, hidden + len(flow.outputs))
-    found: list[DrawnConnection] = []
+    routes: list[DrawnConnection] = []
     strong = every = 0
     for step in range(iterations + 1):
         weights = flow.connections[step - 1] if step else flow.first
@@ -143,8 +143,8 @@ def strongest_routes(
         kept = places[np.argsort(-size.reshape(-1)[places], kind="stable")][:most]
         for row, column in zip(*np.unravel_index(kept, part.shape), strict=True):
             source = GraphNode(step, inputs + sources[row] if step else sources[row])
-            found.append(
+            routes.append(
                 DrawnConnection(source, GraphNode(step + 1, inputs + targets[column]), float(part[row, column]))
             )
-    found.sort(key=lambda route: -abs(route.weight))
-    return DrawnConnections(found[:most], strong, every)
+    routes.sort(key=lambda route: -abs(route.weight))
+    return DrawnConnections(routes[:most], strong, every)

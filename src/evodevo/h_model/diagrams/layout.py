@@ -91,15 +91,15 @@ def row_name(name: str) -> str:
     return shorten(one_line(name, 80), 150, 11)
 
 
-def left_out(flow: RoutingGraph, sheet: Sheet, limits: Limits, found: DrawnConnections) -> list[str]:
+def left_out(flow: RoutingGraph, sheet: Sheet, limits: Limits, routes: DrawnConnections) -> list[str]:
     """Sentences on the samples of the drawing and on the parts that it leaves out."""
     words = ["One sample." if flow.samples == 1 else f"{flow.samples:,} samples."]
-    drawn, every = len(found.drawn), found.every
-    if drawn < found.strong:
+    drawn, every = len(routes.drawn), routes.every
+    if drawn < routes.strong:
         words.append(f"The strongest {drawn:,} of {every:,} connections.")
     elif not drawn:
         words.append(f"None of {every:,} connections reaches {limits.threshold:g}.")
-    elif found.strong < every:
+    elif routes.strong < every:
         words.append(f"{drawn:,} of {every:,} connections; those below {limits.threshold:g} are left out.")
     hidden = len(sheet.layers)
     if hidden < len(flow.hidden):

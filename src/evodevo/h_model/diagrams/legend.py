@@ -58,7 +58,9 @@ def legend_entries(flow: RoutingGraph, sheet: Sheet, names: tuple[str, str] | No
     kinds: dict[str, list[str]] = {}
     for kind in dict.fromkeys(flow.kinds):
         kinds.setdefault(KIND_FAMILIES.get(kind, "other"), []).append(one_line(kind, 30).replace("_", "-"))
-    entries += [LegendEntry(", ".join(found), family_role(family), family=family) for family, found in kinds.items()]
+    entries += [
+        LegendEntry(", ".join(names_of), family_role(family), family=family) for family, names_of in kinds.items()
+    ]
     if (flow.called[: sheet.columns - 2] < CALLED).any():
         family = KIND_FAMILIES.get(flow.kinds[0], "other")
         entries.append(LegendEntry("not called", "muted", family=family, faint=True))

@@ -43,7 +43,7 @@ def routing_diagram(
 
 
 def routing_difference(
-    one: RoutingGraph, other: RoutingGraph, names: tuple[str, str], caption: str = "", limits: Limits | None = None
+    first: RoutingGraph, other: RoutingGraph, names: tuple[str, str], caption: str = "", limits: Limits | None = None
 ) -> str:
     """The difference between the routing of two groups of samples: solid lines where the first one's weight is larger,
     dashed ones in another colour where the second one's is. ``names`` are those of the groups. Means of groups differ
@@ -51,7 +51,7 @@ def routing_difference(
     """
     shown = (one_line(names[0], 60), one_line(names[1], 60))
     title = f"{shown[0]} minus {shown[1]}"
-    return _diagram(flow_difference(one, other), title, caption, limits or Limits(DIFFERENCE), False, shown)
+    return _diagram(flow_difference(first, other), title, caption, limits or Limits(DIFFERENCE), False, shown)
 
 
 def _diagram(
@@ -60,17 +60,17 @@ def _diagram(
     if not flow.samples:
         return empty("No sample to draw the routing of.")
     sheet = sheet_for(flow, compact, bool(title), bool(caption))
-    found = strongest_routes(flow, sheet.layers, sheet.columns - 2, limits.threshold, limits.strongest)
-    words = left_out(flow, sheet, limits, found)
+    routes = strongest_routes(flow, sheet.layers, sheet.columns - 2, limits.threshold, limits.strongest)
+    words = left_out(flow, sheet, limits, routes)
     full = 1.0
-    if names and found.drawn:  # means of groups differ by little; the largest difference is the strongest line
-        full = abs(found.drawn[0].weight)
+    if names and routes.drawn:  # means of groups differ by little; the largest difference is the strongest line
+        full = abs(routes.drawn[0].weight)
         words.append(f"The strongest line is a difference of {full:.3f}.")
     width = sheet.x(sheet.columns - 1) + 34
     heading = shorten(one_line(title, 200), width - 24, _TITLE)
     below = shorten(one_line(caption, 400), width - 24, SMALL)
     lines = _wrapped(words, width - 24)
-    label = f"Routing{': ' if title else ''}{title}. {len(found.drawn)} connections drawn. {caption}"
+    label = f"Routing{': ' if title else ''}{title}. {len(routes.drawn)} connections drawn. {caption}"
     legend_lines = in_lines(legend_entries(flow, sheet, names), width - 24)
     height = sheet.bottom + 26 + 17 * len(legend_lines) + 14 * len(lines) + 4
     drawing = Drawing(width, height, label)
@@ -79,7 +79,7 @@ def _diagram(
     if below:
         drawing.text(12, 37 if heading else 20, below, "fill-muted", SMALL)
     _draw_grid(drawing, flow, sheet)
-    for route in reversed(found.drawn):
+    for route in reversed(routes.drawn):
         _draw_route(drawing, flow, sheet, route, names, full)
     _draw_nodes(drawing, flow, sheet, names)
     y = sheet.bottom + 30

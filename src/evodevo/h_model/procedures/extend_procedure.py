@@ -79,7 +79,7 @@ def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
         if number:
             _open(network, trainable)
             trainable += _prepare(network, settings, domains[0], integer_seed(bench.seed, number, "new layers"))
-        learning = sum(one.numel() for one in network.parameters() if one.requires_grad)
+        learning = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
         task = SelectedTask(bench.task, settings.group, domains)
         result = bench.train(network, training=_part(bench.training, len(domains), len(parts)), task=task)
         if result.state != "finished":
@@ -132,7 +132,7 @@ def _prepare(network: Network, settings: ExtendSettings, domain: str, seed: int)
             network.add_node(layer, enabled=True, seed=integer_seed(seed, number, "layer")).place
             for number, layer in enumerate(settings.add)
         ]
-    added = [one for one in network.parameters() if id(one) not in old and one.requires_grad]
+    added = [parameter for parameter in network.parameters() if id(parameter) not in old and parameter.requires_grad]
     names = [spec.name for spec in network.output_specs]
     outputs = [domain] if domain in names else names
     if settings.learn == "new":

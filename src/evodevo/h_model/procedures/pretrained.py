@@ -83,11 +83,11 @@ def train_pretrained(bench: Trainer, options: Mapping[str, Any]) -> Trained:
 def _donors(bench: Trainer, options: PretrainedOptions) -> dict[str, Any]:
     """Donor -> where it lies and what is known of it; those that are pretrained here are found or made."""
     if options.paths:
-        found = {number: model_folder(options.paths[number]) for number in options.needed}
+        folders = {number: model_folder(options.paths[number]) for number in options.needed}
     else:
-        found = _pretrained(bench, options)
+        folders = _pretrained(bench, options)
     facts = {}
-    for number, folder in sorted(found.items()):
+    for number, folder in sorted(folders.items()):
         facts[str(number)] = {"path": str(folder.resolve()), "digest": weights_digest(str(folder))}
         record = folder / RECORD
         if not options.paths and record.is_file():
@@ -112,15 +112,15 @@ def _pretrained(bench: Trainer, options: PretrainedOptions) -> dict[int, Path]:
             wait=wait,
         )
 
-    found: dict[int, Path] = {}
+    folders: dict[int, Path] = {}
     for wait in (False, True):
         for number in options.needed:
-            if number not in found:
+            if number not in folders:
                 try:
-                    found[number] = make(options.donors[number], wait)
+                    folders[number] = make(options.donors[number], wait)
                 except DonorIsMadeError:
                     continue
-    return found
+    return folders
 
 
 def _order(options: PretrainedOptions, seed: int) -> list[int]:
@@ -144,7 +144,9 @@ def _fit(bench: Trainer, network: Network, in_order: NetworkSpec, options: Pretr
         return []
     spec = _tokens(bench)
     if options.paths:
-        _check_ids(_texts(bench).tokenizer, [Path(path) for path in {getattr(one, "path", "") for one in specs}])
+        _check_ids(
+            _texts(bench).tokenizer, [Path(path) for path in {getattr(layer_spec, "path", "") for layer_spec in specs}]
+        )
     rows = generator(bench.seed, "adapters").permutation(bench.task.count("train"))[:_ROWS]
     batch = bench.task.fetch("train", np.sort(rows))
     mask = batch.get(f"{spec.name}/mask")
@@ -162,7 +164,7 @@ def _fit(bench: Trainer, network: Network, in_order: NetworkSpec, options: Pretr
 def _take_embeddings(bench: Trainer, network: Network, options: PretrainedOptions, paths: Mapping[int, str]) -> None:
     """Each stack reads its donor's tokens and positions."""
     spec = _tokens(bench)
-    stacks = [one for one in network.modules() if isinstance(one, LayerStack)]
+    stacks = [module for module in network.modules() if isinstance(module, LayerStack)]
     for stack, donor in zip(stacks, options.whole, strict=True):
         _check_ids(_texts(bench).tokenizer, [model_folder(paths[donor])])
         reader = stack.inputs.layers[spec.name]
@@ -197,10 +199,10 @@ def _texts(bench: Trainer) -> Texts:
 
 
 def _tokens(bench: Trainer) -> InputSpec:
-    found = [spec for spec in bench.task.inputs if spec.modality == "tokens"]
-    if not found:
+    specs = [spec for spec in bench.task.inputs if spec.modality == "tokens"]
+    if not specs:
         raise UsageError(f"the task {bench.task.name!r} has no input of tokens; the layers are of text encoders.")
-    return found[0]
+    return specs[0]
 
 
 def _check_ids(tokenizer: Tokenizer, folders: Sequence[Path]) -> None:

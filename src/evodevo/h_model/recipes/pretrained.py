@@ -118,15 +118,15 @@ def _alone(donors: Sequence[dict[str, int]]) -> list[Variant]:
 def _fresh(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[int, int]]) -> list[Variant]:
     """Nothing pretrained."""
     base = _shape(size, donors, layers)
-    one = StackStructure(width=WIDTH, layers=(TransformerLayer(),), input_blocks=0, output_blocks=0)
+    member = StackStructure(width=WIDTH, layers=(TransformerLayer(),), input_blocks=0, output_blocks=0)
     arms = [
         h_model(base, "H-Model, fresh"),
-        stack(one, "Tr, 1 layer"),
+        stack(member, "Tr, 1 layer"),
         stack(parameter_matched(base), "Tr(I+H+O)"),
     ]
     if size == "full":
         arms += [
-            stack(one.model_copy(update={"layers": (TransformerLayer(),) * 12}), "Tr, 12 layers"),
+            stack(member.model_copy(update={"layers": (TransformerLayer(),) * 12}), "Tr, 12 layers"),
             stack(compute_matched(base), "Tr(I+HT+O)"),
             stack(universal(base), "Universal Transformer", role="universal"),
         ]

@@ -88,7 +88,7 @@ def _pair(structure: HModelStructure, what: str, **more: Any) -> list[Variant]:
 
 
 def _more(base: HModelStructure) -> list[Variant]:
-    found = [
+    variants = [
         *_pair(_of(base, 3, binding=False), "transformers alone"),
         *_pair(base.model_copy(update={"causal": False}), "one class", task=AS_CLASS),
         *_pair(base, "all words", task=AS_LANGUAGE),
@@ -96,13 +96,13 @@ def _more(base: HModelStructure) -> list[Variant]:
     ]
     for transformers, iterations in SIZES:
         cell: dict[str, str | float] = {"transformers": float(transformers), "T": float(iterations)}
-        found.append(h_model(_again(_of(base, transformers), iterations), "H-Model, sizes", cell=cell))
+        variants.append(h_model(_again(_of(base, transformers), iterations), "H-Model, sizes", cell=cell))
     for transformers in (2, 4):
         sized = parameter_matched(_of(base, transformers))
-        found.append(stack(sized, "Tr(I+H+O), sizes", cell={"transformers": float(transformers)}))
+        variants.append(stack(sized, "Tr(I+H+O), sizes", cell={"transformers": float(transformers)}))
     for alpha in (0.1, 0.3, 3.0):
-        found.append(h_model(base.model_copy(update={"alpha": alpha}), "H-Model, alpha", cell={"alpha": alpha}))
-    return [plan.model_copy(update={"learning_rates": SWEPT_RATE}) for plan in found]
+        variants.append(h_model(base.model_copy(update={"alpha": alpha}), "H-Model, alpha", cell={"alpha": alpha}))
+    return [plan.model_copy(update={"learning_rates": SWEPT_RATE}) for plan in variants]
 
 
 PROOFS = Recipe("h_model.proofs", "E1: facts and rules, deeper than trained; also as language", ("train",), proofs)

@@ -15,9 +15,9 @@ class HModelSearchSettings(RunSettings):
 
     Attributes:
         space: the genomes.
-        evaluation: how one gets its scores.
+        evaluation: settings of an individual's evaluation.
         study: the search.
-        execution: where evaluations run.
+        execution: settings of the workers.
     """
 
     space: HModelSpaceSettings

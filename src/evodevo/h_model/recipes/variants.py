@@ -61,14 +61,14 @@ def opponents(structure: HModelStructure, size: Size, *, cell: Cell | None = Non
         cell: cell of the sweep to which they belong.
     """
     more: Mapping[str, Any] = {"cell": cell or {}}
-    found = [stack(parameter_matched(structure), "Tr(I+H+O)", **more), constant(structure, **more)]
+    arms = [stack(parameter_matched(structure), "Tr(I+H+O)", **more), constant(structure, **more)]
     if size == "full":
-        found += [
+        arms += [
             stack(compute_matched(structure), "Tr(I+HT+O)", **more),
             stack(universal(structure), "Universal Transformer", role="universal", **more),
             independent(structure, **more),
         ]
-    return tuple(found)
+    return tuple(arms)
 
 
 def learning_rates(size: Size, quick: float = 1e-3) -> tuple[float, ...]:

@@ -90,11 +90,11 @@ def _summary(view: RoutingView) -> Element:
     content += [paragraph(cut(note, 1000)) for note in list(report.notes)[:20]]
     order = " → ".join(cut(name, 40) for name in list(report.chain.order)[:40])
     if len(report.chain.order) > 1 and trace.iterations > 1:
-        found = "the nearest" if report.chain.exact else "a near"
-        content.append(paragraph(f"As a feed-forward stack, {found} order of the layers is {order}."))
+        nearest = "the nearest" if report.chain.exact else "a near"
+        content.append(paragraph(f"As a feed-forward stack, {nearest} order of the layers is {order}."))
     if view.reduced:
-        said = f"Fewer samples and classes are drawn, to keep this file under {LIMIT_BYTES // 1_000_000} MB."
-        content.append(paragraph(said, classes="muted"))
+        remark = f"Fewer samples and classes are drawn, to keep this file under {LIMIT_BYTES // 1_000_000} MB."
+        content.append(paragraph(remark, classes="muted"))
     return section("summary", "In one look", *content)
 
 

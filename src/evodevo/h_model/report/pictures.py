@@ -30,9 +30,9 @@ def class_section(view: RoutingView) -> Element | None:
     pairs = list(combinations(range(len(flows)), 2))
     limits = replace(view.limits, threshold=DIFFERENCE)
     differences: list[tuple[str, list[Content]]] = []
-    for one, other in pairs[: view.detail.pairs]:
-        names = (cut(view.classes[one].name, 60), cut(view.classes[other].name, 60))
-        svg = routing_difference(flows[one], flows[other], names, "", limits)
+    for first, other in pairs[: view.detail.pairs]:
+        names = (cut(view.classes[first].name, 60), cut(view.classes[other].name, 60))
+        svg = routing_difference(flows[first], flows[other], names, "", limits)
         differences.append((f"{names[0]} minus {names[1]}", [figure(svg, "", classes="")]))
     if differences:
         words = "Means of two classes, subtracted: solid where the first one's weight is larger, dashed the second's."
@@ -51,13 +51,13 @@ def _mean_figure(view: RoutingView, flow: RoutingGraph, title: str) -> Element:
 
 def _strongest(flow: RoutingGraph) -> Element:
     """The largest weights as a table."""
-    found = strongest_routes(flow, range(len(flow.hidden)), flow.iterations, most=_TABLE_ROWS)
+    routes = strongest_routes(flow, range(len(flow.hidden)), flow.iterations, most=_TABLE_ROWS)
     names = [cut(name, 60) for name in (*flow.inputs, *flow.hidden, *flow.outputs)]
     rows = [
         [str(source.column or "input"), names[source.row], names[target.row], f"{weight:.3f}"]
-        for source, target, weight in found.drawn
+        for source, target, weight in routes.drawn
     ]
-    caption = f"The {len(rows)} largest of {found.every:,} mean weights"
+    caption = f"The {len(rows)} largest of {routes.every:,} mean weights"
     return table(["iteration", "from", "to", "weight"], rows, (3,), caption)
 
 

@@ -38,9 +38,9 @@ class RoutingView:
         """Samples to draw: the first of each class in turn, in their order."""
         wanted = min(self.detail.samples, self.report.trace.count)
         turns = [each.places for each in self.report.classes] or [np.arange(self.report.trace.count)]
-        found: list[int] = []
+        indices: list[int] = []
         for turn in range(max(len(places) for places in turns)):
-            found += [int(places[turn]) for places in turns if turn < len(places)]
-            if len(found) >= wanted:
+            indices += [int(places[turn]) for places in turns if turn < len(places)]
+            if len(indices) >= wanted:
                 break
-        return np.array(sorted(found[:wanted]), dtype=np.int64)
+        return np.array(sorted(indices[:wanted]), dtype=np.int64)

@@ -64,10 +64,10 @@ def by_probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
     """Time both on random numbers, forward or forward and backward, depending on the grad mode."""
     learning = torch.is_grad_enabled()
     key = (runner.kinds, _bucket(x.shape[0]), *x.shape[1:], x.dtype, x.device, learning, torch.get_num_threads())
-    found = _PROBED.get(key)
-    if found is None:
-        found = _PROBED[key] = _probe(runner, layers, x, learning)
-    return found
+    choice = _PROBED.get(key)
+    if choice is None:
+        choice = _PROBED[key] = _probe(runner, layers, x, learning)
+    return choice
 
 
 def _bucket(rows: int) -> int:
@@ -89,9 +89,9 @@ def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bo
             for number, (candidate, crew) in enumerate(candidates):
                 _wait(x)
                 start = time.perf_counter()
-                said = candidate.run(layers, heard, None, None, None, crew())
+                output = candidate.run(layers, heard, None, None, None, crew())
                 if learning:
-                    torch.autograd.grad(said.sum(), [heard, *_wanted(layers)], allow_unused=True)
+                    torch.autograd.grad(output.sum(), [heard, *_wanted(layers)], allow_unused=True)
                 _wait(x)
                 if turn:  # the first one warms up
                     seconds[number].append(time.perf_counter() - start)

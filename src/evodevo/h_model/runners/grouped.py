@@ -108,15 +108,15 @@ class GroupedRunner(LayerRunner):
         present = None if masks is None else masks.transpose(0, 1)
         if len(team.groups) == 1 and not team.singles:
             return team.groups[0][1](heard, present).transpose(0, 1)
-        said: list[Tensor | None] = [None] * len(layers)
+        outputs: list[Tensor | None] = [None] * len(layers)
         for places, grouped in team.groups:
             chosen = torch.tensor(places, device=x.device)
             spoken = grouped(heard[chosen], None if present is None else present[chosen])
-            for place, one in zip(places, spoken.unbind(0), strict=True):
-                said[place] = one
+            for place, output in zip(places, spoken.unbind(0), strict=True):
+                outputs[place] = output
         for place in team.singles:
-            said[place] = layers[place](heard[place], mask=None if present is None else present[place]).y
-        return torch.stack([one for one in said if one is not None]).transpose(0, 1)
+            outputs[place] = layers[place](heard[place], mask=None if present is None else present[place]).y
+        return torch.stack([output for output in outputs if output is not None]).transpose(0, 1)
 
     def _addressed(
         self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, rows: list[Rows | None], team: StackedLayers
@@ -125,7 +125,7 @@ class GroupedRunner(LayerRunner):
 
         Padding the others to the longest would run more samples than needed.
         """
-        said: Tensor | None = None
+        output: Tensor | None = None
         lonely = list(team.singles)
         for places, grouped in team.groups:
             wanted = [number for number, place in enumerate(places) if rows[place] is not None]
@@ -139,19 +139,19 @@ class GroupedRunner(LayerRunner):
             if isinstance(here, Tensor):
                 there = there.unsqueeze(1)
                 mask = None if masks is None else masks[here, there]
-                said = written(said, x, here, there, part(x[here, there], mask))
+                output = written(output, x, here, there, part(x[here, there], mask))
             else:
                 mask = None if masks is None else masks[:, there].transpose(0, 1)
-                said = written(said, x, here, there, part(x[:, there].transpose(0, 1), mask).transpose(0, 1))
+                output = written(output, x, here, there, part(x[:, there].transpose(0, 1), mask).transpose(0, 1))
             for place in who:
                 self.count(place, len(layers), here.shape[1] if isinstance(here, Tensor) else len(x))
         for place in lonely:
             own = rows[place]
             if own is not None:
                 mask = None if masks is None else masks[own, place]
-                said = written(said, x, own, place, layers[place](x[own, place], mask=mask).y)
+                output = written(output, x, own, place, layers[place](x[own, place], mask=mask).y)
                 self.count(place, len(layers), size_of(own, x))
-        return torch.zeros_like(x) if said is None else said
+        return torch.zeros_like(x) if output is None else output
 
 
 def _as_many(rows: Sequence[Rows | None]) -> Rows | None:
@@ -165,11 +165,11 @@ def _as_many(rows: Sequence[Rows | None]) -> Rows | None:
 
 def partition(kinds: Sequence[Signature | None]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """Indices of equal layers, two or more each, and indices of the others."""
-    found: dict[Signature, list[int]] = {}
+    groups: dict[Signature, list[int]] = {}
     for place, kind in enumerate(kinds):
         if kind is not None:
-            found.setdefault(kind, []).append(place)
-    together = [tuple(places) for places in found.values() if len(places) > 1]
+            groups.setdefault(kind, []).append(place)
+    together = [tuple(places) for places in groups.values() if len(places) > 1]
     grouped = {place for places in together for place in places}
     return together, tuple(place for place in range(len(kinds)) if place not in grouped)
 
@@ -231,6 +231,6 @@ def _hooked(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
-def _same(one: Collection[object], other: Collection[object]) -> bool:
+def _same(first: Collection[object], other: Collection[object]) -> bool:
     """Whether these are the same objects in the same order."""
-    return len(one) == len(other) and all(map(operator.is_, one, other))
+    return len(first) == len(other) and all(map(operator.is_, first, other))

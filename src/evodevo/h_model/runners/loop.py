@@ -76,27 +76,27 @@ class LayerRunner(ABC):
         rows = None if active is None or states is not None else rows_of(active)
         if rows is None or everybody(rows):
             return self._everybody(layers, x, masks, states)
-        said: Tensor | None = None
+        output: Tensor | None = None
         for place, layer in enumerate(layers):
             here = rows[place]
             if here is not None:
                 mask = None if masks is None else masks[here, place]
-                said = written(said, x, here, place, layer(x[here, place], mask=mask).y)
+                output = written(output, x, here, place, layer(x[here, place], mask=mask).y)
                 self.count(place, len(layers), size_of(here, x))
-        return torch.zeros_like(x) if said is None else said
+        return torch.zeros_like(x) if output is None else output
 
     def _everybody(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, states: States | None) -> Tensor:
         # Unbinding has one backward for all layers; a slice has one each, over the inputs of all layers.
         heard = x.unbind(1)
         present = [None] * len(layers) if masks is None else masks.unbind(1)
-        said = []
+        outputs = []
         for place, layer in enumerate(layers):
             output = layer(heard[place], mask=present[place], state=None if states is None else states[place])
             if states is not None:
                 states[place] = output.state
-            said.append(output.y)
+            outputs.append(output.y)
             self.count(place, len(layers), len(x))
-        return torch.stack(said).transpose(0, 1)
+        return torch.stack(outputs).transpose(0, 1)
 
 
 class LoopRunner(LayerRunner):
@@ -121,13 +121,13 @@ def rows_of(active: Tensor) -> list[Rows | None]:
     active (B, H) is fetched from the device once.
     """
     wanted = active.T.cpu()
-    found: list[Rows | None] = []
+    rows: list[Rows | None] = []
     for place, count in enumerate(wanted.sum(1).tolist()):
         if 0 < count < len(active):
-            found.append(wanted[place].nonzero().squeeze(1).to(active.device))
+            rows.append(wanted[place].nonzero().squeeze(1).to(active.device))
         else:
-            found.append(slice(None) if count else None)
-    return found
+            rows.append(slice(None) if count else None)
+    return rows
 
 
 def everybody(rows: list[Rows | None]) -> bool:
@@ -140,10 +140,10 @@ def size_of(rows: Rows, x: Tensor) -> int:
     return len(rows) if isinstance(rows, Tensor) else len(x)
 
 
-def written(said: Tensor | None, x: Tensor, rows: Rows, places: Tensor | int, spoken: Tensor) -> Tensor:
+def written(output: Tensor | None, x: Tensor, rows: Rows, places: Tensor | int, spoken: Tensor) -> Tensor:
     """Write the outputs of some layers for some samples into zeros of the shape of x (B, H, S, d)."""
-    if said is None:
+    if output is None:
         shape = (x.shape[1], x.shape[0], *x.shape[2:])
-        said = torch.zeros(shape, dtype=spoken.dtype, device=x.device).transpose(0, 1)
-    said[rows, places] = spoken.to(said.dtype)
-    return said
+        output = torch.zeros(shape, dtype=spoken.dtype, device=x.device).transpose(0, 1)
+    output[rows, places] = spoken.to(output.dtype)
+    return output

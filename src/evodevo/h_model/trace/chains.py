@@ -47,7 +47,7 @@ def nearest_chain(trace: RoutingTrace) -> Chain:
     hidden = len(matrix)
     exact = hidden <= EXACT_UP_TO
     order = best_path(matrix) if exact else greedy_path(matrix)
-    along = sum(matrix[one, two] for one, two in itertools.pairwise(order))
+    along = sum(matrix[first, two] for first, two in itertools.pairwise(order))
     norm = float(np.linalg.norm(matrix)) * np.sqrt(max(hidden - 1, 1))
     return Chain(order, float(along / norm) if norm > 0 else 0.0, exact)
 
@@ -85,13 +85,13 @@ def greedy_path(matrix: NDArray[np.float64]) -> tuple[int, ...]:
     start = list(range(count))  # of the path that each node lies on
     heard: set[int] = set()
     for edge in np.argsort(-matrix, axis=None, kind="stable"):
-        one, two = divmod(int(edge), count)
-        if one in after or two in heard or start[one] == start[two]:
+        first, two = divmod(int(edge), count)
+        if first in after or two in heard or start[first] == start[two]:
             continue
-        after[one] = two
+        after[first] = two
         heard.add(two)
         joined = start[two]
-        start = [start[one] if place == joined else place for place in start]
+        start = [start[first] if place == joined else place for place in start]
     node = next(place for place in range(count) if place not in heard)
     path = [node]
     while node in after:

@@ -52,16 +52,16 @@ def routing_patterns(trace: RoutingTrace, most: int = 8, seed: int = 0) -> Patte
     routes = trace.routes().astype(np.float64)
     alike = not len(routes) or float(np.sqrt(routes.var(axis=0).mean())) < SAME
     distinct = 1 if alike else len(np.unique(routes, axis=0))
-    found: dict[int, NDArray[np.int64]] = {1: np.zeros(len(routes), np.int64)}
+    clusterings: dict[int, NDArray[np.int64]] = {1: np.zeros(len(routes), np.int64)}
     silhouettes: dict[int, float] = {}
     # A silhouette needs fewer clusters than samples, k-means no more than distinct points.
     for count in range(2, min(most, distinct, len(routes) - 1) + 1):
         state = integer_seed(seed, "patterns", count) % 2**32
-        found[count] = KMeans(count, n_init=10, random_state=state).fit_predict(routes).astype(np.int64)
+        clusterings[count] = KMeans(count, n_init=10, random_state=state).fit_predict(routes).astype(np.int64)
         judged = min(_JUDGED, len(routes))
-        silhouettes[count] = float(silhouette_score(routes, found[count], sample_size=judged, random_state=state))
+        silhouettes[count] = float(silhouette_score(routes, clusterings[count], sample_size=judged, random_state=state))
     best = max(silhouettes, key=lambda count: (silhouettes[count], -count), default=1)
-    labels = found[best if silhouettes.get(best, -1.0) > NO_STRUCTURE else 1]
+    labels = clusterings[best if silhouettes.get(best, -1.0) > NO_STRUCTURE else 1]
     counts = np.bincount(labels, minlength=1)
     order = np.argsort(-counts, kind="stable")
     rank = np.empty_like(order)

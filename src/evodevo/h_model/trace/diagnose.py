@@ -33,7 +33,7 @@ def routing_numbers(
     chosen = places(task, "validation", PROBED)
     trace = record_trace(model, task, "validation", chosen, precision)
     weights = trace.usable()
-    found = {
+    numbers = {
         "depth used": _mean(depth_used(trace)),
         "c above 0.5": float((weights > HARD).mean()),
         "c undecided": float(((weights > 0.1) & (weights < 0.9)).mean()),
@@ -42,20 +42,20 @@ def routing_numbers(
         "route entropy": _mean(route_entropy(trace)),
     }
     if fact is None or fact not in trace.facts:
-        return found
+        return numbers
     control = with_random_routers(before, seed=0).to(precision.device)
     untrained = record_trace(control, task, "validation", chosen, precision)
     histograms = input_histograms(task.inputs, task.fetch("validation", chosen))
     try:
         told = route_probe(trace, fact, untrained=untrained, histograms=histograms)
     except DataError:
-        return found  # too few samples of some value; said by the missing numbers
-    found |= {f"{fact} told": told.trained.accuracy, f"{fact} told, shuffled": told.shuffled.accuracy}
+        return numbers  # too few samples of some value; said by the missing numbers
+    numbers |= {f"{fact} told": told.trained.accuracy, f"{fact} told, shuffled": told.shuffled.accuracy}
     if told.untrained is not None and told.gain is not None:
-        found |= {f"{fact} told, untrained": told.untrained.accuracy, f"{fact} gain": told.gain.value}
+        numbers |= {f"{fact} told, untrained": told.untrained.accuracy, f"{fact} gain": told.gain.value}
     if told.histogram is not None:
-        found[f"{fact} told, histogram"] = told.histogram.accuracy
-    return found
+        numbers[f"{fact} told, histogram"] = told.histogram.accuracy
+    return numbers
 
 
 @torch.no_grad()

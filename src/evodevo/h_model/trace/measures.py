@@ -147,8 +147,8 @@ def route_drift(traces: Sequence[RoutingTrace]) -> Drift:
     return Drift(np.array(step), np.array([_distance(given, routes[-1]) for given in routes]))
 
 
-def _distance(one: Doubles, other: Doubles) -> float:
-    return float(np.abs(one - other).mean()) if one.size else 0.0
+def _distance(first: Doubles, other: Doubles) -> float:
+    return float(np.abs(first - other).mean()) if first.size else 0.0
 
 
 def _share(part: NDArray[Any], whole: NDArray[Any]) -> Doubles:

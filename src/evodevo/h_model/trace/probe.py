@@ -76,11 +76,11 @@ def linear_probe(features: NDArray[Any], labels: NDArray[np.int64], folds: int =
     return LinearProbe(float(right.mean()), right)
 
 
-def paired_gain(one: LinearProbe, other: LinearProbe, resamples: int = RESAMPLES, seed: int = 0) -> Gain:
-    """Difference in accuracy between ``one`` and ``other`` on the same samples."""
-    if one.right.shape != other.right.shape:
-        raise UsageError(f"a gain compares the same samples; there are {len(one.right)} and {len(other.right)}")
-    difference = one.right.astype(np.float64) - other.right
+def paired_gain(first: LinearProbe, other: LinearProbe, resamples: int = RESAMPLES, seed: int = 0) -> Gain:
+    """Difference in accuracy between ``first`` and ``other`` on the same samples."""
+    if first.right.shape != other.right.shape:
+        raise UsageError(f"a gain compares the same samples; there are {len(first.right)} and {len(other.right)}")
+    difference = first.right.astype(np.float64) - other.right
     rng = generator(seed, "gain")
     means = [difference[rng.integers(0, len(difference), len(difference))].mean() for _ in range(resamples)]
     low, high = np.percentile(means, [2.5, 97.5])

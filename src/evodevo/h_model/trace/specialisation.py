@@ -107,14 +107,14 @@ def route_information(
     chosen = trace.select(known_samples(trace, fact))
     hard, values = hard_routes(chosen, threshold), chosen.facts[fact]
     _, labels = np.unique(values, return_inverse=True)
-    found = _mutual_information(hard, labels)
+    information = _mutual_information(hard, labels)
     rng = generator(seed, "routing", fact)
     shuffled = [_mutual_information(hard, rng.permutation(labels)).max(initial=0.0) for _ in range(shuffles)]
     share = np.bincount(labels) / len(labels)
     size = chosen.first[0].size
     return RouteInformation(
-        found[:size].reshape(chosen.first.shape[1:]),
-        found[size:].reshape(chosen.connections.shape[1:]),
+        information[:size].reshape(chosen.first.shape[1:]),
+        information[size:].reshape(chosen.connections.shape[1:]),
         float(np.mean(shuffled)) if shuffled else 0.0,
         float(-(share * np.log(share)).sum()),
         float(adjusted_mutual_info_score(labels, hard_paths(chosen, threshold).labels)),

@@ -65,7 +65,7 @@ def routing_report(
     """
     paths, chain = hard_paths(trace), nearest_chain(trace)
     hidden = len(trace.hidden)
-    found = routing_patterns(trace, seed=seed)
+    patterns = routing_patterns(trace, seed=seed)
     classes = class_routing(trace, fact) if fact else []
     drift = route_drift([given for _, given in checkpoints]) if checkpoints else None
     steps = [step for step, _ in checkpoints]
@@ -89,10 +89,10 @@ def routing_report(
             chain.exact,
         ),
         patterns=PatternSummary(
-            found.labels,
-            [float(share) for share in found.shares],
-            dict(found.silhouettes),
-            agreement(found, trace, fact) if fact else None,
+            patterns.labels,
+            [float(share) for share in patterns.shares],
+            dict(patterns.silhouettes),
+            agreement(patterns, trace, fact) if fact else None,
         ),
         classes=classes,
         class_index=class_activity(trace, fact).index() if fact else None,
@@ -115,10 +115,10 @@ def _mean(values: Doubles) -> Doubles:
 
 def class_routing(trace: RoutingTrace, fact: str) -> list[ClassRouting]:
     """Routing of the samples of each value of a fact. Raises as ``specialisation.known_samples``."""
-    found, places = class_activity(trace, fact), known_samples(trace, fact)
+    active, places = class_activity(trace, fact), known_samples(trace, fact)
     values, depth = trace.facts[fact][places], depth_used(trace)[places]
-    shares = found.specialisation()
-    each = zip(np.unique(values), found.names, found.mean, shares, strict=True)
+    shares = active.specialisation()
+    each = zip(np.unique(values), active.names, active.mean, shares, strict=True)
     return [
         ClassRouting(name, places[values == value], mean, share, float(_mean(depth[values == value])))
         for value, name, mean, share in each
@@ -126,18 +126,21 @@ def class_routing(trace: RoutingTrace, fact: str) -> list[ClassRouting]:
 
 
 def _telling(trace: RoutingTrace, fact: str, seed: int) -> ClassInformation:
-    found = route_information(trace, fact, seed=seed)
+    information = route_information(trace, fact, seed=seed)
     targets = [*trace.hidden, *trace.outputs]
     named = [
-        (f"{trace.inputs[source]} → {targets[target]}, input step", float(found.first[source, target]))
-        for source, target in np.ndindex(found.first.shape)
+        (f"{trace.inputs[source]} → {targets[target]}, input step", float(information.first[source, target]))
+        for source, target in np.ndindex(information.first.shape)
     ]
     named += [
-        (f"{trace.hidden[source]} → {targets[target]}, t = {step + 1}", float(found.connections[step, source, target]))
-        for step, source, target in np.ndindex(found.connections.shape)
+        (
+            f"{trace.hidden[source]} → {targets[target]}, t = {step + 1}",
+            float(information.connections[step, source, target]),
+        )
+        for step, source, target in np.ndindex(information.connections.shape)
     ]
     named.sort(key=lambda pair: -pair[1])
-    return ClassInformation(named[:_STRONGEST], found.chance, found.ceiling, found.paths)
+    return ClassInformation(named[:_STRONGEST], information.chance, information.ceiling, information.paths)
 
 
 def _probe_summaries(probe: RouteProbe) -> list[ProbeSummary]:

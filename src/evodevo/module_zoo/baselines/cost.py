@@ -95,7 +95,7 @@ def _lengths(structure: BaselineStructure, inputs: Sequence[NamedInput], length:
         raise UsageError("give the inputs of the task, or else the number of positions of a modality (length).")
     if length is not None:
         return [length, length]
-    return [one for one in side_lengths(structure, inputs) if one is not None]
+    return [side_length for side_length in side_lengths(structure, inputs) if side_length is not None]
 
 
 # One vector per modality

@@ -41,13 +41,13 @@ class ModuleEnsemble(Network):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """See ``Network``."""
         answers = [member(batch) for member in self.members]
-        return {name: torch.stack([one[name] for one in answers]).mean(0) for name in answers[0]}
+        return {name: torch.stack([answer[name] for answer in answers]).mean(0) for name in answers[0]}
 
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``: all members' channels side by side."""
         each = [member.represent(batch) for member in self._zoos()]
-        tokens = torch.cat([one.tokens for one in each], -1)
-        return Representation(tokens, each[0].mask, torch.cat([one.pooled for one in each], -1))
+        tokens = torch.cat([representation.tokens for representation in each], -1)
+        return Representation(tokens, each[0].mask, torch.cat([representation.pooled for representation in each], -1))
 
     def loss(self, batch: Batch) -> Tensor:
         """The mean of the members' own losses, so that none leans on another."""

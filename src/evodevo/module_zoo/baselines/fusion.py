@@ -89,11 +89,11 @@ class GatedTrunk(Trunk):
 
     def forward(self, senses: Sequence[EncodedModality]) -> TrunkOutput:
         """See ``Trunk``."""
-        said = [torch.tanh(layer(sense.vector)) for layer, sense in zip(self.each, senses, strict=True)]
-        h = said[0]
+        outputs = [torch.tanh(layer(sense.vector)) for layer, sense in zip(self.each, senses, strict=True)]
+        h = outputs[0]
         if self.gate is not None:
             gate = torch.sigmoid(self.gate(torch.cat([sense.vector for sense in senses], -1)))
-            h = gate * said[0] + (1 - gate) * said[1]
+            h = gate * outputs[0] + (1 - gate) * outputs[1]
         return _thought(self.mix(h))
 
 

@@ -50,10 +50,10 @@ class Experts(nn.Module):
         order = routes.experts.argsort(stable=True)
         tokens = routes.tokens[order]
         counts = torch.bincount(routes.experts, minlength=len(self.inner)).tolist()  # the only device synchronisation
-        said = [self._run(expert, part) for expert, part in enumerate(torch.split(x[tokens], counts)) if len(part)]
-        if not said:
+        outputs = [self._run(expert, part) for expert, part in enumerate(torch.split(x[tokens], counts)) if len(part)]
+        if not outputs:
             return torch.zeros_like(x)
-        answers = torch.cat(said)
+        answers = torch.cat(outputs)
         weighed = answers * routes.weights[order].unsqueeze(-1).to(answers.dtype)
         return torch.zeros_like(x, dtype=weighed.dtype).index_add(0, tokens, weighed)
 
@@ -124,8 +124,8 @@ class Mixture(nn.Module):
             dispatch, combine = routing.soft_slots(_precise(x), _precise(self.gates), scale, mask)
         batch, length = x.shape[0], self.structure.slots
         slots = (dispatch.mT.to(x.dtype) @ x).view(batch, count, length, width)
-        said = self.experts.each(slots.transpose(0, 1).reshape(count, batch * length, width))
-        back = said.view(count, batch, length, width).transpose(0, 1).reshape(batch, count * length, width)
+        outputs = self.experts.each(slots.transpose(0, 1).reshape(count, batch * length, width))
+        back = outputs.view(count, batch, length, width).transpose(0, 1).reshape(batch, count * length, width)
         y: Tensor = combine.to(back.dtype) @ back
         return y
 
@@ -145,8 +145,8 @@ class MixtureBlock(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Mapping[str, Tensor]]:
         """(B, L, d) -> the same shape, and the losses on routing."""
         x = self.attention(x, mask=mask).y
-        said, terms = self.mixture(self.norm(x.to(self.norm.weight.dtype)), mask)
-        return x + self.dropout(said), terms
+        output, terms = self.mixture(self.norm(x.to(self.norm.weight.dtype)), mask)
+        return x + self.dropout(output), terms
 
 
 class MixtureTrunk(Trunk):

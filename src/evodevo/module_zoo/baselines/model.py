@@ -93,9 +93,9 @@ class BaselineModel(Network):
     def _think(self, batch: Batch) -> TrunkOutput:
         precise = next(self.heads.parameters()).dtype  # of residual streams, also where autocast halves what they hold
         senses = [
-            replace(one, tokens=one.tokens.to(precise), vector=one.vector.to(precise))
-            for one in self.senses(batch)
-            if one is not None
+            replace(modality, tokens=modality.tokens.to(precise), vector=modality.vector.to(precise))
+            for modality in self.senses(batch)
+            if modality is not None
         ]
         thought: TrunkOutput = self.trunk(senses)
         return thought

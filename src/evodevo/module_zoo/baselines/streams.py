@@ -81,10 +81,10 @@ class CoAttention(nn.Module):
         """Two streams (B, L, d), (B, M, d) -> the same shapes."""
         seen = [norm(x) for norm, x in zip(self.norms, streams, strict=True)]
         after = []
-        for one, other in ((0, 1), (1, 0)):
-            x = streams[one] + self.reads[one](seen[one], seen[other], masks[other])
-            x = self.digests[one](x, mask=masks[one]).y
-            after.append(self.thinks[one](x, mask=masks[one]).y)
+        for own, other in ((0, 1), (1, 0)):
+            x = streams[own] + self.reads[own](seen[own], seen[other], masks[other])
+            x = self.digests[own](x, mask=masks[own]).y
+            after.append(self.thinks[own](x, mask=masks[own]).y)
         return after
 
 
@@ -137,9 +137,9 @@ class CrossModality(nn.Module):
         return [self._step(0, streams[0], seen, masks, self.thinks[0]), second]
 
     def _step(
-        self, one: int, x: Tensor, seen: Sequence[Tensor], masks: Sequence[Tensor | None], think: nn.Module
+        self, own: int, x: Tensor, seen: Sequence[Tensor], masks: Sequence[Tensor | None], think: nn.Module
     ) -> Tensor:
-        y: Tensor = think(x + self.read(seen[one], seen[1 - one], masks[1 - one]), mask=masks[one]).y
+        y: Tensor = think(x + self.read(seen[own], seen[1 - own], masks[1 - own]), mask=masks[own]).y
         return y
 
 

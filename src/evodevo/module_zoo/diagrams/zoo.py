@@ -50,7 +50,7 @@ class ModuleMark:
         parameters: number of parameters of the module; None where not known.
         share: mean router weight, 0 to 1; None where not known.
         executed: share of samples that it is run on; None where not known.
-        disabled: it is there, but neither runs nor counts.
+        disabled: whether it is switched off: it neither runs nor counts.
     """
 
     id: str
@@ -84,8 +84,8 @@ def module_zoo_diagram(
     """The network as an SVG string; each card is a group of class ``module`` with ``data-id``.
 
     Args:
-        modules: in order; of very many the first are drawn.
-        inputs: with their extractors; of very many the first are drawn.
+        modules: modules in order; of very many the first are drawn.
+        inputs: inputs with their extractors; of very many the first are drawn.
         fusion: None where there is one modality.
         router: None where it is not to be drawn.
         outputs: names.
@@ -137,11 +137,11 @@ def module_zoo_diagram(
 def _draw_inputs(drawing: Drawing, inputs: Sequence[InputMark], left: float, top: float, width: float) -> float:
     """Each input as a pill over its extractor, side by side; returns where the next stage begins."""
     each = (width - _GAP * (len(inputs) - 1)) / max(len(inputs), 1)
-    for place, one in enumerate(inputs):
+    for place, mark in enumerate(inputs):
         x = left + place * (each + _GAP)
-        _draw_pill(drawing, one.name, x, top, each)
+        _draw_pill(drawing, mark.name, x, top, each)
         y = _draw_arrow(drawing, x + each / 2, top + _PILL_HEIGHT)
-        _draw_box(drawing, "extractor", one.extractor, x, y, each)
+        _draw_box(drawing, "extractor", mark.extractor, x, y, each)
         _draw_arrow(drawing, x + each / 2, y + _BOX_HEIGHT)
     return top + _PILL_HEIGHT + _BOX_HEIGHT + 2 * _STEP
 

@@ -59,7 +59,7 @@ class Alignment(nn.Module):
             return images.new_zeros((), dtype=torch.promote_types(images.dtype, torch.float32))
         with full_precision(images.device):
             x, y = (
-                F.normalize(one.to(torch.promote_types(one.dtype, torch.float32)), dim=-1) for one in (images, texts)
+                F.normalize(side.to(torch.promote_types(side.dtype, torch.float32)), dim=-1) for side in (images, texts)
             )
             logits = y @ x.T / self.temperature  # texts by images
         positive = torch.eye(len(images), dtype=torch.bool, device=images.device)
@@ -81,5 +81,5 @@ def numbered(raw: Tensor) -> Tensor:
     rows = raw.reshape(len(raw), math.prod(raw.shape[1:]))
     if not rows.shape[1]:  # which ``unique`` refuses: nothing equals nothing
         return torch.zeros(len(rows), dtype=torch.int64, device=raw.device)
-    found: Tensor = torch.unique(rows, dim=0, return_inverse=True)[1]
-    return found
+    numbers: Tensor = torch.unique(rows, dim=0, return_inverse=True)[1]
+    return numbers

@@ -41,8 +41,8 @@ class CrossAttention(nn.Module):
     def forward(self, asking: Tensor, answering: Tensor, mask: Tensor | None) -> Tensor:
         """(B, Q, d) and (B, K, d) with a mask (B, K) -> (B, Q, d); zeros where nobody answers."""
         query, key, value = (
-            one.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for one in (self.query(asking), self.key(answering), self.value(answering))
+            projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for projected in (self.query(asking), self.key(answering), self.value(answering))
         )  # (B, H, positions, P)
         if self.log_temperature is not None:
             query = query * (-self.log_temperature).exp()

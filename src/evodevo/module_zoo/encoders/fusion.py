@@ -115,10 +115,10 @@ class Fusion(nn.Module):
             return Fused(tokens, asking.mask, masked_mean(tokens, asking.mask))
         g = gate(*summary)
         if kind in ("symmetric", "concat"):
-            one = self._normed(self._attended(asking, answering, 0), 0)
+            half = self._normed(self._attended(asking, answering, 0), 0)
             other = self._normed(self._attended(answering, asking, 1), 1)
-            means = masked_mean(one, asking.mask), masked_mean(other, answering.mask)
-            tokens, mask = side_by_side((one, other), (asking.mask, answering.mask))
+            means = masked_mean(half, asking.mask), masked_mean(other, answering.mask)
+            tokens, mask = side_by_side((half, other), (asking.mask, answering.mask))
             return Fused(tokens, mask, g * means[0] + (1 - g) * means[1])
         if kind == "bilinear":
             tokens = self._product(asking.tokens, summary[1])

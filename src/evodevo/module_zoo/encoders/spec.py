@@ -72,7 +72,7 @@ def read_inputs(without: Sequence[Literal["image", "text"]], inputs: Sequence[Sp
         inputs: inputs of the task.
     """
     left_out = {"text": "tokens", "image": "image"}
-    return tuple(spec for spec in inputs if origin(spec) not in {left_out[one] for one in without})
+    return tuple(spec for spec in inputs if origin(spec) not in {left_out[side] for side in without})
 
 
 def statistics_rank(structure: StatisticsStructure, channels: int, length: int) -> int:

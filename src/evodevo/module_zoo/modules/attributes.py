@@ -103,7 +103,7 @@ class Factor(Kind):
 
     def difference(self, a: Attribute, b: Attribute) -> float:
         """See ``Kind``."""
-        left, right = (cast("float", self.near(one, 0)) for one in (a, b))
+        left, right = (cast("float", self.near(value, 0)) for value in (a, b))
         return abs(math.log(left) - math.log(right)) / math.log(self.high / self.low)
 
     def _rounded(self, number: float) -> float:
@@ -156,7 +156,7 @@ class Share(Kind):
 
     def difference(self, a: Attribute, b: Attribute) -> float:
         """See ``Kind``."""
-        left, right = (cast("float", self.near(one, 0)) for one in (a, b))
+        left, right = (cast("float", self.near(value, 0)) for value in (a, b))
         return abs(left - right) / self.high
 
 
@@ -178,7 +178,7 @@ class Grid(Kind):
 
     def near(self, value: Attribute, width: int) -> Attribute:
         """See ``Kind``; of two that are as near the smaller."""
-        return min(self._at(width), key=lambda one: (abs(one - cast("float", value)), one))
+        return min(self._at(width), key=lambda choice: (abs(choice - cast("float", value)), choice))
 
     def draw(self, rng: np.random.Generator, width: int) -> Attribute:
         """Uniform."""
@@ -197,11 +197,11 @@ class Grid(Kind):
 
     def difference(self, a: Attribute, b: Attribute) -> float:
         """Steps between them, as a share of all."""
-        left, right = (self.values.index(cast("int", self.near(one, 0))) for one in (a, b))  # all divide 0
+        left, right = (self.values.index(cast("int", self.near(value, 0))) for value in (a, b))  # all divide 0
         return abs(left - right) / (len(self.values) - 1)
 
     def _at(self, width: int) -> tuple[int, ...]:
-        return tuple(one for one in self.values if not self.divides or width % one == 0)
+        return tuple(choice for choice in self.values if not self.divides or width % choice == 0)
 
 
 @dataclass(frozen=True)
@@ -213,11 +213,11 @@ class Category(Kind):
 
     def allows(self, value: object, width: int) -> bool:
         """See ``Kind``."""
-        return any(type(value) is type(one) and value == one for one in self.values)
+        return any(type(value) is type(choice) and value == choice for choice in self.values)
 
     def allowed(self, width: int) -> str:
         """See ``Kind``."""
-        return quoted_list(str(one).lower() if isinstance(one, bool) else one for one in self.values)
+        return quoted_list(str(choice).lower() if isinstance(choice, bool) else choice for choice in self.values)
 
     def near(self, value: Attribute, width: int) -> Attribute:
         """See ``Kind``."""
@@ -262,18 +262,18 @@ class Subset(Kind):
 
     def draw(self, rng: np.random.Generator, width: int) -> Attribute:
         """Each with chance one half; one where none is."""
-        return tuple(one for one in self.values if rng.random() < 0.5) or (_drawn(self.values, rng),)
+        return tuple(choice for choice in self.values if rng.random() < 0.5) or (_drawn(self.values, rng),)
 
     def mutate(self, value: Attribute, rng: np.random.Generator, scale: float, width: int) -> Attribute:
         """Each comes or goes with chance 0.1."""
         kept = cast("tuple[int, ...]", value)
-        changed = [one for one in self.values if (one in kept) != (rng.random() < CATEGORY_CHANCE * scale)]
+        changed = [choice for choice in self.values if (choice in kept) != (rng.random() < CATEGORY_CHANCE * scale)]
         return tuple(changed) or kept
 
     def cross(self, a: Attribute, b: Attribute, share: float, rng: np.random.Generator, width: int) -> Attribute:
         """Values that both have, and of the others each as one of the two has it, at random."""
         left, right = cast("tuple[int, ...]", a), cast("tuple[int, ...]", b)
-        chosen = [one for one in self.values if one in (left if rng.random() < share else right)]
+        chosen = [choice for choice in self.values if choice in (left if rng.random() < share else right)]
         return tuple(chosen) or left
 
     def difference(self, a: Attribute, b: Attribute) -> float:
@@ -281,7 +281,7 @@ class Subset(Kind):
         return len(set(cast("tuple[int, ...]", a)) ^ set(cast("tuple[int, ...]", b))) / len(self.values)
 
     def _those(self, value: Sequence[Any]) -> tuple[int, ...]:
-        return tuple(one for one in self.values if any(type(other) is int and other == one for other in value))
+        return tuple(choice for choice in self.values if any(type(other) is int and other == choice for other in value))
 
 
 def _drawn(values: Sequence[A], rng: np.random.Generator) -> A:

@@ -67,9 +67,9 @@ class GraphModule(WholeSequence):
 
     def part(self, name: str) -> Operator:
         """Module of the node with that id."""
-        found = self.parts[part_name(name)]
-        assert isinstance(found, Operator)
-        return found
+        module = self.parts[part_name(name)]
+        assert isinstance(module, Operator)
+        return module
 
     def _read(self, x: Tensor, mask: Tensor | None) -> Tensor:
         values = {INPUT: x}
@@ -86,10 +86,10 @@ def _last_readers(ids: list[str], inputs: dict[str, list[str]]) -> dict[str, lis
     """Node -> what nobody reads after it, so that it need not be kept."""
     last = {name: reader for reader in ids for name in inputs[reader]}
     last.pop(inputs[OUTPUT][0], None)
-    found: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
     for name, reader in last.items():
-        found.setdefault(reader, []).append(name)
-    return found
+        readers.setdefault(reader, []).append(name)
+    return readers
 
 
 def part_name(name: str) -> str:

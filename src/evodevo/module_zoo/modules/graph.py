@@ -74,21 +74,21 @@ def _names(ids: frozenset[str]) -> str:
 
 def sources(graph: ModuleGraph) -> dict[str, list[str]]:
     """NodeSpec id, or ``out`` -> who it reads, in the order of the edges."""
-    found: dict[str, list[str]] = {name: [] for name in (*(node.id for node in graph.nodes), OUTPUT)}
+    inputs: dict[str, list[str]] = {name: [] for name in (*(node.id for node in graph.nodes), OUTPUT)}
     for begin, end in graph.edges:
-        found[end].append(begin)
-    return found
+        inputs[end].append(begin)
+    return inputs
 
 
 def reaching(inputs: Mapping[str, Sequence[str]], end: str) -> frozenset[str]:
     """All from which a way leads to ``end``, itself included."""
-    found, waiting = {end}, [end]
+    reached, waiting = {end}, [end]
     while waiting:
         for name in inputs.get(waiting.pop(), ()):
-            if name not in found:
-                found.add(name)
+            if name not in reached:
+                reached.add(name)
                 waiting.append(name)
-    return frozenset(found)
+    return frozenset(reached)
 
 
 def order(graph: ModuleGraph) -> tuple[NodeSpec, ...]:
@@ -99,15 +99,15 @@ def order(graph: ModuleGraph) -> tuple[NodeSpec, ...]:
     """
     inputs = sources(graph)
     done, waiting = {INPUT}, list(graph.nodes)
-    found: list[NodeSpec] = []
+    ordered: list[NodeSpec] = []
     while waiting:
         following = next((node for node in waiting if done.issuperset(inputs[node.id])), None)
         if following is None:
             raise GenomeError(f"the nodes {_cycle(inputs, done, waiting[0].id)} hear themselves; take an edge away.")
         waiting.remove(following)
         done.add(following.id)
-        found.append(following)
-    return tuple(found)
+        ordered.append(following)
+    return tuple(ordered)
 
 
 def _cycle(inputs: Mapping[str, Sequence[str]], done: set[str], name: str) -> str:
@@ -129,11 +129,11 @@ def widths(graph: ModuleGraph, width: int) -> dict[str, int]:
     Raises:
         GenomeError: a cycle, or a node that cannot be at the channels that reach it.
     """
-    inputs, found = sources(graph), {INPUT: width}
+    inputs, channels = sources(graph), {INPUT: width}
     for node in order(graph):
-        found[node.id] = node.answer_width([found[source] for source in inputs[node.id]])
-    del found[INPUT]
-    return found
+        channels[node.id] = node.answer_width([channels[source] for source in inputs[node.id]])
+    del channels[INPUT]
+    return channels
 
 
 # Names
@@ -168,15 +168,15 @@ def genotype_hash(genotype: ModuleGenotype) -> str:
 
 def _neighbours(graph: ModuleGraph) -> dict[str, list[tuple[str, str]]]:
     """NodeSpec -> its neighbours, each with what it is to it: read at a place, or reader at a place."""
-    found: dict[str, list[tuple[str, str]]] = {name: [] for name in (INPUT, OUTPUT, *(n.id for n in graph.nodes))}
+    neighbours: dict[str, list[tuple[str, str]]] = {name: [] for name in (INPUT, OUTPUT, *(n.id for n in graph.nodes))}
     places = {node.id: 0 for node in graph.nodes if node.ordered}
     for begin, end in graph.edges:
         place = places.get(end, 0)
         if end in places:
             places[end] += 1
-        found[end].append((f"reads {place}", begin))
-        found[begin].append((f"is read {place}", end))
-    return found
+        neighbours[end].append((f"reads {place}", begin))
+        neighbours[begin].append((f"is read {place}", end))
+    return neighbours
 
 
 def _refined(colours: dict[str, str], neighbours: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, str]:

@@ -24,9 +24,10 @@ class ModulePool(nn.Module):
     """Modules by id.
 
     Args:
-        modules: in the order in which they were born.
+        modules: modules in the order in which they were born.
         width: d.
-        pool: from the output of a module (L, d) to u (d): the mean over real positions, or with a learned query.
+        pool: pooling of a module's output (L, d) to u (d): the mean over real positions, or attention with a learned
+            query.
 
     Attributes:
         calls: id -> calls since ``reset``.
@@ -81,17 +82,17 @@ class ModulePool(nn.Module):
             u, (B, N, d); 0 where a module was not run.
         """
         if chosen is None:
-            return torch.stack([self._run(one, x, mask) for one in ids], 1)
+            return torch.stack([self._run(name, x, mask) for name in ids], 1)
         wanted = chosen.sum(0).tolist()  # the one wait for the device
         outputs = []
-        for number, (one, count) in enumerate(zip(ids, wanted, strict=True)):
+        for number, (name, count) in enumerate(zip(ids, wanted, strict=True)):
             if count == x.shape[0]:
-                outputs.append(self._run(one, x, mask))
+                outputs.append(self._run(name, x, mask))
                 continue
             u = x.new_zeros(x.shape[0], x.shape[-1])
             if count:
                 places = chosen[:, number].nonzero().squeeze(1)
-                part = self._run(one, x[places], None if mask is None else mask[places])
+                part = self._run(name, x[places], None if mask is None else mask[places])
                 u = u.to(part.dtype).index_put((places,), part)
             outputs.append(u)
         return torch.stack(outputs, 1)

@@ -127,7 +127,7 @@ def cnn(width: int, given: Attributes) -> ModuleGraph:
     """Convolutions with several kernels, side by side, a linear map, and the residual (Table 3, "multi-kernel")."""
     drawing = _Drawing()
     each = channels(given["channel_factor"], width)
-    found = [
+    nodes = [
         drawing.add(
             ConvolutionNode(
                 id=f"kernel{kernel}",
@@ -140,7 +140,7 @@ def cnn(width: int, given: Attributes) -> ModuleGraph:
         )
         for kernel in given["kernels"]
     ]
-    together = drawing.add(ConcatNode(id="concat"), *found)
+    together = drawing.add(ConcatNode(id="concat"), *nodes)
     back = drawing.add(ProjectionNode(id="projection", width=width), together)
     return drawing.answers(drawing.add(SumNode(id="sum"), INPUT, back))
 

@@ -114,23 +114,23 @@ class _Fitting:
 
     def _of_one_width(self, given: list[str]) -> list[str]:
         wanted = self.channels[given[0]]
-        found = []
+        projected = []
         for begin in given:
             if self.channels[begin] == wanted:
-                found.append(begin)
+                projected.append(begin)
             elif self.spare_nodes > 0 and self.spare_edges > 0:
                 self.spare_nodes -= 1
                 self.spare_edges -= 1
-                found.append(self.project(begin, wanted))
-        return found
+                projected.append(self.project(begin, wanted))
+        return projected
 
     def _side_by_side(self, given: list[str]) -> list[str]:
-        found, total = [], 0
+        pieces, total = [], 0
         for begin in given:
             if total + self.channels[begin] <= MAX_CHANNELS:
-                found.append(begin)
+                pieces.append(begin)
                 total += self.channels[begin]
-        return found
+        return pieces
 
 
 def _fitted(graph: ModuleGraph, width: int) -> ModuleGraph:

@@ -30,7 +30,7 @@ class ModuleGraph(Settings):
     """Nodes and the edges between them; ``check_graph`` of ``module_zoo.modules.graph`` checks its validity.
 
     Attributes:
-        nodes: in any order.
+        nodes: nodes in any order.
         edges: (from, to); ``in`` has none that ends there, ``out`` exactly one. The order of the edges that end at a
             node is the order of what it reads. ``sum`` and ``concat`` read one or more, every other node exactly one.
     """

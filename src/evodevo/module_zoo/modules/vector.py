@@ -48,15 +48,15 @@ def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
     nodes, width = genotype.graph.nodes, genotype.width
     vector = [_log(sum(_entry(node) == entry for node in nodes), MAX_NODES) for entry in BUILT_IN]
     vector += _shares_of_parameters(genotype)
-    vector += [_share(nodes, "activation", one) for one in ACTIVATIONS]
+    vector += [_share(nodes, "activation", activation) for activation in ACTIVATIONS]
     kinds: list[str] = [node.held_layer.kind for node in nodes if node.held_layer is not None]
-    vector += [kinds.count(one) / max(len(kinds), 1) for one in LAYERS]
+    vector += [kinds.count(layer) / max(len(kinds), 1) for layer in LAYERS]
     for name, low, high, logarithmic in _NUMBERS:
-        found = [float(getattr(node, name)) for node in nodes if hasattr(node, name)]
-        scaled = [_scaled(value, low, high, logarithmic) for value in found]
-        vector += [float(bool(found)), sum(scaled) / max(len(scaled), 1)]
+        values = [float(getattr(node, name)) for node in nodes if hasattr(node, name)]
+        scaled = [_scaled(value, low, high, logarithmic) for value in values]
+        vector += [float(bool(values)), sum(scaled) / max(len(scaled), 1)]
     hidden = [getattr(node, "hidden", getattr(node, "width", 0)) / width for node in nodes]
-    sizes = [math.log2(one) for one in hidden if one > 0]
+    sizes = [math.log2(units) for units in hidden if units > 0]
     vector += [float(bool(sizes)), _scaled(sum(sizes) / len(sizes), -4, 4, False) if sizes else 0.0]
     deepest, shortest = _depths(genotype)
     vector += [_log(deepest, MAX_NODES), float(shortest == 0), _share(nodes, "outer", "sigmoid")]
@@ -83,16 +83,16 @@ def _depths(genotype: ModuleGenotype) -> tuple[int, int]:
     longest, shortest = {INPUT: 0}, {INPUT: 0}
     for node in order(genotype.graph):
         own = not node.joins
-        longest[node.id] = own + max(longest[one] for one in inputs[node.id])
-        shortest[node.id] = own + min(shortest[one] for one in inputs[node.id])
+        longest[node.id] = own + max(longest[begin] for begin in inputs[node.id])
+        shortest[node.id] = own + min(shortest[begin] for begin in inputs[node.id])
     (last,) = inputs[OUTPUT]
     return longest[last], shortest[last]
 
 
 def _share(nodes: Sequence[NodeSpec], name: str, value: str) -> float:
     """Share of nodes with this value among those that have the attribute, 0 to 1; 0 where none has it."""
-    found = [getattr(node, name) for node in nodes if hasattr(node, name)]
-    return found.count(value) / max(len(found), 1)
+    values = [getattr(node, name) for node in nodes if hasattr(node, name)]
+    return values.count(value) / max(len(values), 1)
 
 
 def _log(number: float, most: float) -> float:
@@ -119,7 +119,7 @@ def genotype_distance(a: ModuleGenotype, b: ModuleGenotype) -> float:
     if a.archetype not in ARCHETYPES or b.archetype not in ARCHETYPES:
         pairs = zip(genotype_vector(a), genotype_vector(b), strict=True)
         return apart + math.fsum(abs(x - y) for x, y in pairs) / VECTOR_SIZE
-    left, right = (ARCHETYPES.get(one.archetype).attributes for one in (a, b))
+    left, right = (ARCHETYPES.get(genotype.archetype).attributes for genotype in (a, b))
     parts = []
     for name in left.keys() | right.keys():
         if name not in left or name not in right or type(left[name]) is not type(right[name]):

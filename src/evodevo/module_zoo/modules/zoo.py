@@ -165,12 +165,12 @@ def random_zoo(
 def _zoo(genotypes: Sequence[ModuleGenotype]) -> tuple[ZooModule, ...]:
     """Modules with ids by family and number, ``mlp-2``, and a seed each."""
     counts: Counter[str] = Counter()
-    found = []
+    modules = []
     for seed, genotype in enumerate(genotypes):
         counts[genotype.archetype] += 1
         name = f"{genotype.archetype}-{counts[genotype.archetype]}"
-        found.append(ZooModule(id=name, genotype=with_lineage(genotype, name), seed=seed))
-    return tuple(found)
+        modules.append(ZooModule(id=name, genotype=with_lineage(genotype, name), seed=seed))
+    return tuple(modules)
 
 
 def with_lineage(genotype: ModuleGenotype, origin: str) -> ModuleGenotype:

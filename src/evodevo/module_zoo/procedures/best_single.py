@@ -26,4 +26,4 @@ def train_best_single(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     settings = validate(BestSingleOptions, dict(options), what="options of best_single")
     ids = candidates_of(zoo_of(bench.arm), settings.each)
     search = PoolSearch(bench, settings.share, settings.samples, trainings=len(ids))
-    return search.try_each({one: search.only(one) for one in ids}, {})
+    return search.try_each({name: search.only(name) for name in ids}, {})

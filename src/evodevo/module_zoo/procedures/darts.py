@@ -92,22 +92,22 @@ def continuous(structure: ZooStructure) -> ZooStructure:
 
 def collapse(kinds: Mapping[str, int], weights: Mapping[str, float], moved: float) -> str:
     """In which of the known ways a search has come to nothing, in words; empty where in none."""
-    found = []
+    reasons = []
     if moved < SKIPPED:
-        found.append("skip: the modules hardly change what they read")
+        reasons.append("skip: the modules hardly change what they read")
     if sum(kinds.values()) > 1 and len(kinds) == 1:
-        found.append(f"one kind: {next(iter(kinds))}")
+        reasons.append(f"one kind: {next(iter(kinds))}")
     heaviest = max(weights, key=lambda name: weights[name])
     if len(weights) > 1 and weights[heaviest] > HEAVY:
-        found.append(f"one module: {heaviest}")
-    return "; ".join(found)
+        reasons.append(f"one module: {heaviest}")
+    return "; ".join(reasons)
 
 
 def _parts(network: ModuleZoo) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Trainable parameters of the weights, and those of the architecture."""
-    named = [(name, one) for name, one in network.named_parameters() if one.requires_grad]
-    architecture = [one for name, one in named if name.startswith(ARCHITECTURE)]
-    return [one for name, one in named if not name.startswith(ARCHITECTURE)], architecture
+    named = [(name, parameter) for name, parameter in network.named_parameters() if parameter.requires_grad]
+    architecture = [parameter for name, parameter in named if name.startswith(ARCHITECTURE)]
+    return [parameter for name, parameter in named if not name.startswith(ARCHITECTURE)], architecture
 
 
 @torch.no_grad()
@@ -122,11 +122,11 @@ def _found(search: PoolSearch, network: ModuleZoo, top_k: int) -> dict[str, Any]
     f = passage.heard.fused.vector
     residual = network.structure.router.residual
     moved = ((passage.mixed - f if residual else passage.mixed).norm(dim=-1) / f.norm(dim=-1).clamp(min=1e-6)).mean()
-    logits = {one: float(value) for one, value in zip(passage.ids, passage.decision.logits[0, 0], strict=True)}
-    weights = {one: float(value) for one, value in zip(passage.ids, passage.decision.weights[0], strict=True)}
+    logits = {name: float(value) for name, value in zip(passage.ids, passage.decision.logits[0, 0], strict=True)}
+    weights = {name: float(value) for name, value in zip(passage.ids, passage.decision.weights[0], strict=True)}
     kept = sorted(logits, key=lambda name: -logits[name])[:top_k]
     kind_of = {module.id: module.genotype.archetype for module in search.structure.modules}
-    kinds = dict(Counter(kind_of[one] for one in kept))
+    kinds = dict(Counter(kind_of[name] for name in kept))
     return {
         "logits": logits,
         "weights": weights,

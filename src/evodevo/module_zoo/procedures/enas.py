@@ -54,7 +54,7 @@ def train_enas(bench: Trainer, options: Mapping[str, Any]) -> Trained:
         return search.answer(network, result, {"tried": 0})
     values = bench.once("finalists", lambda: _finalists(search, network, policy, settings.finalists))
     facts = bench.once("policy", lambda: {"drawn": policy.decisions, "probabilities": policy.probabilities()})
-    best = max(values, key=lambda one: -math.inf if one["value"] is None else one["value"])["modules"]
+    best = max(values, key=lambda row: -math.inf if row["value"] is None else row["value"])["modules"]
     return search.finish(search.only(*best), {"tried": len(values), "values": values, **facts})
 
 
@@ -74,11 +74,11 @@ def _reward(search: PoolSearch, network: ModuleZoo, ids: tuple[str, ...], number
 
 def _finalists(search: PoolSearch, network: ModuleZoo, policy: SubPoolPolicy, count: int) -> list[dict[str, Any]]:
     """Different sub-pools of the policy, judged with the shared weights."""
-    found: dict[tuple[str, ...], float | None] = {}
+    values: dict[tuple[str, ...], float | None] = {}
     for number in range(count):
         ids = policy.names(policy.draw(generator(search.bench.seed, number, "finalist")))
-        if ids not in found:
+        if ids not in values:
             network.active = frozenset(ids)
-            found[ids] = search.judge(f"judged: {', '.join(ids)}", network)
+            values[ids] = search.judge(f"judged: {', '.join(ids)}", network)
     network.active = None
-    return [{"modules": list(ids), "value": value} for ids, value in found.items()]
+    return [{"modules": list(ids), "value": value} for ids, value in values.items()]

@@ -96,10 +96,10 @@ def zoo_of(arm: Trial) -> ZooStructure:
 
 def candidates_of(structure: ZooStructure, each: Literal["archetype", "module"]) -> list[str]:
     """Ids of the modules that ``best_single`` tries."""
-    found: dict[str, str] = {}
+    candidates: dict[str, str] = {}
     for module in structure.live:
-        found.setdefault(module.genotype.archetype if each == "archetype" else module.id, module.id)
-    return list(found.values())
+        candidates.setdefault(module.genotype.archetype if each == "archetype" else module.id, module.id)
+    return list(candidates.values())
 
 
 def check_budget(training: TrainingSettings, share: float, trainings: int) -> None:

@@ -36,7 +36,7 @@ class PoolSearch:
         trainings: number of trainings before the last one.
 
     Attributes:
-        task: with an architecture split; the search trains on its training samples.
+        task: task with an architecture split; the search trains on its training samples.
         structure: structure of the arm.
 
     Raises:
@@ -90,7 +90,7 @@ class PoolSearch:
         searched = self.bench.steps
         result = self.bench.train(network, training=self._rest())
         return self.answer(
-            network, result, {"chosen": [one.id for one in structure.modules], "steps": searched, **facts}
+            network, result, {"chosen": [module.id for module in structure.modules], "steps": searched, **facts}
         )
 
     def answer(self, network: ModuleZoo, result: TrainingResult, facts: Mapping[str, Any]) -> Trained:
@@ -132,7 +132,9 @@ class PoolSearch:
     def _rest(self) -> TrainingSettings:
         budget, bench = self.bench.training.budget, self.bench
         judging = math.fsum(
-            one["seconds"] for one in bench.facts.values() if isinstance(one, dict) and set(one) == {"value", "seconds"}
+            fact["seconds"]
+            for fact in bench.facts.values()
+            if isinstance(fact, dict) and set(fact) == {"value", "seconds"}
         )
         seconds = budget.seconds
         if seconds is not None:

@@ -16,9 +16,9 @@ class ModuleZooSearchSettings(RunSettings):
 
     Attributes:
         space: the genomes.
-        evaluation: how one gets its scores.
+        evaluation: settings of an individual's evaluation.
         study: the search.
-        execution: where evaluations run.
+        execution: settings of the workers.
     """
 
     space: ModuleZooSpaceSettings

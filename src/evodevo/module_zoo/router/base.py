@@ -146,7 +146,7 @@ class ModuleRouter(nn.Module, ABC):
     def each_left_out(self, relations: Relations) -> list[Relations]:
         """The result of ``relate`` without each of the N >= 2 modules in turn; nothing is computed again."""
         everybody = range(relations.count)
-        return [relations.only([one for one in everybody if one != place]) for place in everybody]
+        return [relations.only([decision for decision in everybody if decision != place]) for place in everybody]
 
     @abstractmethod
     def _logits(

@@ -57,7 +57,7 @@ class Births:
     @classmethod
     def of(cls, factors: Tensor, twins: Mapping[int, int] | None) -> Births:
         """From factors (N,); on an accelerator this synchronises."""
-        return cls(tuple(float(one) for one in factors.tolist()), dict(twins or {}))
+        return cls(tuple(float(factor) for factor in factors.tolist()), dict(twins or {}))
 
     @property
     def mature(self) -> tuple[int, ...]:
@@ -76,8 +76,11 @@ class Births:
 
     def ages(self) -> list[tuple[float, Births]]:
         """(b, births with all modules of that age or older mature), the oldest newborns first."""
-        found = sorted({self.factors[place] for place in self.newborn}, reverse=True)
-        return [(age, Births(tuple(1.0 if one >= age else one for one in self.factors), self.twins)) for age in found]
+        ages = sorted({self.factors[place] for place in self.newborn}, reverse=True)
+        return [
+            (age, Births(tuple(1.0 if factor >= age else factor for factor in self.factors), self.twins))
+            for age in ages
+        ]
 
     def weights(self, weigh: Weigh) -> Tensor:
         """Weights alpha, (B, H, N), from those that ``weigh`` returns for some of the modules."""
@@ -87,7 +90,7 @@ class Births:
             weights = self._halved(weights, joining)
             if factor == 0:
                 continue
-            gated, even = weigh(tuple(place for place, one in enumerate(self.factors) if one >= factor))
+            gated, even = weigh(tuple(place for place, other in enumerate(self.factors) if other >= factor))
             weights = (1 - factor) * weights + factor * (factor * gated + (1 - factor) * even)
         return weights
 

@@ -127,7 +127,7 @@ class GraphAttentionRouter(ModuleRouter):
             shares = shares * others
         total = (shares * gains) @ others / (shares @ others).clamp(min=torch.finfo(shares.dtype).tiny)
         total = (-total if self.structure.synergy == "complement" else total).to(relations.agreement.dtype)
-        return [replace(one, gain=_but(total[..., place], place)) for place, one in enumerate(each)]
+        return [replace(scores, gain=_but(total[..., place], place)) for place, scores in enumerate(each)]
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.reshape(*x.shape[:-1], self.structure.heads, self.size)

@@ -66,8 +66,8 @@ class ModuleRows(nn.Module):
         self.spread = spread
         self.last = last
         self.of = nn.ParameterDict()
-        for one in ids:
-            self.insert(one)
+        for name in ids:
+            self.insert(name)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -105,10 +105,10 @@ class ModuleRows(nn.Module):
     def forward(self, ids: Sequence[str] | None = None) -> Tensor:
         """Rows (N, size), in the order of ``ids``; all if left out."""
         names = self.ids if ids is None else ids
-        unknown = next((one for one in names if one not in self.of), None)
+        unknown = next((name for name in names if name not in self.of), None)
         if unknown is not None:
             raise unknown_name("module", unknown, self.ids)
-        return torch.stack([self.of[one] for one in names])
+        return torch.stack([self.of[name] for name in names])
 
 
 class RouterPredictor(nn.Module):
@@ -167,7 +167,7 @@ class GenotypeKeys(nn.Module):
         """Inputs of keys (N, d), in the order of ``ids``, or all."""
         embedding: Tensor = self.embedding(ids)
         names = self.embedding.ids if ids is None else ids
-        vectors = torch.tensor([self.vectors[one] for one in names], dtype=embedding.dtype, device=embedding.device)
+        vectors = torch.tensor([self.vectors[name] for name in names], dtype=embedding.dtype, device=embedding.device)
         mapped: Tensor = self.map(vectors)
         return embedding + mapped
 

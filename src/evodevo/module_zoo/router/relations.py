@@ -34,8 +34,8 @@ class Relations:
 
     def only(self, places: Sequence[int]) -> Relations:
         """Relations of some of the modules, in this order."""
-        one = self.relevance if self.relevance is not None else self.agreement
-        chosen = torch.tensor(places, dtype=torch.long, device=None if one is None else one.device)
+        relation = self.relevance if self.relevance is not None else self.agreement
+        chosen = torch.tensor(places, dtype=torch.long, device=None if relation is None else relation.device)
         return Relations(
             len(places),
             None if self.relevance is None else self.relevance.index_select(-1, chosen),

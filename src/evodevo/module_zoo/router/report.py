@@ -65,8 +65,8 @@ def zoo_routing(
             routes.append(network.route(placed))
     network.train(was_training)
     ids = tuple(routes[0]["ids"])
-    weights = np.concatenate([np.asarray(one["weights"], np.float64) for one in routes])
-    executed = np.concatenate([np.asarray(one["executed"], np.bool_) for one in routes])
+    weights = np.concatenate([np.asarray(route["weights"], np.float64) for route in routes])
+    executed = np.concatenate([np.asarray(route["executed"], np.bool_) for route in routes])
     facts = {name: _one_hot(task.groups(split, places)[name], len(task.group_names[name])) for name in task.group_names}
     names = {name: tuple(values) for name, values in task.group_names.items()}
     for spec in task.outputs:
@@ -135,7 +135,7 @@ def _means(numbers: NDArray[np.float64], members: NDArray[np.bool_]) -> list[lis
     counts = members.sum(0)
     sums = numbers.T @ members
     return [
-        [round(float(one / count), _DIGITS) if count else None for one, count in zip(row, counts, strict=True)]
+        [round(float(total / count), _DIGITS) if count else None for total, count in zip(row, counts, strict=True)]
         for row in sums
     ]
 

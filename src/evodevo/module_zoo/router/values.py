@@ -61,5 +61,5 @@ class ModuleValues(nn.Module):
         if self.value is None:
             return heard
         # The mean of H maps is one map.
-        one = self.value.weight.view(self.heads, *[heard.shape[-1]] * 2).mean(0)
-        return nn.functional.linear(heard, one.to(heard.dtype))
+        mean = self.value.weight.view(self.heads, *[heard.shape[-1]] * 2).mean(0)
+        return nn.functional.linear(heard, mean.to(heard.dtype))

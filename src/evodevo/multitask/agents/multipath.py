@@ -53,14 +53,14 @@ KIND = "multipath"
 
 
 class MultipathOptions(Settings):
-    """Of an agent of a class of multipath models.
+    """The options of an agent of a class of multipath models.
 
     Attributes:
-        version: whose lists of values are tuned.
-        most_paths: the main path and its supports together, at most.
+        version: version of the lists of tuned values.
+        most_paths: largest number of paths, the main one included.
         hyperparameters: key -> another list: ``{"values": […], "default": …, "tuned": true}``.
-        structure: how paths are joined; every ablation of the paper is a value here.
-        child: how children are made, and supports drawn.
+        structure: joining of the paths; every ablation of the paper is a value here.
+        child: settings of children and of the draw of supports.
     """
 
     version: Version = "paper"
@@ -74,8 +74,8 @@ class MultipathAgents(AgentClass):
     """Agents that build on the paths of one singlepath class.
 
     Args:
-        name: of the class.
-        single: name of that other class.
+        name: name of the class.
+        single: name of the singlepath class.
         family: row of ``KINDS``: the kind of its paths.
     """
 
@@ -87,7 +87,7 @@ class MultipathAgents(AgentClass):
 
     @property
     def family(self) -> SinglepathKind:
-        """Of the paths that it builds on."""
+        """Kind of the paths that it builds on."""
         return KINDS.get(self._kind).single()
 
     def reads(self, agent: AgentRow) -> bool:

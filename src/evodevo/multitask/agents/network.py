@@ -25,7 +25,7 @@ from evodevo.storage.systems.base import AgentRow
 
 ENTRY = "path_import"
 _SIZE = "ti3"
-"""Whose lists of the optimizer's and the data's values are tuned."""
+"""Size whose lists of the optimizer's and the data's values are tuned."""
 
 
 class ImportedPart(Settings):
@@ -36,11 +36,11 @@ class ImportedPart(Settings):
 
 
 class ImportOrigin(Settings):
-    """Where an import comes from, for people; nothing depends on it.
+    """The origin of an import, for display; nothing depends on it.
 
     Attributes:
-        run, recipe: that made it.
-        individual: of that run.
+        run, recipe: run and recipe that made it.
+        individual: individual of that run.
         genome: hash of its genome.
         weights: digest of its checkpoint.
     """
@@ -53,12 +53,12 @@ class ImportOrigin(Settings):
 
 
 class ImportOptions(Settings):
-    """Of an agent that hands an import in.
+    """The options of an agent that imports a network.
 
     Attributes:
-        structure: of the path, without a head.
-        components: role -> what is handed in.
-        origin: where they come from.
+        structure: structure of the path, without a head.
+        components: role -> imported component.
+        origin: origin of the components.
     """
 
     structure: dict[str, Any]
@@ -67,10 +67,10 @@ class ImportOptions(Settings):
 
 
 class ImportAgents(AgentClass):
-    """Agents each of which makes one path of a network that was trained elsewhere, and then rests.
+    """Agents each of which makes one path of a network that was trained elsewhere, and then runs no more.
 
     Args:
-        name: of the class.
+        name: name of the class.
     """
 
     def __init__(self, name: str) -> None:
@@ -121,8 +121,8 @@ class NetAgents(Singlepath):
     """Singlepath agents whose paths begin with imports.
 
     Args:
-        name: of the class.
-        size: whose lists of optimizer's and data's values are tuned.
+        name: name of the class.
+        size: size whose lists of optimizer's and data's values are tuned.
     """
 
     def __init__(self, name: str, size: str) -> None:

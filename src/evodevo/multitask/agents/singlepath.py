@@ -38,14 +38,14 @@ from evodevo.storage.systems.base import AgentRow
 
 
 class SinglepathOptions(Settings):
-    """Of an agent of a singlepath class.
+    """The options of an agent of a singlepath class.
 
     Attributes:
-        version: whose lists of values are tuned.
+        version: version of the lists of tuned values.
         hyperparameters: key -> another list: ``{"values": […], "default": …, "tuned": true}``.
-        structure: of a root: what differs from the preset of its class.
-        root: how a root comes about: ``random_init``, ``pretrain`` on the agent's task, or from a ``checkpoint``.
-        checkpoint: folder of a Hugging Face ViT, of such a root.
+        structure: for a root, differences from the preset of its class.
+        root: origin of a root: ``random_init``, ``pretrain`` on the agent's task, or from a ``checkpoint``.
+        checkpoint: folder of a Hugging Face ViT, for such a root.
     """
 
     version: Version = "paper"
@@ -59,9 +59,9 @@ class Singlepath(AgentClass):
     """Agents of paths of one family and size.
 
     Args:
-        name: of the class.
+        name: name of the class.
         preset: row of the family's presets: structure of a root.
-        size: what is tuned, as the family calls it.
+        size: name of the family's lists of tuned values.
         family: row of ``paths.kinds.KINDS``: the kind of its paths.
     """
 
@@ -70,7 +70,7 @@ class Singlepath(AgentClass):
 
     @property
     def family(self) -> SinglepathKind:
-        """Of its paths."""
+        """Kind of its paths."""
         return KINDS.get(self._kind).single()
 
     def reads(self, agent: AgentRow) -> bool:
@@ -229,7 +229,7 @@ def child_structure(
     values: Mapping[str, Value],
     classes: int,
 ) -> PathStructure:
-    """The structure of a child: its parent's, with what its own values and task say."""
+    """The structure of a child: its parent's, changed by its own values and task."""
     return base.changed(**_said(family, values), classes=classes)
 
 
@@ -252,7 +252,7 @@ def parts_of(plan: ChildPlan, sizes: Mapping[str, int]) -> tuple[ChildComponent,
 
 
 def price_of(parts: Sequence[ChildComponent], flops: float, situation: GenerationContext) -> PathCost:
-    """What a child answers for: shared components in part, its own ones whole; ``flops`` of a sample."""
+    """The accounted cost of a child: shared components in part, its own ones whole; ``flops`` are those of a sample."""
     shared = [(one.source, one.parameters) for one in parts if not one.train and one.source is not None]
     accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
     accounted += sum(one.parameters for one in parts if one.train)

@@ -26,14 +26,14 @@ from evodevo.storage.systems.base import AgentRow
 
 @dataclass(frozen=True)
 class TaskEnd:
-    """How an arm left a task.
+    """The result of an arm on a task.
 
     Attributes:
         known: the published path.
-        test: what it answers to the test split.
-        accounted: parameters that it answers for; shared ones are split among their users.
-        spent: of its agent.
-        looks: at what it published, cycle by cycle.
+        test: its measurement on the test split.
+        accounted: number of its accounted parameters; shared ones are split among their users.
+        spent: cost of its agent.
+        looks: measurements of its published paths, cycle by cycle.
     """
 
     known: PublishedPath
@@ -45,13 +45,13 @@ class TaskEnd:
 
 @dataclass(frozen=True)
 class VariantResult:
-    """How an arm ended with one seed.
+    """The result of an arm with one seed.
 
     Attributes:
-        arm: which.
-        seed: of the copy.
-        tasks: by name.
-        parameters: distinct ones of the system, the root's among them where the arm needs it.
+        arm: name of the arm.
+        seed: seed of the copy.
+        tasks: name of the task -> its result.
+        parameters: number of distinct parameters of the system, the root's among them where the arm needs it.
     """
 
     arm: ArmName
@@ -76,18 +76,18 @@ class VariantResult:
 
     @property
     def spent(self) -> Spent:
-        """Of all agents."""
+        """Cost of all agents."""
         return sum((one.spent for one in self.tasks.values()), NOTHING)
 
 
 @dataclass(frozen=True)
 class RootEnd:
-    """How the root came about.
+    """The result of the root's pretraining.
 
     Attributes:
-        seed: of the copy.
+        seed: seed of the copy.
         known: its path.
-        spent: on its pretraining, which no arm counts as its own.
+        spent: cost of its pretraining, which no arm counts as its own.
     """
 
     seed: int
@@ -136,7 +136,7 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> CharactersEnd:
 
 
 def seeds(settings: CharactersSettings) -> range:
-    """Of the copies."""
+    """Seeds of the copies."""
     return range(settings.study.seed, settings.study.seed + settings.study.copies)
 
 
@@ -147,7 +147,7 @@ def planned(course: RecipeRunner, settings: CharactersSettings) -> int:
 
 
 def loads(course: RecipeRunner, settings: CharactersSettings) -> list[Load]:
-    """What is still to be trained."""
+    """Trainings that are still to be done."""
     found, whole = [], settings.study.cycles * settings.study.cycle.children
     for seed in seeds(settings):
         base = course.find("root", seed)

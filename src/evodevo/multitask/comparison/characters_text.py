@@ -1,4 +1,4 @@
-"""What ``multitask.characters`` found: one document, two tables, a CSV."""
+"""Results of ``multitask.characters``: one document, two tables, a CSV."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COLUMNS = (
     "arm", "title", "seed", "task", "path", "test_accuracy", "validation_accuracy", "accounted_parameters",
     "samples_seen", "children", "failed", "seconds",
 )  # fmt: skip
-"""Of the CSV. Shares are from 0 to 1; seconds are those of workers."""
+"""Columns of the CSV. Shares are from 0 to 1; seconds are those of workers."""
 
 
 def result(session: RecipeSession, settings: CharactersSettings, end: CharactersEnd) -> RecipeResult:
-    """All that there is to say."""
+    """The whole result: document, tables, curves, CSV."""
     curves = tuple(
         Curve(f"({ARMS[name].letter}) {ARMS[name].title}", [_looks(one) for one in end.of(name)])
         for name in settings.compared.arms

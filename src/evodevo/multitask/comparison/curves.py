@@ -28,8 +28,8 @@ class Curve:
     """One row of a recipe.
 
     Attributes:
-        name: of the row.
-        copies: of each copy its agents' looks.
+        name: name of the row.
+        copies: for each copy, the measurements of its agents.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Curve:
 
 
 def looks(course: RecipeRunner, system: System, agent: AgentRow, *, since: int = 0) -> Looks:
-    """What an agent published at each cycle from one on; each path is measured on the test split once, and nothing that
-    selects reads that.
+    """Measurements of the paths that an agent published from a cycle on; each path is measured on the test split once,
+    and no selection reads the result.
 
     Raises:
-        InterruptedRecipe: somebody stopped it.
+        InterruptedRecipe: it was stopped.
     """
     paths = [
         system.library.one(one.path_id)

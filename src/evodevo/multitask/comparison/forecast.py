@@ -1,4 +1,4 @@
-"""How long a recipe of multitask systems will take: two short trainings of its root, and arithmetic."""
+"""Forecast of the duration of a recipe of multitask systems: two short trainings of its root, and arithmetic."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from evodevo.multitask.system import System
 from evodevo.storage import Store
 
 STEPS = 24
-"""Of the longer training; the shorter one makes a single step. Their difference is what steps cost."""
+"""Number of steps of the longer training; the shorter one makes a single step. Their difference is the cost of
+steps."""
 LOOKING = 1 / 3
-"""What a sample that is only looked at costs, of one that is learned."""
+"""Cost of a sample in validation, as a share of that of a sample in training."""
 
 
 @dataclass(frozen=True)
 class RecipeForecast:
-    """What is still to be done.
+    """The forecast of a recipe.
 
     Attributes:
-        children: trainings.
-        samples: that they see.
+        children: number of trainings that are still to be done.
+        samples: number of their samples.
         rate: samples per second of one worker that trains all of a path.
         overhead: seconds of a child beside its samples.
-        workers: children at a time, no more than there are cores.
+        workers: number of children at a time, no more than there are cores.
         seconds: wall time, at most: frozen components and cached representations make it shorter.
     """
 
@@ -61,9 +62,9 @@ class Load:
     """Children that are alike.
 
     Attributes:
-        children: how many.
-        samples: that each learns.
-        looked: that each looks at in validation.
+        children: number of children.
+        samples: number of training samples of each.
+        looked: number of validation samples of each, over all validations.
     """
 
     children: int
@@ -104,7 +105,7 @@ def _batch(course: RecipeRunner) -> int:
 
 
 def _root_payload(course: RecipeRunner) -> dict[str, Any]:
-    """What a worker is told of a root like the recipe's."""
+    """Payload of a worker for a root like the recipe's."""
     caught: list[dict[str, Any]] = []
 
     class Catching(SerialExecutor):

@@ -38,15 +38,15 @@ ALONE = 0.99
 
 @dataclass(frozen=True)
 class End:
-    """How a variant left a target in one copy.
+    """The result of a variant on a target in one copy.
 
     Attributes:
         known: the published path.
-        test: what it answers to the test split.
-        main_weight: of a multipath model with a router: the main path's, mean over test samples.
-        collapsed: whether it answers as its main path does, or nearly hears it alone; None of other paths.
-        spent: on the continuation.
-        looks: at what it published in the continuation, cycle by cycle; none of what all continue.
+        test: its measurement on the test split.
+        main_weight: weight of the main path in a multipath model with a router, 0 to 1, mean over test samples.
+        collapsed: whether it answers as its main path does, or gives it nearly all weight; None for other paths.
+        spent: cost of the continuation.
+        looks: measurements of its published paths in the continuation, cycle by cycle; none for the common base.
     """
 
     known: PublishedPath
@@ -79,7 +79,7 @@ class MultipathEnd:
         return [float(np.mean(copy)) for copy in zip(*([e.test.accuracy for e in rows[t]] for t in rows), strict=True)]
 
     def difference(self, variant: str, reference: str, target: str) -> Difference | None:
-        """Of right answers, by a bootstrap over copies and test samples."""
+        """Difference in the share of right answers, by a bootstrap over copies and test samples."""
         return paired_difference(*([right(one) for one in self.ends[name][target]] for name in (variant, reference)))
 
 
@@ -124,7 +124,7 @@ def planned(course: RecipeRunner, settings: MultipathRecipeSettings) -> dict[str
 
 
 def loads(course: RecipeRunner, settings: MultipathRecipeSettings) -> list[Load]:
-    """What is still to be trained."""
+    """Trainings that are still to be done."""
     found, study = [], settings.study
     for seed in range(study.seed, study.seed + study.copies):
         root = course.find("root", seed)

@@ -1,4 +1,4 @@
-"""What ``multitask.multipath`` found: one document, a table like the paper's Table 2, a CSV."""
+"""Results of ``multitask.multipath``: one document, a table like the paper's Table 2, a CSV."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ COLUMNS = (
     "samples_seen", "seconds",
 )  # fmt: skip
 MEAN = "mean"
-"""Of the targets."""
+"""Name of the row with the mean over the targets."""
 
 
 def result(session: RecipeSession, settings: MultipathRecipeSettings, end: MultipathEnd) -> RecipeResult:
-    """All that there is to say."""
+    """The whole result: document, tables, curves, CSV."""
     curves = tuple(
         Curve(name, [[one.looks for one in copy] for copy in zip(*rows.values(), strict=True)])
         for name, rows in end.ends.items()
@@ -49,7 +49,7 @@ def result(session: RecipeSession, settings: MultipathRecipeSettings, end: Multi
 
 
 def paired_p(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    """Two-sided p of a paired t-test; None where nothing can be said: one pair, or differences that are all alike."""
+    """Two-sided p of a paired t-test; None for one pair, or for differences that are all alike."""
     gaps = np.asarray(ours) - np.asarray(theirs)
     if len(gaps) < 2 or np.allclose(gaps, gaps[0], rtol=0, atol=1e-12):
         return None

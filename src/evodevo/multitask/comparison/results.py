@@ -1,4 +1,4 @@
-"""What a recipe of multitask systems gives: one document, tables for people, a CSV."""
+"""The result of a recipe of multitask systems: one document, tables, a CSV."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class WordTable:
-    """A table for people.
+    """A table of texts.
 
     Attributes:
-        title: of it.
-        columns: names; those after the first ``left`` are numbers.
+        title: title of the table.
+        columns: names of the columns; those after the first ``left`` are numbers.
         rows: text.
         left: columns that are aligned on the left.
     """
@@ -34,16 +34,16 @@ class WordTable:
 
 @dataclass(frozen=True)
 class RecipeResult:
-    """How a recipe ended.
+    """The result of a recipe.
 
     Attributes:
-        recipe, size: which.
-        label: how the names of its systems begin.
-        state: ``interrupted`` goes on with the same call.
-        document: all results, JSON; of an interrupted one what names it.
-        tables: for people; none of an interrupted one.
+        recipe, size: name and size of the recipe.
+        label: beginning of the names of its systems.
+        state: an ``interrupted`` recipe is resumed by the same call.
+        document: all results, JSON; for an interrupted one its name alone.
+        tables: tables of the results; none for an interrupted one.
         csv: one line per arm, copy and task.
-        notes: sentences: what is compared, what the numbers do not say.
+        notes: sentences on the comparison and on limits of the numbers.
         curves: accuracy over cycles, in the order of the rows.
         references: name -> accuracy on validation and on test, from which all curves begin.
     """

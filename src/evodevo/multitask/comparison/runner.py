@@ -39,24 +39,24 @@ def run_recipe(
     cache_folder: Path | None = None,
     executor: Executor | None = None,
 ) -> RecipeResult:
-    """Run a recipe to its end; the same call goes on with what was stopped or killed, and reads what is finished.
+    """Run a recipe to its end; the same call resumes systems that were stopped or killed, and reads finished ones.
 
     Args:
         name: ``multitask.characters`` or ``multitask.multipath``.
         size: quick or full.
-        store: its folder.
-        workers: children at a time; results do not depend on it.
+        store: folder of the store.
+        workers: number of children at a time; results do not depend on it.
         overrides: nested settings that replace the recipe's, and ``data``, a folder of the tasks. Other settings have
             other systems.
-        listener: told what happens: type and JSON-able facts; ``plan`` says how long it takes, before it begins.
-        on_start: given the session before it begins, to call its ``stop`` from a signal handler.
-        cache_folder: of prepared data and representations.
-        executor: instead of workers of its own; the caller closes it.
+        listener: called with events: type and JSON-able facts; ``plan`` has the forecast, before it begins.
+        on_start: called with the session before it begins, to call its ``stop`` from a signal handler.
+        cache_folder: folder of prepared data and representations.
+        executor: executor to use instead of workers of its own; the caller closes it.
 
     Raises:
         UsageError, DataError, NotFoundError: settings or data cannot be used.
         RunOwnedError: another process runs it in this store.
-        EvaluationsFailedError: an agent came to nothing.
+        EvaluationsFailedError: no child of an agent succeeded.
     """
     changes = dict(overrides or {})
     if workers is not None:
@@ -91,7 +91,7 @@ def run_recipe(
 
 
 def label(name: str, size: str, settings: MultitaskRecipeSettings) -> str:
-    """How the names of a recipe's systems begin: other settings, other systems; workers are no part of them."""
+    """Beginning of the names of a recipe's systems: other settings, other systems; workers are no part of them."""
     decisive = settings.model_dump(mode="json", exclude={"execution"})
     decisive["study"]["cycle"] = as_recorded_before(decisive["study"]["cycle"], OF_CYCLE)
     decisive["evaluation"]["training"] = as_recorded_before(decisive["evaluation"]["training"], OF_TRAINING)

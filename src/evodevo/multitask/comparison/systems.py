@@ -38,9 +38,9 @@ class RecipeSession:
     """A recipe under way.
 
     Attributes:
-        recipe, size: which.
-        label: how the names of its systems begin.
-        stopped: whether somebody asked for an end.
+        recipe, size: name and size of the recipe.
+        label: beginning of the names of its systems.
+        stopped: whether a stop was requested.
     """
 
     recipe: str
@@ -58,13 +58,13 @@ class RecipeSession:
 
 @dataclass(frozen=True)
 class Spent:
-    """What agents have cost.
+    """The cost of agents.
 
     Attributes:
-        children: that have a result.
-        failed: of them.
-        samples: seen in training.
-        seconds: of workers.
+        children: number of children with a result.
+        failed: number of failed ones among them.
+        samples: number of training samples.
+        seconds: seconds of workers.
     """
 
     children: int
@@ -85,15 +85,15 @@ NOTHING = Spent(0, 0, 0, 0.0)
 
 
 class RecipeRunner:
-    """Makes the systems of a recipe, and lets their agents run.
+    """The runner of a recipe: makes its systems and runs their agents.
 
     Args:
-        store: where they are.
-        settings: of the recipe.
-        session: asked whether to go on.
+        store: store of the systems.
+        settings: settings of the recipe.
+        session: session whose ``stopped`` ends the run.
         executor: makes the workers, when they are needed for the first time.
         cache: folder of prepared data; None is the user's.
-        listener: told what happens.
+        listener: called with events.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class RecipeRunner:
 
     @property
     def training(self) -> PathTrainingSettings:
-        """Of every child but a root."""
+        """Training settings of every child but a root."""
         return self.settings.evaluation.training
 
     # Tasks
@@ -159,7 +159,7 @@ class RecipeRunner:
     # Systems
 
     def name(self, *parts: str | int) -> str:
-        """Of a system of this recipe."""
+        """Name of a system of this recipe."""
         return ".".join([self.session.label, *map(str, parts)])
 
     def find(self, *parts: str | int) -> System | None:
@@ -184,7 +184,7 @@ class RecipeRunner:
 
     @property
     def system_settings(self) -> SystemSettings:
-        """Of every system."""
+        """Settings of every system."""
         return SystemSettings(
             cycle=self.settings.study.cycle,
             work=self.settings.evaluation.work,
@@ -194,7 +194,7 @@ class RecipeRunner:
 
     @property
     def root_settings(self) -> AgentSettings:
-        """Of the root's agent."""
+        """Settings of the root's agent."""
         facts, agent = self.facts(self.settings.system.root), self.settings.system.agent
         options = {**facts.options, "structure": agent.structure}
         looks = {"validations": self.settings.evaluation.root_validations}
@@ -238,7 +238,7 @@ class RecipeRunner:
             raise InterruptedRecipe
 
     def measured(self, system: System, known: PublishedPath) -> SplitMeasurement:
-        """What a path answers to its task's test split; looked at once."""
+        """Measurement of a path on its task's test split; made once."""
         found = measured(system, known)
         if found is None:
             self.check()
@@ -248,7 +248,7 @@ class RecipeRunner:
         return found
 
     def spent(self, system: System, agents: Sequence[AgentRow], *, since: int = 0) -> Spent:
-        """What agents have cost from a cycle on."""
+        """Cost of agents from a cycle on."""
         whole = NOTHING
         for agent in agents:
             rows = [one for one in self.store.individuals(agent.id) if one.generation >= since]
@@ -261,7 +261,7 @@ class RecipeRunner:
         return whole
 
     def tell(self, kind: str, **facts: object) -> None:
-        """Tell the listener."""
+        """Pass an event to the listener."""
         self._listener(kind, dict(facts))
 
     def _heard(self, name: str) -> System:

@@ -14,14 +14,14 @@ _COLUMN, _GAP = 176.0, 26.0
 _BOX, _ROW = 20.0, 27.0
 _WIDE = 132.0
 _PARTS_AT_MOST = 14
-"""Of more components than these the middle ones share one box."""
+"""Largest number of components with a box each; of more, the middle ones share one box."""
 
 
 def multipath_model(frame: SystemFrame, model: Joined, *, title: str = "", subtitle: str = "") -> str:
     """The model from its inputs at the bottom to the answer on top.
 
     Args:
-        frame: in which it is.
+        frame: the frame that it belongs to.
         model: one of the frame's.
         title, subtitle: above.
     """

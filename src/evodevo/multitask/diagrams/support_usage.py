@@ -1,4 +1,4 @@
-"""Who is supported by whom: how often the children of each multipath agent ran through the paths of other tasks."""
+"""Use of supports: how often the children of each multipath agent ran through the paths of other tasks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class SupportUse:
     """One task's paths as supports of another task's multipath models.
 
     Attributes:
-        task: whose multipath agent it is.
+        task: task of the multipath agent.
         support: task, or root, of the supporting path.
-        tried: children that were asked for with it.
-        kept: those of them that were kept.
+        tried: number of children with it.
+        kept: number of kept ones among them.
         offered: whether the model that is offered now runs through it.
         weight: mean weight in that model, where it was recorded.
     """

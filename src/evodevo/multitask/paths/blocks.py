@@ -42,9 +42,9 @@ def build_part(structure: BlockStructure, role: str, *, identity: bool = False) 
     """A new component, of any role but the embedding, with weights from the global random stream.
 
     Args:
-        structure: of the path that needs it.
-        role: of the component.
-        identity: a block begins as one that changes nothing.
+        structure: structure of the path that needs it.
+        role: role of the component.
+        identity: whether a block begins as one that changes nothing.
 
     Raises:
         UsageError: a block that cannot be built.
@@ -73,7 +73,7 @@ class ClassToken(nn.Module):
 
 
 class Positions(nn.Module):
-    """Adds what says where a token stands: (B, n, h), n at most as many as the path reads, -> the same."""
+    """Adds the position embedding of each token: (B, n, h), n at most as many as the path reads, -> the same."""
 
     def __init__(self, structure: BlockStructure) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class AttentionBlock(nn.Module):
             nn.init.zeros_(last.bias)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, n, h) -> the same; nobody hears the tokens (B, n) at which the mask is false."""
+        """(B, n, h) -> the same; tokens (B, n) at which the mask is false are not read."""
         y = self.attention_norm(x)
         query, key, value = (self._by_head(affine(y, part)) for part in (self.query, self.key, self.value))
         heard = None if mask is None else mask[:, None, None]
@@ -129,16 +129,16 @@ class AttentionBlock(nn.Module):
 class LayerBlock(nn.Module):
     """Any layer of the library as a block: x + g (layer(x) - x), with a gate g for each channel.
 
-    A layer is a whole block with its own norm and residual; it hears all tokens, in both directions. With the gate at
+    A layer is a whole block with its own norm and residual; it reads all tokens, in both directions. With the gate at
     one it is the layer itself, at zero it changes nothing, whatever the layer is.
 
     Args:
         layer: its description.
         structure: width.
-        identity: the gate begins at zero.
+        identity: whether the gate begins at zero.
 
     Raises:
-        UsageError: the layer does not exist at this width, or holds an H-Model that hears one way only.
+        UsageError: the layer does not exist at this width, or holds a causal H-Model.
     """
 
     def __init__(self, layer: Layer, structure: BlockStructure, *, identity: bool = False) -> None:

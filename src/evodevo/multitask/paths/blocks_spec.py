@@ -1,8 +1,7 @@
-"""Paths that are a row of blocks between an embedding and a head: what those of every modality have in common.
+"""Paths that are a row of blocks between an embedding and a head: the common part of all modalities.
 
-µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#architecture. Tokens of a sample stand behind a class
-token, which answers for it. ``blocks.py`` builds the parts, ``cost.py`` states what they
-cost.
+µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#architecture. Tokens of a sample follow a class token,
+whose final state represents it. ``blocks.py`` builds the parts, ``cost.py`` states their cost.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class PathBlock(Settings):
     """A pre-norm transformer block: attention and a feed-forward network, each with its norm and residual.
 
     Attributes:
-        heads: of attention.
+        heads: attention heads.
         key_width: channels of a query and of a key, in each head.
         value_width: channels of a value, in each head.
         hidden: units of the feed-forward network.
@@ -46,18 +45,19 @@ AnyBlock = Annotated[PathBlock | LayerSpec, RowOf(LAYERS, also={"vit": PathBlock
 
 
 class BlockStructure(Settings):
-    """A path of blocks, whatever it reads.
+    """A path of blocks, for any modality.
 
     Attributes:
         width: channels h of a token.
-        heads, hidden: of a block that ``blocks`` does not describe; its keys and values have width / heads channels.
-        layers: blocks that a sample passes.
-        classes: that the head tells apart; 0 is headless, and the answer is the class token.
-        blocks: role ("encoderblock_2") -> another block, or any layer of the library. One that is above ``layers``
-            waits there for the day when the layer comes back.
+        heads, hidden: sizes of a block that ``blocks`` does not describe; its keys and values have width / heads
+            channels.
+        layers: number of blocks that a sample passes.
+        classes: number of classes of the head; 0 is headless, and the answer is the class token.
+        blocks: role ("encoderblock_2") -> another block, or any layer of the library. Entries above ``layers`` are kept
+            for a later return of the layer.
         adapters: none; µNet's agents had them, and the hash of a path is over this key, too.
-        activation: of the feed-forward networks.
-        norm_epsilon: of every norm.
+        activation: activation function of the feed-forward networks.
+        norm_epsilon: epsilon of every norm.
     """
 
     width: int = Field(ge=1, le=65536)
@@ -82,20 +82,20 @@ class BlockStructure(Settings):
     @property
     @abstractmethod
     def tokens(self) -> int:
-        """Of a sample at most, with the class token."""
+        """Largest number of tokens of a sample, with the class token."""
 
     @property
     @abstractmethod
     def input_spec(self) -> dict[str, Any]:
-        """What the path makes of a task's bytes before its first component; part of what a path is known by."""
+        """Preparation of a task's bytes for the first component; part of a path's identity."""
 
     @abstractmethod
     def front(self, role: str) -> dict[str, Any]:
-        """What decides, besides the width, whether an embedding or a table of positions fits."""
+        """Facts that decide, besides the width, whether an embedding or a table of positions fits."""
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Of the components, in the order in which a sample passes them."""
+        """Roles of the components, in the order in which a sample passes them."""
         inside = [f"{BLOCK}{number}" for number in range(self.layers)]
         return (EMBEDDING, CLASS_TOKEN, POSITIONS, *inside, NORM, *([HEAD] if self.classes else []))
 
@@ -105,7 +105,7 @@ class BlockStructure(Settings):
 
     @property
     def plain_block(self) -> PathBlock:
-        """What a block is where nothing else is said."""
+        """The block for roles that ``blocks`` does not describe."""
         part = self.width // self.heads
         return PathBlock(heads=self.heads, key_width=part, value_width=part, hidden=self.hidden)
 
@@ -149,16 +149,16 @@ S = TypeVar("S", bound=BlockStructure)
 
 
 def stored_structure(path: Path, kind: str, structure: type[S], fields: Mapping[str, str]) -> S:
-    """The structure of a path: what is stored, with what its hyperparameters and its task say of it.
+    """The structure of a path: the stored one, changed by its hyperparameters and its task.
 
     Args:
-        path: whose.
-        kind: that it must be of.
+        path: the path.
+        kind: the kind that it must have.
         structure: class of the structures of this kind.
         fields: hyperparameter -> field of the structure that it decides.
 
     Raises:
-        UsageError: it is of another kind, or makes no sense.
+        UsageError: it is of another kind, or is invalid.
     """
     if path.kind != kind:
         raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {kind!r}.")

@@ -8,7 +8,6 @@ Legend: B samples.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,56 +25,25 @@ from evodevo.multitask.training.augmentation import augmented
 from evodevo.multitask.training.values import DataValues
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.inputs import Batch, InputSpec
+from evodevo.training.precision import Precision
 
 Places = NDArray[np.int64]
 Reader = Callable[[Places, int | None], Any]
 """Places of samples, and the training step where chance may change them -> what the model reads."""
 
 
-class BuiltPath(ABC):
-    """A path with its weights, on its device.
-
-    Attributes:
-        model: what a ``Reader`` gives -> logits (B, C).
-        components: role -> component, of its own ones.
-        factors: role -> factor of its learning rate.
-        flops: of one sample.
-    """
-
-    model: nn.Module
-    components: Mapping[str, nn.Module]
-    factors: Mapping[str, float] = {}
-    flops: float
-
-    @abstractmethod
-    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        """How samples of a split reach the model.
-
-        Args:
-            task: whose samples.
-            split: of it.
-            values: what chance may change, where a step is given.
-            seed: of chance.
-        """
-
-    @property
-    def parameters(self) -> int:
-        """Of all that a sample passes, its own or not."""
-        return count_parameters(self.model)
-
-
 class PathSamples:
-    """Samples of a batch for all the paths of a model: fetched once, and changed by chance once.
+    """Samples of a batch for all the paths of a model: fetched once, and randomly changed once.
 
     Source: docs/spec/munet.md#sub-path-inputs.
 
     Args:
-        task: whose samples.
-        split: of it.
-        places: which.
-        values: what chance may change, where there is a step.
-        seed: of chance.
-        step: of training; None leaves the samples as they are.
+        task: task of the samples.
+        split: split of the task.
+        places: indices of the samples.
+        values: settings of the random changes, where there is a step.
+        seed: seed of the random changes.
+        step: training step; None leaves the samples unchanged.
     """
 
     def __init__(
@@ -86,7 +54,7 @@ class PathSamples:
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
-        """What a sample of the task holds."""
+        """Inputs of a sample of the task."""
         return self._task.inputs
 
     @cached_property
@@ -106,6 +74,51 @@ class PathSamples:
         return augmented(raw, self._values, self._seed, self._step)
 
 
+class BuiltPath:
+    """A path with its weights, on its device.
+
+    Args:
+        model: Model that maps what a ``Reader`` returns to logits (B, C).
+        components: Role -> component, of the path's own ones.
+        flops: FLOPs of one sample.
+        read: Function that turns samples into what the model reads, on any device.
+        precision: Device and number format.
+        factors: Role -> factor of its learning rate.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        components: Mapping[str, nn.Module],
+        flops: float,
+        read: Callable[[PathSamples], Any],
+        precision: Precision,
+        factors: Mapping[str, float] | None = None,
+    ) -> None:
+        self.model, self.components, self.flops = model.to(precision.device), components, flops
+        self.factors: Mapping[str, float] = factors or {}
+        self.precision = precision
+        self._read = read
+
+    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
+        """The function by which samples of a split reach the model.
+
+        Args:
+            task: Task of the samples.
+            split: Split of the task.
+            values: Random changes of the samples of a training step.
+            seed: Seed of these changes.
+        """
+        return lambda places, step: self.precision.place(
+            self._read(PathSamples(task, split, places, values, seed, step))
+        )
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters of all components that a sample passes, those of other paths included."""
+        return sum(map(count_parameters, self.components.values()))
+
+
 @dataclass(frozen=True)
 class FrozenPart:
     """A published path inside another model.
@@ -113,9 +126,9 @@ class FrozenPart:
     Attributes:
         path: answers logits (B, C), or headless its representation (B, h); it reads the entry ``path.reads``.
         read: samples -> that entry; on the CPU.
-        structure, preparation: all that decides what it makes of a sample, besides its weights: JSON.
+        structure, preparation: all facts on which its answer depends besides its weights, JSON.
         width: h.
-        flops: of one sample.
+        flops: FLOPs of one sample.
     """
 
     path: FrozenPath
@@ -124,13 +137,6 @@ class FrozenPart:
     preparation: Mapping[str, Any]
     width: int
     flops: float
-
-
-def on_device(found: Any, device: torch.device) -> Any:
-    """Tensors, or tables of them, on a device."""
-    if isinstance(found, Mapping):
-        return {name: on_device(one, device) for name, one in found.items()}
-    return found.to(device)
 
 
 def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:

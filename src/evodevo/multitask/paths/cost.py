@@ -1,4 +1,4 @@
-"""What the parts of a path of blocks cost: exact parameters, and the work of one forward pass at batch 1.
+"""The cost of the parts of a path of blocks: exact parameters, and the work of one forward pass at batch 1.
 
 ``multitask/paths/blocks.py`` builds exactly these parameters; tests recount them, and the products.
 

@@ -12,7 +12,7 @@ from evodevo.errors import UsageError
 from evodevo.networks.base import Representation
 
 Inputs = Tensor | Mapping[int, Tensor] | Mapping[str, Tensor]
-"""What a batch holds: one tensor that all paths read, or one for each size or name."""
+"""Inputs of a batch: one tensor that all paths read, or one for each size or name."""
 
 
 class FrozenPath(nn.Module):
@@ -22,8 +22,8 @@ class FrozenPath(nn.Module):
 
     Args:
         module: maps what it reads to logits (B, C), or headless to a representation (B, h).
-        reads: which entry of the batch is this path's, for example its image size; None reads the batch as it is.
-        represent: ask ``module.represent`` instead of the module; of a ``Representation`` the pooled part counts.
+        reads: key of this path's entry in the batch, for example its image size; None reads the whole batch.
+        represent: whether to call ``module.represent`` instead of the module; the result is its pooled part.
 
     Raises:
         UsageError: a module that cannot represent.
@@ -45,7 +45,7 @@ class FrozenPath(nn.Module):
         return super().train(False) if self.training or self.module.training else self
 
     def entry(self, inputs: Inputs) -> Inputs:
-        """What of a batch this path reads.
+        """The entry of a batch that this path reads.
 
         Raises:
             UsageError: the batch has no such entry.

@@ -31,10 +31,10 @@ class PathStructure(Protocol):
     """A path of one kind as plain data, without its weights.
 
     Attributes:
-        classes: that its head tells apart; 0 is headless.
-        width: numbers of its representation.
-        roles: of its components, in the order in which a sample passes them.
-        input_spec: what it makes of a task's bytes; part of what a path is known by.
+        classes: number of classes of its head; 0 is headless.
+        width: number of channels of its representation.
+        roles: roles of its components, in the order in which a sample passes them.
+        input_spec: preparation of a task's bytes; part of a path's identity.
     """
 
     @property
@@ -109,7 +109,7 @@ class SinglepathKind(PathKind):
         return self
 
     def can_read(self, path: Path, modalities: Collection[str]) -> bool:
-        """What several modalities share a sample does not hinder: a path takes what is its own."""
+        """Whether a path can read samples of these modalities; it ignores those that it does not need."""
         return self.reads(self.structure_of(path), modalities)
 
     @abstractmethod
@@ -119,7 +119,7 @@ class SinglepathKind(PathKind):
         Args:
             path: the genome.
             digests: role -> digest of its component.
-            pool: where they are.
+            pool: pool of the blobs.
             head: whether it comes with its head, and so answers its task.
         """
 
@@ -133,10 +133,10 @@ class SinglepathKind(PathKind):
 
     @abstractmethod
     def structure_of(self, path: Path) -> PathStructure:
-        """The structure of a path: what is stored, with what its hyperparameters and its task say of it.
+        """The structure of a path: the stored one, changed by its hyperparameters and its task.
 
         Raises:
-            UsageError: it is of another kind, or makes no sense.
+            UsageError: it is of another kind, or is invalid.
         """
 
     @abstractmethod
@@ -153,11 +153,11 @@ class SinglepathKind(PathKind):
 
     @abstractmethod
     def flops(self, structure: Any) -> float:
-        """Of one sample, forward."""
+        """FLOPs of one sample, forward."""
 
     @abstractmethod
     def hyperparameters(self, size: str, version: Version) -> Hyperparameters:
-        """What its agents tune."""
+        """Hyperparameters that its agents tune."""
 
     @abstractmethod
     def needs(self, structure: Any) -> frozenset[str]:
@@ -168,10 +168,10 @@ class SinglepathKind(PathKind):
         return self.needs(structure) <= set(modalities)
 
     def check_root(self, structure: Any, how: str) -> None:
-        """Refuse a root that cannot come about so ("random_init", "pretrain", "checkpoint").
+        """Refuse a root that cannot be made this way ("random_init", "pretrain", "checkpoint").
 
         Raises:
-            UsageError: it says why.
+            UsageError: with the reason.
         """
         return
 
@@ -201,5 +201,5 @@ def structure_of(path: Path) -> PathStructure:
 
 
 def can_read(path: Path, modalities: Collection[str]) -> bool:
-    """Whether a path can look at samples of these modalities: as a parent, or as a support."""
+    """Whether a path can read samples of these modalities: as a parent, or as a support."""
     return path.kind in KINDS and KINDS.get(path.kind).can_read(path, modalities)

@@ -23,31 +23,31 @@ from evodevo.settings import Settings, validate
 MAIN = "main"
 ROUTER = "router"
 DEFAULT_RATE, DEFAULT_MAIN_WEIGHT = 0.05, 0.8
-"""λ and w*, where neither the structure nor the hyperparameters say them."""
+"""λ and w*, where neither the structure nor the hyperparameters define them."""
 HYPERPARAMETERS = {ROUTER_RATE: "router_rate", ROUTER_MAIN_WEIGHT: "main_weight"}
 """Hyperparameter of a path -> the field of its structure that it decides, where that is None."""
 Shapes = Mapping[str, tuple[int, ...]]
-"""Of a component: name in its state -> shape."""
+"""Shapes of a component: name in its state -> shape."""
 
 
 class MultipathStructure(Settings):
-    """How paths are joined; every ablation of the paper's section 3.2 is a value here.
+    """The joining of paths; every ablation of the paper's section 3.2 is a value here.
 
     Attributes:
         aggregation: ``decoupled`` weighs paths forward and not backward (equation 9); ``standard`` weighs both ways
             (6; ablation 3.2.1); ``sum`` has no router (3.2.2); ``ema`` weighs the gradient of path p by w_p over its
             moving average (10).
-        ema_decay: of that average.
+        ema_decay: decay of that average, 0 to 1.
         router_norm: ``layer`` normalises the main logits before the router, as the published code does and the paper
             does not; refused for two classes, where it leaves nothing but a sign.
         router_start: ``main`` starts with ``main_weight`` for the main path, ``uniform`` with 1 / P for all (3.2.3).
-        main_weight: w*, of the main path in the beginning; None leaves it to ``router_init_main_path_weight``, a
-            hyperparameter that is never mutated.
+        main_weight: w*, weight of the main path in the beginning, 0 to 1; None leaves it to
+            ``router_init_main_path_weight``, a hyperparameter that is never mutated.
         router_rate: λ, the factor of the router's learning rate (equation 11); None leaves it to the hyperparameter
             ``router_lr_mult``. 1 is the ablation 3.2.4.
         rate_by: ``gradient`` scales the router's gradients (12); ``group`` gives it a learning rate of its own, which
             optimisers need that divide gradients by their size (Adam).
-        skip_below: a support is not run for samples that give it a smaller weight, when the model answers; 0 runs all.
+        skip_below: weight below which a support is not run for a sample at inference; 0 runs all.
     """
 
     aggregation: Literal["decoupled", "standard", "sum", "ema"] = "decoupled"
@@ -82,10 +82,10 @@ class MultipathStructure(Settings):
 
 
 def structure_of(path: Path) -> MultipathStructure:
-    """How a path's paths are joined: what is stored, and what its hyperparameters say where that says nothing.
+    """The joining of a path's paths: the stored structure; its open fields come from the hyperparameters.
 
     Raises:
-        UsageError: it is of another kind, makes no sense, or joins no paths.
+        UsageError: it is of another kind, is invalid, or joins no paths.
     """
     if path.kind != "multipath" or not path.paths:
         raise UsageError(f"the path {path.id} is of kind {path.kind!r} with {len(path.paths)} paths, no multipath one.")
@@ -137,7 +137,7 @@ def multipath_shapes(structure: MultipathStructure, classes: int, widths: Sequen
     """Role -> shapes, of every component that is trained, in the order in which a sample passes them.
 
     Args:
-        structure: how paths are joined.
+        structure: joining of the paths.
         classes: C.
         widths: h_k of each support; none at all leaves the main path alone, and nothing to train.
 
@@ -179,7 +179,7 @@ def multipath_parameters(structure: MultipathStructure, classes: int, widths: Se
 
 
 def multipath_flops(structure: MultipathStructure, classes: int, widths: Sequence[int]) -> int:
-    """Of connectors and router on one sample, the paths themselves left out; a multiply-add counts two.
+    """FLOPs of connectors and router on one sample, the paths themselves left out; a multiply-add counts two.
 
     Sums and norms are not counted, as in ``backbone.cost``.
     """

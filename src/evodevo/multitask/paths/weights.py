@@ -16,10 +16,10 @@ def load_state(pool: BlobPool, digest: str, role: str, whose: str | None = None)
     """The weights of a component.
 
     Args:
-        pool: where they are.
-        digest: of them.
-        role: of the component.
-        whose: id of the component, or the path that it is of, for people.
+        pool: pool of the blobs.
+        digest: digest of the weights.
+        role: role of the component.
+        whose: id of the component, or of its path, for messages.
 
     Raises:
         StoreDamagedError: no such blob, or its bytes do not hash to its name.

@@ -20,7 +20,7 @@ TARGET_SHARE, STRETCH_SHARE = 0.53, 0.5
 
 
 SCALE = 0.9
-"""What the accuracy of a path as large as the root is multiplied by, in all arms of ``full``. With the default 0.98 a
+"""Factor of the accuracy of a path as large as the root, in all arms of ``full``. With the default 0.98 a
 trial of 5 tasks and 4 short cycles (stopped in the last) had (d) above (b) in validation, with 73 % of its parameters
 per task; µNet's own study goes from 0.98 down to 0.02."""
 RATES = {"opt_lr": {"values": [1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5], "default": 0.1}}

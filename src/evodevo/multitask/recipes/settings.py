@@ -1,4 +1,4 @@
-"""What recipes of multitask systems say: which tasks, which root, how agents run, what is compared."""
+"""Settings of recipes of multitask systems: tasks, root, training of agents, comparison."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class TaskPlan(Settings):
 
 
 class AgentPlan(Settings):
-    """Which agents, and what their paths are.
+    """The class of the agents, and the structure of their paths.
 
     Attributes:
         kind: class of singlepath agents; a row of ``AGENTS``.
-        structure: of the root, where it differs from the class's preset.
+        structure: changes of the class's preset for the root.
         hyperparameters: lists of values that differ from the class's, for root and agents alike.
     """
 
@@ -37,14 +37,14 @@ class AgentPlan(Settings):
 
 
 class StudyPlan(Settings):
-    """How long, and how often.
+    """The numbers of cycles and of copies.
 
     Attributes:
-        seed: of the first copy; the next one has the next seed.
-        copies: of everything, each with its own seed.
-        cycles: of each agent.
-        extra: further cycles, where continuations of the same systems are compared.
-        cycle: of every agent.
+        seed: seed of the first copy; the next one has the next seed.
+        copies: number of copies of everything, each with its own seed.
+        cycles: number of cycles of each agent.
+        extra: number of further cycles, where continuations of the same systems are compared.
+        cycle: settings of every cycle.
     """
 
     seed: int = Field(default=0, ge=0)
@@ -55,12 +55,12 @@ class StudyPlan(Settings):
 
 
 class EvaluationPlan(Settings):
-    """How a child is trained.
+    """The training of a child.
 
     Attributes:
-        training: of every child.
-        root_validations: looks of the root's pretraining, which is one long child.
-        work: limits of a child.
+        training: training settings of every child.
+        root_validations: number of validations in the root's pretraining, which is one long child.
+        work: limits of a child's evaluation.
     """
 
     training: PathTrainingSettings = PathTrainingSettings()
@@ -69,12 +69,12 @@ class EvaluationPlan(Settings):
 
 
 class SystemPlan(Settings):
-    """What the systems are made of.
+    """The tasks and agents of the systems.
 
     Attributes:
-        tasks: that agents work on, in this order.
-        root: what the root is pretrained on; it is no task of the systems.
-        agent: classes and structure.
+        tasks: tasks of the agents, in this order.
+        root: task of the root's pretraining; it is no task of the systems.
+        agent: class of the agents and structure of their paths.
     """
 
     tasks: tuple[TaskPlan, ...] = Field(min_length=2, max_length=1000)
@@ -90,13 +90,13 @@ class SystemPlan(Settings):
 
 
 class MultitaskRecipeSettings(RunSettings):
-    """What both recipes say.
+    """The common settings of both recipes.
 
     Attributes:
         system: tasks, root and agents.
-        study: how long and how often.
-        evaluation: how a child is trained.
-        execution: where.
+        study: numbers of cycles and of copies.
+        evaluation: training of a child.
+        execution: settings of the workers.
     """
 
     system: SystemPlan
@@ -106,7 +106,7 @@ class MultitaskRecipeSettings(RunSettings):
 
 
 class CharactersPlan(Settings):
-    """What ``multitask.characters`` compares.
+    """The arms that ``multitask.characters`` compares.
 
     Attributes:
         arms: rows of ``ARMS``.
@@ -125,10 +125,10 @@ class MultipathVariant(Settings):
     """One continuation of the same systems.
 
     Attributes:
-        name: of the row.
-        agent: ``multipath``; ``singlepath``, which goes on as before; or ``head``, which trains a new head alone on the
-            main path.
-        structure: of a multipath agent.
+        name: name of the row.
+        agent: ``multipath``; ``singlepath``, which continues as before; or ``head``, which trains a new head alone on
+            the main path.
+        structure: structure of a multipath agent.
         first: the task whose path is always the first support; None draws it.
     """
 
@@ -139,11 +139,11 @@ class MultipathVariant(Settings):
 
 
 class VariantsPlan(Settings):
-    """What ``multitask.multipath`` compares.
+    """The variants that ``multitask.multipath`` compares.
 
     Attributes:
         targets: tasks that are measured; chosen beforehand.
-        variants: what is compared.
+        variants: the compared variants.
         reference: the variant that all others are compared with.
     """
 

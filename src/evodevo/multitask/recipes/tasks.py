@@ -1,4 +1,6 @@
-"""Which tasks: characters and objects from a folder of data, or, without one, questions about scikit-learn's digits."""
+"""Tasks of the recipes: characters and objects from a folder of data, or, without one, questions about scikit-learn's
+digits.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from evodevo.tasks.multitask.task import MultitaskSettings
 
 DIGITS = TaskPlan(name="digits", source=MultitaskSettings())
 PRETRAINING = "fashion_mnist"
-"""What a root learns from a folder of data; it is no task of the systems."""
+"""Task of a root's pretraining in a folder of data; it is no task of the systems."""
 FOLDERS = (
     "mnist10k",
     "notmnist10k",

@@ -25,11 +25,11 @@ class RecipeVariant:
     """One way.
 
     Attributes:
-        letter: by which results call it.
-        title: for people.
+        letter: its letter in results.
+        title: title in tables.
         words: the restriction in a sentence.
-        builds_on: of ``AgentSettings``.
-        child: how children are made.
+        builds_on: value of ``AgentSettings.builds_on``.
+        child: settings of children.
         needs_root: whether the root's parameters are part of what the tasks need.
     """
 

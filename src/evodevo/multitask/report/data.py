@@ -1,4 +1,4 @@
-"""What a report of a multitask system is made from: plain data, without a store or a network."""
+"""The data of a report of a multitask system: plain data, without a store or a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evodevo.report.word_tables import TextTable
 
 @dataclass(frozen=True)
 class TaskParameters:
-    """Of the paths that a task's agents offer: parameters that they made, and those that others did."""
+    """Parameters of the paths that a task's agents offer: those that they made, and those that others made."""
 
     task: str
     added: int
@@ -27,9 +27,9 @@ class AccuracyCurve:
     """Accuracy over cycles.
 
     Attributes:
-        heading: what is compared.
-        over: what repetitions are, in the plural.
-        validation, test: by arm; test is empty where nothing was measured.
+        heading: heading of the charts.
+        over: noun for the repetitions, in the plural.
+        validation, test: curves of the arms; test is empty where nothing was measured.
     """
 
     heading: str
@@ -44,7 +44,7 @@ class AgentChildren:
 
     Attributes:
         agent: its name.
-        summary: how many were kept.
+        summary: number of kept children, in words.
         rows: the newest first.
     """
 
@@ -55,25 +55,25 @@ class AgentChildren:
 
 @dataclass(frozen=True)
 class SystemReport:
-    """Everything that the page shows.
+    """The data of the page.
 
     Attributes:
-        name: of the system.
-        subtitle: below it.
-        cards: (value, what it is).
+        name: name of the system.
+        subtitle: text below the name.
+        cards: (value, name of the value).
         notes: sentences for the first section.
-        frames: of the graph, in order; the last is now.
-        moments: how many frames there would be of all publications.
+        frames: frames of the graph, in order; the last is the present.
+        moments: number of frames of all publications.
         tasks: the leaderboard.
         agents: one row for each agent.
-        parameters: by task.
-        sharing: whose components are in whose paths; None where nothing is offered.
-        makers: columns of that.
+        parameters: parameters of each task.
+        sharing: components in each agent's path by the agent that made them; None where nothing is offered.
+        makers: columns of that table.
         courses: accuracy over cycles.
-        supports: who is supported by whom.
-        children: by agent.
+        supports: use of paths as supports.
+        children: rows on children, by agent.
         facts: (name, value).
-        settings: of the system and of its agents.
+        settings: settings of the system and of its agents.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How the cycles of one agent went: children, what was published, and how good it was. No numpy, no torch."""
+"""The cycles of one agent: children, published paths, and their accuracy. No numpy, no torch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class CycleSummary:
     """One cycle.
 
     Attributes:
-        number, round, view: as it began; no round in the schedule ``free``.
+        number, round, view: number of the cycle, its round and its view; no round in the schedule ``free``.
         state: "open" or "closed".
-        children: of it.
-        path: that it published, "agent/number"; often an older one. None where it published nothing.
-        quality, score: validation accuracy of that, and the score of its own cycle.
-        test: accuracy on test data, where somebody measured it.
+        children: its children.
+        path: the path that it published, "agent/number"; often an older one. None where it published nothing.
+        quality, score: validation accuracy of that path, 0 to 1, and its score in its own cycle.
+        test: accuracy on test data, where it was measured.
     """
 
     number: int

@@ -1,6 +1,6 @@
 """The page on a multitask system: one HTML file, complete without its script, at most ``LIMIT_BYTES`` long.
 
-When it would be longer, fewer states of the graph are drawn and lists are cut, and the page says so.
+When it would be longer, fewer states of the graph are drawn and lists are cut, and a note on the page states it.
 """
 
 from __future__ import annotations

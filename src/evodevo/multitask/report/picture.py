@@ -44,7 +44,7 @@ class SystemFrames:
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
-        """Of all agents, in the order in which they were added; roots are none."""
+        """Tasks of all agents, in the order in which they were added; roots are none."""
         return tuple(dict.fromkeys(one.task for one in self.agents.values() if not is_root(one)))
 
     @cached_property
@@ -69,7 +69,7 @@ class SystemFrames:
         return moments
 
     def frame(self, seq: int | None = None) -> SystemFrame:
-        """What was offered at a publication; None is now.
+        """The offers at a publication; None is the present.
 
         Raises:
             UsageError: there is no such publication.
@@ -203,7 +203,7 @@ class SystemFrames:
         )
 
     def _best(self, offers: Mapping[str, PublishedPath]) -> tuple[list[PublishedPath], list[PublishedPath]]:
-        """Of each task, the best path of one stream and the best of several; every root."""
+        """The best path of one stream and the best of several for each task; every root."""
         found: tuple[dict[str, PublishedPath], dict[str, PublishedPath]] = ({}, {})
         ordered = [(one, offers[one.name]) for one in self.agents.values() if one.name in offers]
         for agent, known in ordered:
@@ -267,6 +267,6 @@ class SystemFrames:
         )
 
     def _weights(self, known: PublishedPath) -> Sequence[float]:
-        """How much each of its paths counted, mean over the test samples; known once it was measured on them."""
+        """Mean weight of each inner path over the test samples; empty before it was measured on them."""
         result = self._measured.get(known.id)
         return [] if result is None else [float(one) for one in result.extra.get("weights") or ()]

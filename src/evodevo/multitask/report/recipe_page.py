@@ -1,4 +1,4 @@
-"""The page of a recipe of multitask systems: accuracy over cycles (Fig. 3), tables, and what the numbers do not say."""
+"""The page of a recipe of multitask systems: accuracy over cycles (Fig. 3), tables, and limits of the numbers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def recipe_page(
     """One self-contained file.
 
     Args:
-        title: of the page.
-        about: a sentence under it.
+        title: title of the page.
+        about: sentence below the title.
         tables: title -> texts.
         validation, test: accuracies over cycles.
         notes: sentences.
-        over: what repetitions are, in the plural.
+        over: noun for the repetitions, in the plural.
         references, test_references: (name, accuracy), drawn as lines.
     """
     header = element("header", element("h1", cut(title, 160)), element("p", cut(about, 400), classes="muted"))

@@ -25,7 +25,8 @@ _SCROLLED = 14
 
 @dataclass(frozen=True)
 class SystemDetail:
-    """How much is shown: frames of the graph, drawn multipath models, arms of a chart, rows of children."""
+    """Limits of the numbers of shown things: frames of the graph, drawn multipath models, arms of a chart, rows
+    of children."""
 
     frames: int
     models: int
@@ -73,7 +74,7 @@ def task_section(data: SystemReport, detail: SystemDetail) -> Element:
 
 
 def parameter_section(data: SystemReport, detail: SystemDetail) -> Element | None:
-    """What each task added, and whose components it uses."""
+    """Parameters that each task added, and those that it uses of others."""
     if not data.parameters:
         return None
     names = [one.task for one in data.parameters]
@@ -123,7 +124,7 @@ def model_section(data: SystemReport, detail: SystemDetail) -> Element | None:
 
 
 def support_section(data: SystemReport, detail: SystemDetail) -> Element | None:
-    """Who is supported by whom."""
+    """Use of each task's paths as supports of other tasks."""
     if not data.supports:
         return None
     rows: list[list[Content]] = [
@@ -152,7 +153,7 @@ def child_section(data: SystemReport, detail: SystemDetail) -> Element | None:
 
 
 def fact_section(data: SystemReport, detail: SystemDetail) -> Element:
-    """Where it comes from."""
+    """Origin and settings of the system."""
     rows = [[cut(name), cut(value, 300)] for name, value in data.facts if value]
     settings = element("pre", json.dumps(data.settings, indent=1, sort_keys=True)[:200_000])
     return section("facts", "Facts", table(("", ""), rows), details("All settings", settings))

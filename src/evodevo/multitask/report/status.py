@@ -1,4 +1,4 @@
-"""How a system stands: who leads each task, what it costs, who uses whose components, what runs; see ``standing``.
+"""The status of a system: best path of each task, its cost, shared components, running agents; see ``standing``.
 
 Source: docs/spec/munet.md#accounted-parameters. Everything is of one moment and read at once; nothing
 here loads numpy or torch. Test accuracy is shown where it was measured, and orders nothing.
@@ -27,16 +27,16 @@ class Offer:
 
     Attributes:
         path: "agent/number".
-        quality: best validation accuracy; None of a root that answers no task.
-        score: what it was chosen by: accuracy with its discount when it was trained.
-        test: its accuracy on test data, where somebody measured it.
-        parameters: of its own components; what a multipath one runs through is not among them.
-        activated: likewise, and of all paths inside it.
-        trained: of the components that were trained for this very path.
-        made: of those of its components that its agent made.
-        accounted: that it answers for; shared ones are split evenly among the agents that use them.
-        flops: of one sample.
-        inside: paths of a multipath one, the main path first, "agent/number".
+        quality: best validation accuracy, 0 to 1; None for a root that answers no task.
+        score: score by which it was chosen: accuracy with its discount at the time of its training.
+        test: accuracy on test data, 0 to 1; None where it was not measured.
+        parameters: parameters of its own components, without the inner paths of a multipath one.
+        activated: parameters of its own components and of all paths inside it.
+        trained: parameters of the components that were trained for this very path.
+        made: parameters of those of its components that its agent made.
+        accounted: number of its accounted parameters; shared ones are split evenly among the agents that use them.
+        flops: FLOPs of one sample.
+        inside: inner paths of a multipath one, the main path first, "agent/number".
     """
 
     path: str
@@ -53,7 +53,7 @@ class Offer:
 
     @property
     def trained_share(self) -> float | None:
-        """Of the parameters that a sample activates, those that were trained for this path."""
+        """Share of the parameters that a sample activates which were trained for this path, 0 to 1."""
         return self.trained / self.activated if self.activated else None
 
 
@@ -63,14 +63,14 @@ class AgentStatus:
 
     Attributes:
         name, kind, task: "Class~task" and its halves.
-        root: whether it makes one path and then rests.
+        root: whether it makes one path and then runs no more.
         state: "new" offers nothing yet.
-        cycles: that ended with a path.
-        open: number of the cycle that it is in.
-        fates: number of a cycle -> its children.
+        cycles: number of cycles that ended with a path.
+        open: number of its current cycle; None between cycles.
+        fates: number of a cycle -> numbers of its children.
         holder: the process that runs it now.
-        offer: what it offers.
-        id: of its run.
+        offer: the path that it offers.
+        id: id of its run.
     """
 
     name: str
@@ -87,17 +87,17 @@ class AgentStatus:
 
     @property
     def children(self) -> Fates:
-        """Of its whole life."""
+        """Numbers of children of all its cycles."""
         return sum(self.fates.values(), Fates())
 
     @property
     def last(self) -> Fates:
-        """Of its last cycle."""
+        """Numbers of children of its last cycle."""
         return self.fates[max(self.fates)] if self.fates else Fates()
 
     @property
     def quality(self) -> float | None:
-        """Of what it offers."""
+        """Validation accuracy of its offer; None without one."""
         return None if self.offer is None else self.offer.quality
 
 
@@ -106,13 +106,13 @@ class TaskStatus:
     """One task, of which several agents may offer a path.
 
     Attributes:
-        name: of the task.
-        agents: that work on it, in the order in which they were added.
-        best: the agent that answers for it: the best validation accuracy, of equal ones that published first.
-        offer: of the best.
+        name: name of the task.
+        agents: names of its agents, in the order in which they were added.
+        best: agent with the best validation accuracy; of equal ones the first to publish.
+        offer: offer of the best agent.
         added: parameters of the task's published paths that its own agents made.
-        shared: those that others made, what multipath ones run through included.
-        accounted: that its agents answer for together.
+        shared: parameters that others made, inner paths of multipath ones included.
+        accounted: number of parameters accounted to its agents together.
     """
 
     name: str
@@ -126,7 +126,8 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class Sharing:
-    """How many components of one agent are in the path that another, or itself, offers, and their parameters."""
+    """Components of one agent in the path that another agent, or the same one, offers: their number, and their
+    parameters."""
 
     user: str
     maker: str
@@ -140,12 +141,12 @@ class SystemStatus:
 
     Attributes:
         system: its row.
-        view: seq of the last publication.
-        tasks: in the order in which they came.
+        view: number of the last publication.
+        tasks: tasks in the order in which they were added.
         agents: roots included, in the order in which they were added.
         distinct: parameters of all published paths, each component once; the agents' accounts add up to it.
-        pinned: further ones that only multipath paths run through, since their agents published others.
-        sharing: who uses whose components, by user in agent order.
+        pinned: further parameters that only multipath paths use, since their agents published other paths.
+        sharing: uses of components between agents, by user in agent order.
     """
 
     system: SystemRow
@@ -164,7 +165,7 @@ class SystemStatus:
 
     @property
     def children(self) -> Fates:
-        """Of all agents."""
+        """Numbers of children of all agents."""
         return sum((one.children for one in self.agents), Fates())
 
     def agent(self, name: str) -> AgentStatus:
@@ -173,7 +174,7 @@ class SystemStatus:
 
 
 def standing(store: Store, system: SystemRow) -> SystemStatus:
-    """How a system stands now: a fixed number of questions to the store, whatever the system's size."""
+    """The present status of a system, by a fixed number of queries of the store, whatever the system's size."""
     now = store.systems.moment(system.id, CHILD, WITHDRAWN)
     holders = {run: str(one) for run, one in store.owners().items()}
     fates: dict[str, dict[int, Fates]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""Who is supported by whom: supports of the children of every multipath agent, read from the record.
+"""The use of supports: supports of the children of every multipath agent, read from the record.
 
 µ4Net (2302.02721) section 2; docs/spec/munet.md#multipath-children.
 """
@@ -18,8 +18,8 @@ def support_uses(picture: SystemFrames, frame: SystemFrame) -> list[SupportUse]:
     """One entry for each task with multipath children and each task, or root, that supported one of them.
 
     Args:
-        picture: of the system; children that have a result count.
-        frame: whose multipath models are those that are offered.
+        picture: frames of the system; children that have a result count.
+        frame: frame whose multipath models are the offered ones.
     """
     tried: Counter[tuple[str, str]] = Counter()
     kept: Counter[tuple[str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""What cannot become part of a system is refused before anything is read or recorded: names, classes, modalities."""
+"""Checks of names, classes and modalities before anything is read or recorded for a system."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_root(system: System, kind: str) -> None:
 
 
 def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
-    """Refuse samples that no path of a class can read, as far as the class says of what family its paths are."""
+    """Refuse samples that no path of a class can read, as far as the class defines the family of its paths."""
     family: SinglepathKind | None = getattr(AGENTS.get(kind), "family", None)
     if family is None or not family.presets:  # where all paths begin with imports there are no presets
         return

@@ -42,7 +42,7 @@ class CreatedAgent:
     Attributes:
         system: name of the system.
         agent: its row.
-        samples: of the task by split; empty where it has none.
+        samples: number of the task's samples by split; empty for an agent without a task.
     """
 
     system: str
@@ -66,13 +66,13 @@ def create_system(
     Args:
         name: unique in the store.
         root: ``random_init``, ``pretrain:NAME`` (trained on that task) or ``checkpoint:FOLDER`` (a Hugging Face ViT).
-        data: of the task NAME; without it NAME begins with ``digits``.
+        data: data of the task NAME; without it NAME begins with ``digits``.
         kind: class of agents that the root is for; see ``AGENTS``.
-        seed: of all chance in the system.
+        seed: seed of all draws in the system.
         overrides: nested settings: those of ``SystemSettings``, and under ``root`` those of the root: ``training``,
             ``task``, and options of its class (``structure``, ``hyperparameters``).
-        store: its folder.
-        cache_folder: of prepared data.
+        store: folder of the store.
+        cache_folder: folder of prepared data.
 
     Returns:
         The root.
@@ -145,17 +145,17 @@ def add_task(
 
     Args:
         system: its name, id, or the beginning of one.
-        task: a name of your choice, letters, digits, ``_``, ``-`` and ``.``. A task that another
+        task: a name of the user's choice, letters, digits, ``_``, ``-`` and ``.``. A task that another
             class of agents has already needs no data.
-        data: its files; without them the name begins with ``digits``, or another source makes its own.
+        data: its files; without them the name begins with ``digits``, or another source generates samples.
         source: a task of the table that hands out samples, ``images`` if left out.
         kind: class of agents; that of the root if left out.
         question, rotate, only: see ``MultitaskSettings``.
         multi: whether the class that combines paths works on it, too.
         overrides: nested settings: ``cycle``, ``training``, ``task``, options of the class, and all of these under
             ``multi`` for the class that combines paths.
-        store: its folder.
-        cache_folder: of prepared data.
+        store: folder of the store.
+        cache_folder: folder of prepared data.
 
     Raises:
         UsageError, DataError: something cannot be used; nothing was recorded then.
@@ -199,12 +199,12 @@ def add_task(
 
 
 def withdraw(system: str, name: str, *, store: str | Path = "runs") -> list[str]:
-    """Let a system offer a task, or what one agent made of it, no more; what others use of it stays.
+    """Withdraw a task of a system, or one agent's path for it; components that others use stay.
 
     Args:
         system: its name, id, or the beginning of one.
-        name: of a task, or of an agent.
-        store: its folder.
+        name: name of a task, or of an agent.
+        store: folder of the store.
 
     Returns:
         The agents that were withdrawn.

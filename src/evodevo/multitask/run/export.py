@@ -1,4 +1,6 @@
-"""A path of a system as files that work without evodevo; ``export/`` writes them, this gathers what they say."""
+"""A path of a system as files that work without evodevo; ``export/`` writes them, this module gathers their
+contents.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +37,18 @@ def export_system(
     """Export the path that answers a task: the best by validation accuracy, or an agent's.
 
     Args:
-        store: where the system is.
+        store: store of the system.
         system: its name, id, or the beginning of one.
-        task: its name; None asks for it by an error that lists them.
+        task: name of the task; None raises an error that lists the tasks.
         target: a folder that is missing, empty, or an earlier export, which is replaced.
         to: a row of ``EXPORTERS``.
-        agent: whose path, instead of the best one.
-        cache_folder: of prepared data; None is the user's.
+        agent: agent whose path is exported instead of the best one.
+        cache_folder: folder of prepared data; None is the user's.
 
     Raises:
         UsageError: no task or format of that name, a folder that holds something else, a network that does not fit.
         NotFoundError: no such system, task or agent.
-        VerificationError: what was written does not answer as the path does; nothing of it is left.
+        VerificationError: the written files do not answer as the path does; none of them is left.
     """
     from evodevo.export.base import EXPORTERS
     from evodevo.export.folder import check_target, write_export
@@ -63,10 +65,10 @@ def export_system(
 
 
 def subject_of(answerer: PathPredictor) -> ExportSubject:
-    """What is exported of the path that an answerer asks; it runs all supports, on the CPU.
+    """The subject of an export from an answerer's path; it runs all supports, on the CPU.
 
     Raises:
-        UsageError: its samples are no images, or it is no path that is exported yet.
+        UsageError: its samples are no images, or paths of its kind cannot be exported.
     """
     from evodevo.export.base import ExportSubject, ImageInput
     from evodevo.multitask.run.dense_export import DensePath
@@ -96,7 +98,7 @@ def subject_of(answerer: PathPredictor) -> ExportSubject:
 
 
 def provenance(system: System, known: PublishedPath, flops: float) -> Provenance:
-    """Where a path comes from."""
+    """Provenance of a path."""
     from evodevo.export.base import Provenance
 
     test = measured(system, known)
@@ -119,7 +121,8 @@ def provenance(system: System, known: PublishedPath, flops: float) -> Provenance
 
 
 def _components(paths: list[PublishedPath]) -> Iterator[Component]:
-    """Of the paths, the main one first and the joint last; a support goes without its head, which is not asked."""
+    """Components of the paths, the main one first and the joint last; a support goes without its head, which is
+    not used."""
     from evodevo.export.base import Component
     from evodevo.multitask.paths.kinds import structure_of
 
@@ -155,7 +158,7 @@ def _test_samples(system: System, known: PublishedPath) -> int | None:
 
 
 def _weights(answerer: PathPredictor) -> Iterator[str]:
-    """How much each path of a multipath model counted on the test split, where somebody measured it."""
+    """Mean weight of each path of a multipath model on the test split, where it was measured, in words."""
     test = measured(answerer.system, answerer.known)
     if test is None or test.weights is None:
         return

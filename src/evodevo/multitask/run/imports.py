@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What was imported.
+    """The result of an import.
 
     Attributes:
         system: name of the system.
-        agent: that offers it.
-        path: that is offered.
-        individual: where it comes from.
-        modalities: what it can look at.
+        agent: agent that offers it.
+        path: the offered path.
+        individual: the individual that it comes from.
+        modalities: modalities that it can read.
     """
 
     system: str
@@ -45,17 +45,17 @@ def import_individual(
     store: str | Path = "runs",
     cache_folder: Path | None = None,
 ) -> ImportResult:
-    """Let a system have a network that was trained elsewhere: as a support of multipath models, and as a parent of
+    """Import a network that was trained elsewhere into a system: as a support of multipath models, and as a parent of
     paths of class ``Net``. Nothing is trained; the blobs of its checkpoint are shared, or copied from another store.
 
     Args:
         system: its name, id, or the beginning of one.
-        name: of your choice, unlike those of tasks.
-        run: whose best network is taken (``last`` is the newest run); see ``runs.predict.best_trained``.
-        individual: another one of it, by the beginning of its id.
+        name: a name of the user's choice, unlike those of tasks.
+        run: run whose best network is taken (``last`` is the newest run); see ``runs.predict.best_trained``.
+        individual: another individual of the run, by the beginning of its id.
         source: the store of that run; that of the system if left out.
-        store: of the system.
-        cache_folder: of prepared data, which know the tokenizer of a network that reads texts.
+        store: folder of the system's store.
+        cache_folder: folder of prepared data, with the tokenizer of a network that reads texts.
 
     Raises:
         NotFoundError: no such system, run or individual, or no weights of it were kept.

@@ -1,4 +1,4 @@
-"""What a system answers to samples of one's own: the best path of a task, put together from the store.
+"""A system's answers to a user's own samples: the best path of a task, rebuilt from the store.
 
 Source: docs/spec/munet.md#beyond-the-notebooks. The path is chosen by its validation accuracy; the weights of every
 component are read by their digest, which their bytes are checked against.
@@ -39,8 +39,8 @@ class SubpathUse:
 
     Attributes:
         path: "agent/number", the main one first.
-        weight: that the router gave it; None without a router: each path counts whole.
-        run: whether it was asked.
+        weight: weight from the router, 0 to 1; None without a router: each path counts whole.
+        run: whether it was run.
     """
 
     path: str
@@ -54,7 +54,7 @@ class SystemAnswer:
 
     Attributes:
         probabilities: class -> its probability, in the task's order.
-        paths: of a multipath model, which were asked and how much each counted.
+        paths: for a multipath model, use and weight of each path.
     """
 
     probabilities: Mapping[str, float]
@@ -72,20 +72,20 @@ class SystemAnswer:
 
 
 class PathPredictor:
-    """Asks one path.
+    """The predictions of one path.
 
     Args:
-        system: whose path it is.
+        system: system of the path.
         known: the path; it answers a task.
         device: auto, cpu, cuda, cuda:N.
-        skip_below: supports of a multipath model are not run for samples that give them a smaller weight; what the
-            path itself says wins where it is larger. 0 runs all.
-        cache_folder: of prepared data; None is the user's.
+        skip_below: supports of a multipath model are not run for samples that give them a smaller weight; the path's
+            own setting is used where it is larger. 0 runs all.
+        cache_folder: folder of prepared data; None is the user's.
 
     Attributes:
         classes: names of the classes, in the order of the logits.
-        named: whether these are the task's names; else they are numbers, since nobody recorded any.
-        built: the path at work.
+        named: whether these are the task's names; else they are numbers, since none were recorded.
+        built: the path with its weights.
 
     Raises:
         UsageError: a device that is not there.
@@ -181,7 +181,7 @@ class PathPredictor:
             model.structure = model.structure.model_copy(update={"skip_below": bar})
 
     def _own_input(self) -> InputSpec | None:
-        """What the path, or the main path in it, reads."""
+        """Input that the path, or the main path in it, reads."""
         from evodevo.multitask.paths.kinds import structure_of
 
         path = self.known.path
@@ -200,18 +200,18 @@ def open_answerer(
     skip_below: float = NEGLIGIBLE,
     cache_folder: Path | None = None,
 ) -> PathPredictor:
-    """Who answers a task of a system: the path with the best validation accuracy, or an agent's.
+    """The predictor of a task of a system: the path with the best validation accuracy, or an agent's.
 
     Args:
-        store: where the system is.
+        store: store of the system.
         system: its name, id, or the beginning of one.
-        task: its name; None asks for it by an error that lists them.
-        agent: whose path is asked instead of the best one.
+        task: name of the task; None raises an error that lists the tasks.
+        agent: agent whose path is used instead of the best one.
         device, skip_below, cache_folder: see ``PathPredictor``.
 
     Raises:
         UsageError: no task is named.
-        NotFoundError: no such system, task or agent, or nobody has published a path for it yet.
+        NotFoundError: no such system, task or agent, or no path was published for it yet.
         StoreDamagedError: a component is gone or damaged.
     """
     opened = System.open(store, system)
@@ -283,7 +283,7 @@ def _build(system: System, known: PublishedPath, precision: Any) -> Any:
 
 
 def path_request(system: System, known: PublishedPath, blobs: Path) -> dict[str, Any]:
-    """What a worker would be asked about a published path: digests of all that it is made of."""
+    """Request to a worker for a published path: digests of all its components."""
     inside = (system.library.by_number(one.agent, one.number) for one in known.path.paths)
     return {
         "path": known.path.model_dump(mode="json"),

@@ -27,10 +27,10 @@ class PlannedRoot:
 
     Attributes:
         kind: its class of agents.
-        how: it is made.
-        name: of the task that it is trained on; None where there is none.
-        settings: of its agent.
-        samples: of its task by split; empty where there is none.
+        how: origin of its weights, such as ``pretrain``.
+        name: name of the task that it is trained on; None where there is none.
+        settings: settings of its agent.
+        samples: number of its task's samples by split; empty where there is none.
     """
 
     kind: str
@@ -57,10 +57,10 @@ def plan_root(
     Args:
         root: ``random_init``, ``pretrain:NAME`` or ``checkpoint:FOLDER``.
         kind: its class of agents.
-        data: of the task NAME.
+        data: data of the task NAME.
         given: nested settings of the root.
-        system: of its system.
-        cache_folder: of prepared data.
+        system: settings of its system.
+        cache_folder: folder of prepared data.
 
     Raises:
         UsageError, DataError: something cannot be used.

@@ -30,7 +30,7 @@ from evodevo.tasks.text.token_cache import default_folder
 
 SINGLE = "single"
 PRELOAD = ("paths",)
-"""What workers import before their first child."""
+"""Packages that workers import before their first child."""
 
 
 @dataclass
@@ -38,10 +38,10 @@ class Session:
     """Agents that are about to run, and the way to stop them.
 
     Attributes:
-        system: whose they are.
-        agents: that run, without the roots that they may lack.
-        cycles: that each is to have ended.
-        stopped: whether somebody asked for an end.
+        system: system of the agents.
+        agents: agents that run, without the roots that they may lack.
+        cycles: number of cycles that each is to have ended.
+        stopped: whether a stop was requested.
     """
 
     system: System
@@ -57,14 +57,14 @@ class Session:
 
 @dataclass(frozen=True)
 class AgentSummary:
-    """How an agent stands.
+    """The progress of an agent.
 
     Attributes:
         agent, task: its name, and the task that it answers.
-        cycles: that it ended.
-        validation: accuracy of its published path; None without one.
-        test: likewise, where it was measured.
-        parameters: that the path answers for.
+        cycles: number of cycles that it ended.
+        validation: validation accuracy of its published path, 0 to 1; None without one.
+        test: test accuracy of that path; None where it was not measured.
+        parameters: number of accounted parameters of the path.
     """
 
     agent: str
@@ -77,12 +77,12 @@ class AgentSummary:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """How letting agents run ended.
+    """The result of a run of agents.
 
     Attributes:
-        system: its name.
-        state: ``interrupted`` goes on with the same call.
-        agents: of those that ran.
+        system: name of the system.
+        state: an ``interrupted`` run is resumed by the same call.
+        agents: summaries of the agents that ran.
     """
 
     system: str
@@ -105,26 +105,26 @@ def run_system(
     cache_folder: Path | None = None,
     executor: Executor | None = None,
 ) -> RunSummary:
-    """Let agents run until each has ended so many cycles in its life; the same call goes on with what was stopped.
+    """Run agents until each has ended so many cycles in all; the same call resumes a stopped run.
 
     Args:
         system: its name, id, or the beginning of one.
         agents: ``single``, ``multi`` (agents that combine paths: added where a task has none), classes, or agents.
-        tasks: of these alone; all if empty.
-        cycles: that each is to have ended; more than before goes on.
-        workers: children at a time. The system is the same with any number, but for ``free``.
+        tasks: tasks whose agents run; all if empty.
+        cycles: number of cycles that each is to have ended, those of earlier runs included.
+        workers: number of children at a time. The system is the same with any number, but for ``free``.
         schedule: ``rounds``, or ``free``.
-        test: measure the best path of each cycle on the test split, once.
-        store: its folder.
-        listener: told what happens: type and JSON-able facts.
+        test: whether the best path of each cycle is measured on the test split, once.
+        store: folder of the store.
+        listener: called with events: type and JSON-able facts.
         on_start: called with the session before it begins.
-        cache_folder: of prepared data and representations.
-        executor: instead of workers of its own; the caller closes it.
+        cache_folder: folder of prepared data and representations.
+        executor: executor to use instead of workers of its own; the caller closes it.
 
     Raises:
-        UsageError: nobody to run, an unknown name, or a device that this machine lacks.
+        UsageError: no agent to run, an unknown name, or a device that this machine lacks.
         NotFoundError: no such system.
-        RunOwnedError: another process lets one of the agents run.
+        RunOwnedError: another process runs one of the agents.
         EvaluationsFailedError: no child of an agent ever succeeded.
     """
     if cycles < 1 or workers < 1:
@@ -162,12 +162,12 @@ def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[A
     """The agents that these words name, in agent order; those that combine paths are added where a task has none.
 
     Args:
-        system: whose they are.
+        system: system of the agents.
         names: ``single``, ``multi``, classes, or agents.
-        tasks: that they answer; all if empty.
+        tasks: tasks that they answer; all if empty.
 
     Raises:
-        UsageError: an unknown name, or nobody is left.
+        UsageError: an unknown name, or no agent is left.
     """
     every = [one for one in system.agents() if not is_root(one)]
     alive = [one for one in every if not system.is_withdrawn(one)]
@@ -202,7 +202,7 @@ def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[A
 
 
 def standings(system: System, agents: Sequence[AgentRow]) -> tuple[AgentSummary, ...]:
-    """How agents stand, in their order."""
+    """Summaries of agents, in their order."""
     view, accounts, before = system.view(), system.accounts(), past(system.store, system.row.id)
     offers = {one.name: view.offers.get(one.name) for one in agents}
     ids = [known.id for known in offers.values() if known is not None]

@@ -34,15 +34,15 @@ COLUMNS = {"image": ("image", "image_path", "path", "file"), "tokens": ("text",)
 """Modality -> columns of a table that hold it, where none is called as the input is."""
 _BYTES = ByteTokenizer()
 _MOST_BYTES = 8
-"""Of a token, where a path's own length is all that is known."""
+"""Bytes of a token, for paths of which only the length is known."""
 
 
 class OwnSamples(SampleTask):
     """A handful of samples without answers, handed out as a task hands out its own.
 
     Args:
-        inputs: what a sample holds.
-        batch: all of them.
+        inputs: inputs of a sample.
+        batch: all samples.
     """
 
     name: ClassVar[str] = "own_samples"
@@ -74,12 +74,12 @@ class OwnSamples(SampleTask):
 
 
 class SampleReader:
-    """Turns what a user gives into batches.
+    """The conversion of a user's samples to batches.
 
     Args:
-        settings: of the agent that is asked.
-        own: what the path itself reads, for tasks of which nobody recorded anything; None where it cannot be said.
-        cache_folder: of prepared data, which hold the words of tasks of texts; None is the user's.
+        settings: settings of the agent that answers.
+        own: input that the path itself reads, for tasks without recorded inputs; None where it is unknown.
+        cache_folder: folder of prepared data, with the tokenizers of tasks of texts; None is the user's.
     """
 
     def __init__(self, settings: AgentSettings, own: InputSpec | None, cache_folder: Path | None = None) -> None:
@@ -191,7 +191,7 @@ class SampleReader:
         return self._task
 
     def class_names(self) -> tuple[str, ...]:
-        """Of the task; empty where they were not recorded and its data are gone."""
+        """Names of the task's classes; empty where they were not recorded and its data are gone."""
         if self._settings.class_names:
             return self._settings.class_names
         try:
@@ -201,9 +201,9 @@ class SampleReader:
 
 
 def own_input(said: Mapping[str, Any]) -> InputSpec | None:
-    """What a path reads, out of its own input specification; None where that is neither an image nor a text.
+    """The input of a path from its own input specification; None for one that is neither an image nor a text.
 
-    A text is handed out in more bytes than the path has tokens, since one token may stand for several.
+    A text is handed out in more bytes than the path has tokens, since one token may cover several.
     """
     if said.get("modality") == "image":
         side, channels = said["size"][0], said["channels"]

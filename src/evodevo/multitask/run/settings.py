@@ -1,4 +1,4 @@
-"""What an agent records of its task and of a user's words, so that it can work wherever the store is.
+"""The settings that an agent records of its task and from a user, so that it can run wherever the store is.
 
 Source: docs/spec/munet.md#tasks. Nothing is recorded here.
 """
@@ -25,9 +25,9 @@ from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
 MULTI = "Multi"
 """Before the name of a class: the class that combines its paths."""
 DIGITS = "digits"
-"""How the names of tasks begin that are made of scikit-learn's digits: the only images that need no file."""
+"""Beginning of the names of tasks that are made of scikit-learn's digits: the only images that need no file."""
 INHERITED = ("version", "hyperparameters")
-"""Options that agents take over from their root, where they say nothing themselves."""
+"""Options that agents take over from their root, where they leave them open."""
 OF_TASK = ("classes", "task", "task_key", "class_names", "modalities", "inputs")
 """Settings of an agent that all agents of its task share."""
 
@@ -38,13 +38,13 @@ def prepare_task(
     """Read, check and divide the data of a task; the cache has them from then on.
 
     Args:
-        name: of the task, for messages; without data it begins with ``digits``.
+        name: name of the task, for messages; without data it begins with ``digits``.
         data: its files.
         given: other settings of ``MultitaskSettings``.
-        cache_folder: of prepared data.
+        cache_folder: folder of prepared data.
 
     Returns:
-        What its agents record of it, and its samples by split.
+        The settings that its agents record, and its number of samples by split.
 
     Raises:
         UsageError, DataError: settings or data that cannot be used.
@@ -75,7 +75,7 @@ def prepare_task(
 
 
 def recorded_task(system: System, task: str) -> AgentSettings | None:
-    """What the agents of a task recorded of it; None where it has none."""
+    """Settings that the agents of a task recorded of it; None for a task without agents."""
     for one in system.agents(tasks=[task]):
         if not is_root(one) and not system.is_withdrawn(one):
             return of_task(agent_settings(one))
@@ -83,21 +83,21 @@ def recorded_task(system: System, task: str) -> AgentSettings | None:
 
 
 def of_task(agent: AgentSettings) -> AgentSettings:
-    """What all agents of its task share."""
+    """Settings that all agents of its task share."""
     return AgentSettings(**{key: getattr(agent, key) for key in OF_TASK})
 
 
 def with_own(kind: str, agent: AgentSettings, system: SystemSettings, own: Mapping[str, Any]) -> AgentSettings:
-    """An agent's settings with what a user said.
+    """An agent's settings with a user's changes.
 
     Args:
         kind: its class.
-        agent: without it.
-        system: of the system.
-        own: nested: ``cycle``, ``training``, ``builds_on``; others are options of its class.
+        agent: settings without the changes.
+        system: settings of the system.
+        own: nested changes: ``cycle``, ``training``, ``builds_on``; others are options of its class.
 
     Raises:
-        UsageError: a value or a key that cannot be.
+        UsageError: an invalid value or key.
     """
     values = dict(own)
     cycle, training = table_of("cycle", values.pop("cycle", {})), table_of("training", values.pop("training", {}))
@@ -121,7 +121,7 @@ def twin_settings(
     Args:
         kind: its class.
         single: settings of the other agent; the task and the published rules that it follows are taken over.
-        system: of the system.
+        system: settings of the system.
         own: see ``with_own``.
     """
     version = {key: value for key, value in single.options.items() if key == "version"}
@@ -129,7 +129,7 @@ def twin_settings(
 
 
 def options_of_root(system: System, kind: str) -> dict[str, Any]:
-    """What agents of a class take over from their root."""
+    """Options that agents of a class take over from their root."""
     for one in system.agents([kind]):
         if is_root(one):
             return {key: value for key, value in one.settings["options"].items() if key in INHERITED}
@@ -140,7 +140,7 @@ def check_training(training: Mapping[str, Any]) -> None:
     """Refuse settings of training that no child could use.
 
     Raises:
-        UsageError: it says which.
+        UsageError: with the wrong setting.
     """
     validate(PathTrainingSettings, dict(training), what="settings of training")
 

@@ -1,1 +1,1 @@
-"""How an agent chooses: parents, mutations, scores, populations (munet)."""
+"""The decisions of an agent: parents, mutations, scores, populations (munet)."""

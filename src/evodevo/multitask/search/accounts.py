@@ -18,8 +18,8 @@ def accounted_parameters(components: Iterable[tuple[str, int]], locks: Locks, ag
     """``Σ parameters(c) / |locks(c) ∪ {agent}|``.
 
     Args:
-        components: (id, parameters) of all that the path is made of.
-        locks: by component id.
-        agent: whose path it is; it counts once, whether it published the component already or not.
+        components: (id, parameters) of each component of the path.
+        locks: component id -> agents whose publications use it.
+        agent: agent of the path; it counts once, whether it published the component already or not.
     """
     return math.fsum(size / len({agent, *locks.get(name, ())}) for name, size in components)

@@ -38,10 +38,10 @@ class CycleSettings(Settings):
 
     @property
     def generations(self) -> int:
-        """Of a cycle."""
+        """Number of generations of a cycle."""
         return -(-self.samples // self.generation_size)
 
     @property
     def children(self) -> int:
-        """Of a cycle; more than ``samples`` where the last generation would not be full."""
+        """Number of children of a cycle; more than ``samples`` where the last generation would not be full."""
         return self.generations * self.generation_size

@@ -24,7 +24,7 @@ Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
 
 
 class ChildSettings(Settings):
-    """How children are made."""
+    """The settings of children."""
 
     mutation: MutationSettings = Field(default=MutationSettings(), description="which actions, and their rates")
     components: ComponentSettings = Field(
@@ -39,12 +39,12 @@ class ChildSettings(Settings):
 
 @dataclass(frozen=True)
 class SharedData:
-    """Values that all children of a generation get, and how they came about.
+    """The data values that all children of a generation get, and their mutations.
 
     Attributes:
-        hparams: of each ``ds_`` key.
-        mu: rates of their own of the actions on them.
-        decisions, moves: in order; none where the agent has no path yet.
+        hparams: value of each ``ds_`` key.
+        mu: mutation rates of these keys, as far as they have their own.
+        decisions, moves: decisions and mutated values, in order; none where the agent has no path yet.
     """
 
     hparams: dict[str, Value]
@@ -55,16 +55,16 @@ class SharedData:
 
 @dataclass(frozen=True)
 class ChildPlan:
-    """What a child will be.
+    """The plan of a child.
 
     Attributes:
         parent: id of the path whose values and components it begins with.
         own: whether that is a path of the same agent, so that its score is the child's bar.
-        hparams: every value.
+        hparams: all its hyperparameters.
         mu: the learned rates.
         components: a plan for each place, in the order in which a sample passes them.
-        decisions: all that was decided, in order.
-        moves: of values, in order.
+        decisions: all decisions, in order.
+        moves: mutated values, in order.
     """
 
     parent: str
@@ -91,10 +91,10 @@ def shared_data(
     """Data values for a generation whose children share them.
 
     Args:
-        space: what is tuned.
+        space: the tuned hyperparameters.
         best: the agent's best path; None = it has none yet, and the defaults are used as they are.
-        rng: of the generation.
-        settings: of mutation. The global rate is the default one, not the best path's.
+        rng: generator of the generation.
+        settings: settings of mutation. The global rate is the default one, not the best path's.
 
     Raises:
         UsageError: a value that is in no list.
@@ -117,10 +117,10 @@ def mutate_values(
     """A child's values: the global rate first, since it drives the rest, then each key in order.
 
     Args:
-        space: what is tuned.
-        hparams: the parent's values; keys that are unknown are dropped, those that lack get their default.
-        mutator: of the child.
-        shared: data values of the generation; they and their rates replace the child's, so it decides nothing there.
+        space: the tuned hyperparameters.
+        hparams: the parent's values; unknown keys are dropped, missing ones get their default.
+        mutator: mutator of the child.
+        shared: data values of the generation; they and their rates replace the child's, so these keys are not mutated.
 
     Raises:
         UsageError: a value that is in no list.
@@ -156,12 +156,12 @@ def plan_child(
         parent: its values and rates are inherited by copy.
         places: the parent's places, filled.
         own: whether the parent is a path of the child's agent.
-        needs: the places of the child, once its values are known.
+        needs: values of the child -> its places.
         locked: whether publications of other agents use a component.
-        space: what is tuned.
-        settings: of children.
-        rng: of this child.
-        ancestors: of the parent, nearest first, as far as their weights are there.
+        space: the tuned hyperparameters.
+        settings: settings of children.
+        rng: generator of this child.
+        ancestors: places of the parent's ancestors, nearest first, as far as their weights are there.
         shared: data values of the generation; None = the child has its own.
 
     Raises:

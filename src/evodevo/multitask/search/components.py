@@ -1,4 +1,4 @@
-"""Which components a child shares with its parent, copies, or gets anew: what training is allowed to change.
+"""The components that a child shares with its parent, copies, or gets anew; training changes the last two alone.
 
 Source: docs/spec/munet.md#components. Nothing that another agent published is ever trained: the child
 references it, or trains a copy. Nothing that the child could train is ever referenced: it is copied first, so that the
@@ -23,7 +23,7 @@ Fate = Literal["reference", "clone", "resize", "insert", "new"]
 
 
 class ComponentSettings(Settings):
-    """Where components come from that the parent does not have."""
+    """The source of components that the parent does not have."""
 
     head: tuple[str, ...] = Field(
         default=(HEAD,),
@@ -47,8 +47,8 @@ class Place:
 
     Attributes:
         role: its name ("encoderblock_0").
-        signature: a component fits where its signature is equal; any text that says all that decides it.
-        id: of the component that fills it; None in a path that is yet to be made.
+        signature: a component fits where its signature is equal; any text that covers all facts on which it depends.
+        id: id of the component that fills it; None in a path that is yet to be made.
     """
 
     role: str
@@ -58,15 +58,15 @@ class Place:
 
 @dataclass(frozen=True)
 class ComponentPlan:
-    """How a place of the child is filled.
+    """The filling of a child's place.
 
     Attributes:
-        role: its name.
-        fate: "reference" (frozen, shared with who made it) or something trained: "clone" (a copy of the source),
+        role: name of the place.
+        fate: "reference" (frozen, shared with its maker) or a trained component: "clone" (a copy of the source),
             "resize" (the source's position embedding on another grid), "insert" (a new layer that changes no answer
             at first), "new" (initialised as the path's kind does).
-        source: id of the component that is referenced, copied or resized; None for what is new.
-        reason: why, in words.
+        source: id of the component that is referenced, copied or resized; None for a new one.
+        reason: reason of the choice, in words.
     """
 
     role: str
@@ -99,8 +99,8 @@ def plan_components(
         own: whether the parent is a path of the same agent.
         locked: whether other agents' publications use a component; such a one is never trained.
         mutator: decides ``clone:<role>`` where the parent's component may stay frozen.
-        settings: where the rest comes from.
-        ancestors: of the parent, nearest first, as far as their weights are there.
+        settings: source of components that the parent lacks.
+        ancestors: places of the parent's ancestors, nearest first, as far as their weights are there.
         fresh: roles that begin anew whatever the parent has (a connector to another support).
     """
     having = {place.role: place for place in parent}

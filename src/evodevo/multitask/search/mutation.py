@@ -21,7 +21,7 @@ from evodevo.settings import Settings
 
 
 class MutationSettings(Settings):
-    """Which actions may be taken.
+    """The actions that may be taken.
 
     Patterns are names of actions with ``*`` for any text: ``hp:<key>``, ``clone:<role>``.
     """
@@ -42,10 +42,11 @@ class MutationDecision:
         action: its name.
         applied: whether it was taken.
         why: "forced" or "forbidden" by settings, else "drawn".
-        probability: with which it was to be taken.
-        draw: in [0, 1); taken where it is below the probability. None where nothing was drawn.
+        probability: probability of the action, 0 to 1.
+        draw: drawn number in [0, 1); the action is taken where it is below the probability. None where nothing was
+            drawn.
         rate: the global rate ``_mu_`` at that moment: how often the action's own rate moves.
-        rate_draw: in [0, 1); the action's own rate moved where it is below the global one. None as above.
+        rate_draw: drawn number in [0, 1); the action's own rate moved where it is below the global one. None as above.
         before: the action's own rate before; None where it followed the global one.
         after: its own rate afterwards; None where it still follows the global one.
     """
@@ -63,7 +64,7 @@ class MutationDecision:
 
 @dataclass(frozen=True)
 class Move:
-    """A mutated value: ``before`` equals ``after`` where it stood at the end of its list."""
+    """A mutated value: ``before`` equals ``after`` where it was at the end of its list."""
 
     key: str
     before: Value
@@ -88,8 +89,8 @@ def decide(
         action: its name.
         mu: the child's table: ``_mu_``, and ``_mu_|<action>`` for those with a rate of their own.
         rates: the row of ``_mu_``.
-        rng: draws up to three numbers; none for what is forced or forbidden.
-        settings: of mutation.
+        rng: draws up to three numbers; none for a forced or forbidden action.
+        settings: settings of mutation.
 
     Raises:
         UsageError: a rate of the table is not in its list.
@@ -122,12 +123,12 @@ def matches(action: str, patterns: tuple[str, ...]) -> bool:
 
 
 class Mutator:
-    """Decides the actions of one child, one after another, and remembers what it decided.
+    """The decisions on the actions of one child, one after another, with their record.
 
     Attributes:
-        mu: the child's table as it is by now.
-        decisions: in the order in which they were made.
-        moves: of values, likewise.
+        mu: the child's present table of rates.
+        decisions: the decisions, in the order in which they were made.
+        moves: mutated values, likewise.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Whose child the next path is: the agent's best paths first, each new child halving the chance of another.
+"""The parent of the next path: the agent's best paths first, each new child halving the chance of another.
 
 Source: docs/spec/munet.md#parents; µ4Net, equation 13. A best path that keeps failing to have better children
 fades, and the search drifts to the paths of the whole system. Every draw is kept: the choice is explained later.
@@ -23,7 +23,7 @@ Fallback = Literal["uniform", "none"]
 
 
 class ParentSettings(Settings):
-    """How parents are chosen."""
+    """The choice of parents."""
 
     fallback: Fallback = Field(
         default="uniform",
@@ -52,12 +52,12 @@ class ParentChoice:
 
     Attributes:
         parent: its id; None where the caller draws a new structure.
-        how: "population", or what the fallback did.
+        how: "population", or the fallback.
         own: whether the parent is a path of the agent itself, so that its score is a bar.
         considered: own paths in the order in which they were considered, best first.
-        fallback_probability: how likely it was that no own path would be accepted.
-        pool: how many paths a uniform draw chose from; 0 where there was none.
-        probability: of this parent in that draw; None where there was none.
+        fallback_probability: probability that no own path is accepted.
+        pool: number of paths in a uniform draw; 0 where there was none.
+        probability: probability of this parent in that draw; None where there was none.
     """
 
     parent: str | None
@@ -86,13 +86,13 @@ def select_parent(
 
     Args:
         population: own paths, in any order.
-        strangers: ids of what else is in sight, newest first: paths of other agents, and roots.
+        strangers: ids of other published paths, newest first: those of other agents, and roots.
         rng: draws one number for each path considered, and one for a choice from the pool.
-        settings: of the choice.
-        weights: of paths in the uniform draw, by id, positive; None = all alike. An informed agent gives some.
+        settings: settings of the choice.
+        weights: weights of paths in the uniform draw, by id, positive; None = all alike. An informed agent gives some.
 
     Raises:
-        UsageError: nobody to choose from.
+        UsageError: there is no path to choose from.
     """
     considered: list[Consideration] = []
     chance = fallback_probability(population)
@@ -121,7 +121,7 @@ def select_parents(
     """Choose the parents of a generation, one after another: each choice makes the next of the same parent rarer.
 
     Args:
-        population, strangers, settings, weights: as for one child.
+        population, strangers, settings, weights: as in ``select_parent``.
         generators: one for each child.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Who lives on in a population of paths: those that improved, the best few of them, one at a cycle's end.
+"""Survival in a population of paths: those that improved, the best few of them, one at a cycle's end.
 
 Source: docs/spec/munet.md#cycles; µ4Net, section 3.
 """
@@ -18,7 +18,7 @@ from evodevo.settings import Settings
 
 
 class PopulationSettings(Settings):
-    """How many paths an agent keeps while a cycle runs, and which."""
+    """The paths that an agent keeps while a cycle runs: their number and selection."""
 
     cap: int | None = Field(default=5, ge=1, description="paths that live on after a generation; None = all")
     prune: Literal["top", "stochastic"] = Field(
@@ -35,7 +35,7 @@ class ScoredPath:
         id: unique in the system.
         number: counted by its agent; a lower one is older.
         score: finite; a path without one is never a member.
-        offspring: how often it was chosen as a parent by its own agent.
+        offspring: number of times that its own agent chose it as a parent.
 
     Raises:
         UsageError: a score that is not finite.
@@ -78,9 +78,9 @@ def with_generation(
     """The population after a generation, best first; the best is always in it.
 
     Args:
-        population: before.
+        population: population before the generation.
         improved: the children that exceeded their bar.
-        settings: of the population.
+        settings: settings of the population.
         rng: draws only where pruning is stochastic.
 
     Raises:

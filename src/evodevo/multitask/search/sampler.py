@@ -1,7 +1,8 @@
-"""How likely each agent's path is drawn: all alike, or by what its paths did for others before and how near they are.
+"""The probability of each agent's path in a draw: uniform, or by earlier success of its paths and similarity of its
+task.
 
 The published agents draw uniformly and name that as room for improvement (docs/spec/munet.md#informed-sampling).
-The informed sampler is ours. A share of its draws stays uniform, so that nobody is given up.
+The informed sampler is ours. A share of its draws stays uniform, so that every agent keeps a chance.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class SamplerSettings(Settings):
 
 @dataclass(frozen=True)
 class Record:
-    """What came of an agent's paths: children that used one, and how many of those improved."""
+    """The success of an agent's paths: number of children that used one, and number of improved ones among them."""
 
     trials: int = 0
     successes: int = 0
@@ -41,11 +42,12 @@ class Record:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of agents, by name.
+    """The evidence on agents, by name.
 
     Attributes:
-        records: of their paths' use; an absent one was never tried.
-        similarity: of their task to the one at hand, in [0, 1]; an absent one counts as the mean of the others.
+        records: success of their paths; an absent one was never tried.
+        similarity: similarity of their task to the one at hand, in [0, 1]; an absent one counts as the mean of the
+            others.
     """
 
     records: Mapping[str, Record] = field(default_factory=dict)
@@ -84,8 +86,8 @@ def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: 
 
     Args:
         agents: names, once or more.
-        settings: of the sampler.
-        evidence: of what is known.
+        settings: settings of the sampler.
+        evidence: the evidence on agents.
 
     Raises:
         UsageError: a similarity outside [0, 1].
@@ -110,12 +112,12 @@ def draw(names: Sequence[str], weights: Mapping[str, float] | None, rng: np.rand
     """Draw one of several with one number.
 
     Args:
-        names: at least one; the same one may stand there more than once.
-        weights: by name, positive; None = all alike.
+        names: at least one; the same one may occur more than once.
+        weights: name -> weight, positive; None = all alike.
         rng: draws one number.
 
     Returns:
-        The place that was drawn, and how likely it was.
+        The drawn index, and its probability.
     """
     shares = np.array([1.0 if weights is None else weights[name] for name in names])
     shares /= shares.sum()

@@ -1,4 +1,4 @@
-"""What a path of a multitask system is worth: its accuracy, discounted by the parameters and FLOPs it answers for.
+"""The score of a path of a multitask system: its accuracy, discounted by its accounted parameters and its FLOPs.
 
 Source: docs/spec/munet.md#score; µNet (2205.10937). A parameter that several agents use is split
 evenly among them, so that the accounts of all agents add up to the distinct parameters of the system.
@@ -17,7 +17,7 @@ from evodevo.settings import Settings
 
 
 class ScoreSettings(Settings):
-    """How much size and work cost. A factor whose base is 0 is left out."""
+    """The discount for size and work. A factor whose base is 0 is left out."""
 
     scale: float = Field(default=0.98, gt=0, le=1, description="factor of a path as large as the base; 1 = no cost")
     base_parameters: float | None = Field(default=None, ge=0, description="parameters; None = those of the root")
@@ -26,12 +26,12 @@ class ScoreSettings(Settings):
 
 @dataclass(frozen=True)
 class PathCost:
-    """What a path answers for, before it is trained: none of it depends on weights.
+    """The accounted cost of a path, known before it is trained: it does not depend on weights.
 
     Attributes:
-        accounted: parameters, shared ones in part.
-        flops: of one forward pass at batch 1, at the path's image size.
-        factor: by which its accuracy is multiplied, in (0, 1].
+        accounted: number of parameters, shared ones in part.
+        flops: FLOPs of one forward pass at batch 1, at the path's image size.
+        factor: factor of its accuracy, in (0, 1].
     """
 
     accounted: float
@@ -40,16 +40,16 @@ class PathCost:
 
 
 NO_COST = ScoreSettings(scale=1.0, base_parameters=0.0, base_flops=0.0)
-"""Of multipath agents: the score is the accuracy."""
+"""Settings of multipath agents: the score is the accuracy."""
 
 
 def cost(accounted: float, flops: float, settings: ScoreSettings, root: tuple[float, float]) -> PathCost:
     """The discount of a path.
 
     Args:
-        accounted: parameters.
-        flops: of a sample.
-        settings: of the score.
+        accounted: number of accounted parameters.
+        flops: FLOPs of a sample.
+        settings: settings of the score.
         root: parameters and FLOPs of the system's root; bases where the settings name none.
     """
     bases = (settings.base_parameters, settings.base_flops)
@@ -75,7 +75,7 @@ def score(quality: float | None, factor: float) -> float | None:
 
 
 def bar(parent_score: float | None, *, counts: bool) -> float | None:
-    """What a child has to exceed: its parent's score, or None (anything does).
+    """The score that a child has to exceed: its parent's, or None for no bar.
 
     Args:
         parent_score: None where it was never scored.
@@ -86,13 +86,13 @@ def bar(parent_score: float | None, *, counts: bool) -> float | None:
 
 
 def quality_bar(bar: float | None, factor: float) -> float | None:
-    """The bar as a worker sees it: ``quality > quality_bar`` exactly where ``quality · factor > bar``.
+    """The bar in terms of accuracy, for a worker: ``quality > quality_bar`` exactly where ``quality · factor > bar``.
 
     ``bar / factor`` alone would not do: accuracies tie all the time, and one rounding would call a tie an improvement.
 
     Args:
-        bar: of scores.
-        factor: of the child.
+        bar: bar of scores.
+        factor: factor of the child's accuracy.
     """
     if bar is None:
         return None
@@ -105,7 +105,7 @@ def quality_bar(bar: float | None, factor: float) -> float | None:
 
 
 def kept_evaluation(evals: Sequence[float | None], quality_bar: float | None) -> int | None:
-    """Which of a child's evaluations gives the weights that are kept: the best, and of equals the first (µ4Net).
+    """Index of the evaluation whose weights are kept: the best, and of equals the first (µ4Net).
 
     Args:
         evals: validation accuracies in the order of training; None or NaN are never kept.

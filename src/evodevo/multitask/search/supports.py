@@ -27,7 +27,7 @@ _NOTHING_KNOWN = Evidence()
 
 
 class SupportSettings(Settings):
-    """How supports are drawn."""
+    """The draw of supports."""
 
     sampler: SamplerSettings = Field(default=SamplerSettings(), description="uniform, or informed")
     first: str | None = Field(
@@ -39,7 +39,7 @@ class SupportSettings(Settings):
 
 
 class MultipathSettings(Settings):
-    """How multipath children are made."""
+    """The settings of multipath children."""
 
     mutation: MutationSettings = Field(
         default=MutationSettings(forced=()), description="which actions, and their rates; none is forced"
@@ -49,14 +49,14 @@ class MultipathSettings(Settings):
 
 @dataclass(frozen=True)
 class SupportChoice:
-    """A support and how it came to its place.
+    """A support and the choice of it.
 
     Attributes:
         number: its place, from 1; the main path is at 0.
         path: the support.
         how: "kept" from the parent, "drawn", or "forced" by settings.
-        candidates: how many paths it was drawn from; 0 where it was kept.
-        probability: of this one in that draw; None where it was kept.
+        candidates: number of paths that it was drawn from; 0 where it was kept.
+        probability: probability of this one in that draw; None where it was kept.
     """
 
     number: int
@@ -68,12 +68,12 @@ class SupportChoice:
 
 @dataclass(frozen=True)
 class MultipathPlan:
-    """What a multipath child will be.
+    """The plan of a multipath child.
 
     Attributes:
         parent: id of the multipath path that it began with; None = it was drawn anew.
         main: the path it improves, with its head.
-        supports: by place.
+        supports: supports in the order of their places.
         hparams, mu, components, decisions, moves: as those of ``ChildPlan``.
     """
 
@@ -109,7 +109,7 @@ def draw_main(paths: Sequence[SubPath], rng: np.random.Generator) -> SubPath:
     """The main path of a child, drawn anew for each: a path improved in the meantime is picked up.
 
     Args:
-        paths: of the singlepath agent of the task.
+        paths: paths of the task's singlepath agent.
         rng: draws one number.
 
     Raises:
@@ -134,12 +134,12 @@ def choose_supports(
 
     Args:
         kept: the parent's supports by place; those beyond ``count`` are dropped.
-        count: how many are wanted.
+        count: number of supports.
         main: the main path.
-        pool: paths in sight that can read the task's samples; their order does not matter.
+        pool: published paths that can read the task's samples; their order does not matter.
         rng: draws one number for each path that is not kept.
-        settings: of supports.
-        evidence: for an informed draw.
+        settings: settings of supports.
+        evidence: evidence for an informed draw.
 
     Returns:
         ``count`` of them, or fewer where no agent is left to draw from.
@@ -194,16 +194,16 @@ def plan_multipath_child(
         main: the main path (``draw_main``).
         pool: paths that may be supports.
         needs: router and connectors for these paths, the main one first.
-        space: what is tuned.
-        settings: of multipath children.
-        rng: of this child.
+        space: the tuned hyperparameters.
+        settings: settings of multipath children.
+        rng: generator of this child.
         best: the agent's best path; only a new structure takes its values, defaults where there is none.
         shared: data values of the generation; None = the child has its own.
-        evidence: for informed draws of supports.
+        evidence: evidence for informed draws of supports.
 
     Raises:
         NotFoundError: see ``choose_supports``.
-        UsageError: a value in no list, or nobody in sight to be a support.
+        UsageError: a value in no list, or no published path to be a support.
     """
     source = best if parent is None else parent
     rates = {} if source is None else source.mu

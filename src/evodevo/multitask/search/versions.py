@@ -1,8 +1,8 @@
 """Rules of the published agents, as settings (docs/spec/munet.md#differences-between-versions).
 
-"paper" is our default: the paper's where it speaks; rates are stored when they move, an added layer changes no answer
-at first, each child has data values of its own, and the root is the base of costs. "v4b" is the published code of
-µ4Net. The rules of earlier agents (µNet, µ2Net, µ3Net) are gone: see ``multitask/stored.py``.
+"paper" is our default: the paper's rules where it states any; rates are stored when they move, an added layer changes
+no answer at first, each child has data values of its own, and the root is the base of costs. "v4b" is the published
+code of µ4Net. The rules of earlier agents (µNet, µ2Net, µ3Net) are gone: see ``multitask/stored.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAMPLES_OF_A_STEP = {"l": 16, "b": 256}
 
 @dataclass(frozen=True)
 class Rules:
-    """How an agent of a version works.
+    """The rules of the agents of a version.
 
     Attributes:
         cycle: settings of its cycles.
@@ -41,8 +41,8 @@ def singlepath_rules(version: Version = "paper", size: str = "ti3") -> Rules:
     """The rules of a singlepath agent.
 
     Args:
-        version: whose.
-        size: of its paths.
+        version: version of the rules.
+        size: size of its paths.
     """
     if version == "paper":
         return Rules()
@@ -62,7 +62,7 @@ def multipath_rules(version: Version = "paper") -> Rules:
     """The rules of a multipath agent: no forced action; cost and parents are those of its class.
 
     Args:
-        version: whose.
+        version: version of the rules.
     """
     single = singlepath_rules(version, "l")
     mutation = single.cycle.child.mutation.model_copy(update={"forced": ()})

@@ -1,1 +1,1 @@
-"""How one child of an agent is trained: augmentation, optimizer, steps."""
+"""The training of one child of an agent: augmentation, optimizer, steps."""

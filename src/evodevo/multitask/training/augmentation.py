@@ -39,12 +39,12 @@ class Draws:
 
 
 def augmented(images: NDArray[np.uint8], values: DataValues, seed: int, step: int) -> list[Tensor]:
-    """The images as a path is trained on them.
+    """The augmented images of a training step.
 
     Args:
         images: (B, height, width, 1 or 3) bytes.
-        values: what may happen.
-        seed, step: what does happen follows from them.
+        values: ranges of the random changes.
+        seed, step: seed and step that determine the changes.
 
     Returns:
         Numbers in [0, 255] of shape (n, channels, height, width): one batch of all, or with crops, which differ in

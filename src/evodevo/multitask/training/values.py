@@ -1,27 +1,22 @@
-"""How one child of a multitask system is trained, as values and without torch: the agent's table, and what it tunes.
+"""The training of one child of a multitask system as values, without torch: the agent's settings and the tuned values.
 
 Source: docs/spec/munet.md#hyperparameters; keys of hyperparameters are those of ``multitask.hyperparameters``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from evodevo.errors import UsageError
 from evodevo.settings import Settings, validate
 from evodevo.tasks.multitask.batches import BatchPlan, batch_size, plan_batches
-
-Schedule = Literal["cosine", "constant", "linear", "restarts"]
-SMALLEST_RATE = 1e-3
-"""Of the learning rate: where warm-up begins and ``linear`` ends."""
+from evodevo.training.settings import Budget, MomentumSettings, TrainingSettings
 
 
 class PathTrainingSettings(Settings):
-    """What all children of an agent have in common."""
+    """The common training settings of all children of an agent."""
 
     batch: int = Field(default=512, ge=1, le=1 << 16, description="samples of a step, at most")
     validations: int = Field(default=4, ge=1, le=10_000, description="looks at the validation split")
@@ -41,8 +36,8 @@ class PathTrainingSettings(Settings):
         """The course of a child.
 
         Args:
-            train, validation: samples of the task.
-            batch: what the task's settings say; None goes by its size.
+            train, validation: number of samples of the task.
+            batch: batch size in the task's settings; None derives it from the number of samples.
         """
         return plan_batches(
             train,
@@ -52,28 +47,33 @@ class PathTrainingSettings(Settings):
             validation_cap=self.validation_cap,
         )
 
+    def loop(self, plan: BatchPlan, optimizer: MomentumSettings) -> TrainingSettings:
+        """The settings of the training loop for a child: it reports where the child is validated.
 
-class OptimizerValues(Settings):
-    """What a child's hyperparameters say of its optimizer."""
-
-    rate: float = Field(default=0.02, gt=0)
-    schedule: Schedule = "cosine"
-    warmup: float = Field(default=0.02, ge=0, lt=1)
-    momentum: float = Field(default=0.8, ge=0, lt=1)
-    nesterov: bool = True
+        Args:
+            plan: Numbers of samples and steps of the child.
+            optimizer: Optimiser of the child, as its hyperparameters have it; what the agent decides is filled in.
+        """
+        agents = {"clip": self.clip, "trace_format": self.momentum_format, "interval": plan.between}
+        return TrainingSettings(
+            budget=Budget(steps=plan.between * self.validations),
+            optimizer=optimizer.model_copy(update=agents),
+            batch_size=plan.batch,
+            report_every=plan.between,
+        )
 
 
 class DataValues(Settings):
-    """What a child's hyperparameters say of the preparation of its training images; the defaults change nothing.
+    """Values of the augmentation in a child's hyperparameters; the defaults change nothing.
 
     Attributes:
-        area: the least share of an image that a crop shows; 1 crops nothing.
-        aspect: of a crop, between this and its inverse.
-        flip: left becomes right for half of the images.
-        brightness: is added, on the scale from 0 to 1, from minus this to this.
-        contrast, saturation: are multiplied by 1 minus this to 1 plus this.
-        hue: is turned by minus this to this, of a whole turn.
-        quality: of JPEG, from 100 (1 - this) to 100.
+        area: least share of an image in a crop, 0 to 1; 1 crops nothing.
+        aspect: bound of a crop's aspect ratio, which lies between this and its inverse.
+        flip: whether half of the images are mirrored.
+        brightness: largest number added or subtracted, on the scale from 0 to 1.
+        contrast, saturation: largest difference of their factors from 1.
+        hue: largest rotation in either direction, as a share of a whole turn.
+        quality: range of JPEG quality, from 100 (1 - this) to 100.
     """
 
     area: float = Field(default=1.0, gt=0, le=1)
@@ -93,7 +93,7 @@ class DataValues(Settings):
 
 
 _OPTIMIZER = {
-    "opt_lr": "rate",
+    "opt_lr": "learning_rate",
     "opt_lr_schedule": "schedule",
     "opt_lr_warmup_ratio": "warmup",
     "opt_momentum": "momentum",
@@ -111,13 +111,13 @@ _DATA = {
 }
 
 
-def optimizer_values(hparams: Mapping[str, object]) -> OptimizerValues:
-    """Those of a path; what it does not tune has its default.
+def optimizer_settings(hparams: Mapping[str, object]) -> MomentumSettings:
+    """The optimiser in the hyperparameters of a path; the defaults for what it does not tune.
 
     Raises:
-        UsageError: a value that makes no sense.
+        UsageError: A value is out of its range.
     """
-    return validate(OptimizerValues, _named(hparams, _OPTIMIZER), what="the path's hyperparameters of training")
+    return validate(MomentumSettings, _named(hparams, _OPTIMIZER), what="the path's hyperparameters of training")
 
 
 def data_values(hparams: Mapping[str, object]) -> DataValues:
@@ -127,34 +127,6 @@ def data_values(hparams: Mapping[str, object]) -> DataValues:
         UsageError: a value that makes no sense.
     """
     return validate(DataValues, _named(hparams, _DATA), what="the path's hyperparameters of data")
-
-
-def learning_rate(values: OptimizerValues, step: int, steps: int, between: int) -> float:
-    """The learning rate of a step.
-
-    Args:
-        values: of the optimizer.
-        step: from 0.
-        steps: of the whole training.
-        between: steps between two looks at the validation split; ``restarts`` begins anew after each.
-
-    Raises:
-        UsageError: no such step.
-    """
-    if not 0 <= step < steps:
-        raise UsageError(f"a training of {steps} steps has no step {step}.")
-    if values.schedule == "constant":
-        return 0.5 * values.rate
-    if values.schedule == "restarts":
-        step, steps = step % between, between
-    least = values.rate * SMALLEST_RATE
-    warmup = int(values.warmup * steps)
-    if step < warmup:
-        return least + (values.rate - least) * step / warmup
-    share = (step - warmup) / (steps - warmup)
-    if values.schedule == "linear":
-        return values.rate + (least - values.rate) * share
-    return values.rate * 0.5 * (1 + math.cos(math.pi * share))
 
 
 def _named(hparams: Mapping[str, object], names: Mapping[str, str]) -> dict[str, object]:

@@ -58,12 +58,12 @@ def scale_gradients(module: nn.Module, factor: float) -> Callable[[], None]:
         UsageError: a factor outside [0, 1], or nothing that learns.
     """
     _check(factor)
-    learning = [one for one in module.parameters() if one.requires_grad]
+    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not learning:
         raise UsageError("no parameter of the module learns; there is no gradient to scale.")
     hooks: list[Any] = []
-    for one in learning:
-        hooks.append(one.register_hook(lambda gradient: gradient * factor))  # type: ignore[no-untyped-call]
+    for parameter in learning:
+        hooks.append(parameter.register_hook(lambda gradient: gradient * factor))  # type: ignore[no-untyped-call]
 
     def end() -> None:
         for hook in hooks:

@@ -19,7 +19,7 @@ class StackStructure(Settings):
 
     Attributes:
         width: channels d.
-        layers: in order; none is allowed.
+        layers: layers in order; none is allowed.
         repeats: number of runs of the whole stack.
         residual: false takes the blocks' own residual connections away.
         others: as in ``HModelStructure``.

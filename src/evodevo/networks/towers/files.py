@@ -39,14 +39,18 @@ def settled(structure: _Structure) -> _Structure:
         StoreDamagedError: a tower has another digest than is stated.
         NotFoundError, UnsafeFileError: see ``weights_file``.
     """
-    extractors = {name: _settled(one) for name, one in structure.extractors.items()}
+    extractors = {name: _settled(extractor) for name, extractor in structure.extractors.items()}
     return structure.model_copy(update={"extractors": extractors, "extractor": _settled(structure.extractor)})
 
 
 def frozen_towers(structure: WithExtractors, inputs: Sequence[InputSpec]) -> dict[str, ExtractorStructure]:
     """Input -> the tower that reads it and never learns."""
     chosen = {spec.name: structure.extractor_of(spec.name) for spec in inputs if spec.modality in ("tokens", "image")}
-    return {name: one for name, one in chosen.items() if one.kind == "hugging_face" and one.train == "none"}
+    return {
+        name: extractor
+        for name, extractor in chosen.items()
+        if extractor.kind == "hugging_face" and extractor.train == "none"
+    }
 
 
 def _settled(extractor: ExtractorStructure) -> ExtractorStructure:

@@ -104,13 +104,13 @@ def _size(value: Any, file: Path) -> tuple[int, ...]:
         value = [value["shortest_edge"]] if "shortest_edge" in value else [value.get("height"), value.get("width")]
     elif type(value) is int:
         value = [value, value]
-    if not isinstance(value, list) or not all(type(one) is int and 1 <= one <= 1 << 14 for one in value):
+    if not isinstance(value, list) or not all(type(item) is int and 1 <= item <= 1 << 14 for item in value):
         raise DataError(f"{file}: {str(value)[:80]!r} is no size of an image.")
     return tuple(value)
 
 
 def _numbers(value: Any, file: Path, *, positive: bool = False) -> tuple[float, ...]:
-    sensible = isinstance(value, list) and all(isinstance(one, int | float) for one in value) and len(value) in (1, 3)
+    sensible = isinstance(value, list) and all(isinstance(item, int | float) for item in value) and len(value) in (1, 3)
     if not sensible or (positive and min(value) <= 0):
         raise DataError(f"{file}: {str(value)[:80]!r} are no statistics of channels.")
-    return tuple(float(one) for one in value)
+    return tuple(float(item) for item in value)

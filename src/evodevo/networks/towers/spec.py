@@ -86,7 +86,7 @@ class TowerSizes:
     """One tower.
 
     Attributes:
-        tower: its family, and which half of a model that has two.
+        tower: its family, with the half of a model that has two.
         layer: its encoder layers.
         vocabulary: V of a text tower.
         places: rows of its table of positions.

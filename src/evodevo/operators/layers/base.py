@@ -85,7 +85,7 @@ class LayerSpec(Settings):
         Args:
             width: d_i.
             length: S.
-            causal: as the model is.
+            causal: whether the model is causal.
             visible: count the visible half of causal attention scores only; else what is computed.
         """
 

@@ -32,7 +32,7 @@ def layer_work(spec: LayerSpec, width: int, length: int, *, causal: bool, visibl
         spec: the layer.
         width: d.
         length: S.
-        causal: as the model is.
+        causal: whether the model is causal.
         visible: count the visible half of causal attention scores only; else what is computed.
     """
     inner = spec.width or width

@@ -118,14 +118,14 @@ def fitting_liv(operator: str, width: int) -> LIVLayer:
 @lru_cache(maxsize=64)
 def fitting_classes(width: int) -> tuple[str, ...]:
     """LIV classes that a width allows."""
-    found = []
+    names = []
     for name in OPERATORS:
         try:
             fitting_liv(name, width)
         except UsageError:
             continue
-        found.append(name)
-    return tuple(found)
+        names.append(name)
+    return tuple(names)
 
 
 def fitting_head_size(width: int) -> int | None:

@@ -50,10 +50,10 @@ def check_digest(path: str, digest: str | None) -> None:
         StoreDamagedError: it has another.
         NotFoundError, UnsafeFileError: see ``weights_file``.
     """
-    found = weights_digest(path) if digest is not None else None
-    if found != digest:
+    actual = weights_digest(path) if digest is not None else None
+    if actual != digest:
         raise StoreDamagedError(
-            f"{model_folder(path) / WEIGHTS} has SHA-256 {found}, and the run was made with {digest}: it is another "
+            f"{model_folder(path) / WEIGHTS} has SHA-256 {actual}, and the run was made with {digest}: it is another "
             "file. Bring the file of the run back, or clear the digest to take this one."
         )
 

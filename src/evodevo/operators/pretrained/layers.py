@@ -40,8 +40,8 @@ class Family:
 
     def layers(self, model: Any) -> nn.ModuleList:
         """The encoder layers, in order."""
-        found: nn.ModuleList = model.encoder.layer
-        return found
+        layers: nn.ModuleList = model.encoder.layer
+        return layers
 
     def call(self, layer: nn.Module, x: Tensor, visible: Tensor | None) -> Tensor:
         """Hidden states (B, S, D) after the layer; ``visible`` is (B, 1, S, S) or None."""
@@ -69,8 +69,8 @@ class DistilBert(Family):
 
     def layers(self, model: Any) -> nn.ModuleList:
         """See ``Family``."""
-        found: nn.ModuleList = model.transformer.layer
-        return found
+        layers: nn.ModuleList = model.transformer.layer
+        return layers
 
 
 class ViT(Family):
@@ -81,8 +81,8 @@ class ViT(Family):
 
     def layers(self, model: Any) -> nn.ModuleList:
         """See ``Family``; the list has moved between releases."""
-        found: nn.ModuleList = model.encoder.layer if hasattr(model, "encoder") else model.layers
-        return found
+        layers: nn.ModuleList = model.encoder.layer if hasattr(model, "encoder") else model.layers
+        return layers
 
 
 FAMILIES: dict[str, Callable[[], Family]] = {"bert": Bert, "roberta": Roberta, "distilbert": DistilBert, "vit": ViT}

@@ -86,7 +86,7 @@ class Scale:
                     return inside[::stride]
         # Three at least, as far as round numbers allow: one tick is no scale.
         tries = [self._even_ticks(wanted + more) for more in range(4)]
-        return next((found for found in tries if len(found) >= 3), tries[-1])
+        return next((candidate for candidate in tries if len(candidate) >= 3), tries[-1])
 
     def _even_ticks(self, wanted: int) -> list[float]:
         rough = (self.high / wanted) - (self.low / wanted)

@@ -159,10 +159,10 @@ def line_chart(
 ) -> str:
     """A few named lines with a dot at every point, each named at its end; also for one point."""
     pieces = [(item, _pieces(item.points)) for item in series]
-    pieces = [(item, found) for item, found in pieces if found]
+    pieces = [(item, lines) for item, lines in pieces if lines]
     if not pieces:
         return empty(f"No {one_line(y_axis.name, 80)} was recorded.", width)
-    every = [point for _, found in pieces for piece in found for point in piece]
+    every = [point for _, lines in pieces for piece in lines for point in piece]
     names = [shorten(one_line(item.name, 80), 170, 11) for item, _ in pieces]
     right = width - 24 - (max(text_width(name, 11) for name in names) if len(pieces) > 1 else 12)
     frame = Frame(
@@ -171,12 +171,12 @@ def line_chart(
     )
     drawing = Drawing(width, height, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}")
     draw_frame(drawing, frame, x_axis, y_axis, whole_x)
-    ends = spread_apart([frame.y(found[-1][-1][1]) for _, found in pieces], 14, frame.top, frame.bottom)
-    for index, ((item, found), name, end) in enumerate(zip(pieces, names, ends, strict=True)):
+    ends = spread_apart([frame.y(lines[-1][-1][1]) for _, lines in pieces], 14, frame.top, frame.bottom)
+    for index, ((item, lines), name, end) in enumerate(zip(pieces, names, ends, strict=True)):
         role = _SERIES_ROLES[index % len(_SERIES_ROLES)]
         dash = _SERIES_DASHES[index % len(_SERIES_DASHES)]
         more: dict[str, str | float] = {"stroke_dasharray": dash} if dash else {}
-        for piece in found:
+        for piece in lines:
             places = [(frame.x(x), frame.y(y)) for x, y in piece]
             drawing.path(polyline(places), f"line hollow stroke-{role}", "", stroke_width=2, **more)
             for (x, y), (place, value) in zip(places, piece, strict=True):

@@ -40,14 +40,14 @@ class LineageNode:
 def ancestors(nodes: Sequence[LineageNode], individual: str) -> set[str]:
     """``individual`` and all who led to it; empty when it is not among the nodes."""
     parents = {node.id: node.parents for node in nodes}
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [individual] if individual in parents else []
     while waiting:
         current = waiting.pop()
-        if current not in found:
-            found.add(current)
+        if current not in names:
+            names.add(current)
             waiting += [parent for parent in parents[current] if parent in parents]
-    return found
+    return names
 
 
 def lineage_layout(nodes: Sequence[LineageNode]) -> dict[str, tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""What a report of an evolution is made from: plain data, without stores, spaces or networks.
+"""The data of a report of an evolution: plain data, without stores, spaces or networks.
 
 Any number may be None or not finite, any list may be empty; all texts are shown as they are, never as markup.
 """
@@ -17,7 +17,7 @@ Point = tuple[float, float | None]
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What was run, where and when; all texts are shown as they are.
+    """The facts of a run: content, place and time; all texts are shown as they are.
 
     Args:
         id: the run.
@@ -63,9 +63,9 @@ class ReportedIndividual:
     Args:
         scores: objective name → value; a missing name, None or nan is no score.
         spreads: objective name → (lowest, highest) over seeds, where there are several.
-        operation: how it was born (``initial``, ``crossover``, ``mutation``, ``crossover+mutation``, …).
+        operation: operation that made it (``initial``, ``crossover``, ``mutation``, ``crossover+mutation``, …).
         reason: for a failed one: ``timeout``, ``memory``, ``diverged``, …; ``detail`` is the end of the error text.
-        genome: what the parts of the page draw of it; None where they draw nothing.
+        genome: data from which the parts of the page draw it; None where they draw nothing.
         text: its genome as written, where that is shown.
         curve: (tokens or steps, training loss).
     """
@@ -99,7 +99,9 @@ class ReportedBaseline:
 
 @dataclass(frozen=True)
 class ReferenceResult:
-    """How one model compares with the reference; ``note`` excuses a model that was not expected to beat it."""
+    """The score of one model that is compared with the reference; ``note`` excuses a model that was not expected to
+    beat it.
+    """
 
     name: str
     value: float | None

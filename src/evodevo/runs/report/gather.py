@@ -30,15 +30,15 @@ def evolution(run: Run, parts: GenomeParts | None = None) -> str:
 
 def report_data(run: Run, parts: GenomeParts) -> data.EvolutionReport:
     """Everything that the page shows."""
-    front = {one.id for one in run.front()}
+    front = {individual.id for individual in run.front()}
     closed = run.generations()
     goals = run.goals
     reference = closed[-1]["reference"] if closed else None
     return data.EvolutionReport(
         run=facts(run, f"evodevo evolve {run.recipe} --seed {run.settings.study.seed}"),
         objectives=[data.ReportedObjective(goal.name, goal.unit, goal.direction == "minimise") for goal in goals],
-        individuals=[_individual(one, front, parts) for one in run.individuals()],
-        baselines=[_baseline(one, parts) for one in run.baselines()],
+        individuals=[_individual(individual, front, parts) for individual in run.individuals()],
+        baselines=[_baseline(individual, parts) for individual in run.baselines()],
         reference=bigram(run, parts),
         hypervolume=[(float(row["generation"]), row["hypervolume"]) for row in closed],
         reference_point={} if reference is None else {g.name: v for g, v in zip(goals, reference, strict=True)},
@@ -49,34 +49,36 @@ def report_data(run: Run, parts: GenomeParts) -> data.EvolutionReport:
 
 
 def bigram(run: Run, parts: GenomeParts) -> data.Reference | None:
-    """Who beats the byte-bigram count model; None where the corpus is no longer to be had."""
+    """Comparison with the byte-bigram count model; None where the corpus is no longer available."""
     facts = [event.payload for event in run.events() if event.type == "task"]
     if not facts or BIGRAM not in facts[0].get("count_models", {}):
         return None
     value = float(facts[0]["count_models"][BIGRAM])
     results = []
-    for one in [*run.baselines(), *run.front()]:
-        results.append(data.ReferenceResult(one.name, one.fact.get("bits_per_byte"), parts.remark(one)))
+    for individual in [*run.baselines(), *run.front()]:
+        results.append(
+            data.ReferenceResult(individual.name, individual.fact.get("bits_per_byte"), parts.remark(individual))
+        )
     return data.Reference(
         "byte bigram (add-α counts, α chosen on validation)", value, results=results, note="on the same bytes"
     )
 
 
 def notes(run: Run) -> list[str]:
-    """What a reader must know: who dominates the baselines, and how sure that is."""
+    """Remarks for the reader: individuals that dominate the baselines, and whether that is significant."""
     sentences = []
-    for one in run.front():
-        beaten = [comparison for comparison in compare(one, run) if comparison.dominates]
+    for individual in run.front():
+        beaten = [comparison for comparison in compare(individual, run) if comparison.dominates]
         if not beaten:
             continue
         fresh = all(verdict.ours.fresh for comparison in beaten for verdict in comparison.verdicts)
         how = "on fresh seeds" if fresh else "on the search's own seed"
         sure = "beyond the spread over seeds" if all(c.clear for c in beaten) else "within the spread in some goal"
         names = " and ".join(comparison.baseline for comparison in beaten)
-        sentences.append(f"{one.id} (born by {one.operation}) dominates {names} {how}, {sure}.")
+        sentences.append(f"{individual.id} (born by {individual.operation}) dominates {names} {how}, {sure}.")
     if run.front() and not sentences:
         sentences.append("No individual of the front dominates a baseline.")
-    summaries = [one.summary(run.goals[0].name) for one in run.front()]
+    summaries = [individual.summary(run.goals[0].name) for individual in run.front()]
     seeds = [summary.seeds for summary in summaries if summary is not None and summary.fresh]
     if seeds:
         sentences.append(
@@ -87,7 +89,7 @@ def notes(run: Run) -> list[str]:
 
 
 def facts(run: Run, command: str) -> data.RunFacts:
-    """What was run, where and when; ``command`` repeats it."""
+    """The facts of a run: content, place and time; ``command`` repeats it."""
     times = [event.payload for event in run.events() if event.type == "study.time"]
     more = {}
     if times:
@@ -117,47 +119,47 @@ def _duration(run: Run) -> str:
     return f"{span.total_seconds() / 60:.1f} minutes"
 
 
-def _spreads(one: Individual) -> dict[str, tuple[float, float]]:
-    summaries = {goal.name: one.summary(goal.name) for goal in one.run.goals}
+def _spreads(individual: Individual) -> dict[str, tuple[float, float]]:
+    summaries = {goal.name: individual.summary(goal.name) for goal in individual.run.goals}
     return {name: (s.low, s.high) for name, s in summaries.items() if s is not None and s.seeds > 1}
 
 
-def _means(one: Individual) -> dict[str, float | None]:
-    summaries = {goal.name: one.summary(goal.name) for goal in one.run.goals}
+def _means(individual: Individual) -> dict[str, float | None]:
+    summaries = {goal.name: individual.summary(goal.name) for goal in individual.run.goals}
     return {name: None if s is None else s.mean for name, s in summaries.items()}
 
 
-def _individual(one: Individual, front: set[str], parts: GenomeParts) -> data.ReportedIndividual:
-    failed = one.outcome is None or one.outcome.reason is not None
+def _individual(individual: Individual, front: set[str], parts: GenomeParts) -> data.ReportedIndividual:
+    failed = individual.outcome is None or individual.outcome.reason is not None
     state: Literal["front", "dominated", "failed"] = (
-        "failed" if failed else ("front" if one.id in front else "dominated")
+        "failed" if failed else ("front" if individual.id in front else "dominated")
     )
     return data.ReportedIndividual(
-        id=one.id,
-        generation=one.generation,
+        id=individual.id,
+        generation=individual.generation,
         state=state,
-        scores=_means(one),
-        spreads=_spreads(one),
-        operation=one.operation,
-        parents=one.parents,
-        reason=one.reason or ("" if one.outcome is not None else "not finished"),
-        detail=one.evaluation.detail if one.evaluation is not None else "",
-        seconds=one.evaluation.seconds if one.evaluation is not None else None,
-        genome=parts.drawn(one),
-        text=parts.text(one),
-        curve=one.curve(),
-        curve_state=stability(one.curve(), one.reason),
+        scores=_means(individual),
+        spreads=_spreads(individual),
+        operation=individual.operation,
+        parents=individual.parents,
+        reason=individual.reason or ("" if individual.outcome is not None else "not finished"),
+        detail=individual.evaluation.detail if individual.evaluation is not None else "",
+        seconds=individual.evaluation.seconds if individual.evaluation is not None else None,
+        genome=parts.drawn(individual),
+        text=parts.text(individual),
+        curve=individual.curve(),
+        curve_state=stability(individual.curve(), individual.reason),
     )
 
 
-def _baseline(one: Individual, parts: GenomeParts) -> data.ReportedBaseline:
-    summary = one.summary(one.run.goals[0].name)
+def _baseline(individual: Individual, parts: GenomeParts) -> data.ReportedBaseline:
+    summary = individual.summary(individual.run.goals[0].name)
     return data.ReportedBaseline(
-        name=one.name,
-        scores=_means(one),
-        spreads=_spreads(one),
+        name=individual.name,
+        scores=_means(individual),
+        spreads=_spreads(individual),
         seeds=1 if summary is None else summary.seeds,
-        genome=parts.drawn(one),
+        genome=parts.drawn(individual),
     )
 
 

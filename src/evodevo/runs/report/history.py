@@ -1,4 +1,4 @@
-"""What happened over time: hypervolume, training, ancestry."""
+"""Quantities over time: hypervolume, training, ancestry."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The report of one evolution: plain data in, one HTML file out, at most ``LIMIT_BYTES`` long.
 
-When it would be longer, curves lose points and long lists their ends, and the page says so.
+When it would be longer, curves lose points and long lists their ends, and a note on the page states it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a slice adds to the page on a search: its genomes, drawn and counted."""
+"""The sections that a slice adds to the page on a search: its genomes, drawn and counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class GenomeParts:
     """A page on genomes that are not drawn; slices that draw theirs derive from it."""
 
     def drawn(self, individual: Individual) -> Any:
-        """What the sections below need of an individual; None for nothing."""
+        """Data of an individual for the sections below; None where they draw nothing."""
         return None
 
     def text(self, individual: Individual) -> str:

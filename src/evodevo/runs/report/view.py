@@ -1,4 +1,4 @@
-"""How much of a run a page shows, and how it words what every section needs."""
+"""The level of detail of a page on a run, and texts that every section needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ID = 8  # letters of an id that the page shows
 
 @dataclass(frozen=True)
 class Detail:
-    """How much of everything is shown; lowered step by step until the file fits."""
+    """Limits of the numbers of shown things; lowered step by step until the file fits."""
 
     curves: int
     curve_points: int
@@ -37,7 +37,7 @@ def short(individual: str) -> str:
 
 
 class ReportView:
-    """The data at one level of detail; ``reduced`` says that a higher level did not fit."""
+    """The data at one level of detail; ``reduced`` is true where a higher level did not fit."""
 
     def __init__(self, data: EvolutionReport, detail: Detail, reduced: bool) -> None:
         self.data, self.detail, self.reduced = data, detail, reduced
@@ -85,7 +85,7 @@ class ReportView:
         return f"{value} ({low} to {high})"
 
     def birth(self, individual: ReportedIndividual) -> str:
-        """How the individual came to be: ``crossover of 1f3a… and 77b0…, generation 4``."""
+        """Origin of the individual: ``crossover of 1f3a… and 77b0…, generation 4``."""
         parents = " and ".join(short(parent) for parent in individual.parents[:4])
         return (
             f"{cut(individual.operation, 60)}{' of ' + parents if parents else ''}, generation {individual.generation}"
@@ -93,11 +93,11 @@ class ReportView:
 
     @staticmethod
     def listed(shown: int, of: int) -> str:
-        """What to say where a list is cut; nothing where it is whole."""
+        """Note where a list is cut; empty where it is whole."""
         return "" if shown == of else f" (first {shown:,} of {of:,})"
 
     def caption(self, scores: Mapping[str, float | None]) -> str:
-        """The first three scores in a few words, each told apart by its unit or name."""
+        """The first three scores in a few words, each marked by its unit or name."""
         parts = []
         for objective in self.objectives[:3]:
             value = show(scores.get(objective.name), objective.unit)

@@ -70,16 +70,16 @@ class LSTMNode(NodeSpec):
         hidden = leading(self.hidden, parent.hidden)
         gates = repeated(hidden, 4, parent.hidden, 4)
         states = repeated(hidden, self.ways, parent.hidden, parent.ways)
-        found = affine_matches("out", read, states)
+        matches = affine_matches("out", read, states)
         for layer in range(min(self.layers, parent.layers)):
             for way in ("", "_reverse")[: min(self.ways, parent.ways)]:
                 end = f"l{layer}{way}"
                 entered = read if layer == 0 else states
-                found[f"lstm.weight_ih_{end}"] = Match(f"lstm.weight_ih_{end}", (gates, entered), (False, True))
-                found[f"lstm.weight_hh_{end}"] = Match(f"lstm.weight_hh_{end}", (gates, hidden), (False, True))
+                matches[f"lstm.weight_ih_{end}"] = Match(f"lstm.weight_ih_{end}", (gates, entered), (False, True))
+                matches[f"lstm.weight_hh_{end}"] = Match(f"lstm.weight_hh_{end}", (gates, hidden), (False, True))
                 for bias in ("bias_ih", "bias_hh"):
-                    found[f"lstm.{bias}_{end}"] = Match(f"lstm.{bias}_{end}", (gates,), (False,))
-        return found
+                    matches[f"lstm.{bias}_{end}"] = Match(f"lstm.{bias}_{end}", (gates,), (False,))
+        return matches
 
     @property
     def silencing_tensors(self) -> tuple[str, ...]:

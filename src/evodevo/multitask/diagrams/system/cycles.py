@@ -23,9 +23,9 @@ class CycleCurve:
     """One way to solve tasks.
 
     Attributes:
-        name: of it.
+        name: name of the way.
         courses: one for each repetition: accuracies in [0, 1] after cycle 1, 2, …; None where nothing was measured.
-        number: of its colour; None takes its place among the arms.
+        number: number of its colour; None takes its index among the arms.
     """
 
     name: str
@@ -35,7 +35,8 @@ class CycleCurve:
 
 @dataclass(frozen=True)
 class Mean:
-    """Of the repetitions that reached a cycle; ``error`` is the standard error of the mean, None of a single one."""
+    """The mean of the repetitions that reached a cycle; ``error`` is its standard error, None for a single
+    repetition."""
 
     cycle: int
     mean: float
@@ -66,11 +67,11 @@ def cycle_chart(
     """One panel.
 
     Args:
-        arms: in the order of their colours.
-        name: what is measured.
-        over: what repetitions are, in the plural, for the caption.
+        arms: curves in the order of their colours.
+        name: name of the measured quantity.
+        over: noun for the repetitions, in the plural, for the caption.
         references: (name, accuracy) drawn as horizontal lines, as the paper draws the singlepath agent.
-        width, height: of the panel.
+        width, height: size of the panel, in pixels.
     """
     found = [(one, place, rows) for place, one in enumerate(arms) if (rows := means(one.courses))]
     if not found:

@@ -17,8 +17,8 @@ class PartMark:
     Attributes:
         id: ``agent:number``.
         role: its place in a path.
-        parameters: how many numbers it has.
-        task: of the agent that made it, so the one that it was last trained on; a root's name for a root's.
+        parameters: number of its parameters.
+        task: task of the agent that made it, on which it was last trained; a root's name for a root's.
         root: whether a root made it.
     """
 
@@ -34,13 +34,13 @@ class OfferedPath:
     """A path that is offered.
 
     Attributes:
-        task: that it answers; a root's name for a root.
-        agent: whose it is.
+        task: name of its task; a root's name for a root.
+        agent: name of its agent.
         path: ``agent/number``.
         parts: its components in the order in which a sample passes them.
-        accuracy: on the validation split; None of a root that answers nothing.
+        accuracy: accuracy on the validation split, 0 to 1; None for a root that answers nothing.
         test: accuracy on the test split, where it was measured.
-        root: whether others begin from it.
+        root: whether it is a root's.
     """
 
     task: str
@@ -57,10 +57,10 @@ class Stream:
     """A frozen path inside a multipath model.
 
     Attributes:
-        task: that it was made for; a root's name for a root.
+        task: name of its task; a root's name for a root.
         path: ``agent/number``.
         parts: its components in order.
-        connector: component that maps what it represents to the logits; None of the main path.
+        connector: component that maps its representation to the logits; None for the main path.
         weight: mean weight that the router gives it; None where that was not measured.
         offered: whether its agent still offers just this path.
         root: whether it is a root's.
@@ -76,7 +76,7 @@ class Stream:
 
     @property
     def agent(self) -> str:
-        """Whose path it is."""
+        """Name of the agent of the path."""
         return self.path.rpartition("/")[0]
 
 
@@ -85,13 +85,13 @@ class Joined:
     """A multipath model.
 
     Attributes:
-        task: that it answers.
-        agent: whose it is.
+        task: name of its task.
+        agent: name of its agent.
         path: ``agent/number``.
         streams: the main path first, then its supports.
         router: its component; None where paths are summed.
-        accuracy: on the validation split.
-        test: on the test split, where it was measured.
+        accuracy: accuracy on the validation split, 0 to 1.
+        test: accuracy on the test split, where it was measured.
     """
 
     task: str
@@ -105,17 +105,17 @@ class Joined:
 
 @dataclass(frozen=True)
 class SystemFrame:
-    """What a system offers at one moment.
+    """The published paths of a system at one moment.
 
     Attributes:
-        system: its name.
-        seq: of the last publication that counts.
-        label: what happened last, for people.
-        tasks: of all agents that the system ever had, in the order in which they were added; roots are none.
+        system: name of the system.
+        seq: number of the last publication that counts.
+        label: description of the last publication.
+        tasks: tasks of all agents that the system ever had, in the order in which they were added; roots are none.
         routes: one for each task that is answered, the best by validation accuracy, and one for each root.
         joined: multipath models, at most one for each task.
-        parts: id -> component, of all routes and of what the multipath models run through and train.
-        withdrawn: agents that offer nothing any more.
+        parts: id -> component, for all routes and for the multipath models' inner paths and own components.
+        withdrawn: names of withdrawn agents.
     """
 
     system: str
@@ -133,7 +133,7 @@ class SystemFrame:
         return sum(one.parameters for one in self.parts.values())
 
     def number(self, task: str) -> int:
-        """Of a task, from 1, the same in all frames of a system; 0 for a root."""
+        """Number of a task, from 1, the same in all frames of a system; 0 for a root."""
         return self.tasks.index(task) + 1 if task in self.tasks else 0
 
     def users(self, part: str) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class SystemFrame:
 
 
 def mark_of(frame: SystemFrame, part: PartMark) -> str:
-    """Who trained a component last, in a few letters: the number of the task, ``R`` for a root."""
+    """The task that a component was last trained on, in a few letters: its number, ``R`` for a root."""
     return "R" if part.root else str(frame.number(part.task) or "?")
 
 

@@ -26,7 +26,7 @@ from evodevo.report.svg import Drawing, empty, number, one_line, polyline, short
 
 _DASHES = ("", "7 3", "2 2", "10 3 2 3")
 _BOLD_AT_MOST = 2
-"""Of so many multipath models all their paths are drawn strong; of more, only where they join."""
+"""Largest number of multipath models whose paths are all drawn strong; of more, only the joints."""
 _NAME_SPACE, _ROLE_SPACE = 120.0, 124.0
 _UPPER = 50.0
 
@@ -37,10 +37,10 @@ def system_graph(
     """The graph of a system at one moment.
 
     Args:
-        frame: what is drawn.
+        frame: state of the system that is drawn.
         within: frames with which it shares its columns and rows, so that they can be leafed through.
         task: only its path and its multipath model are drawn strong; empty draws all alike.
-        title, subtitle: above.
+        title, subtitle: text above the graph.
     """
     if not frame.routes:
         return empty("The system offers no path yet.")

@@ -1,6 +1,6 @@
-"""Where everything of a system's graph stands: a column for each task, a row for each place in a path.
+"""The layout of a system's graph: a column for each task, a row for each place in a path.
 
-A component stands in the row of its role, as near as it may to the columns of the tasks that pass it; one that many
+A component is in the row of its role, as near as it may to the columns of the tasks that pass it; one that many
 pass is as wide as their lines together, so that every line keeps its lane.
 """
 
@@ -23,10 +23,10 @@ class Line:
     """A path as a line through the rows.
 
     Attributes:
-        key: of the path.
-        column: of the task, or the root, at whose foot it begins.
-        parts: that it passes.
-        route: what is offered; None where only a multipath model still runs through it.
+        key: key of the path.
+        column: column of the task, or the root, at whose foot it begins.
+        parts: components that it passes.
+        route: the offered path; None where only a multipath model still runs through it.
     """
 
     key: str
@@ -50,13 +50,13 @@ class FrameLayout:
     """The geometry of one frame.
 
     Attributes:
-        lines: paths, roots' too.
+        lines: lines of the paths, roots' too.
         columns: task or root -> its middle.
         nodes: component of a path -> box.
         stops: line -> points from bottom to top: where it enters and leaves each row.
         ends: multipath path -> middle of its router; component of a connector -> middle.
-        rows: what stands in a row, and its height.
-        width: of it all.
+        rows: text of a row -> its vertical position.
+        width: width of the whole graph.
         foot: height where the columns begin.
     """
 
@@ -113,7 +113,7 @@ def columns_of(frames: Sequence[SystemFrame]) -> tuple[str, ...]:
 def role_rows(paths: Iterable[Sequence[str]]) -> dict[str, int]:
     """Role -> row from the bottom: above every role that some path passes before it; where paths end is the top row.
 
-    What stands in two orders in two paths is ordered as in the first.
+    Roles that two paths have in different orders are ordered as in the first.
     """
     above: dict[str, set[str]] = {}
     for path in paths:
@@ -156,9 +156,9 @@ def plan(frame: SystemFrame, within: Sequence[SystemFrame], sizes: Measures) -> 
     """The geometry of a frame.
 
     Args:
-        frame: that is drawn.
+        frame: the frame that is drawn.
         within: frames whose columns and rows it shares, itself among them.
-        sizes: of the drawing.
+        sizes: sizes of the drawing.
     """
     lines = lines_of(frame)
     columns = {name: sizes.pitch * (place + 0.5) for place, name in enumerate(columns_of(within))}

@@ -1,9 +1,9 @@
-"""What frozen paths make of samples, kept on disk (µ4Net section 3.2.2's caching).
+"""The answers of frozen paths to samples, kept on disk (µ4Net section 3.2.2's caching).
 
 Source: docs/spec/munet.md#caching-and-skipping.
 
-A path never changes, so its answer to a sample that is prepared the same way every time is worth keeping: what is left
-of training a multipath model is two or three dense layers. See ``multitask.paths.multipath.rows`` for the files.
+A path never changes, so its answer to a sample that is prepared the same way every time is worth keeping: the training
+of a multipath model then computes only two or three dense layers. See ``multitask.paths.multipath.rows`` for the files.
 
 ``tasks.feature_cache`` keeps sequences of whole splits that are made at once; here rows are made when they are asked
 for, by many workers, and old ones make room.
@@ -32,15 +32,15 @@ def rows_key(
     samples: str,
     preparation: Mapping[str, Any],
 ) -> str:
-    """64 hexadecimal digits over everything that decides about rows.
+    """64 hexadecimal digits over all facts that rows depend on.
 
     Args:
         path: the path's full id, "agent/number".
         components: role -> digest of its weights.
-        structure: of the path, with what it reads.
-        answer: what is kept: a main path's logits, or what a support represents.
-        samples: the set: its digest and its split.
-        preparation: from a stored sample to what the path reads; it must do the same every time.
+        structure: structure of the path, with its inputs.
+        answer: kind of the rows: a main path's logits, or a support's representation.
+        samples: digest and split of the set of samples.
+        preparation: preparation of a stored sample for the path; it must be deterministic.
     """
     facts: dict[str, Any] = {"format": FORMAT, "torch": version("torch"), "path": path, "answer": answer}
     facts |= {"components": dict(components), "structure": dict(structure)}
@@ -51,8 +51,8 @@ class PathCache:
     """A folder of rows.
 
     Args:
-        folder: may be shared by many processes and systems; is made when the first block is.
-        settings: of this process; others may use the same folder with other ones.
+        folder: folder of the cache, made with the first block; many processes and systems may share it.
+        settings: settings of this process; others may use the same folder with other ones.
     """
 
     def __init__(self, folder: Path, settings: CacheSettings | None = None) -> None:
@@ -73,7 +73,7 @@ class PathCache:
         return CachedRows(place, count, width, self.settings, self.make_room)
 
     def bytes_used(self) -> int:
-        """Of all blocks."""
+        """Bytes of all blocks."""
         return sum(size for _, size, _ in self._files())
 
     def make_room(self) -> None:

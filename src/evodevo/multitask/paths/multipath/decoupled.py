@@ -76,7 +76,7 @@ def decoupled_sum(representations: Tensor, weights: Tensor, coefficients: Tensor
 def aggregated(
     representations: Tensor, weights: Tensor, aggregation: Aggregation, average: Tensor | None = None
 ) -> Tensor:
-    """What paths say together, (B, C).
+    """The common answer of the paths, (B, C).
 
     Args:
         representations: (B, P, C).

@@ -4,7 +4,7 @@ Source: docs/spec/munet.md#multipath-model.
 
 Legend: B samples, P paths with the main one, C classes, h_k width of support k, counted from 1.
 
-The main path answers the task and is always heard; r_0 are its logits. Support k represents a sample as x_k, and its
+The main path answers the task and is always run; r_0 are its logits. Support k represents a sample as x_k, and its
 connector maps that to r_k = W_k x_k + d_k. The answer is sum_p w_p r_p; the weights learn as in
 ``multitask.paths.multipath.decoupled``. Untrained it is w* r_0: other numbers than the main path's, the same order of
 classes.
@@ -57,7 +57,7 @@ class Multipath(nn.Module):
         supports: headless paths, each answers (B, h_k). A plain module reads the batch as it is; see ``FrozenPath``.
         classes: C.
         widths: h_k of each support.
-        structure: how they are joined.
+        structure: joining of the paths.
         components: trained parts by role; what is missing has its first values, which are drawn from nothing.
 
     Raises:
@@ -94,7 +94,7 @@ class Multipath(nn.Module):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the representations: ``main``, ``support_1``, …"""
+        """Names of the representations: ``main``, ``support_1``, …"""
         return tuple(self.paths)
 
     def components(self) -> dict[str, nn.Module]:
@@ -166,14 +166,14 @@ class Multipath(nn.Module):
         return Routed(logits, weights, ran)
 
     def represent_path(self, name: str, inputs: Inputs) -> Tensor:
-        """What one path of ``names`` makes of a batch: logits of the main one (B, C), else (B, h_k)."""
+        """Representation of a batch by one path of ``names``: logits of the main one (B, C), else (B, h_k)."""
         if name not in self.paths:
             raise unknown_name("path of this multipath model", name, self.names)
         value: Tensor = self._path(name)(inputs)
         return value
 
     def represent_paths(self, inputs: Inputs) -> dict[str, Tensor]:
-        """What all paths make of a batch; a pure function of the samples, so it may be kept."""
+        """Representations of a batch by all paths; a pure function of the samples, so it may be kept."""
         return {name: self.represent_path(name, inputs) for name in self.names}
 
     @property

@@ -1,4 +1,4 @@
-"""From numbers of samples to what a multipath model reads: kept representations, or batches that it looks at itself."""
+"""The reader of a multipath model: kept representations of samples, or batches of the samples themselves."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from evodevo.multitask.paths.multipath.rows import CachedRows, Places, Rows
 from evodevo.multitask.paths.multipath_spec import MAIN
 
 CHUNK = 256
-"""Samples that a path looks at at once to fill a cache; always as many, since that may move a last bit."""
+"""Number of samples per pass that fills a cache; always the same, since the batch size may change a last bit."""
 
 
 class MultipathReader:
-    """Reads samples of one set for one model.
+    """The reader of one set of samples for one model.
 
     Args:
-        model: whose paths are asked where nothing is kept.
-        fetch: samples, prepared as the model's paths read them, for their numbers (n,).
-        rows: what is kept for each of the model's paths; None looks at every sample anew.
+        model: the model, whose paths are run on samples without rows.
+        fetch: indices (n,) -> samples, prepared for the model's paths.
+        rows: kept rows of each of the model's paths; None computes every sample anew.
 
     Raises:
         UsageError: a path without rows, or rows of other samples or widths.
@@ -45,7 +45,7 @@ class MultipathReader:
             raise UsageError("rows of all paths are of the same samples.")
 
     def __call__(self, places: Places) -> Inputs:
-        """What the model reads for these samples (n,), on its device."""
+        """Input of the model for these samples (n,), on its device."""
         if self.rows is None:
             return self.fetch(places)
         for block in self.rows[MAIN].blocks_of(places):
@@ -79,8 +79,6 @@ def open_reader(
     cache: PathCache | None,
     keys: Mapping[str, str],
     count: int,
-    *,
-    augmented: bool,
 ) -> MultipathReader:
     """A reader with a cache where one may be used.
 
@@ -90,13 +88,11 @@ def open_reader(
         cache: None keeps nothing.
         keys: name of a path -> ``path_cache.rows_key``.
         count: samples of the set.
-        augmented: samples are prepared differently from time to time, so that nothing about them may be kept: the
-            cache is neither read nor written.
 
     Raises:
         UsageError: a path without a key.
     """
-    if cache is None or augmented:
+    if cache is None:
         return MultipathReader(model, fetch)
     widths = widths_of(model)
     if set(keys) != set(widths):

@@ -1,4 +1,4 @@
-"""How much each path of a multipath model counts for each sample (µ4Net section 2.1).
+"""Weights of the paths of a multipath model for each sample (µ4Net section 2.1).
 
 Source: docs/spec/munet.md#multipath-model.
 
@@ -34,14 +34,14 @@ class PathRouter(nn.Module):
     Everything begins at 0 but the main path's bias, so that each sample begins with the structure's ``first_weight``.
 
     Args:
-        structure: of the multipath model.
+        structure: structure of the multipath model.
         classes: C.
         paths: P, two or more.
 
     Attributes:
         rate: λ; 1 where an optimiser's parameter group does its work.
-        average: (P,), of the weights, begun at their first values; None but in the ``ema`` variant. A buffer, saved and
-            begun anew with the router.
+        average: moving average of the weights, (P,), begun at their first values; None but in the ``ema`` variant. A
+            buffer, saved and begun anew with the router.
 
     Raises:
         UsageError: settings that cannot serve so many classes or paths.

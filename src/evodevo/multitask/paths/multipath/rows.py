@@ -36,18 +36,19 @@ Places = NDArray[np.int64]
 FORMAT = "evodevo.path_rows/1"
 FEWEST_ROWS = 1024
 MOST_BLOCKS = 128
-"""Of one set: each is a file that stays mapped."""
+"""Largest number of blocks of one set: each is a file that stays mapped."""
 _SCRATCH = ".new-"
 _STALE_SECONDS = 3600.0
 _BLOCK = re.compile(r"(\d+)-([0-9a-f]{64})\.rows")
 
 
 class CacheSettings(Settings):
-    """How much is kept.
+    """The settings of a cache.
 
     Attributes:
         kept: type of the numbers on disk; ``float16`` halves the space and rounds to three digits.
-        limit_bytes: of all files together; the longest unused make room. None keeps everything.
+        limit_bytes: largest number of bytes of all files together; the longest unused files are removed. None keeps
+            everything.
     """
 
     kept: Kept = "float32"
@@ -58,11 +59,11 @@ class CachedRows:
     """Rows of one set, made in blocks when they are first asked for.
 
     Args:
-        folder: of these rows alone.
+        folder: folder of these rows alone.
         count: N.
         width: W.
-        settings: of the cache.
-        written: called when a block has been.
+        settings: settings of the cache.
+        written: called after a block was written.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What an imported network costs as a path."""
+"""The cost of an imported network as a path."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from evodevo.tasks.text.tokenizers import ByteTokenizer, Tokenizer, from_bytes
 from evodevo.training import checkpoints
 
 TEXT = "text"
-"""What the one input of a language model is called."""
+"""Name of the one input of a language model."""
 _ROWS = 2
 
 
@@ -52,7 +52,7 @@ class Imported:
 
     @property
     def modalities(self) -> tuple[str, ...]:
-        """What it can look at."""
+        """Modalities that it can read."""
         return tuple(one.asks for one in self.structure.read)
 
 
@@ -60,14 +60,14 @@ def read_import(pool: BlobPool, weights: str, cache_folder: Path | None = None) 
     """A checkpoint as a path to be.
 
     Args:
-        pool: where its blobs are.
+        pool: pool of its blobs.
         weights: digest of the checkpoint of a network of samples, or of a language model.
-        cache_folder: of prepared data, which know a text's tokenizer.
+        cache_folder: folder of prepared data, with the tokenizer of texts.
 
     Raises:
         UnsafeFileError, StoreDamagedError, NotFoundError: a checkpoint that cannot be read.
         UsageError: a network that no other task can have read.
-        DataError: the data are gone that know its tokenizer; or put together again it answers otherwise.
+        DataError: the data with its tokenizer are gone; or the rebuilt network answers otherwise.
     """
     given = checkpoints.load(pool, weights).manifest.input
     network, described, kind = _backbone(pool, weights) if "space" in given else _network(pool, weights, cache_folder)
@@ -75,11 +75,11 @@ def read_import(pool: BlobPool, weights: str, cache_folder: Path | None = None) 
 
 
 def evaluate_import(payload: bytes, report: Report) -> bytes:
-    """Hand in the components of an import, after each blob was read and found whole: no training.
+    """Return the components of an import, after each blob was read and found whole: no training.
 
     Args:
         payload: ``imported``: role -> ``digest`` and ``parameters``; ``blobs``: folder of the pool.
-        report: told nothing.
+        report: not called.
     """
     asked = canonical.loads(payload, what="an import", max_bytes=1 << 26)
     pool = FolderPool(Path(asked["blobs"]))

@@ -1,6 +1,6 @@
 """The input specification of an imported network at work: from a task's samples to what the network reads.
 
-Tasks hand out bytes, ids and numbers; images of another size or number of channels become those that the network knows,
+Tasks hand out bytes, ids and numbers; images of another size or number of channels become those of the network,
 still as bytes, and texts are cut where it has no more positions, so that a frozen network reads the samples of another
 task (docs/spec/munet.md#augmentation).
 
@@ -31,19 +31,20 @@ def read_samples(
     batch: Mapping[str, NDArray[Any]],
     images: Callable[[], Sequence[Tensor]],
 ) -> dict[str, Tensor]:
-    """What a network reads of samples.
+    """The batch of a network from samples.
 
     Args:
-        inputs: of the network.
-        given: inputs of the task. Each of the network's takes that of its modality; of several, that of its name.
+        inputs: inputs of the network.
+        given: inputs of the task. Each of the network's takes that of its modality; where there are several, that of
+            its name.
         batch: the samples as the task hands them out (``tasks.inputs.Batch``).
         images: the samples' images: numbers in [0, 255] of shape (n, channels, height, width), one batch or several.
 
     Returns:
-        A batch of the network. What it has a token for is left out where the task has none.
+        A batch of the network. Inputs that a learned token can replace are left out where the task lacks them.
 
     Raises:
-        UsageError: something that the network needs is not there, or could be several things.
+        UsageError: an input that the network needs is missing or ambiguous.
     """
     found: dict[str, Tensor] = {}
     for one in inputs:

@@ -57,7 +57,7 @@ class NetworkPaths(SinglepathKind):
         return sizes
 
     def flops(self, structure: NetworkStructure) -> float:
-        """What the cost model says of the network without its own answers, at the full length of its inputs."""
+        """FLOPs of the network without its own outputs, by the cost model, at the full length of its inputs."""
         return path_flops(structure)
 
     def hyperparameters(self, size: str, version: Version) -> Hyperparameters:
@@ -70,7 +70,7 @@ class NetworkPaths(SinglepathKind):
         return frozenset(one.asks for one in structure.read if one.use == "needed")
 
     def reads(self, structure: NetworkStructure, modalities: Collection[str]) -> bool:
-        """What it needs, and of what it can do without at least one."""
+        """Whether all inputs that it needs are there, and at least one of the others."""
         return super().reads(structure, modalities) and any(one.asks in modalities for one in structure.read)
 
 

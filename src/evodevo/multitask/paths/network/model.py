@@ -1,8 +1,8 @@
-"""A network of the library as a path: its parts from components, and behind what it represents a norm and a head.
+"""A network of the library as a path: its parts from components, and a norm and a head on its representation.
 
 Source: docs/spec/munet.md#components; ``multitask/paths/network/spec.py`` describes the structure.
 
-Legend: B samples, h numbers that stand for a sample, C classes.
+Legend: B samples, h channels of a sample's representation, C classes.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 
 
 class NetworkPath(nn.Module):
-    """A network with its weights; what it represents is normed and told apart by a linear head, if there is one.
+    """A network with its weights; its representation is normed and classified by a linear head, if there is one.
 
     Args:
-        structure: of the path.
-        seed: of the norm and the head; the parts of the network want ``put``.
+        structure: structure of the path.
+        seed: seed of the norm and the head; the parts of the network are set by ``put``.
 
     Raises:
         UsageError: a structure that is no network of this library.
@@ -67,7 +67,7 @@ class NetworkPath(nn.Module):
         """Give a component its weights.
 
         Args:
-            role: of the component.
+            role: role of the component.
             state: as ``components()[role].state_dict()``, or a blob in which a checkpoint keeps several small parts,
                 where each name begins with the part's and a slash.
 
@@ -85,7 +85,7 @@ class NetworkPath(nn.Module):
             raise DataError(f"the stored component does not fit as {role!r} of this network: {error}") from None
 
     def forward(self, batch: Batch) -> Tensor:
-        """Inputs by name -> logits (B, C), or without a head what stands for each sample (B, h)."""
+        """Inputs by name -> logits (B, C), or without a head the representation of each sample (B, h)."""
         pooled = self.represent(batch).pooled
         if HEAD not in self.own:
             return pooled
@@ -95,7 +95,7 @@ class NetworkPath(nn.Module):
         return affine(norm(pooled.to(head.weight.dtype)), head)
 
     def represent(self, batch: Batch) -> Representation:
-        """What the network itself says."""
+        """Representation of the network itself."""
         return represented(self.network, batch)
 
     @property
@@ -120,9 +120,9 @@ class NetworkPath(nn.Module):
 
 
 class Reader(Backbone):
-    """A language model that reads texts as other networks do: the mean over real tokens stands for a text.
+    """A language model that reads texts as other networks do: the mean over real tokens represents a text.
 
-    Padding stands on the right. The model is causal, so what comes after a token says nothing about it.
+    Padding is on the right. The model is causal, so no token depends on later ones.
     """
 
     name: str
@@ -166,7 +166,7 @@ def skeleton(structure: NetworkStructure) -> nn.Module:
 
 
 def represented(network: nn.Module, batch: Batch) -> Representation:
-    """What a network, or a ``Reader``, says of a batch."""
+    """Representation of a batch by a network or a ``Reader``."""
     assert isinstance(network, Network | Reader)
     return network.represent(batch)
 

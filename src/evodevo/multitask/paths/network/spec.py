@@ -1,8 +1,8 @@
-"""A network of the library as a path: what it is, what it reads, and which parts it is made of, as plain data.
+"""A network of the library as a path: its description, its inputs, and its parts, as plain data.
 
 A model that ``evolve`` found, one that ``grow`` grew, an H-Model or a language model keep their parts in a checkpoint;
-each part becomes a component of a multitask system, and what ``represent`` says of a sample as a whole is what a head
-or a connector hears (docs/spec/munet.md#tasks).
+each part becomes a component of a multitask system, and the pooled result of ``represent`` is the input of a head or a
+connector (docs/spec/munet.md#tasks).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class NetworkInput(Settings):
     """One input of a network.
 
     Attributes:
-        name: as the network calls it.
-        modality: of it.
+        name: name in the network.
+        modality: modality of the input.
         length, vocabulary, height, width, channels, size: see ``tasks.inputs.InputSpec``.
-        tokenizer: of tokens: "bytes", or the digest of the tokenizer whose ids these are.
-        use: ``optional`` is what the network has a learned token for where it is missing; ``unread`` is never read.
+        tokenizer: for tokens "bytes", or the digest of the tokenizer whose ids these are.
+        use: an ``optional`` input is replaced by a learned token where it is missing; an ``unread`` one is never read.
     """
 
     name: str = Field(min_length=1, max_length=200)
@@ -48,7 +48,7 @@ class NetworkInput(Settings):
 
     @property
     def asks(self) -> str:
-        """What a task must hand out for this input, as ``AgentSettings.modalities`` says it.
+        """The modality that a task must hand out for this input, in the form of ``AgentSettings.modalities``.
 
         Images of any size and text of any length can be read; vectors and features only where they are as wide.
         """
@@ -71,9 +71,9 @@ class NetworkPart(Settings):
     """One part of a checkpoint.
 
     Attributes:
-        role: of its component.
-        name: in the checkpoint ("core", "blocks.3"); ``.`` is what lies in the model itself.
-        parameters: numbers that could learn.
+        role: role of its component.
+        name: name in the checkpoint ("core", "blocks.3"); ``.`` are the parameters of the model itself.
+        parameters: number of trainable parameters.
     """
 
     role: str = Field(min_length=1, max_length=100)
@@ -82,7 +82,7 @@ class NetworkPart(Settings):
 
 
 class Newborns(Settings):
-    """Who of a network that was growing is half born: without it the network would answer as if all were grown up.
+    """The newborn modules of a network that was growing: without them the network would give all modules full weight.
 
     Attributes:
         births: newborn -> its birth factor.
@@ -98,14 +98,14 @@ class NetworkStructure(Settings):
 
     Attributes:
         source: "network": ``genome`` holds a ``NetworkEnvelope``; "backbone": the envelope of a backbone.
-        genome: what the network is built from.
-        model: of a backbone: its ``space`` and ``model`` settings, as its checkpoint has them.
-        inputs, outputs: of the network.
-        newborns: of one that was growing.
-        parts: all that ``represent`` reads, in order.
-        width: numbers that stand for a sample.
-        classes: that the head of a path tells apart; 0 is headless, and the answer is the representation.
-        norm_epsilon: of the norm before the head.
+        genome: genome of the network.
+        model: for a backbone, its ``space`` and ``model`` settings, as its checkpoint has them.
+        inputs, outputs: inputs and outputs of the network.
+        newborns: newborn modules of one that was growing.
+        parts: all parts that ``represent`` uses, in order.
+        width: number of channels of a sample's representation.
+        classes: number of classes of the path's head; 0 is headless, and the answer is the representation.
+        norm_epsilon: epsilon of the norm before the head.
         adapters: none; such a path has no place for them.
     """
 
@@ -140,12 +140,12 @@ class NetworkStructure(Settings):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Of the components, in the order in which a sample passes them."""
+        """Roles of the components, in the order in which a sample passes them."""
         return (*(part.role for part in self.parts), *((NORM, HEAD) if self.classes else ()))
 
     @property
     def input_spec(self) -> dict[str, Any]:
-        """What the network makes of a task's samples; see ``multitask/paths/network/input.py``."""
+        """Preparation of a task's samples for the network; see ``multitask/paths/network/input.py``."""
         return {"inputs": [one.model_dump(mode="json") for one in self.inputs], "resize": "bilinear", "as": "uint8"}
 
     def part(self, role: str) -> NetworkPart | None:

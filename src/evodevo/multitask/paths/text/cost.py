@@ -1,4 +1,4 @@
-"""What a text path costs: exact parameters of each component, and the work of one forward pass at batch 1.
+"""The cost of a text path: exact parameters of each component, and the work of one forward pass at batch 1.
 
 A text that fills the path's length counts: shorter ones are padded.
 """

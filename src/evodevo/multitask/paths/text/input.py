@@ -20,7 +20,7 @@ def tokenizer_of(embedding: TokenEmbedding) -> Tokenizer | None:
     """The tokenizer that is stored with an embedding; None where bytes are the ids.
 
     Raises:
-        DataError: what is stored is none.
+        DataError: the stored bytes are none.
     """
     kept = embedding.state_dict().get("tokenizer")
     return None if kept is None else from_bytes(bytes(kept.cpu().numpy()))
@@ -35,11 +35,11 @@ def texts_of(data: NDArray[np.integer], mask: NDArray[np.bool_]) -> list[str]:
 def read_texts(
     structure: TextStructure, tokenizer: Tokenizer | None, data: NDArray[np.integer], mask: NDArray[np.bool_]
 ) -> dict[str, Tensor]:
-    """What a path reads of texts.
+    """The batch of a path from texts.
 
     Args:
-        structure: its length.
-        tokenizer: its own, or None for bytes.
+        structure: structure of the path, with its length.
+        tokenizer: tokenizer of the path, or None for bytes.
         data: bytes (B, L).
         mask: (B, L), true where a text has one.
 

@@ -81,12 +81,12 @@ class TextPaths(SinglepathKind):
 
 
 def text_hyperparameters(size: str, version: Version = "paper") -> Hyperparameters:
-    """What an agent of text paths tunes: as for images, with the length instead of the resolution, and nothing that
-    changes a picture.
+    """The hyperparameters of an agent of text paths: as for images, with the length instead of the resolution, and
+    without those of image augmentation.
 
     Args:
         size: a row of ``PRESETS``.
-        version: whose lists and defaults; see ``path_hyperparameters``.
+        version: version of the lists and defaults; see ``path_hyperparameters``.
 
     Raises:
         UsageError: no such size.

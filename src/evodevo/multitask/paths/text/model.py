@@ -31,7 +31,7 @@ class TokenEmbedding(nn.Module):
 
     Args:
         structure: width and vocabulary.
-        tokenizer: as ``Tokenizer.to_bytes`` wrote it; it is kept with the weights, which mean nothing without it.
+        tokenizer: bytes from ``Tokenizer.to_bytes``; it is kept with the weights, which mean nothing without it.
             Empty for bytes.
     """
 
@@ -56,7 +56,7 @@ def build_component(
 
     Args:
         structure, role, seed, identity: see there.
-        tokenizer: of an embedding of subwords; see ``TokenEmbedding``.
+        tokenizer: tokenizer of an embedding of subwords; see ``TokenEmbedding``.
 
     Raises:
         UsageError: also an embedding of subwords without a tokenizer.
@@ -80,12 +80,12 @@ def component_from_state(structure: TextStructure, role: str, state: Mapping[str
 def resize_positions(state: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
     """Weights of ``posembed_input`` for texts of another length.
 
-    The places that both lengths have keep what they know, so that a text that fits in both is answered as before. New
-    places begin as those of the known ones in turn (as in Longformer, 2004.05150, section 5).
+    Positions that both lengths have keep their rows, so that a text that fits in both is answered as before. New
+    positions begin with the rows of the old ones in turn (as in Longformer, 2004.05150, section 5).
 
     Args:
         state: weights for any length; the class token's row is the first.
-        length: tokens of a text that are wanted.
+        length: new number of positions of a text.
     """
     table = state["table"]
     rows = torch.arange(length) % (table.shape[0] - 1)
@@ -104,10 +104,10 @@ class TextPath(BlockPath[TextStructure]):
         return self._answer(self.represent(batch).pooled)
 
     def represent(self, batch: Mapping[str, Tensor]) -> Representation:
-        """All tokens (B, n, h) after the last norm; what stands for a text is its class token.
+        """All tokens (B, n, h) after the last norm; a text is represented by its class token.
 
         Args:
-            batch: ``TOKENS`` (B, L) ids and ``MASK`` (B, L); what stands where the mask is false counts nothing.
+            batch: ``TOKENS`` (B, L) ids and ``MASK`` (B, L); ids at which the mask is false are ignored.
 
         Raises:
             UsageError: texts of more tokens than the path reads.

@@ -1,9 +1,9 @@
 """A transformer over a text as a row of components: the structure of a path that reads, as plain data.
 
-The papers look at images only; a system carries any modality (docs/spec/munet.md#tasks). Tasks hand out bytes,
+The papers use images only; a system carries any modality (docs/spec/munet.md#tasks). Tasks hand out bytes,
 and a path makes tokens of them itself, so that it can read the texts of any task: the bytes as they are, or subwords of
 a tokenizer that is stored with the path's embedding. ``multitask/paths/text/model.py`` builds the parts,
-``multitask/paths/text/cost.py`` states what they cost.
+``multitask/paths/text/cost.py`` states their cost.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class TextStructure(BlockStructure):
     """A path of kind ``text_path``; see ``BlockStructure`` for what it shares with others.
 
     Attributes:
-        length: tokens of a text that are read, at most.
+        length: largest number of tokens of a text that are read.
         tokenizer: ``bytes``, or ``bpe``: subwords that were trained on the texts of the path's first task, its root's.
-        vocabulary: ids that the embedding knows; 256 for bytes.
+        vocabulary: number of ids of the embedding; 256 for bytes.
     """
 
     length: int = Field(ge=1, le=65_536)
@@ -77,12 +77,12 @@ HYPERPARAMETERS: Mapping[str, str] = {"num_layers": "layers", LENGTH: "length"}
 
 
 def structure_of(path: Path) -> TextStructure:
-    """The structure of a path: what is stored, with what its hyperparameters and its task say of it.
+    """The structure of a path: the stored one, changed by its hyperparameters and its task.
 
     Args:
-        path: ``num_layers`` and ``ds_length`` among its hyperparameters win over the stored structure.
+        path: ``num_layers`` and ``ds_length`` among its hyperparameters override the stored structure.
 
     Raises:
-        UsageError: it is of another kind, or makes no sense.
+        UsageError: it is of another kind, or is invalid.
     """
     return stored_structure(path, "text_path", TextStructure, HYPERPARAMETERS)

@@ -41,12 +41,12 @@ def expand_block(
     """A block with more units, heads or channels, and the same answers.
 
     Args:
-        structure: of the path that has the block.
-        role: of the block.
+        structure: structure of the path that has the block.
+        role: role of the block.
         state: its weights; they stay as they are.
-        seed: for what is free.
+        seed: seed of the free parameters.
         hidden, heads, value_width, key_width: new sizes of the block (expansions 1, 2, 3, 4); None keeps the old one.
-        fill: what is free has this value, instead of being drawn.
+        fill: value of the free parameters, which are drawn if left out.
 
     Returns:
         The structure in which this block has the new sizes, and the weights of the new block.
@@ -74,12 +74,12 @@ def expand_block(
 def resize_positions(state: Mapping[str, Tensor], grid: int) -> State:
     """Weights of ``posembed_input`` for another number of patches in a row.
 
-    Bilinear, corners on corners as in the published code; the class token's row is kept as it is. A single patch stands
+    Bilinear, corners on corners as in the published code; the class token's row is kept as it is. A single patch lies
     in the middle.
 
     Args:
         state: weights for any grid.
-        grid: patches in a row that are wanted.
+        grid: new number of patches in a row.
     """
     table = state["table"]
     side = round(sqrt(table.shape[0] - 1))

@@ -43,7 +43,7 @@ class VisionRoot:
     """A checkpoint as a path.
 
     Attributes:
-        structure: with as many classes as the checkpoint's head has, 0 without one.
+        structure: structure with as many classes as the checkpoint's head has, 0 without one.
         components: role -> component.
         digest: SHA-256 of the file of weights.
     """
@@ -69,7 +69,7 @@ def read_root(path: str, *, image_size: int | None = None, head: bool = False, d
         UsageError: no ViT, or one that no path can be (its activation, image or patch size).
         UnsafeFileError: the weights are a pickle only.
         StoreDamagedError: the file has another digest.
-        DataError: weights are missing, unreadable, or of another shape than the configuration says.
+        DataError: weights are missing, unreadable, or of another shape than in the configuration.
     """
     structure = checkpoint_structure(path)
     check_digest(path, digest)

@@ -1,7 +1,7 @@
-"""A vision transformer as a row of components: the structure of a path that looks at images, as plain data.
+"""A vision transformer as a row of components: the structure of a path that reads images, as plain data.
 
 µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#architecture. ``model.py`` builds the parts,
-``multitask/paths/vision/cost.py`` states what they cost.
+``multitask/paths/vision/cost.py`` states their cost.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class VisionStructure(BlockStructure):
 
     Attributes:
         image_size: height and width of the images, in pixels.
-        patch: height and width of what becomes one token.
-        channels: of the images.
+        patch: height and width of a patch, which becomes one token, in pixels.
+        channels: channels of the images.
     """
 
     image_size: int = Field(ge=1, le=4096)
@@ -76,12 +76,12 @@ HYPERPARAMETERS: Mapping[str, str] = {"num_layers": "layers", "ds_image_size": "
 
 
 def structure_of(path: Path) -> VisionStructure:
-    """The structure of a path: what is stored, with what its hyperparameters and its task say of it.
+    """The structure of a path: the stored one, changed by its hyperparameters and its task.
 
     Args:
-        path: ``num_layers`` and ``ds_image_size`` among its hyperparameters win over the stored structure.
+        path: ``num_layers`` and ``ds_image_size`` among its hyperparameters override the stored structure.
 
     Raises:
-        UsageError: it is of another kind, or makes no sense.
+        UsageError: it is of another kind, or is invalid.
     """
     return stored_structure(path, "vision_path", VisionStructure, HYPERPARAMETERS)
