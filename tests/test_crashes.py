@@ -25,6 +25,7 @@ TWO = (
     Kill("coordinator", "after_individuals", 2),
     Kill("both", "after_blob_temporary", 3),
     Kill("coordinator", "before_evaluation_commit", 2),
+    Kill("worker", "progress", 5),
 )
 
 
