@@ -430,6 +430,7 @@ def test_bounded_filters_raise_at_their_end() -> None:
         model(tokens_of(1, 1), state=state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 def test_models_start_healthy(tied: bool) -> None:
     """Loss within 5 % of ln V; what enters each output projection has RMS in [0.1, 10]."""

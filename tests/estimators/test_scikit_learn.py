@@ -34,6 +34,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.mark.slow
 @parametrize_with_checks([SMALL], expected_failed_checks=expected)  # type: ignore[untyped-decorator]
 def test_a_classifier_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -22,6 +22,7 @@ VALUES = st.recursive(
 MESSAGES = st.dictionaries(st.text(), VALUES, max_size=4).map(lambda extra: {**extra, "type": "any"})
 
 
+@pytest.mark.slow
 @given(st.lists(MESSAGES, max_size=5), st.data())
 def test_messages_survive_any_cut_of_the_stream(messages: list[dict[str, Any]], data: st.DataObject) -> None:
     stream = b"".join(map(encode, messages))

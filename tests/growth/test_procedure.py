@@ -344,6 +344,7 @@ def test_growth_sees_the_split_architecture_alone(tmp_path: Path, monkeypatch: p
     assert set(by_name) <= {"train", "probe of architecture", "validation"}
 
 
+@pytest.mark.slow
 def test_a_full_zoo_replaces(tmp_path: Path) -> None:
     outcome = evaluate(
         problem({"training": TRAINING}, tmp_path),
@@ -391,6 +392,7 @@ def test_what_was_learnt_is_left_for_the_next_run(grown: Grown) -> None:
     assert any(one.child is not None for one in memory.edits)
 
 
+@pytest.mark.slow
 def test_what_growth_cost_is_told_and_what_was_left_out_for_it(tmp_path: Path) -> None:
     given = problem({"training": TRAINING}, tmp_path)
     poor, rich = (evaluate(given, arm(events={"overhead": overhead})).extra["growth"] for overhead in (0.01, 10.0))
@@ -421,6 +423,7 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(options: Any, step
         check_grow(settings({"training": {"budget": {"steps": steps}}}), arm(**options))
 
 
+@pytest.mark.slow
 def test_edits_leave_the_moments_of_all_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     really = optimizers.load_state
     seen: list[tuple[set[str], set[str]]] = []

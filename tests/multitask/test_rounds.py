@@ -61,6 +61,7 @@ def test_the_number_of_workers_changes_nothing() -> None:
     assert facts_of() == facts_of(3) == facts_of(5)
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_system() -> None:
     store = Store.memory()
     other = System.create(store, "zoo", seed=8, settings=run().settings)

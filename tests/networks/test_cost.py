@@ -33,6 +33,7 @@ NEXT = OutputSpec("next", "tokens", 50, of="words")
 ENDS: dict[str, Any] = {"inputs": (TOKENS,), "outputs": (CLASS,)}
 
 
+@pytest.mark.slow
 @given(
     layers=st.lists(st.sampled_from([TransformerLayer(), MLPLayer(width=48), ConvolutionLayer()]), max_size=4),
     repeats=st.integers(1, 3),

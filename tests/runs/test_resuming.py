@@ -132,6 +132,7 @@ def test_what_has_the_same_value_has_not_changed(copy: Path, small: Any) -> None
         assert not any(event.type == "run.settings" for event in archive.run(small.run).events())
 
 
+@pytest.mark.slow
 def test_a_longer_run_is_the_same_run_and_says_so(copy: Path, small: Any) -> None:
     with Archive(copy) as archive:
         before = archive.run(small.run)
@@ -174,6 +175,7 @@ def test_an_unknown_run_is_named(copy: Path) -> None:
 # Data
 
 
+@pytest.mark.slow
 def test_data_that_are_gone_or_changed_stop_a_resume(
     tmp_path: Path, settings: dict[str, Any], small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +234,7 @@ def test_what_cannot_begin_leaves_nothing_behind(
             assert store.runs() == []
 
 
+@pytest.mark.slow
 def test_data_are_found_from_any_folder(
     tmp_path: Path, settings: dict[str, Any], small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def test_the_budget_is_what_was_asked_for(copy: Path, best: str, budget: dict[st
     run.archive.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "every"), [(None, 2), (17, 17)])
 def test_checkpoints_come_twenty_times_or_as_asked(copy: Path, best: str, asked: int | None, every: int) -> None:
     more = {} if asked is None else {"evaluation": {"training": {"checkpoint_every": asked}}}

@@ -260,6 +260,7 @@ def test_an_interrupted_search_has_the_same_future(
         same(told(store, one), told(store, make(store).run()))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     moments=st.lists(st.integers(1, 80), max_size=4),

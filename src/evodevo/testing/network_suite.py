@@ -183,6 +183,7 @@ class NetworkTests:
             with torch.no_grad():
                 torch.testing.assert_close(loss, network.answers_loss(network(batch), batch))
 
+    @pytest.mark.slow
     def test_it_learns_a_batch_by_heart(self, case: NetworkCase) -> None:
         network, batch = case.network().train(), case.batch(8)
         optimizer = torch.optim.AdamW(network.parameters(), lr=1e-2)

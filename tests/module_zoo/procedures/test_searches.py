@@ -116,6 +116,7 @@ def test_a_search_goes_on_from_any_checkpoint_to_the_same_network(tmp_path: Path
         assert resumed.scores == whole.scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("procedure", SMALL)
 def test_a_budget_may_be_samples_or_seconds(procedure: str) -> None:
     samples = evaluate(given(), searched(procedure, training={"budget": {"tokens": 128}}))
