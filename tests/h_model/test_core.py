@@ -183,6 +183,7 @@ def test_an_inflow_of_at_most_one_divides_nothing() -> None:
     torch.testing.assert_close(several.begin(values, None, 1).x[:, 0], values.mean(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("normaliser", "aggregation"),  # the attention aggregation normalises by itself
     [*((one, "sum") for one in ("sum", "count", "softmax", "sinkhorn", "rms")), ("sum", "attention")],
