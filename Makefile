@@ -14,8 +14,9 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-# One thread per process: two processes with two threads each are far slower than two with one.
-TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# One thread per process: two processes with two threads each are far slower than two with one. Bytecode is kept, so that
+# processes that tests start do not compile the package anew.
+TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: help demo test quick check lint types
 .NOTPARALLEL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from dataclasses import dataclass
@@ -12,12 +13,20 @@ from hypothesis import settings
 
 from evodevo.cli.application import run
 
+settings.register_profile("suite", max_examples=30)
 settings.register_profile("thorough", max_examples=10_000)
+settings.load_profile("suite")  # ``--hypothesis-profile=thorough`` is loaded after this
 
 # A shell that starts tests in the background lets them, and so all processes that they start, ignore Ctrl-C; tests of
 # Ctrl-C need a machine on which it works.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: the garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

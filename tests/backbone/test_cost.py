@@ -136,6 +136,7 @@ def random_genomes(count: int, **settings: Any) -> list[tuple[BackboneSpace, Any
     return [(space, space.sample(rng)) for _ in range(count)]
 
 
+@pytest.mark.slow
 def test_sharing_never_costs_more() -> None:
     """One strategy integer from 1 to anything, everything else equal."""
     for space, genome in random_genomes(12):

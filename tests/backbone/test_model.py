@@ -87,7 +87,7 @@ def shown(genome: BackboneGenome) -> str:
     return FREE.print(genome)
 
 
-GENOMES = random_genomes(24)
+GENOMES = random_genomes(12)
 
 
 # Order, steps, splits, batches
@@ -118,7 +118,7 @@ def test_one_forward_for_everything(genome: BackboneGenome) -> None:
         torch.testing.assert_close(rows[1:, 30:], model.next_logits(padded[1:, 30:]), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("genome", GENOMES[:8], ids=shown)
+@pytest.mark.parametrize("genome", GENOMES[:4], ids=shown)
 def test_single_precision(genome: BackboneGenome) -> None:
     model = small_backbone(FREE, genome, VOCABULARY, 0).requires_grad_(False)
     tokens = tokens_of(2, 100)
@@ -154,12 +154,12 @@ def test_autocast_trains_and_continues(genome: BackboneGenome) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["modal", "mlp"])
 def test_static_cost_is_what_is_built_and_used(kind: str) -> None:
-    """200 genomes, every class and sharing strategy; lengths 1, 7 and 128."""
+    """120 genomes, every class and sharing strategy; lengths 1, 7 and 128."""
     sizes = {"long_filter": kind}
     space = space_of(sizes=sizes, **_OPTIONS)
     seen: set[int] = set()
     strategies: set[tuple[int, int]] = set()
-    for number, genome in enumerate(random_genomes(200 if kind == "modal" else 60, seed=17)):
+    for number, genome in enumerate(random_genomes(120 if kind == "modal" else 12, seed=17)):
         seen |= {segment[0] for segment in genome}
         strategies |= {(segment[0], segment[4]) for segment in genome}
         model = small_backbone(space, genome, VOCABULARY, 0, tied=number % 3 > 0)
@@ -187,7 +187,7 @@ def test_static_cost_is_what_is_built_and_used(kind: str) -> None:
         assert stored == built
     if kind == "modal":
         assert seen == set(CLASSES)
-        assert len(strategies) > 120
+        assert len(strategies) > 100
 
 
 @pytest.mark.slow
@@ -196,12 +196,12 @@ def test_stated_products_are_executed(kind: str) -> None:
     """Matrix products of a prefill, the full square of scores: equal to what torch counts on the meta device."""
     space = space_of(sizes={"width": 64, "head_size": None, "long_filter": kind, "chunk": 32}, **_OPTIONS)
     dims = space.settings.dimensions
-    genomes = [*random_genomes(20, seed=23), *(((number, 1, 1, 1, 1, 1),) for number in CLASSES)]
+    genomes = [*random_genomes(8, seed=23), *(((number, 1, 1, 1, 1, 1),) for number in CLASSES)]
     for genome in genomes:
         plans = space.plan(genome)
         with torch.device("meta"):
             model = small_backbone(space, genome, VOCABULARY)
-        for length in (1, 45, 64):
+        for length in (1, 45):
             with counting(model) as counter:
                 model.next_logits(torch.zeros(1, length, dtype=torch.long, device="meta"))
             products = sum(
@@ -280,9 +280,16 @@ def _copies(block: Any) -> tuple[Any, ...]:
     return (operator.first, operator.second) if isinstance(operator, Differential) else (operator,)
 
 
+def strategies_of(number: int) -> list[int]:
+    """Of borrowing: nothing, each group alone, everything."""
+    spec = CLASSES[number].spec
+    masks = {s: feature_mask(spec, s) for s in range(1, 2 ** len(spec.groups) + 1)}
+    return [s for s, mask in masks.items() if len(mask) in {0, 1, len(spec.groups)}]
+
+
 @pytest.mark.parametrize(
     ("number", "strategy"),
-    [(n, s) for n in (1, 3, 5, 7, 8, 9, 10, 14, 17, 21) for s in range(1, 2 ** len(CLASSES[n].spec.groups) + 1)],
+    [(n, s) for n in (1, 3, 5, 7, 8, 9, 10, 14, 17, 21) for s in strategies_of(n)],
 )
 def test_borrowers_use_the_owners_tensors(number: int, strategy: int) -> None:
     """The borrower's group *is* the owner's, it has no weights for it; gradients are those of the unrolled model."""
@@ -424,6 +431,7 @@ def test_bounded_filters_raise_at_their_end() -> None:
         model.next_logits(tokens_of(1, 1), state=state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 def test_models_start_healthy(tied: bool) -> None:
     """Loss within 5 % of ln V; what enters each output projection has RMS in [0.1, 10]."""
@@ -456,17 +464,17 @@ def _measured(mix: Any, sizes: list[tuple[str, float]], name: str) -> Any:
 
 @pytest.mark.slow
 def test_random_backbones_learn() -> None:
-    """50 steps on a toy corpus reduce the loss of at least 95 % of random genomes, and none diverges."""
+    """40 steps on a toy corpus reduce the loss of random genomes, and none diverges."""
     space = space_of(4, sizes={"width": 32, "head_size": 8}, **_OPTIONS)
-    rng, learned, count = generator(9), 0, 30
+    rng = generator(9)
     corpus = torch.tensor([ord(letter) % VOCABULARY for letter in "the quick brown fox jumps over the lazy dog. " * 40])
-    for seed in range(count):
+    for seed in range(8):
         model = small_backbone(space, space.sample(rng), VOCABULARY, seed)
         optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
         source = torch.Generator().manual_seed(seed)
         losses = []
-        for _ in range(50):
-            starts = torch.randint(len(corpus) - 33, (8,), generator=source)
+        for _ in range(40):
+            starts = torch.randint(len(corpus) - 33, (4,), generator=source)
             loss = model.loss(text_batch(torch.stack([corpus[start : start + 33] for start in starts.tolist()])))
             optimizer.zero_grad()
             loss.backward()
@@ -474,8 +482,7 @@ def test_random_backbones_learn() -> None:
             optimizer.step()
             losses.append(float(loss.detach()))
         assert all(map(math.isfinite, losses))
-        learned += sum(losses[-5:]) / 5 < losses[0] - 0.1
-    assert learned >= 0.95 * count
+        assert sum(losses[-5:]) / 5 < losses[0] - 0.1
 
 
 # The residual extension, by its formula (A.7)

@@ -75,10 +75,6 @@ class TestPaper(BackboneTests):
     pass
 
 
-class TestEveryClass(BackboneTests):
-    options: ClassVar[dict[str, Any]] = {"classes": EVERY_CLASS, "depth": 24}
-
-
 class TestOneClass(BackboneTests):
     options: ClassVar[dict[str, Any]] = {"classes": ("Rec-1",), "depth": 5}
 
@@ -87,20 +83,8 @@ class TestOneLIV(BackboneTests):
     options: ClassVar[dict[str, Any]] = {"depth": 1, "residuals": True}
 
 
-class TestResiduals(BackboneTests):
-    options: ClassVar[dict[str, Any]] = {"residuals": True}
-
-
 class TestQueries(BackboneTests):
     options: ClassVar[dict[str, Any]] = {"share_queries": True, "classes": ("SA-1", "SA-3", "SA-1-DiffV2")}
-
-
-class TestPartialFeaturizers(BackboneTests):
-    options: ClassVar[dict[str, Any]] = {"partial_featurizers": True}
-
-
-class TestVariableDepth(BackboneTests):
-    options: ClassVar[dict[str, Any]] = {"depth_range": (1, 9), "mutation_probability": 0.5}
 
 
 class TestEverything(BackboneTests):
@@ -454,12 +438,12 @@ def test_hashes_are_equal_exactly_where_models_are(options: dict[str, Any]) -> N
     space, rng = space_of(depth=4, **options), generator(1)
     by_hash: dict[Any, Any] = {}
     by_meaning: dict[Any, Any] = {}
-    for _ in range(1500):
+    for _ in range(500):
         genome = space.sample(rng)
         canonical, meaning = space.canonical(genome), _meaning(space, genome)
         assert by_hash.setdefault(canonical, meaning) == meaning
         assert by_meaning.setdefault(meaning, canonical) == canonical
-    assert 100 < len(by_hash) < 1500
+    assert 100 < len(by_hash) < 500
 
 
 def test_bits_without_a_partner_and_groups_of_one_are_dropped() -> None:

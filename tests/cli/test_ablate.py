@@ -31,6 +31,7 @@ executor = "serial"
 """
 
 
+@pytest.mark.slow
 def test_a_run_from_its_begin_to_its_table_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config, store, file = tmp_path / "run.toml", str(tmp_path / "runs"), tmp_path / "rows.csv"
     config.write_text(BRIEF)

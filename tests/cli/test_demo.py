@@ -32,6 +32,7 @@ def small_demo(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RECIPES._rows, "backbone.demo", Recipe("backbone.demo", "small", ("evolve",), by_size(smaller)))
 
 
+@pytest.mark.slow
 def test_it_goes_the_whole_way(
     small_demo: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -140,6 +140,7 @@ def test_where_everything_is_too_large_the_run_fails(
     assert facts["state"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_be_made_longer(
     small: Small, tmp_path: Path, ask: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,6 +166,7 @@ def test_resume_changes_nothing_that_decides_scores(
     assert "cannot change" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_train_repeats_an_individual_with_several_seeds(
     small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,13 +18,14 @@ from evodevo.cli.extend.live import WORDS
 from evodevo.cli.failures import TerminatedError
 from evodevo.cli.stopping import Stopping
 from evodevo.errors import ExitCode
+from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import told
 
 TINY = """
 cycle = {samples = 2, generation_size = 2}
-training = {validations = 2, most_between = 200, device = "cpu"}
+training = {validations = 2, most_between = 64, device = "cpu"}
 root.structure = {width = 16, heads = 2, hidden = 32}
 root.hyperparameters.num_layers = {values = [0, 1, 2], default = 1}
 root.hyperparameters.ds_image_size = {values = [8, 16], default = 8}
@@ -50,6 +51,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(prepared / "cache"))
     return Path(shutil.copytree(prepared / "runs", tmp_path / "runs"))
+
+
+EXECUTOR = "evodevo.multitask.run.run._executor"
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in this process trains in it; those of ``start`` have workers."""
+    monkeypatch.setattr(EXECUTOR, lambda workers, packages: SerialExecutor())
 
 
 def everything(store: Path) -> dict[str, Any]:
@@ -213,10 +223,11 @@ def wait_for(process: subprocess.Popen[str], kind: str, count: int = 1) -> None:
 
 @pytest.fixture(scope="session")
 def uninterrupted(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store in which all agents ran one cycle, with one worker."""
+    """A store in which all agents ran one cycle, without workers."""
     folder = Path(shutil.copytree(prepared / "runs", tmp_path_factory.mktemp("whole") / "runs"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(prepared / "cache"))
+        patch.setattr(EXECUTOR, lambda workers, packages: SerialExecutor())
         assert run(["extend", "run", "zoo", "--agents", "single,multi", "--store", str(folder)]) == ExitCode.SUCCESS
     return folder
 
@@ -241,12 +252,12 @@ def test_stopping_is_safe_and_says_how_to_go_on(store: Path) -> None:
 def test_what_was_killed_goes_on_to_the_same_system(
     store: Path, uninterrupted: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process = start(store, *BOTH)
+    process = start(store, *BOTH[:2])
     wait_for(process, "child", 3)
     process.kill()
     process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
-    again = start(store, *BOTH)  # the same command, with 2 workers
+    again = start(store, *BOTH)  # and with 2 workers
     assert again.communicate(timeout=300)[0]
     assert again.returncode == ExitCode.SUCCESS
     assert everything(store) == everything(uninterrupted)

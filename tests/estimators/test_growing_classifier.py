@@ -96,6 +96,7 @@ def test_answers_come_from_the_modules_that_are_there(iris: Any, fitted: Growing
     assert np.allclose(sum(weights.values()), 1)
 
 
+@pytest.mark.slow
 def test_equal_seeds_grow_equally(iris: Any, fitted: GrowingClassifier) -> None:
     X, y = iris
     again = clone(fitted).fit(X, y)
@@ -112,6 +113,7 @@ def test_the_global_random_streams_are_left_alone(iris: Any) -> None:
     assert np.array_equal(np.random.get_state()[1], numbers)  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_who_never_acts_is_a_zoo_that_stays(iris: Any) -> None:
     X, y = iris
     fixed = small(strategist="fixed").fit(X, y)
@@ -173,6 +175,7 @@ def test_a_log_that_does_not_match_is_refused(fitted: GrowingClassifier, tmp_pat
         GrowingClassifier.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_texts_images_and_labels() -> None:
     rng = np.random.default_rng(0)
     y = np.array(["no", "yes"] * 40)
@@ -214,6 +217,7 @@ def test_growth_sees_samples_of_its_own(iris: Any, monkeypatch: pytest.MonkeyPat
     assert set(sizes) == {30}
 
 
+@pytest.mark.slow
 def test_patience_waits_for_the_last_event(iris: Any) -> None:
     X, y = iris
     events = {"count": 2, "first": 0.1, "last": 0.4, "warm": 0.1, "horizon": 0.05}
@@ -224,6 +228,7 @@ def test_patience_waits_for_the_last_event(iris: Any) -> None:
     assert model.best_step_ < model.n_steps_
 
 
+@pytest.mark.slow
 def test_budgets(iris: Any) -> None:
     X, y = iris
     assert small(budget={"steps": 20}).fit(X, y).n_steps_ == 20
@@ -296,5 +301,6 @@ def test_the_place_in_a_batch_changes_no_digit(iris: Any, fitted: GrowingClassif
     assert np.array_equal(fitted.predict_proba(X[order]), fitted.predict_proba(X)[order])
 
 
+@pytest.mark.slow
 def test_it_works_in_cross_validation(iris: Any) -> None:
     assert cross_val_score(small(epochs=5), *iris, cv=2).shape == (2,)

@@ -42,6 +42,7 @@ def fitted(iris: Any) -> ZooClassifier:
     return small().fit(*iris)
 
 
+@pytest.mark.slow
 def test_it_learns_iris_with_all_six_families(iris: Any) -> None:
     X, y = iris
     model = ZooClassifier(width=16, epochs=30, learning_rate=5e-3, random_state=0, device="cpu").fit(X[::2], y[::2])
@@ -75,6 +76,7 @@ def test_the_global_random_streams_are_left_alone(iris: Any) -> None:
     assert np.array_equal(np.random.get_state()[1], numbers)  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_texts_images_and_both() -> None:
     rng = np.random.default_rng(0)
     y = np.array(["no", "yes"] * 40)
@@ -93,6 +95,7 @@ def test_texts_images_and_both() -> None:
     assert np.allclose(mixed[0], both.predict_proba({"text": texts[:1]})[0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_labels() -> None:
     X = np.random.default_rng(0).normal(size=(120, 3))
     labels = (X > 0).astype(int)
@@ -261,6 +264,7 @@ def test_it_works_in_a_search(iris: Any) -> None:
     assert search.best_params_["modules"] in (("mlp",), "start")
 
 
+@pytest.mark.slow
 def test_the_class_is_found_without_torch() -> None:
     script = (
         "import sys, evodevo, evodevo.estimators\n"

@@ -22,6 +22,7 @@ VALUES = st.recursive(
 MESSAGES = st.dictionaries(st.text(), VALUES, max_size=4).map(lambda extra: {**extra, "type": "any"})
 
 
+@pytest.mark.slow
 @given(st.lists(MESSAGES, max_size=5), st.data())
 def test_messages_survive_any_cut_of_the_stream(messages: list[dict[str, Any]], data: st.DataObject) -> None:
     stream = b"".join(map(encode, messages))
@@ -33,7 +34,7 @@ def test_messages_survive_any_cut_of_the_stream(messages: list[dict[str, Any]], 
     assert received == messages
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(st.binary(max_size=200))
 def test_nonsense_is_a_clear_error_and_nothing_else(data: bytes) -> None:
     for stream in (data, struct.pack(">I", len(data)) + data):

@@ -145,6 +145,7 @@ def test_the_network_comes_back_from_its_blobs(tmp_path: Path) -> None:
     assert torch.equal(answers, load_network(FolderPool(tmp_path), outcome.blobs["weights"])[0](batch)["answer"])
 
 
+@pytest.mark.slow
 def test_the_seed_is_the_arms_and_the_runs() -> None:
     given = problem()
     losses = {}

@@ -28,9 +28,8 @@ def golden() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(
-    "case", ["search", pytest.param("grown", marks=pytest.mark.slow), pytest.param("system", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["search", "grown", "system"])
 def test_genomes_draws_and_edges_are_those_of_the_reference(case: str, golden: ModuleType) -> None:
     reference = json.loads(lzma.decompress((HERE / f"{case}.json.xz").read_bytes()))
     record = golden.record(TREE, [case], brief=True)[case]

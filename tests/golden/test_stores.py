@@ -17,6 +17,7 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
+from evodevo.execution.serial import SerialExecutor
 from evodevo.storage import Store
 
 HERE = Path(__file__).resolve().parent
@@ -72,6 +73,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     found = unpack(request.param, tmp_path.resolve())
     monkeypatch.chdir(found.folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("evodevo.multitask.run.run._executor", lambda workers, packages: SerialExecutor())
     return found
 
 

@@ -165,6 +165,7 @@ def test_a_growing_h_model_survives_being_killed_anywhere(tmp_path: Path) -> Non
         assert theirs == ours
 
 
+@pytest.mark.slow
 def test_edits_leave_the_moments_of_all_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, list[torch.Tensor]]] = []
     really = optimizers.load_state
@@ -218,6 +219,7 @@ def test_one_that_nobody_changes_trains_as_ever(tmp_path: Path) -> None:
     assert model_of(tmp_path, fixed).structure == structure()
 
 
+@pytest.mark.slow
 def test_a_full_model_replaces(tmp_path: Path) -> None:
     one = arm(birth={"most": 4}, allow=["prune", "hybridise"])
     outcome = evaluate(problem({"training": TRAINING}, tmp_path), one)

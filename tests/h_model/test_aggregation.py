@@ -59,7 +59,7 @@ def test_equals_the_naive_loop(normaliser: Normaliser, per_position: bool, maske
     torch.testing.assert_close(normalised_sum(messages, weights, masks, normaliser), expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), per_position=st.booleans(), masked=st.booleans())
 def test_no_state_is_longer_than_the_longest_message(seed: int, per_position: bool, masked: bool) -> None:
     messages, weights, masks = drawn(seed, per_position=per_position, masked=masked)

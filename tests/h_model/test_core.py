@@ -159,7 +159,7 @@ def test_as_printed_it_is_the_papers_double_loop(pool: str, iterations: int) -> 
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0, 3.0]), st.booleans())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_no_state_is_longer_than_the_longest_message(seed: int, lively: float, gate: bool) -> None:
     core = core_of(2, lively=lively, inflow_gate=gate, iteration_embedding="none")
     record: list[StepTrace] = []
@@ -183,6 +183,7 @@ def test_an_inflow_of_at_most_one_divides_nothing() -> None:
     torch.testing.assert_close(several.begin(values, None, 1).x[:, 0], values.mean(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("normaliser", "aggregation"),  # the attention aggregation normalises by itself
     [*((one, "sum") for one in ("sum", "count", "softmax", "sinkhorn", "rms")), ("sum", "attention")],

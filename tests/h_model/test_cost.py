@@ -102,7 +102,7 @@ def zeros(inputs: tuple[InputSpec, ...], rows: int = 1) -> dict[str, Tensor]:
 
 
 @given(structure=structures(), several=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_stated_parameters_are_built_part_by_part(structure: HModelStructure, several: bool) -> None:
     inputs, outputs = ends_of(structure, several)
     with torch.device("meta"):
@@ -125,7 +125,7 @@ def test_stated_parameters_are_built_part_by_part(structure: HModelStructure, se
 
 
 @given(structure=structures(), several=st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_stated_products_are_executed(structure: HModelStructure, several: bool) -> None:
     """On the meta device every product is counted, and nothing is skipped."""
     structure = structure.model_copy(update={"halting": HaltingStructure()})

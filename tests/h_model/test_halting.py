@@ -159,7 +159,7 @@ def chances_of(seed: int, steps: int) -> list[Tensor]:
     return list(torch.rand(steps, 3, 2, generator=generator, dtype=torch.float64).clamp(0.02, 0.98))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), steps=st.integers(1, 8), threshold=st.floats(0.05, 0.99))
 def test_act_is_what_a_loop_makes_of_it(seed: int, steps: int, threshold: float) -> None:
     """Graves 2016, equations 5 to 9, sample by sample."""
@@ -180,7 +180,7 @@ def test_act_is_what_a_loop_makes_of_it(seed: int, steps: int, threshold: float)
             assert float(cost[sample, place]) == pytest.approx(price)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), steps=st.integers(1, 8), prior=st.floats(0.05, 0.95))
 def test_shares_and_priors_are_distributions(seed: int, steps: int, prior: float) -> None:
     shares = halting.shares(chances_of(seed, steps))

@@ -112,7 +112,7 @@ def test_skipping_is_lossless_in_a_window(window: dict[str, Any]) -> None:
     assert_lossless(model_of(MODES["target_topm"], **window), batch_of())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 1000),
     m=st.integers(1, 3),
@@ -250,7 +250,7 @@ def weights_of(*shape: int, seed: int = 0) -> Tensor:
     return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.01
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000), hidden=st.integers(1, 5), outputs=st.integers(1, 2), k=st.integers(1, 4))
 def test_top_k_by_source_keeps_the_strongest(seed: int, hidden: int, outputs: int, k: int) -> None:
     weights = weights_of(2, 3, 4, hidden + outputs, seed=seed)
@@ -266,7 +266,7 @@ def test_top_k_by_source_keeps_the_strongest(seed: int, hidden: int, outputs: in
         assert [value if value in best else 0.0 for value in row] == all_kept
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000), hidden=st.integers(1, 5), m=st.integers(1, 5))
 def test_top_m_by_target_keeps_those_with_most_inflow(seed: int, hidden: int, m: int) -> None:
     weights = weights_of(2, 1, 4, hidden + 1, seed=seed)

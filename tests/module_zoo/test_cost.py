@@ -61,7 +61,7 @@ def counted(network: torch.nn.Module, inputs: tuple[InputSpec, ...]) -> float:
     pool=st.sampled_from(["mean", "attention"]),
     align=st.sampled_from([0.0, 0.1]),
 )
-@settings(max_examples=22, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_stated_zoos_are_built_and_run(
     seed: int, count: int, task: str, fusion: Any, kind: Any, keys: Any, mode: Any, pool: Any, align: float
 ) -> None:

@@ -117,7 +117,7 @@ def test_the_basis_stays_orthonormal_under_weight_decay(channels: int) -> None:
     assert not torch.allclose(basis, start, atol=1e-2)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(st.floats(0.1, 10), st.integers(0, 1000))
 def test_the_basis_does_not_depend_on_the_scale_and_moves_continuously(scale: float, seed: int) -> None:
     statistics = build()

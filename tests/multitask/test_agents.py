@@ -9,9 +9,9 @@ import pytest
 from evodevo.multitask.agent import AGENTS, IMPORT
 from evodevo.multitask.system import System
 from evodevo.testing.multitask.agents import AgentTests
-from evodevo.testing.multitask.imports import small_import
+from fixtures.imports import small_import
 
-QUICK = ("VitTiny", "MultiVitTiny")
+QUICK = ("VitTiny",)
 # The same classes with larger numbers.
 LARGER = {f"{multi}{one}" for multi in ("", "Multi") for one in ("Text", "Vit", "VitB", "VitT3")}
 # Those that hand in an import make one path and have no children; see test_imports.py.

@@ -14,7 +14,7 @@ from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.systems.base import ComponentRow
-from evodevo.testing.multitask.real_system import agents_of, new_real_system, run_real
+from fixtures.real_system import agents_of, new_real_system, run_real
 
 ROOT = "VitTiny~root_model~random_init"
 

@@ -27,7 +27,7 @@ from evodevo.multitask.system import System
 from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
 from evodevo.storage import Store
-from evodevo.testing.multitask.real_system import new_real_system, run_real
+from fixtures.real_system import new_real_system, run_real
 
 CLASSES, COUNT = 3, 40
 SMALL = VisionStructure(width=16, heads=2, hidden=32, layers=1, image_size=8, patch=4, classes=CLASSES)

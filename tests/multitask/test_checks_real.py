@@ -13,7 +13,7 @@ from evodevo.multitask.measure import measure
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.settings import AgentSettings
 from evodevo.storage import Store
-from evodevo.testing.multitask.real_system import SIZES, new_real_system, run_real
+from fixtures.real_system import SIZES, new_real_system, run_real
 
 
 def stripes(folder: Path, classes: int, pixels: int, channels: int) -> Path:

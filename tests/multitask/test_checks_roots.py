@@ -20,7 +20,7 @@ from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.real_system import SIZES, STRUCTURE, TASKS, new_real_system, run_real
+from fixtures.real_system import SIZES, STRUCTURE, TASKS, new_real_system, run_real
 
 OWN = {"hyperparameters": SIZES}
 

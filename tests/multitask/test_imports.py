@@ -27,8 +27,8 @@ from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.inputs import InputSpec
-from evodevo.testing.multitask.imports import H_MODEL, checkpoint_of
 from evodevo.testing.multitask.paths import ROOT, PathTrainer, executor_of, small
+from fixtures.imports import H_MODEL, checkpoint_of
 
 WORDS = InputSpec("words", "tokens", length=16, vocabulary=256)
 TEXTS: dict[str, Any] = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 16}}

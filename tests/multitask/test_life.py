@@ -118,6 +118,7 @@ def test_agents_of_two_classes_compete_on_one_task(monkeypatch: pytest.MonkeyPat
     assert own == {"VitOther"}, "classes that do not read each other share nothing"
 
 
+@pytest.mark.slow
 def test_an_asynchronous_run_is_repeated_from_its_views() -> None:
     first = new_system(Store.memory(), ("a", "b", "c"))
     go(first, 3, schedule="free")

@@ -29,6 +29,7 @@ def children(system: System) -> list[dict[str, Any]]:
     return [{**row.genome_envelope["genes"], "details": row.details, "id": row.id} for row in rows]
 
 
+@pytest.mark.slow
 def test_singlepath_rounds_come_first_whatever_the_workers() -> None:
     system = grown(2)
     published = [one[1] for one in told(system)["publications"]]
@@ -51,6 +52,7 @@ def test_paths_are_of_distinct_agents_the_main_one_first() -> None:
         assert all(part["train"] for part in child["details"]["parts"])
 
 
+@pytest.mark.slow
 def test_a_child_keeps_its_parents_supports_and_what_belongs_to_them() -> None:
     system = grown(6)
     by_id = {one["id"]: one for one in children(system)}
@@ -90,6 +92,7 @@ def test_no_singlepath_agent_builds_on_a_multipath_one() -> None:
         assert not {row.details["parent"] for row in rows} & multi
 
 
+@pytest.mark.slow
 def test_a_forced_support_and_an_informed_sampler_are_settings() -> None:
     forced = grown(2, {"child": {"supports": {"first": "VitTiny~c"}}})
     assert {one["paths"][1]["agent"] for one in children(forced)} == {"VitTiny~c"}

@@ -33,6 +33,7 @@ NEXT = OutputSpec("next", "tokens", 50, of="words")
 ENDS: dict[str, Any] = {"inputs": (TOKENS,), "outputs": (CLASS,)}
 
 
+@pytest.mark.slow
 @given(
     layers=st.lists(st.sampled_from([TransformerLayer(), MLPLayer(width=48), ConvolutionLayer()]), max_size=4),
     repeats=st.integers(1, 3),
@@ -40,7 +41,7 @@ ENDS: dict[str, Any] = {"inputs": (TOKENS,), "outputs": (CLASS,)}
     residual=st.booleans(),
     timed=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_stated_stacks_are_built_and_run(layers: Any, repeats: int, causal: bool, residual: bool, timed: bool) -> None:
     structure = StackStructure(
         width=32,

@@ -21,7 +21,7 @@ def drawn(seed: int, sources: int, targets: int, scale: float, dtype: torch.dtyp
     return logits, torch.rand(sources, targets, generator=source) < 0.7
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     sources=st.integers(1, 12),
@@ -103,7 +103,7 @@ def test_gumbel_draws_while_training_and_is_a_sigmoid_else() -> None:
     torch.testing.assert_close(many, torch.sigmoid(logits), atol=0.04, rtol=0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000), sources=st.integers(1, 8), targets=st.integers(1, 8))
 def test_sinkhorn_gives_one_to_every_target(seed: int, sources: int, targets: int) -> None:
     weights = torch.rand(2, 1, sources, targets, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

@@ -33,7 +33,7 @@ def value(name: str, of: Subject) -> float:
     return OBJECTIVES.get(name).measure(of).value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**16),
     length=st.integers(1, 3000),

@@ -58,6 +58,7 @@ def test_convolution_goes_on_from_the_past(tokens: int, taps: int) -> None:
     assert half.dtype == torch.bfloat16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [255, 4096])
 def test_transform_in_single_precision(tokens: int) -> None:
     """float32 loses rounding only; bfloat16 inputs lose their own rounding and nothing to the transform."""

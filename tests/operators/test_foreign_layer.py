@@ -211,6 +211,7 @@ def test_a_drawing_names_it(structure: HModelStructure) -> None:
     assert "reach 0.5" in drawing
 
 
+@pytest.mark.slow
 def test_it_is_evolved(structure: HModelStructure, tmp_path: Path) -> None:
     space = HModelSpaceSettings(
         hidden_range=(1, 3),
@@ -244,6 +245,7 @@ def test_it_is_evolved(structure: HModelStructure, tmp_path: Path) -> None:
         assert any(isinstance(module, Squash) for module in evolved[0].load().modules())
 
 
+@pytest.mark.slow
 def test_it_lives_in_an_h_model_that_grows(structure: HModelStructure, tmp_path: Path) -> None:
     _, mlp, _, _, _, squeeze = start_zoo(WIDTH)
     hidden = (SquashLayer(), GenotypeLayer(module=mlp), SquashLayer(width=8), GenotypeLayer(module=squeeze))

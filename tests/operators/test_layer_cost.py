@@ -61,7 +61,7 @@ def counting(layer: nn.Module) -> Iterator[Any]:
 
 
 @given(spec=layers(), causal=st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_stated_parameters_are_built(spec: Layer, causal: bool) -> None:
     with torch.device("meta"):
         layer = build_layer(spec, WIDTH, causal=causal)
@@ -69,7 +69,7 @@ def test_stated_parameters_are_built(spec: Layer, causal: bool) -> None:
 
 
 @given(spec=layers(), causal=st.booleans(), length=st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_stated_products_are_executed(spec: Layer, causal: bool, length: int) -> None:
     # oneDNN's products are not seen by the counter; on the meta device PyTorch's own are taken. An LSTM must run.
     recurrent = spec.kind == "lstm"
@@ -83,7 +83,7 @@ def test_stated_products_are_executed(spec: Layer, causal: bool, length: int) ->
 
 
 @given(spec=layers(), length=st.integers(1, 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_stated_states_are_kept(spec: Layer, length: int) -> None:
     layer = build_layer(spec, WIDTH, causal=True)
     with torch.no_grad():

@@ -165,6 +165,7 @@ def test_number_of_groups_is_bounded() -> None:
             check_featurizer(groups)
 
 
+@pytest.mark.slow
 def test_any_single_change_of_a_featurizer_compiles_or_is_refused_in_words() -> None:
     for row in liv_classes().values():
         for group, place, value in product(range(len(row.spec.featurizer)), range(7), range(5)):

@@ -87,13 +87,12 @@ def test_workers_do_not_change_scores(tmp_path: Path, settings: dict[str, Any]) 
     found = []
     for name, execution in (
         ("serial", {"executor": "serial"}),
-        ("one", {"executor": "processes", "workers": 1}),
         ("two", {"executor": "processes", "workers": 2}),
     ):
         run = evolve("backbone.demo", overrides={**settings, "execution": execution}, store=tmp_path / name)
         found.append(told(tmp_path / name, run.id))
         run.archive.close()
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 # What may change on resume
@@ -133,6 +132,7 @@ def test_what_has_the_same_value_has_not_changed(copy: Path, small: Any) -> None
         assert not any(event.type == "run.settings" for event in archive.run(small.run).events())
 
 
+@pytest.mark.slow
 def test_a_longer_run_is_the_same_run_and_says_so(copy: Path, small: Any) -> None:
     with Archive(copy) as archive:
         before = archive.run(small.run)
@@ -175,6 +175,7 @@ def test_an_unknown_run_is_named(copy: Path) -> None:
 # Data
 
 
+@pytest.mark.slow
 def test_data_that_are_gone_or_changed_stop_a_resume(
     tmp_path: Path, settings: dict[str, Any], small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +234,7 @@ def test_what_cannot_begin_leaves_nothing_behind(
             assert store.runs() == []
 
 
+@pytest.mark.slow
 def test_data_are_found_from_any_folder(
     tmp_path: Path, settings: dict[str, Any], small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ import evodevo
 from evodevo.errors import UsageError
 from evodevo.search import dominance
 
-LAWS = settings(max_examples=200, deadline=None, database=None)
+LAWS = settings(max_examples=80, deadline=None, database=None)
 
 # Few different values, so that ties and duplicates are the rule; and free ones.
 COARSE = st.sampled_from([0.0, 1.0, 2.0, 3.0])

@@ -20,7 +20,7 @@ from evodevo.search.selection import (
     tournament,
 )
 
-LAWS = settings(max_examples=100, deadline=None, database=None)
+LAWS = settings(max_examples=40, deadline=None, database=None)
 
 
 def pool(*rows: tuple[float, float, float]) -> list[Scored]:

@@ -245,7 +245,7 @@ def kill(one: Study) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     moments=st.lists(st.integers(1, 90), max_size=4),
     end=st.sampled_from([once, twice, kill]),
@@ -260,6 +260,7 @@ def test_an_interrupted_search_has_the_same_future(
         same(told(store, one), told(store, make(store).run()))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     moments=st.lists(st.integers(1, 80), max_size=4),
@@ -323,7 +324,7 @@ def _stopped_at_the_first_result(one: Study, stop: Callable[[Study], None]) -> s
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     moments=st.lists(st.integers(1, 60), max_size=3),
     workers=st.integers(1, 5),

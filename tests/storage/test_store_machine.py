@@ -243,7 +243,7 @@ class MemoryStoreMachine(StoreMachine):
 
 
 HISTORIES = settings(
-    max_examples=40,
+    max_examples=15,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

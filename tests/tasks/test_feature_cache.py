@@ -35,7 +35,7 @@ def chunks(lengths: list[int]) -> Iterator[Chunk]:
     yield "test", []
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(st.lists(st.integers(0, 5), max_size=8))
 def test_what_is_written_comes_back_padded(tmp_path_factory: pytest.TempPathFactory, lengths: list[int]) -> None:
     entry = FeatureCache(tmp_path_factory.mktemp("cache")).put(KEY, SIZE, chunks(lengths))

@@ -33,7 +33,7 @@ def same(found: float, wanted: float) -> bool:
     return (math.isnan(found) and math.isnan(wanted)) or found == pytest.approx(wanted, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, rows=st.integers(2, 40))
 def test_a_binary_output_is_judged_as_by_scikit_learn(seed: int, rows: int) -> None:
     logits, wanted, _ = drawn(seed, rows, 2)
@@ -50,7 +50,7 @@ def test_a_binary_output_is_judged_as_by_scikit_learn(seed: int, rows: int) -> N
         assert math.isnan(found["auc"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, rows=st.integers(3, 40), classes=st.integers(3, 6))
 def test_several_classes_are_judged_as_by_scikit_learn(seed: int, rows: int, classes: int) -> None:
     logits, wanted, _ = drawn(seed, rows, classes)
@@ -67,7 +67,7 @@ def test_several_classes_are_judged_as_by_scikit_learn(seed: int, rows: int, cla
         assert same(found["auc"], wide)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, rows=st.integers(2, 40), classes=st.integers(1, 5))
 def test_labels_are_judged_as_by_scikit_learn(seed: int, rows: int, classes: int) -> None:
     logits, _, wanted = drawn(seed, rows, classes)
@@ -95,7 +95,7 @@ _SCORES: dict[str, Any] = {
 }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(scores=st.lists(SCORES, min_size=2, max_size=30), data=st.data())
 def test_the_area_counts_pairs(scores: list[float], data: st.DataObject) -> None:
     positive = data.draw(arrays.arrays(bool, len(scores)))
@@ -110,7 +110,7 @@ def test_the_area_counts_pairs(scores: list[float], data: st.DataObject) -> None
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data(), rows=st.integers(1, 25))
 def test_no_threshold_is_better_than_the_tuned_one(data: st.DataObject, rows: int) -> None:
     choices = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0, np.nextafter(0.5, 1)]))
@@ -159,7 +159,7 @@ def test_calibration_by_hand() -> None:
     assert even.reliability.to_json() == {"confidence": [0.5], "accuracy": [0.75], "count": [4.0]}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=SEEDS)
 def test_who_is_as_right_as_it_says_has_no_calibration_error(seed: int) -> None:
     rng = np.random.default_rng(seed)

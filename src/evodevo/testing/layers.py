@@ -85,15 +85,18 @@ class Sizes:
 def table_cases(width: int, kinds: Iterable[str] = LAYERS, *, both: bool = True) -> list[LayerCase]:
     """Every kind of the table whose sizes follow from those of a space, in a model that is not causal and in one.
 
+    Layers of another width, between adapters, come once each: causal if there are causal models.
+
     Args:
         width: d; at least 4 and even.
         kinds: rows to take; all if left out, those that need settings of their own are passed over.
         both: false leaves causal models out.
     """
     specs = [spec for kind in kinds if (spec := LAYERS.get(kind).sized(Sizes())) is not None]
-    adapted = [spec.model_copy(update={"width": width + 8}) for spec in specs]
     ways = (False, True) if both else (False,)
-    return [LayerCase(spec, width, causal, leak=1e-11) for spec in (*specs, *adapted) for causal in ways]
+    cases = [LayerCase(spec, width, causal, leak=1e-11) for spec in specs for causal in ways]
+    adapted = [spec.model_copy(update={"width": width + 8}) for spec in specs]
+    return [*cases, *(LayerCase(spec, width, ways[-1], leak=1e-11) for spec in adapted)]
 
 
 class LayerTests:

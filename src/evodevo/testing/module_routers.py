@@ -183,12 +183,10 @@ class ModuleRouterTests:
         """The meta device refuses tensors of any other, as an accelerator does."""
         router = case.build().to("meta")
         query, outputs, contribution, legal = (one.to("meta") for one in (*case.inputs(), _contribution(), _legal()))
-        for training in (False, True):
-            router.train(training)
-            for allowed in (legal, None):
-                decision = router.decide(query, outputs, legal=allowed, contribution=contribution)
-                for one in (decision.weights, decision.legal, router.mix(decision, outputs, query)):
-                    assert one.is_meta
+        for training, allowed in ((False, legal), (True, None)):
+            decision = router.train(training).decide(query, outputs, legal=allowed, contribution=contribution)
+            for one in (decision.weights, decision.legal, router.mix(decision, outputs, query)):
+                assert one.is_meta
             assert _losses(decision, outputs).is_meta
 
     # Learning

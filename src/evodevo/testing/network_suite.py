@@ -183,6 +183,7 @@ class NetworkTests:
             with torch.no_grad():
                 torch.testing.assert_close(loss, network.answers_loss(network(batch), batch))
 
+    @pytest.mark.slow
     def test_it_learns_a_batch_by_heart(self, case: NetworkCase) -> None:
         network, batch = case.network().train(), case.batch(8)
         optimizer = torch.optim.AdamW(network.parameters(), lr=1e-2)
@@ -195,7 +196,9 @@ class NetworkTests:
                 network.loss(batch).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 network.observe()
-        assert float(network.eval().loss(batch).detach()) < 0.7 * before
+                if step % 10 == 9 and float(network.eval().loss(batch).detach()) < 0.7 * before:
+                    return
+        raise AssertionError(f"after 40 steps the loss of 8 samples is above 0.7 of the first, {before}")
 
     def test_equal_seeds_give_equal_networks_and_leave_the_stream_alone(self, case: NetworkCase) -> None:
         state = torch.get_rng_state()

@@ -123,7 +123,7 @@ class StrategistTests:
     def test_each_sub_action_is_legal_after_those_before_it(self) -> None:
         strategist = self.make_strategist()
 
-        @settings(max_examples=40, deadline=None)
+        @settings(max_examples=15, deadline=None)
         @given(situations(), st.integers(0, 1000))
         def law(situation: tuple[State, Legal], number: int) -> None:
             state, legal = situation

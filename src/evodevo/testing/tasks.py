@@ -180,6 +180,7 @@ class SampleTaskTests:
         assert len(set(digests)) == len(tasks)
         assert len(set(samples)) == len(tasks)
 
+    @pytest.mark.slow
     def test_another_process_reads_the_same(self, task: SampleTask, cache: Path, tmp_path: Path) -> None:
         # Once with the key and what was prepared, once from the beginning.
         for folder, key in ((cache, task.key), (tmp_path, "")):

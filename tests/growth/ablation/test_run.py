@@ -86,6 +86,7 @@ def test_a_row_that_was_named_and_cannot_be_had_is_refused_before_anything_is_re
     assert any("text_raw" in sentence for sentence in settings.experiment.caveats)
 
 
+@pytest.mark.slow
 def test_all_rows_are_trained_for_equally_long() -> None:
     settings, _ = plan("module_zoo.classifier", rows="table_3")
     assert settings.evaluation.select is not None

@@ -40,7 +40,7 @@ def actions(legal: Legal) -> list[Action]:
     return [one for name in legal.operations for one in legal.targets(name)]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(situations())
 def test_what_is_legal_shares_all_probability_and_the_rest_has_exactly_none(situation: tuple[State, Legal]) -> None:
     state, legal = situation
@@ -51,7 +51,7 @@ def test_what_is_legal_shares_all_probability_and_the_rest_has_exactly_none(situ
         assert legal.allows(one) or choice.probability(one) == 0.0
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(situations(), st.data())
 @torch.no_grad()
 def test_the_order_of_modules_does_not_matter(situation: tuple[State, Legal], data: st.DataObject) -> None:

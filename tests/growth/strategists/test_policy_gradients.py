@@ -67,6 +67,7 @@ def test_what_costs_is_left(name: str) -> None:
     assert chance(strategist, "grow") < before / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNED)
 def test_entropy_is_raised_not_lowered(name: str) -> None:
     """The paper's sign would make a policy without rewards ever surer."""

@@ -113,7 +113,7 @@ def test_what_grows_answers_as_before(
     assert all(one is not None and bool(one.any()) for one in gradients.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), family=st.sampled_from(("mlp", "transformer", "resnet1d", "lstm")))
 def test_units_may_come_in_any_number(seed: int, family: str) -> None:
     rng = np.random.default_rng(seed)

@@ -19,7 +19,7 @@ from evodevo.h_model.report.data import RoutingReport
 from evodevo.h_model.report.page import LIMIT_BYTES, routing_page
 from evodevo.h_model.trace.probe import route_probe
 from evodevo.h_model.trace.summary import routing_report
-from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
+from fixtures.traces import chain_trace, classes_trace, random_trace, trace_of
 
 LANGUAGES = ("ar", "de", "en")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evodevo.testing.traces import trace_of
+from fixtures.traces import trace_of
 
 
 @pytest.mark.parametrize(("iterations", "usable"), [(0, 2 * 1), (1, 2 * 4 + 3 * 1), (4, 2 * 4 + 3 * 3 * 4 + 3 * 1)])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
 from evodevo.h_model.trace import chains, measures
-from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
+from fixtures.traces import chain_trace, classes_trace, random_trace, trace_of
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_self_loops_are_no_chain() -> None:
     assert chains.nearest_chain(trace_of(np.ones((1, 1, 4)), connections)).likeness == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_the_best_path_is_the_best_of_all_orders(count: int, seed: int) -> None:
     matrix = np.random.default_rng(seed).random((count, count))

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from evodevo.errors import DataError, UsageError
 from evodevo.h_model.trace.probe import LinearProbe, linear_probe, paired_gain, route_probe
 from evodevo.randomness import integer_seed
-from evodevo.testing.traces import classes_trace, random_trace
+from fixtures.traces import classes_trace, random_trace
 
 LANGUAGES = ("ar", "de", "en", "uk")
 SCRIPTS = {"ar": "arabic", "de": "latin", "en": "latin", "uk": "cyrillic"}

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score, mutual_info_score, silhouette_s
 from evodevo.errors import UsageError
 from evodevo.h_model.trace import clusters, specialisation
 from evodevo.h_model.trace.measures import activity, hard_routes
-from evodevo.testing.traces import chain_trace, classes_trace, random_trace
+from fixtures.traces import chain_trace, classes_trace, random_trace
 
 
 @pytest.fixture(scope="module")

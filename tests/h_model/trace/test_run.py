@@ -202,7 +202,7 @@ def test_a_backbone_has_no_routing(small: Any, capsys: Any) -> None:
 
 def test_scripts_of_a_fact_that_samples_do_not_have_are_none() -> None:
     from evodevo.h_model.trace.run import _scripts
-    from evodevo.testing.traces import trace_of
+    from fixtures.traces import trace_of
 
     facts = {"language": np.asarray([0, 1]), "script": np.asarray([0, 0])}
     names = {"language": ("en", "de"), "script": ("Latin",)}

@@ -13,7 +13,7 @@ from evodevo.h_model.trace import chains, clusters, measures
 from evodevo.h_model.trace.probe import route_probe
 from evodevo.h_model.trace.specialisation import class_activity
 from evodevo.h_model.trace.summary import report_json, routing_report
-from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
+from fixtures.traces import chain_trace, classes_trace, random_trace, trace_of
 
 
 def test_the_summary_is_that_of_the_single_analyses() -> None:

@@ -123,11 +123,3 @@ def test_it_is_finite_for_zeros_and_in_half_precision() -> None:
     (gradient,) = torch.autograd.grad(loss, images)
     assert bool(gradient.isfinite().all())
     assert alignment(images.bfloat16(), images.bfloat16()).dtype == torch.float32
-
-
-def test_equal_samples_have_equal_numbers() -> None:
-    raw = torch.tensor([[1, 2], [3, 4], [1, 2], [1, 3]])
-    numbers = numbered(raw)
-    assert [int(numbers[0] == other) for other in numbers] == [1, 0, 1, 0]
-    assert len(set(numbers.tolist())) == 3
-    assert torch.equal(numbered(torch.stack([raw, raw], 1)), numbers)

@@ -235,6 +235,7 @@ def test_relative_positions_start_silent() -> None:
     assert not any(parameter.any() for name, parameter in fusion.named_parameters() if ".bias.weight" in name)
 
 
+@pytest.mark.slow
 def test_buckets_are_those_of_t5() -> None:
     reference = pytest.importorskip("transformers.models.t5.modeling_t5").T5Attention
     distances = torch.arange(-300, 301)

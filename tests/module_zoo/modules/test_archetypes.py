@@ -101,7 +101,7 @@ def test_a_graph_that_is_not_its_attributes_is_refused() -> None:
 
 
 @given(seed=SEEDS, name=NAMES, scale=st.floats(0, 50))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_mutants_are_valid_and_reproducible(seed: int, name: str, scale: float) -> None:
     start = sample(name, 16, generator(seed))
     mutant = mutate(start, generator(seed, "mutation"), scale)
@@ -142,7 +142,7 @@ def test_the_nodes_of_a_hybrid_mutate_and_its_wiring_stays() -> None:
 
 
 @given(seed=SEEDS, names=st.tuples(NAMES, NAMES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_children_are_valid_and_of_their_parents_families(seed: int, names: tuple[str, str]) -> None:
     parents = [sample(name, 16, generator(seed, place)) for place, name in enumerate(names)]
     children = crossover(parents[0], parents[1], generator(seed, "crossover"))

@@ -145,7 +145,7 @@ def renamed(one: ModuleGraph, seed: int) -> ModuleGraph:
 
 
 @given(seed=st.integers(0, 2**32), name=st.sampled_from(ARCHETYPES.names()))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_ids_lineage_and_order_do_not_change_the_hash(seed: int, name: str) -> None:
     one = sample(name, WIDTH, generator(seed)).graph
     other = renamed(one, seed)
@@ -154,7 +154,7 @@ def test_ids_lineage_and_order_do_not_change_the_hash(seed: int, name: str) -> N
 
 
 @given(seed=st.integers(0, 2**32), names=st.tuples(*[st.sampled_from(ARCHETYPES.names())] * 2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_different_modules_have_different_hashes(seed: int, names: tuple[str, str]) -> None:
     one, other = (sample(name, WIDTH, generator(seed, place)) for place, name in enumerate(names))
     plain = [genotype.model_copy(update={"archetype": "hybrid", "attributes": {}}) for genotype in (one, other)]

@@ -86,14 +86,14 @@ def assert_mended(graph: ModuleGraph, width: int) -> ModuleGraph:
 
 
 @given(graph=GRAPHS, width=st.integers(1, 20))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_absurd_graphs_are_refused_and_mended(graph: ModuleGraph, width: int) -> None:
     assert_mended(graph, width)
 
 
 @pytest.mark.slow
 @given(graph=GRAPHS, width=st.integers(1, 20), built=st.integers(0, 19))
-@settings(max_examples=max(1_000, settings().max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=max(200, settings().max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_mended_graph_is_a_module_that_builds_and_mutates(graph: ModuleGraph, width: int, built: int) -> None:
     mended = ModuleGenotype(archetype=HYBRID, width=width, graph=assert_mended(graph, width))
     assert repair(mended) is mended
@@ -137,7 +137,7 @@ JUNK = st.dictionaries(st.sampled_from(["id", "type", "heads", "hidden", "width"
         }
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_absurd_files_are_refused_or_mended(data: dict[str, Any]) -> None:
     try:
         genotype = validate(ModuleGenotype, data, what="a module")

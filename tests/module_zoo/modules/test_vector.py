@@ -20,7 +20,7 @@ def as_hybrid(genotype: ModuleGenotype) -> ModuleGenotype:
 
 
 @given(seed=st.integers(0, 2**32), name=NAMES, width=st.sampled_from([8, 16, 64, 512]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_vector_is_of_the_graph_and_within_its_bounds(seed: int, name: str, width: int) -> None:
     genotype = sample(name, width, generator(seed))
     vector = genotype_vector(genotype)
@@ -56,7 +56,7 @@ def test_members_of_one_family_are_nearer_than_strangers() -> None:
 
 
 @given(seed=st.integers(0, 2**32), names=st.tuples(NAMES, NAMES), free=st.tuples(st.booleans(), st.booleans()))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_distance_is_symmetric_and_bounded(seed: int, names: tuple[str, str], free: tuple[bool, bool]) -> None:
     a, b = (sample(name, 16, generator(seed, place)) for place, name in enumerate(names))
     a, b = (as_hybrid(one) if hybrid else one for one, hybrid in zip((a, b), free, strict=True))

@@ -48,7 +48,7 @@ def test_a_wrong_sign_unlearns_it() -> None:
     assert learner.probabilities()["c"] < 0.05
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(-3, 3), min_size=5, max_size=5), st.permutations(range(5)), st.integers(1, 5))
 def test_the_gradient_is_that_of_the_probability(logits: list[float], order: list[int], size: int) -> None:
     learner, drawn = policy(size), tuple(order[:size])

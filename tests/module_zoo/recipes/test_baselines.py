@@ -58,8 +58,7 @@ def test_an_unknown_set_is_told() -> None:
         opponents(STRUCTURE, "quik")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("width", [32, 64, 96])
+@pytest.mark.parametrize(("width", "task"), list(zip((32, 64, 96), TASKS, strict=True)))
 @pytest.mark.parametrize("style", STYLES)
 def test_networks_are_as_large_as_the_zoo(style: FusionStyle | MixtureStyle, width: int, task: str) -> None:
     inputs = TASKS[task]

@@ -182,13 +182,12 @@ def test_everything_stays_on_its_device(case: ModuleRouterCase) -> None:
     router = case.build().to("meta", torch.float32)  # entmax takes half as many rounds in it
     query, outputs, contribution = (one.to("meta", torch.float32) for one in (*case.inputs(), CONTRIBUTION))
     legal = torch.ones(BATCH, len(IDS), dtype=torch.bool, device="meta")
-    for training in (False, True):
-        for allowed in (None, legal):
-            decision = router.train(training).decide(
-                query, outputs, legal=allowed, contribution=contribution, births=births(0.3, 0.1), twins={OLD: 1}
-            )
-            assert decision.weights.is_meta
-            assert router.mix(decision, outputs, query).is_meta
+    for training, allowed in ((False, None), (True, legal)):
+        decision = router.train(training).decide(
+            query, outputs, legal=allowed, contribution=contribution, births=births(0.3, 0.1), twins={OLD: 1}
+        )
+        assert decision.weights.is_meta
+        assert router.mix(decision, outputs, query).is_meta
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_words_of_pytorch_are_no_ids(word: str) -> None:
 # Before modules run
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 1000), count=st.integers(1, 6), levels=st.integers(1, 9))
 def test_who_is_run(seed: int, count: int, levels: int) -> None:
     source = torch.Generator().manual_seed(seed)

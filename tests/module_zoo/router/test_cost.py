@@ -49,7 +49,7 @@ class Whole(torch.nn.Module):
 
 
 @given(structure=STRUCTURES, count=st.integers(1, 9))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_stated_parameters_are_built(structure: ZooRouterStructure, count: int) -> None:
     with torch.device("meta"):
         whole = Whole(structure, count)
@@ -57,7 +57,7 @@ def test_stated_parameters_are_built(structure: ZooRouterStructure, count: int) 
 
 
 @given(structure=STRUCTURES, count=st.integers(1, 9))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_stated_products_are_executed(structure: ZooRouterStructure, count: int) -> None:
     # oneDNN's products are not seen by the counter; on the meta device PyTorch's own are taken.
     with torch.device("meta"), torch.no_grad():

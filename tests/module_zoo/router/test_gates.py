@@ -37,7 +37,7 @@ def reference(point: list[float], alpha: float) -> list[float]:
     return [max(x - low, 0.0) ** (1 / (alpha - 1)) for x in scaled]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     count=st.integers(1, 12),
@@ -99,7 +99,7 @@ def test_sparse_gates_are_what_they_say(kind: Gate) -> None:
     assert (weights == 0).any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(alpha=st.floats(1.05, 2.0), seed=st.integers(0, 1000), count=st.integers(1, 9), scale=st.floats(0.1, 20))
 def test_entmax_at_any_alpha(alpha: float, seed: int, count: int, scale: float) -> None:
     gate = ModuleGate("entmax")

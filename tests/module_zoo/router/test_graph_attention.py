@@ -164,7 +164,7 @@ SWITCHES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(switches=SWITCHES, count=st.integers(1, 6), seed=st.integers(0, 1000), hidden=st.booleans())
 def test_every_switch_does_what_is_printed(switches: dict[str, Any], count: int, seed: int, hidden: bool) -> None:
     router, (query, outputs) = built(seed, **switches), drawn(seed, count)

@@ -57,7 +57,7 @@ def test_load_reads_the_mean_of_heads() -> None:
     assert losses.load(heads).item() == pytest.approx(0, abs=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_load_is_zero_only_there(seed: int) -> None:
     logits = drawn(seed)

@@ -46,7 +46,7 @@ def gradients(aggregation: str, representations: Tensor, weights: Tensor, upstre
     return r.grad, w.grad if w.grad is not None else torch.zeros_like(weights)  # type: ignore[return-value]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(batch=st.integers(1, 5), paths=st.integers(1, 5), classes=st.integers(1, 6), seed=st.integers(0, 999))
 def test_each_path_gets_the_gradient_of_the_sum_and_the_router_its_usual_one(
     batch: int, paths: int, classes: int, seed: int

@@ -14,9 +14,9 @@ from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.network.imports import read_import
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.testing.multitask.imports import H_MODEL, checkpoint_of
 from evodevo.testing.multitask.path_kinds import TRAINING, PathKindTests, Request
 from evodevo.testing.multitask.paths import answer_of
+from fixtures.imports import H_MODEL, checkpoint_of
 
 VISION = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
 TEXT = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 32}

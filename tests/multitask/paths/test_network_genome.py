@@ -24,7 +24,7 @@ from evodevo.multitask.paths.network.spec import (
     structure_of,
 )
 from evodevo.settings import validate
-from evodevo.testing.multitask.imports import small_structure
+from fixtures.imports import small_structure
 
 IMAGE = NetworkInput(name="image", modality="image", height=8, width=8, channels=1)
 BYTES = NetworkInput(name="text", modality="tokens", length=16, vocabulary=256, tokenizer="bytes")

@@ -34,11 +34,11 @@ from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.text.tokenizers import ByteTokenizer
-from evodevo.testing.multitask.imports import DIGIT, H_MODEL, IMAGE, checkpoint_of
 from evodevo.testing.multitask.paths import answer_of
 from evodevo.testing.networks import small_backbone
 from evodevo.training import checkpoints
 from evodevo.training.precision import decide
+from fixtures.imports import DIGIT, H_MODEL, IMAGE, checkpoint_of
 
 ZOO = {
     "width": 8,

@@ -15,7 +15,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.multitask.paths.network.input import read_samples, sized
 from evodevo.multitask.paths.network.model import Loose, NetworkPath, part_of
 from evodevo.multitask.paths.network.spec import HEAD, NORM, NetworkInput
-from evodevo.testing.multitask.imports import small_structure
+from fixtures.imports import small_structure
 
 IMAGE = NetworkInput(name="image", modality="image", height=8, width=8, channels=1)
 TEXT = NetworkInput(name="text", modality="tokens", length=4, vocabulary=256, tokenizer="bytes")

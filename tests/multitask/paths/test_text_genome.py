@@ -47,7 +47,7 @@ STRUCTURES = st.builds(
 
 
 @given(structure=STRUCTURES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_structure_survives_json(structure: TextStructure) -> None:
     values = canonical.loads(canonical.dumps(structure.model_dump(mode="json")).encode())
     assert validate(TextStructure, values, what="a structure") == structure
@@ -55,7 +55,7 @@ def test_a_structure_survives_json(structure: TextStructure) -> None:
 
 
 @given(structure=STRUCTURES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_equal_signatures_have_equally_many_parameters(structure: TextStructure) -> None:
     other = structure.changed(
         classes=structure.classes + 1,

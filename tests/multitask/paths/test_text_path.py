@@ -137,7 +137,7 @@ def test_an_inserted_block_changes_no_answer(name: str) -> None:
 
 
 @given(old=st.integers(1, 12), new=st.integers(1, 30))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_another_length_keeps_what_a_place_means(old: int, new: int) -> None:
     structure = TINY.changed(length=old)
     path = fresh(structure)
@@ -211,7 +211,7 @@ def as_bytes(*lines: str, columns: int) -> tuple[np.ndarray[Any, Any], np.ndarra
 
 
 @given(lines=st.lists(st.text(max_size=20), min_size=1, max_size=4), columns=st.integers(1, 90))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_texts_survive_as_bytes(lines: list[str], columns: int) -> None:
     for found, line in zip(texts_of(*as_bytes(*lines, columns=columns)), lines, strict=True):
         assert line.startswith(found), "a character that was cut is left out"

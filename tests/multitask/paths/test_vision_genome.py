@@ -82,7 +82,7 @@ STRUCTURES = st.builds(
 
 
 @given(structure=STRUCTURES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_structure_survives_json(structure: VisionStructure) -> None:
     values = canonical.loads(canonical.dumps(structure.model_dump(mode="json")).encode())
     assert validate(VisionStructure, values, what="a structure") == structure
@@ -90,7 +90,7 @@ def test_a_structure_survives_json(structure: VisionStructure) -> None:
 
 
 @given(structure=STRUCTURES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_roles_are_named_once_in_order(structure: VisionStructure) -> None:
     roles = structure.roles
     assert len(set(roles)) == len(roles)
@@ -102,7 +102,7 @@ def test_roles_are_named_once_in_order(structure: VisionStructure) -> None:
 
 
 @given(structure=STRUCTURES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_equal_signatures_have_equally_many_parameters(structure: VisionStructure) -> None:
     other = structure.changed(
         classes=structure.classes + 1, image_size=2 * structure.image_size, layers=structure.layers + 1

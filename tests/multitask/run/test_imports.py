@@ -29,7 +29,7 @@ from evodevo.runs.recipe import ExecutionSettings
 from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.tasks.images.images import ImagesSettings, ImagesTask
-from evodevo.testing.multitask.imports import H_MODEL
+from fixtures.imports import H_MODEL
 
 ZOO = ZooStructure(
     width=16,

@@ -70,7 +70,7 @@ def test_padded_numbers_of_a_column_are_equally_exact() -> None:
 
 
 @given(st.lists(NUMBERS, max_size=8), st.sampled_from([None, True, False]))
-@settings(max_examples=300)
+@settings(max_examples=80)
 def test_a_scale_holds_every_number_and_has_ticks_inside(values, logarithmic) -> None:
     scale = Scale.fit(values, 10, 110, logarithmic)
     ticks = scale.ticks()
@@ -151,7 +151,7 @@ def test_the_step_line_turns_with_the_direction() -> None:
     st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from(["front", "dominated", "failed"])), max_size=8),
     st.lists(st.tuples(NUMBERS, NUMBERS), max_size=3),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_numbers_give_a_chart(points, spreads) -> None:
     made = [FrontPoint(str(i), x, y, i, state, label="label") for i, (x, y, state) in enumerate(points)]
     baselines = [BaselinePoint("b", 1.0, 2.0, spread, spread) for spread in spreads]

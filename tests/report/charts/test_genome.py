@@ -44,7 +44,7 @@ def drawn_genomes(draw: st.DrawFn) -> tuple[list[LivMark], list[Arc], list[Arc],
 
 
 @given(drawn_genomes())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_arc_is_drawn_once_between_its_livs_and_on_its_side(genome) -> None:
     livs, feature, featurizer, residual = genome
     root = ElementTree.fromstring(backbone_diagram(livs, feature, featurizer, residual))
@@ -63,7 +63,7 @@ def test_every_arc_is_drawn_once_between_its_livs_and_on_its_side(genome) -> Non
 
 
 @given(drawn_genomes())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_arc_ends_lie_within_their_boxes(genome) -> None:
     livs, feature, featurizer, _ = genome
     root = ElementTree.fromstring(backbone_diagram(livs, feature, featurizer))

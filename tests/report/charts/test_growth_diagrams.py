@@ -98,7 +98,7 @@ def thickness(svg: str, name: str) -> float:
 
 
 @given(zoos())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_module_has_its_lane_and_its_marks(lanes: list[Lane]) -> None:
     svg = draw(lanes, [EventMark(1, END / 2)])
     assert sorted(one.get("data-id", "") for one in groups(svg, "lane")) == sorted(one.id for one in lanes)
@@ -110,7 +110,7 @@ def test_every_module_has_its_lane_and_its_marks(lanes: list[Lane]) -> None:
 
 
 @given(zoos())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_children_lie_below_their_first_parent_and_nobody_is_lost(lanes: list[Lane]) -> None:
     order = family_order({one.id: tuple(one.parents) for one in lanes})
     assert sorted(order) == sorted(one.id for one in lanes)
@@ -132,7 +132,7 @@ def test_an_order_of_strangers_and_loops_is_an_order() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=8, unique=True))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_lanes_are_as_thick_as_they_count(values: list[float]) -> None:
     lanes = [Lane(f"m{n}", "mlp", "memoryless", points=[Point(500, one)]) for n, one in enumerate(values)]
     svg = draw(lanes)
@@ -187,7 +187,7 @@ def test_many_lanes_are_cut_and_no_lane_is_said() -> None:
 
 
 @given(st.lists(OPERATIONS, max_size=40), st.lists(VALUE, min_size=1, max_size=9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_event_has_a_mark_and_signs_do_not_hide_each_other(
     events: list[list[str]], values: list[float | None]
 ) -> None:

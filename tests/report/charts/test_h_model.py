@@ -30,7 +30,7 @@ def layers_of(root: ElementTree.Element) -> list[ElementTree.Element]:
 
 
 @given(st.lists(MARKS, min_size=1, max_size=24), st.integers(0, 12), st.booleans(), st.text(max_size=200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_layer_is_drawn_once_within_the_sheet(marks, iterations, ordered, fact) -> None:
     root = ElementTree.fromstring(h_model_diagram(marks, iterations, [fact, fact], title=fact, ordered=ordered))
     assert sum(int(group.get("data-count", "")) for group in layers_of(root)) == len(marks)

@@ -60,7 +60,7 @@ def words_of(svg: str) -> str:
 
 
 @given(graphs(), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_boxes_stand_apart_and_edges_lead_to_the_right(graph: tuple[list[str], list[tuple[str, str]]], data) -> None:
     names, edges = graph
     side = st.floats(10, 80)
@@ -81,7 +81,7 @@ def test_boxes_stand_apart_and_edges_lead_to_the_right(graph: tuple[list[str], l
 
 
 @given(graphs())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_long_edges_pass_by_the_boxes(graph: tuple[list[str], list[tuple[str, str]]]) -> None:
     names, edges = graph
     layout = layered({name: BoxSize(40, 20) for name in names}, edges)
@@ -104,7 +104,7 @@ def test_a_residual_connection_leaves_its_column_to_the_boxes() -> None:
 
 
 @given(graphs(), TEXT, st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_node_is_drawn_once(graph: tuple[list[str], list[tuple[str, str]]], text: str, end: bool) -> None:
     names, edges = graph
     kinds = ["attention", "sum", "concat", "norm", text]
@@ -134,7 +134,7 @@ def test_a_graph_says_what_its_nodes_are() -> None:
     st.none() | st.builds(Stage, TEXT, TEXT),
     TEXT,
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_module_has_a_card_within_the_sheet(modules, inputs, fusion, router, text) -> None:
     svg = module_zoo_diagram(modules, inputs, fusion, router, (text,), (text, text), text, text)
     within_the_sheet(svg)

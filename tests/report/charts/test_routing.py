@@ -18,7 +18,7 @@ from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.bars import Measure, bars_beside, histogram
 from evodevo.report.charts.heat_map import HeatRows, heat_map
 from evodevo.report.stack import stacked
-from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
+from fixtures.traces import chain_trace, classes_trace, random_trace, trace_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 EVERYTHING = Limits(threshold=0.0, strongest=10**6)
@@ -72,7 +72,7 @@ def test_stronger_lines_are_wider_clearer_and_on_top() -> None:
         assert values[0] < values[-1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.floats(0, 1), st.integers(1, 60), st.integers(0, 2**31))
 def test_limits_hold_and_are_told(threshold: float, strongest: int, seed: int) -> None:
     flow = mean_flow(random_trace(1, 3, 4, seed=seed))

@@ -33,7 +33,7 @@ from evodevo.report.charts.heat_map import HeatRows, heat_map
 from evodevo.report.charts.lineage import LineageNode, lineage_chart
 from evodevo.report.palette import FAMILIES, roles
 from evodevo.report.svg import clean, one_line, shorten, text_width
-from evodevo.testing.traces import random_trace
+from fixtures.traces import random_trace
 
 SVG = "{http://www.w3.org/2000/svg}"
 ALLOWED = {"svg", "style", "g", "rect", "line", "path", "circle", "text", "title"}

@@ -105,7 +105,7 @@ def test_frames_that_share_their_columns_keep_them() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(-500, 500), st.floats(1, 90)), min_size=1, max_size=12))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_boxes_are_spread_no_more_than_they_must(boxes: list[tuple[float, float]]) -> None:
     boxes.sort()
     wanted, widths = [one for one, _ in boxes], [one for _, one in boxes]
@@ -118,7 +118,7 @@ def test_boxes_are_spread_no_more_than_they_must(boxes: list[tuple[float, float]
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=6), min_size=1, max_size=6))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_rows_follow_the_first_path_and_leave_no_role_out(paths: list[list[str]]) -> None:
     rows = role_rows(paths)
     assert set(rows) == {role for path in paths for role in path}

@@ -28,7 +28,7 @@ def individuals(values: list[tuple[float, ...]], violation: float = 0.0, start: 
     return [Scored(str(start + index), index, row, violation) for index, row in enumerate(values)]
 
 
-@settings(max_examples=50, deadline=None, database=None)
+@settings(max_examples=25, deadline=None, database=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=6, max_size=40, unique=True), st.integers(2, 20))
 def test_survivors_are_as_good_as_pymoos(values: list[tuple[float, float]], size: int) -> None:
     algorithm = create("nsga2", {"population": size})
@@ -82,6 +82,7 @@ def zdt1_hypervolume(seed: int, evaluations: int) -> float:
     return dominance.hypervolume(history.values, ZDT_REFERENCE)
 
 
+@pytest.mark.slow
 def test_zdt1_comes_near_its_front() -> None:
     # The limit is 0.8767; random search at this budget has 0. The full gates are in benchmarks/.
     assert np.mean([zdt1_hypervolume(seed, 6000) for seed in range(3)]) > 0.84
@@ -110,6 +111,7 @@ def test_a_constraint_is_kept_and_the_front_behind_it_found() -> None:
     assert np.abs(values[:, 1] - (1 - np.sqrt(values[:, 0]))).mean() < 0.05
 
 
+@pytest.mark.slow
 @needs_table
 @pytest.mark.parametrize("drive", [generational, steady_state])
 def test_nas_bench_201_at_the_star_budget_beats_random(drive: object) -> None:

@@ -47,6 +47,7 @@ def test_the_best_of_all_is_the_parent_where_all_compete() -> None:
     assert {(one.operation, one.parents) for one in children} == {("mutation", ("3",))}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TABLE.is_file(), reason=f"no NAS-Bench-201 table at {TABLE}")
 def test_nas_bench_201_accuracy_beats_random() -> None:
     table = CellTable(TABLE)

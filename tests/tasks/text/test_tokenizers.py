@@ -43,7 +43,7 @@ def test_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=lambda tokenizer: tokenizer.kind)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
 def test_a_stream_is_its_documents_with_a_separator_after_each(tokenizer: Tokenizer, texts: list[str]) -> None:
     documents = [text.encode() for text in texts]
