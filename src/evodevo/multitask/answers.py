@@ -59,29 +59,29 @@ def read_answer(payload: bytes, trained: Mapping[str, int], quality_bar: float |
     Raises:
         UsageError: it contradicts the request, or itself.
     """
-    said = canonical.loads(payload, what="the answer of an evaluator", max_bytes=48 * 2**20)
-    if not isinstance(said, dict):
+    answer = canonical.loads(payload, what="the answer of an evaluator", max_bytes=48 * 2**20)
+    if not isinstance(answer, dict):
         raise UsageError("an evaluator of paths answers with a JSON object.")
-    seconds = _number(said.get("seconds", 0.0), "seconds") or 0.0
+    seconds = _number(answer.get("seconds", 0.0), "seconds") or 0.0
     known = ("reason", "detail", "evals", "quality", "improved", "components", "seconds")
-    facts = {key: value for key, value in said.items() if key not in known}
-    if said.get("reason") is not None:
-        return Answer(str(said["reason"]), str(said.get("detail", "")), facts=facts, seconds=seconds)
-    evals = tuple(_number(one, "evals") for one in said.get("evals", []))
-    finite = [one for one in evals if one is not None]
+    facts = {key: value for key, value in answer.items() if key not in known}
+    if answer.get("reason") is not None:
+        return Answer(str(answer["reason"]), str(answer.get("detail", "")), facts=facts, seconds=seconds)
+    evals = tuple(_number(value, "evals") for value in answer.get("evals", []))
+    finite = [value for value in evals if value is not None]
     best = max(finite, default=None)
-    quality = _number(said.get("quality", best), "quality")
+    quality = _number(answer.get("quality", best), "quality")
     if quality != best:
         raise UsageError(f"it says that the best of {evals} is {quality}.")
-    improved = bool(said.get("improved"))
+    improved = bool(answer.get("improved"))
     if improved != (always or kept_evaluation(evals, quality_bar) is not None):
         raise UsageError(f"it says improved = {improved}; its accuracies {evals} and the bar {quality_bar} do not.")
     components = {
-        role: TrainedComponent(_digest(one["digest"]), int(one["parameters"]))
-        for role, one in (said.get("components") or {}).items()
+        role: TrainedComponent(_digest(component["digest"]), int(component["parameters"]))
+        for role, component in (answer.get("components") or {}).items()
     }
-    if improved and {role: one.parameters for role, one in components.items()} != dict(trained):
-        sizes = {role: one.parameters for role, one in sorted(components.items())}
+    if improved and {role: component.parameters for role, component in components.items()} != dict(trained):
+        sizes = {role: component.parameters for role, component in sorted(components.items())}
         raise UsageError(f"it trained {sizes}; asked for were {dict(sorted(trained.items()))}.")
     return Answer(None, "", evals, quality, improved, components if improved else {}, facts, seconds)
 

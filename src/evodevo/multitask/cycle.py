@@ -58,16 +58,16 @@ class Cycle:
         self._root = ledger.root_size(store, library, self.kind, agent.system_id, row.view)
         self._earlier = ledger.offspring(store, agent.id, before_cycle=row.number)
         self._start = [
-            found
-            for one in library.known(ledger.kept_before(store, agent, row)).values()
-            if (found := ledger.member(one, agent.name, self.view, self._scoring, self._root)) is not None
+            member
+            for known_path in library.known(ledger.kept_before(store, agent, row)).values()
+            if (member := ledger.member(known_path, agent.name, self.view, self._scoring, self._root)) is not None
         ]
-        self._asked: dict[str, ChildRow] = {one.id: one for one in ledger.asked(store, row)}
+        self._asked: dict[str, ChildRow] = {child.id: child for child in ledger.asked(store, row)}
 
     @property
     def waiting(self) -> list[ChildRow]:
         """Children without a result, in the order of their places."""
-        return [one for one in self._asked.values() if one.result is None]
+        return [child for child in self._asked.values() if child.result is None]
 
     @property
     def children(self) -> list[ChildRow]:
@@ -95,8 +95,8 @@ class Cycle:
 
     def tell(self, individual: str, answer: Answer) -> str:
         """Record what became of a child; returns its fate: "kept", "discarded" or "failed"."""
-        one = self._asked[individual]
-        details = one.row.details
+        child = self._asked[individual]
+        details = child.row.details
         fate = FAILED if answer.reason is not None else KEPT if answer.improved else DISCARDED
         parts = details["parts"]
         made = [
@@ -110,8 +110,8 @@ class Cycle:
         evaluation = Evaluation(
             individual,
             CHILD,
-            one.row.seed,
-            one.attempts + 1,
+            child.row.seed,
+            child.attempts + 1,
             "failed" if fate == FAILED else "done",
             answer.reason,
             answer.detail,
@@ -121,39 +121,41 @@ class Cycle:
             seconds=answer.seconds,
         )
         self._store.systems.tell(self._lease, evaluation, made, uses)
-        self._asked[individual] = ledger.with_result(self._store, one)
+        self._asked[individual] = ledger.with_result(self._store, child)
         return fate
 
-    def lost(self, one: ChildRow) -> bool:
+    def lost(self, child: ChildRow) -> bool:
         """Whether ``repair`` has given up weights that a child needs, so that it can never be trained."""
-        sources = {part["source"] for part in one.row.details["parts"]}
-        inside = self._store.systems.components_of(one.row.details["subpaths"])
+        sources = {part["source"] for part in child.row.details["parts"]}
+        inside = self._store.systems.components_of(child.row.details["subpaths"])
         needed = [part for parts in inside.values() for part in parts]
         every = self._store.systems.components(self.agent.system_id)
         return any(not part.held for part in [*needed, *(own for own in every if own.id in sources)])
 
-    def read(self, one: ChildRow, answer: bytes) -> Answer:
+    def read(self, child: ChildRow, answer: bytes) -> Answer:
         """The answer of a child's evaluator.
 
         Raises:
             UsageError: it contradicts the request, or itself.
         """
-        details = one.row.details
+        details = child.row.details
         trained = {part["role"]: part["parameters"] for part in details["parts"] if part["train"]}
         return read_answer(answer, trained, quality_bar(details["bar"], details["factor"]), always=details["always"])
 
     def publish(self) -> str | None:
         """Publish the best path and close the cycle; returns its individual, None where no child ever succeeded."""
-        kept = [one.id for one in self.population()[: self._cycle.retained]]
+        kept = [path.id for path in self.population()[: self._cycle.retained]]
         if not kept and self.settings.root:  # one that answers no task has no accuracy
-            kept = [one.id for one in self.children if one.result is not None and one.result.extra["fate"] == KEPT]
+            kept = [
+                child.id for child in self.children if child.result is not None and child.result.extra["fate"] == KEPT
+            ]
         best = kept[0] if kept else None
         self._store.systems.publish(self._lease, self.row.number, best, retained=kept[1:])
         return best
 
-    def payload(self, one: ChildRow) -> dict[str, Any]:
+    def payload(self, child: ChildRow) -> dict[str, Any]:
         """Input of a child's evaluator; it follows from the rows of the store alone."""
-        details, path = one.row.details, one.row.genome_envelope["genes"]
+        details, path = child.row.details, child.row.genome_envelope["genes"]
         sources = [part["source"] for part in details["parts"] if part["source"] is not None]
         digests = self._digests(sources, details["parent"])
         return {
@@ -172,14 +174,14 @@ class Cycle:
                     "path": sub.path.model_dump(mode="json"),
                     "components": {part.role: part.digest for part in sub.components},
                 }
-                for sub in self._subpaths(one)
+                for sub in self._subpaths(child)
             ],
             "task": self.agent.task,
             "task_settings": self.settings.task,
             "task_key": self.settings.task_key,
             "training": self.settings.training,
             "bar": quality_bar(details["bar"], details["factor"]),
-            "seed": one.row.seed,
+            "seed": child.row.seed,
             **details["payload"],
         }
 
@@ -197,8 +199,8 @@ class Cycle:
 
     def _situation(self) -> GenerationContext:
         living = self.population()
-        known = {**self._library.known([one.id for one in living])}
-        known.update({one.id: one for one in self.view.offers.values()})
+        known = {**self._library.known([path.id for path in living])}
+        known.update({offer.id: offer for offer in self.view.offers.values()})
         return GenerationContext(
             self.agent,
             self.settings,
@@ -209,7 +211,7 @@ class Cycle:
             self._root,
             self._library.by_number,
             lambda: ledger.history(self._store, self.agent.id),
-            lambda one: [known[name] for name in self._library.lineage(one) if name in known],
+            lambda individual: [known[name] for name in self._library.lineage(individual) if name in known],
         )
 
     def _draw(self, *purpose: int | str) -> np.random.Generator:
@@ -233,7 +235,7 @@ class Cycle:
             paths.append(new)
             number, component = number + 1, component + new.new_components
         self._store.systems.ask(self._lease, self.row.number, paths)
-        self._asked = {one.id: one for one in ledger.asked(self._store, self.row)}
+        self._asked = {child.id: child for child in ledger.asked(self._store, self.row)}
 
     def _new_path(self, number: int, slot: int, first_component: int, child: Child) -> NewPath:
         parts, fresh = [], 0
@@ -251,7 +253,7 @@ class Cycle:
             structure=dict(child.structure),
             hparams=dict(child.hparams),
             mu=dict(child.mu),
-            components=tuple(ComponentUse(role=one["role"], id=one["id"]) for one in parts),
+            components=tuple(ComponentUse(role=part["role"], id=part["id"]) for part in parts),
             paths=tuple(SubPath(agent=sub.path.agent, number=sub.path.number) for sub in child.subpaths),
         )
         genome = envelope(path)
@@ -278,9 +280,9 @@ class Cycle:
             "factor": child.factor,
             "flops": child.flops,
             "accounted": child.accounted,
-            "parameters": sum(one["parameters"] for one in parts),
-            "trainable": sum(one["parameters"] for one in parts if one["train"]),
-            "parts": [dict(one) for one in parts],
+            "parameters": sum(part["parameters"] for part in parts),
+            "trainable": sum(part["parameters"] for part in parts if part["train"]),
+            "parts": [dict(part) for part in parts],
             "subpaths": [sub.id for sub in child.subpaths],
             "story": dict(child.story),
             "payload": dict(child.payload),
@@ -288,17 +290,19 @@ class Cycle:
             "always": child.always,
         }
 
-    def _subpaths(self, one: ChildRow) -> list[Any]:
-        inside = one.row.details["subpaths"]
-        found = self._library.known(inside)
-        return [found[individual] for individual in inside]
+    def _subpaths(self, child: ChildRow) -> list[Any]:
+        inside = child.row.details["subpaths"]
+        paths = self._library.known(inside)
+        return [paths[individual] for individual in inside]
 
     def _digests(self, sources: Sequence[str], parent: str | None) -> dict[str, str]:
         """Component -> digest; sources are components of the parent, or of paths in view."""
         near = [] if parent is None else [self._library.one(parent)]
-        found = {part.id: part.digest for one in (*self.view.offers.values(), *near) for part in one.components}
-        missing = [one for one in sources if one not in found]
+        digests = {part.id: part.digest for offer in (*self.view.offers.values(), *near) for part in offer.components}
+        missing = [component for component in sources if component not in digests]
         if missing:
-            every = {one.id: one.digest for one in self._store.systems.components(self.agent.system_id)}
-            found.update({one: every[one] for one in missing})
-        return found
+            every = {
+                component.id: component.digest for component in self._store.systems.components(self.agent.system_id)
+            }
+            digests.update({component: every[component] for component in missing})
+        return digests

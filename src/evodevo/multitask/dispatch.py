@@ -57,7 +57,7 @@ class ChildDispatcher:
 
     def submit(self, cycle: Cycle) -> None:
         """Send the children of a cycle that wait for a result and are not under way."""
-        under_way = {one.child.id for one in self._open.values()}
+        under_way = {child.child.id for child in self._open.values()}
         for child in cycle.waiting:
             if child.id not in under_way:
                 self._send(_OpenChild(cycle, child))
@@ -65,23 +65,25 @@ class ChildDispatcher:
     def poll(self, timeout: float) -> Iterator[ChildResult]:
         """Record what came back; waits at most ``timeout`` seconds for something."""
         for event in self._executor.poll(timeout):
-            one = self._open.get(event.id)
-            if one is None or isinstance(event, Progress):
+            child = self._open.get(event.id)
+            if child is None or isinstance(event, Progress):
                 continue
             del self._open[event.id]
-            if event.reason in REPEATABLE and one.lost < self._work.retries:
-                one.lost += 1
-                self._send(one)
+            if event.reason in REPEATABLE and child.lost < self._work.retries:
+                child.lost += 1
+                self._send(child)
                 continue
-            answer = _answer(one, event)
+            answer = _answer(child, event)
             if answer.reason == DISK_FULL:  # of no child's making: it waits until there is room
                 raise DiskFullError(answer.detail)
-            if answer.reason == DAMAGED and not one.cycle.lost(one.child):  # nor this: it waits until that is settled
+            if answer.reason == DAMAGED and not child.cycle.lost(
+                child.child
+            ):  # nor this: it waits until that is settled
                 raise StoreDamagedError(
-                    f"path {one.cycle.agent.name}/{one.child.path.number} cannot be trained: {answer.detail} What was"
-                    " recorded is safe, and the run goes on from there with the same command."
+                    f"path {child.cycle.agent.name}/{child.child.path.number} cannot be trained: {answer.detail} What"
+                    " was recorded is safe, and the run goes on from there with the same command."
                 )
-            yield ChildResult(one.cycle, one.child, answer, one.cycle.tell(one.child.id, answer))
+            yield ChildResult(child.cycle, child.child, answer, child.cycle.tell(child.child.id, answer))
 
     def cancel_all(self) -> None:
         """Stop everything; what was stopped waits for a result still."""
@@ -89,21 +91,21 @@ class ChildDispatcher:
         for job in opened:
             self._executor.cancel(job)
 
-    def _send(self, one: _OpenChild) -> None:
-        payload = {**one.cycle.payload(one.child), **self._places}
-        entry = one.child.row.details["entry"]
+    def _send(self, child: _OpenChild) -> None:
+        payload = {**child.cycle.payload(child.child), **self._places}
+        entry = child.child.row.details["entry"]
         data = canonical.dumps(payload).encode()
-        self._executor.submit(Job(one.job, entry, data, self._work.seconds, self._work.memory_bytes))
-        self._open[one.job] = one
+        self._executor.submit(Job(child.job, entry, data, self._work.seconds, self._work.memory_bytes))
+        self._open[child.job] = child
 
 
-def _answer(one: _OpenChild, result: Result) -> Answer:
+def _answer(child: _OpenChild, result: Result) -> Answer:
     if result.state == "failed" or result.payload is None:
         # "lost" would mean that it is to be done again; it was, as often as the settings allow.
         reason = "killed" if result.reason in (None, "lost") else str(result.reason)
         return Answer(reason, result.detail, seconds=result.seconds)
     try:
-        answer = one.cycle.read(one.child, result.payload)
+        answer = child.cycle.read(child.child, result.payload)
     except (UsageError, LookupError, TypeError, ValueError, AttributeError) as error:
         return Answer("exception", f"the answer cannot be read: {error}", seconds=result.seconds)
     return answer

@@ -30,15 +30,15 @@ def fork(system: System, name: str) -> System:
         StoreDamagedError: this evodevo would have made other children; the copy has none of them.
     """
     store = system.store
-    found = next((one for one in store.systems.systems() if one.name == name), None)
-    if found is None:
+    row = next((candidate for candidate in store.systems.systems() if candidate.name == name), None)
+    if row is None:
         store.systems.create_system(name, system.row.seed, system.row.settings)
         copy = System.open(store, name)
     else:
-        copy = System(store, found)
+        copy = System(store, row)
     if (copy.row.seed, copy.row.settings) != (system.row.seed, system.row.settings):
         raise UsageError(f"there is a system {name!r} already, and it is no copy of {system.row.name!r}.")
-    there = {one.name for one in copy.agents()}
+    there = {agent.name for agent in copy.agents()}
     for agent in system.agents():
         if agent.name not in there:
             settings = agent_settings(agent)
@@ -60,7 +60,7 @@ class _Recorded(SerialExecutor):
     def __init__(self, system: System) -> None:
         super().__init__()
         self._system = system
-        self._agents = {one.name: one.id for one in system.agents()}
+        self._agents = {agent.name: agent.id for agent in system.agents()}
 
     def _knows(self, entry: str) -> bool:
         return True
@@ -80,13 +80,13 @@ class _Recorded(SerialExecutor):
                 f"path {genes['agent']}/{genes['number']} of system {self._system.row.name!r} was made by other rules"
                 " than this evodevo's; begin anew in another store."
             )
-        trained = {role for role, one in asked["components"].items() if one["train"]}
+        trained = {role for role, source in asked["components"].items() if source["train"]}
         made = {
-            one.role: {"digest": one.digest, "parameters": one.parameters}
-            for one in systems.components_of([individual])[individual]
-            if one.role in trained
+            part.role: {"digest": part.digest, "parameters": part.parameters}
+            for part in systems.components_of([individual])[individual]
+            if part.role in trained
         }
-        numbers = [one.value for name, one in result.scores.items() if name == "quality"]
+        numbers = [score.value for name, score in result.scores.items() if name == "quality"]
         answer = {
             **result.extra.get("answer", {}),
             "reason": result.reason if result.state == "failed" else None,

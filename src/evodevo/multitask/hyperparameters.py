@@ -62,8 +62,8 @@ class Hyperparameter(Settings):
         Raises:
             UsageError: it is not in the list.
         """
-        for place, one in enumerate(self.values):
-            if _same(one, value):
+        for place, candidate in enumerate(self.values):
+            if _same(candidate, value):
                 return place
         listed = ", ".join(map(repr, self.values))
         raise UsageError(f"hyperparameter {self.key!r} is one of {listed}; got {value!r}. Add it to the list.")
@@ -131,7 +131,7 @@ class Hyperparameters(Settings):
 
     def with_row(self, row: Hyperparameter) -> Hyperparameters:
         """These with one row put in the place of its key's, or added."""
-        return Hyperparameters(rows=(*(one for one in self.rows if one.key != row.key), row))
+        return Hyperparameters(rows=(*(entry for entry in self.rows if entry.key != row.key), row))
 
     @property
     def _without_mu(self) -> Iterable[tuple[str, Hyperparameter]]:
@@ -229,8 +229,8 @@ def _row(key: str, values: Iterable[Value], default: Value, *, tuned: bool = Tru
     return Hyperparameter(key=key, values=tuple(values), default=default, tuned=tuned)
 
 
-def _same(one: Value, other: Value) -> bool:
+def _same(first: Value, other: Value) -> bool:
     # True == 1 in Python; a switch is no number.
-    if isinstance(one, bool) or isinstance(other, bool) or isinstance(one, str) or isinstance(other, str):
-        return type(one) is type(other) and one == other
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+    if isinstance(first, bool) or isinstance(other, bool) or isinstance(first, str) or isinstance(other, str):
+        return type(first) is type(other) and first == other
+    return math.isclose(first, other, rel_tol=1e-9, abs_tol=1e-12)

@@ -55,7 +55,7 @@ def measure(
         "components": {part.role: {"digest": part.digest} for part in known.components},
         "supports": [
             {"path": sub.path.model_dump(mode="json"), "components": {p.role: p.digest for p in sub.components}}
-            for sub in (system.library.by_number(one.agent, one.number) for one in known.path.paths)
+            for sub in (system.library.by_number(path.agent, path.number) for path in known.path.paths)
         ],
         "task": agent.task,
         "task_settings": settings.task,
@@ -98,11 +98,11 @@ def measured(
     system: System, known: PublishedPath, *, split: Literal["test", "validation"] = "test"
 ) -> SplitMeasurement | None:
     """The recorded result of ``measure``; None where it has not measured this path on this split."""
-    for one in system.store.systems.evaluations_of([known.id])[known.id]:
-        if one.fidelity == split and one.state == "done" and (value := one.scores[ACCURACY].value) is not None:
-            weights = one.extra.get("weights")
+    for result in system.store.systems.evaluations_of([known.id])[known.id]:
+        if result.fidelity == split and result.state == "done" and (value := result.scores[ACCURACY].value) is not None:
+            weights = result.extra.get("weights")
             shares = None if weights is None else tuple(map(float, weights))
-            return SplitMeasurement(value, one.extra.get("right"), one.extra.get("answers"), shares)
+            return SplitMeasurement(value, result.extra.get("right"), result.extra.get("answers"), shares)
     return None
 
 

@@ -61,14 +61,14 @@ class AgentRunner:
 
     def free(self, agents: Sequence[AgentRow], target: int) -> None:
         """Likewise, but each agent begins its next cycle as soon as it ended one, with what is there by then."""
-        goals = {one.id: 1 if is_root(one) else target for one in agents}
+        goals = {agent.id: 1 if is_root(agent) else target for agent in agents}
         active: dict[str, Cycle] = {}
         while not self.stopped():
             before = self._past()
             due = [
-                one
-                for one in agents
-                if one.id not in active and (before.opened(one) or before.finished(one) < goals[one.id])
+                agent
+                for agent in agents
+                if agent.id not in active and (before.opened(agent) or before.finished(agent) < goals[agent.id])
             ]
             reasons = {}
             for agent in due:
@@ -117,8 +117,8 @@ class AgentRunner:
                 raise UsageError(missing)
         before = self._past()
         # All begin before the first is published: whoever is killed in between finds the view of the others.
-        cycles = [self._begin(one, before, round=coming.number, view=coming.view) for one in coming.members]
-        self._listener("round", {"number": coming.number, "agents": [one.name for one in coming.members]})
+        cycles = [self._begin(agent, before, round=coming.number, view=coming.view) for agent in coming.members]
+        self._listener("round", {"number": coming.number, "agents": [agent.name for agent in coming.members]})
         for cycle in cycles:
             self._advance(cycle)
         empty = []
@@ -183,7 +183,7 @@ def withdraw(store: Store, lease: Lease, agent: AgentRow) -> int:
 
 
 def _failures(cycle: Cycle) -> str:
-    results = [one.result for one in cycle.children if one.result is not None]
-    failed = [one for one in results if one.state == "failed"]
+    results = [child.result for child in cycle.children if child.result is not None]
+    failed = [result for result in results if result.state == "failed"]
     why = f"; the last one: {failed[-1].reason}: {failed[-1].detail[-500:]}" if failed else ""
     return f"{cycle.agent.name}: {len(failed)} of {len(results)} children failed, and none has an accuracy{why}"

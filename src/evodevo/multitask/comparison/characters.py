@@ -62,12 +62,12 @@ class VariantResult:
     @property
     def accuracy(self) -> float:
         """Mean over tasks, on the test splits."""
-        return sum(one.test.accuracy for one in self.tasks.values()) / len(self.tasks)
+        return sum(task.test.accuracy for task in self.tasks.values()) / len(self.tasks)
 
     @property
     def validation(self) -> float:
         """Mean over tasks."""
-        return sum(one.known.quality or 0.0 for one in self.tasks.values()) / len(self.tasks)
+        return sum(task.known.quality or 0.0 for task in self.tasks.values()) / len(self.tasks)
 
     @property
     def per_task(self) -> float:
@@ -77,7 +77,7 @@ class VariantResult:
     @property
     def spent(self) -> Spent:
         """Cost of all agents."""
-        return sum((one.spent for one in self.tasks.values()), NOTHING)
+        return sum((task.spent for task in self.tasks.values()), NOTHING)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class CharactersEnd:
 
     def of(self, arm: str) -> list[VariantResult]:
         """An arm's copies."""
-        return [one for one in self.arms if one.arm == arm]
+        return [copy for copy in self.arms if copy.arm == arm]
 
 
 def drive(course: RecipeRunner, settings: CharactersSettings) -> CharactersEnd:
@@ -148,22 +148,22 @@ def planned(course: RecipeRunner, settings: CharactersSettings) -> int:
 
 def loads(course: RecipeRunner, settings: CharactersSettings) -> list[Load]:
     """Trainings that are still to be done."""
-    found, whole = [], settings.study.cycles * settings.study.cycle.children
+    waiting, whole = [], settings.study.cycles * settings.study.cycle.children
     for seed in seeds(settings):
         base = course.find("root", seed)
         if base is None or not base.recorded():
-            found.append(root_load(course))
+            waiting.append(root_load(course))
         for name in settings.compared.arms:
             system = course.find(name, seed)
-            rows = {} if system is None else {one.task: one for one in system.agents()}
+            rows = {} if system is None else {agent.task: agent for agent in system.agents()}
             for task in settings.system.tasks:
                 done = 0
                 if system is not None and task.name in rows:
                     done = course.spent(system, [rows[task.name]]).children
                 if done < whole:
                     looked = course.samples(task)["validation"] * course.training.validations
-                    found.append(Load(whole - done, course.child_samples(task), looked))
-    return found
+                    waiting.append(Load(whole - done, course.child_samples(task), looked))
+    return waiting
 
 
 def root_load(course: RecipeRunner) -> Load:
@@ -175,17 +175,17 @@ def root_load(course: RecipeRunner) -> Load:
 
 def differences(arms: Sequence[VariantResult]) -> dict[tuple[str, str, str], Difference]:
     """Every arm's right answers minus those of every arm before it, task by task, over all copies."""
-    names = list(dict.fromkeys(one.arm for one in arms))
-    found: dict[tuple[str, str, str], Difference] = {}
+    names = list(dict.fromkeys(arm.arm for arm in arms))
+    pairs: dict[tuple[str, str, str], Difference] = {}
     for number, name in enumerate(names):
         for reference in names[:number]:
-            ours, theirs = ([one for one in arms if one.arm == arm] for arm in (name, reference))
+            ours, theirs = ([copy for copy in arms if copy.arm == arm] for arm in (name, reference))
             for task in ours[0].tasks:
-                pair = [[_right(one.tasks[task].test) for one in side] for side in (ours, theirs)]
+                pair = [[_right(arm.tasks[task].test) for arm in side] for side in (ours, theirs)]
                 difference = paired_difference(pair[0], pair[1])
                 if difference is not None:
-                    found[name, reference, task] = difference
-    return found
+                    pairs[name, reference, task] = difference
+    return pairs
 
 
 # Inside

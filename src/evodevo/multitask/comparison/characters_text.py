@@ -24,10 +24,10 @@ COLUMNS = (
 def result(session: RecipeSession, settings: CharactersSettings, end: CharactersEnd) -> RecipeResult:
     """The whole result: document, tables, curves, CSV."""
     curves = tuple(
-        Curve(f"({ARMS[name].letter}) {ARMS[name].title}", [_looks(one) for one in end.of(name)])
+        Curve(f"({ARMS[name].letter}) {ARMS[name].title}", [_looks(arm) for arm in end.of(name)])
         for name in settings.compared.arms
     )
-    document = {**_document(session, settings, end), "curves": {one.name: one.to_json() for one in curves}}
+    document = {**_document(session, settings, end), "curves": {curve.name: curve.to_json() for curve in curves}}
     return RecipeResult(
         session.recipe,
         session.size,
@@ -42,7 +42,7 @@ def result(session: RecipeSession, settings: CharactersSettings, end: Characters
 
 
 def _looks(arm: VariantResult) -> list[Looks]:
-    return [one.looks for one in arm.tasks.values()]
+    return [task.looks for task in arm.tasks.values()]
 
 
 def _document(session: RecipeSession, settings: CharactersSettings, end: CharactersEnd) -> dict[str, Any]:
@@ -52,14 +52,14 @@ def _document(session: RecipeSession, settings: CharactersSettings, end: Charact
         "size": session.size,
         "systems": session.label,
         "state": "finished",
-        "tasks": [one.name for one in settings.system.tasks],
+        "tasks": [task.name for task in settings.system.tasks],
         "copies": settings.study.copies,
         "root": {
             "data": settings.system.root.name,
-            "validation_accuracy": _mean([one.known.quality or 0.0 for one in end.roots]),
+            "validation_accuracy": _mean([root_end.known.quality or 0.0 for root_end in end.roots]),
             "parameters": end.roots[0].known.parameters,
-            "samples_seen": sum(one.spent.samples for one in end.roots),
-            "seconds": sum(one.spent.seconds for one in end.roots),
+            "samples_seen": sum(root_end.spent.samples for root_end in end.roots),
+            "seconds": sum(root_end.spent.seconds for root_end in end.roots),
         },
         "planned_samples": end.planned * settings.study.copies,
         "arms": arms,
@@ -74,29 +74,29 @@ def _document(session: RecipeSession, settings: CharactersSettings, end: Charact
 
 def _arm(settings: CharactersSettings, end: CharactersEnd, name: str) -> dict[str, Any]:
     copies = end.of(name)
-    spent = [one.spent for one in copies]
+    spent = [copy.spent for copy in copies]
     arm = ARMS[copies[0].arm]
     return {
         "arm": name,
         "letter": arm.letter,
         "title": arm.title,
         "restriction": arm.words,
-        "accuracy": _mean([one.accuracy for one in copies]),
-        "deviation": _deviation([one.accuracy for one in copies]),
-        "validation_accuracy": _mean([one.validation for one in copies]),
-        "parameters": _mean([float(one.parameters) for one in copies]),
+        "accuracy": _mean([copy.accuracy for copy in copies]),
+        "deviation": _deviation([copy.accuracy for copy in copies]),
+        "validation_accuracy": _mean([copy.validation for copy in copies]),
+        "parameters": _mean([float(copy.parameters) for copy in copies]),
         "root_counted": arm.needs_root,
-        "parameters_per_task": _mean([one.per_task for one in copies]),
+        "parameters_per_task": _mean([copy.per_task for copy in copies]),
         "share": _share(end, copies),
-        "samples_seen": sum(one.samples for one in spent),
-        "children": sum(one.children for one in spent),
-        "failed": sum(one.failed for one in spent),
-        "seconds": sum(one.seconds for one in spent),
+        "samples_seen": sum(cost.samples for cost in spent),
+        "children": sum(cost.children for cost in spent),
+        "failed": sum(cost.failed for cost in spent),
+        "seconds": sum(cost.seconds for cost in spent),
         "tasks": {
             task.name: {
-                "accuracy": _mean([one.tasks[task.name].test.accuracy for one in copies]),
-                "deviation": _deviation([one.tasks[task.name].test.accuracy for one in copies]),
-                "validation_accuracy": _mean([one.tasks[task.name].known.quality or 0.0 for one in copies]),
+                "accuracy": _mean([copy.tasks[task.name].test.accuracy for copy in copies]),
+                "deviation": _deviation([copy.tasks[task.name].test.accuracy for copy in copies]),
+                "validation_accuracy": _mean([copy.tasks[task.name].known.quality or 0.0 for copy in copies]),
             }
             for task in settings.system.tasks
         },
@@ -109,8 +109,8 @@ def _target(end: CharactersEnd) -> dict[str, Any] | None:
         return None
     share = _share(end, ours)
     assert share is not None
-    above = _mean([one.accuracy for one in ours]) - _mean([one.accuracy for one in reference])
-    alone = _mean([one.per_task for one in ours]) / _mean([_without_root(one, end) for one in reference])
+    above = _mean([arm.accuracy for arm in ours]) - _mean([arm.accuracy for arm in reference])
+    alone = _mean([arm.per_task for arm in ours]) / _mean([_without_root(arm, end) for arm in reference])
     return {
         "difference": above,
         "share": share,
@@ -133,14 +133,14 @@ def _summary(target: dict[str, Any] | None) -> tuple[str, ...]:
     return (words,)
 
 
-def _without_root(one: VariantResult, end: CharactersEnd) -> float:
-    root = next(root.known for root in end.roots if root.seed == one.seed)
-    return (one.parameters - root.parameters) / len(one.tasks)
+def _without_root(variant: VariantResult, end: CharactersEnd) -> float:
+    root = next(root.known for root in end.roots if root.seed == variant.seed)
+    return (variant.parameters - root.parameters) / len(variant.tasks)
 
 
 def _notes(session: RecipeSession, settings: CharactersSettings, end: CharactersEnd) -> list[str]:
-    root = sum(one.spent.samples for one in end.roots)
-    found = [
+    root = sum(root_end.spent.samples for root_end in end.roots)
+    notes = [
         f"The root was first trained on {settings.system.root.name}; its {root:,} samples are no arm's own.",
         "Parameters of (b), (c) and (d) include the root's; (a) does not use it.",
         *(f"({ARMS[name].letter}) {ARMS[name].words}." for name in settings.compared.arms),
@@ -149,23 +149,23 @@ def _notes(session: RecipeSession, settings: CharactersSettings, end: Characters
     ]
     asked = end.planned * settings.study.copies
     for name in settings.compared.arms:
-        spent = [one.spent for one in end.of(name)]
-        seen = sum(one.samples for one in spent)
+        spent = [arm.spent for arm in end.of(name)]
+        seen = sum(cost.samples for cost in spent)
         if seen != asked:
-            failed = sum(one.failed for one in spent)
-            found.append(
+            failed = sum(cost.failed for cost in spent)
+            notes.append(
                 f"({ARMS[name].letter}) saw {seen:,} of {asked:,} samples: children that diverged ended early"
                 f" ({failed} failed)."
             )
     if session.size == "quick":
-        found.append("The size quick shows that all works; its budget is too small to decide anything.")
+        notes.append("The size quick shows that all works; its budget is too small to decide anything.")
     if settings.study.copies == 1:
-        found.append("One copy: intervals speak of test samples alone, not of chance in the search.")
-    return found
+        notes.append("One copy: intervals speak of test samples alone, not of chance in the search.")
+    return notes
 
 
 def _arms_table(settings: CharactersSettings, end: CharactersEnd) -> WordTable:
-    tasks = [one.name for one in settings.system.tasks]
+    tasks = [task.name for task in settings.system.tasks]
     rows = []
     for name in settings.compared.arms:
         copies = end.of(name)
@@ -173,12 +173,12 @@ def _arms_table(settings: CharactersSettings, end: CharactersEnd) -> WordTable:
         rows.append(
             (
                 f"({ARMS[name].letter}) {ARMS[name].title}",
-                *(percent(_mean([one.tasks[task].test.accuracy for one in copies])) for task in tasks),
-                percent(_mean([one.accuracy for one in copies])),
-                f"{_mean([one.per_task for one in copies]):,.0f}",
+                *(percent(_mean([copy.tasks[task].test.accuracy for copy in copies])) for task in tasks),
+                percent(_mean([copy.accuracy for copy in copies])),
+                f"{_mean([copy.per_task for copy in copies]):,.0f}",
                 percent(share),
-                f"{sum(one.spent.samples for one in copies):,}",
-                f"{sum(one.spent.seconds for one in copies) / 60:.1f}",
+                f"{sum(copy.spent.samples for copy in copies):,}",
+                f"{sum(copy.spent.seconds for copy in copies) / 60:.1f}",
             )
         )
     columns = ("arm", *tasks, "mean", "parameters/task", "% of (b)", "samples", "minutes")
@@ -212,17 +212,17 @@ def _rows(end: CharactersEnd) -> list[dict[str, Cell]]:
             "title": ARMS[arm.arm].title,
             "seed": arm.seed,
             "task": task,
-            "path": one.known.path.id,
-            "test_accuracy": one.test.accuracy,
-            "validation_accuracy": one.known.quality,
-            "accounted_parameters": one.accounted,
-            "samples_seen": one.spent.samples,
-            "children": one.spent.children,
-            "failed": one.spent.failed,
-            "seconds": one.spent.seconds,
+            "path": task_end.known.path.id,
+            "test_accuracy": task_end.test.accuracy,
+            "validation_accuracy": task_end.known.quality,
+            "accounted_parameters": task_end.accounted,
+            "samples_seen": task_end.spent.samples,
+            "children": task_end.spent.children,
+            "failed": task_end.spent.failed,
+            "seconds": task_end.spent.seconds,
         }
         for arm in end.arms
-        for task, one in arm.tasks.items()
+        for task, task_end in arm.tasks.items()
     ]
 
 
@@ -230,7 +230,7 @@ def _share(end: CharactersEnd, copies: list[VariantResult]) -> float | None:
     reference = end.of(REFERENCE)
     if not reference:
         return None
-    return _mean([one.per_task for one in copies]) / _mean([one.per_task for one in reference])
+    return _mean([copy.per_task for copy in copies]) / _mean([copy.per_task for copy in reference])
 
 
 def _mean(values: list[float]) -> float:

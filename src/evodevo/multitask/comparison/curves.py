@@ -37,11 +37,11 @@ class Curve:
 
     def arm(self, split: str) -> CycleCurve:
         """The mean over an arm's agents, one course for each copy."""
-        return CycleCurve(self.name, [_mean([getattr(one, split) for one in agents]) for agents in self.copies])
+        return CycleCurve(self.name, [_mean([getattr(agent, split) for agent in agents]) for agents in self.copies])
 
     def to_json(self) -> dict[str, object]:
         """Split -> copy -> cycle -> mean over agents."""
-        return {split: [list(one) for one in self.arm(split).courses] for split in ("validation", "test")}
+        return {split: [list(course) for course in self.arm(split).courses] for split in ("validation", "test")}
 
 
 def looks(course: RecipeRunner, system: System, agent: AgentRow, *, since: int = 0) -> Looks:
@@ -52,12 +52,15 @@ def looks(course: RecipeRunner, system: System, agent: AgentRow, *, since: int =
         InterruptedRecipe: it was stopped.
     """
     paths = [
-        system.library.one(one.path_id)
-        for one in course.store.systems.publications(system.row.id)
-        if one.agent_id == agent.id and one.path_id is not None and one.cycle is not None and one.cycle >= since
+        system.library.one(publication.path_id)
+        for publication in course.store.systems.publications(system.row.id)
+        if publication.agent_id == agent.id
+        and publication.path_id is not None
+        and publication.cycle is not None
+        and publication.cycle >= since
     ]
-    tests = tuple(course.measured(system, one).accuracy for one in paths)
-    return Looks(tuple(one.quality or 0.0 for one in paths), tests)
+    tests = tuple(course.measured(system, path).accuracy for path in paths)
+    return Looks(tuple(path.quality or 0.0 for path in paths), tests)
 
 
 def _mean(courses: Sequence[Sequence[float]]) -> list[float]:

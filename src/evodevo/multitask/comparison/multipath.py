@@ -75,12 +75,12 @@ class MultipathEnd:
         """On test, one for each copy; of None the mean over targets."""
         rows = self.ends[variant]
         if target is not None:
-            return [one.test.accuracy for one in rows[target]]
+            return [end.test.accuracy for end in rows[target]]
         return [float(np.mean(copy)) for copy in zip(*([e.test.accuracy for e in rows[t]] for t in rows), strict=True)]
 
     def difference(self, variant: str, reference: str, target: str) -> Difference | None:
         """Difference in the share of right answers, by a bootstrap over copies and test samples."""
-        return paired_difference(*([right(one) for one in self.ends[name][target]] for name in (variant, reference)))
+        return paired_difference(*([right(end) for end in self.ends[name][target]] for name in (variant, reference)))
 
 
 def right(end: End) -> Numbers:
@@ -100,7 +100,7 @@ def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> MultipathE
     if remaining:
         expected = forecast(course, remaining)
         course.tell("plan", **expected.to_json(), words=expected.words)
-    names = [BASE, *(one.name for one in settings.compared.variants)]
+    names = [BASE, *(variant.name for variant in settings.compared.variants)]
     ends: dict[str, dict[str, list[End]]] = {
         name: {target: [] for target in settings.compared.targets} for name in names
     }
@@ -120,25 +120,25 @@ def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> MultipathE
 def planned(course: RecipeRunner, settings: MultipathRecipeSettings) -> dict[str, int]:
     """Target -> further training samples of every variant in one copy: equal for all."""
     children = settings.study.extra * settings.study.cycle.children
-    return {one.name: children * course.child_samples(one) for one in _targets(settings)}
+    return {target.name: children * course.child_samples(target) for target in _targets(settings)}
 
 
 def loads(course: RecipeRunner, settings: MultipathRecipeSettings) -> list[Load]:
     """Trainings that are still to be done."""
-    found, study = [], settings.study
+    waiting, study = [], settings.study
     for seed in range(study.seed, study.seed + study.copies):
         root = course.find("root", seed)
         if root is None or not root.recorded():
-            found.append(root_load(course))
+            waiting.append(root_load(course))
         base = course.find(BASE, seed)
         for task in settings.system.tasks:
-            found.append(_load(course, base, course.kind, task, task.name, 0, study.cycles * study.cycle.children))
+            waiting.append(_load(course, base, course.kind, task, task.name, 0, study.cycles * study.cycle.children))
         for variant in settings.compared.variants:
             system = course.find(variant.name, seed)
             for task in _targets(settings):
                 kind, name, since = _agent_of(course, settings, variant, task.name)
-                found.append(_load(course, system, kind, task, name, since, study.extra * study.cycle.children))
-    return [one for one in found if one.children]
+                waiting.append(_load(course, system, kind, task, name, since, study.extra * study.cycle.children))
+    return [load for load in waiting if load.children]
 
 
 # Inside
@@ -154,12 +154,12 @@ def _load(
 
 
 def _targets(settings: MultipathRecipeSettings) -> list[TaskPlan]:
-    return [one for one in settings.system.tasks if one.name in settings.compared.targets]
+    return [task for task in settings.system.tasks if task.name in settings.compared.targets]
 
 
 def _base(course: RecipeRunner, settings: MultipathRecipeSettings, seed: int) -> System:
     system = course.fork(course.rooted(seed), BASE, seed)
-    agents = [course.agent(system, course.kind, one.name, course.facts(one)) for one in settings.system.tasks]
+    agents = [course.agent(system, course.kind, task.name, course.facts(task)) for task in settings.system.tasks]
     course.tell("variant", variant=BASE, seed=seed, system=system.row.name)
     course.run(system, agents, settings.study.cycles)
     return system
@@ -185,7 +185,7 @@ def _variant(
         agents.append(course.agent(system, kind, name, _settings(course, settings, variant, task)))
     course.tell("variant", variant=variant.name, seed=seed, system=system.row.name)
     course.run(system, agents, since + settings.study.extra)
-    found = {}
+    ends = {}
     for agent, task in zip(agents, _targets(settings), strict=True):
         known = system.best(agent.task, agent=agent.name)
         test = course.measured(system, known)
@@ -193,8 +193,8 @@ def _variant(
         same = _answers_as_main(course, base, known, test) if known.path.paths else None
         collapsed = None if same is None else same or (weight is not None and weight > ALONE)
         spent, seen = course.spent(system, [agent], since=since), looks(course, system, agent, since=since)
-        found[task.name] = End(known, test, weight, collapsed, spent, seen)
-    return found
+        ends[task.name] = End(known, test, weight, collapsed, spent, seen)
+    return ends
 
 
 def _settings(

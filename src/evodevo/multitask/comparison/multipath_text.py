@@ -27,11 +27,11 @@ MEAN = "mean"
 def result(session: RecipeSession, settings: MultipathRecipeSettings, end: MultipathEnd) -> RecipeResult:
     """The whole result: document, tables, curves, CSV."""
     curves = tuple(
-        Curve(name, [[one.looks for one in copy] for copy in zip(*rows.values(), strict=True)])
+        Curve(name, [[variant_end.looks for variant_end in copy] for copy in zip(*rows.values(), strict=True)])
         for name, rows in end.ends.items()
         if name != BASE
     )
-    document = {**_document(session, settings, end), "curves": {one.name: one.to_json() for one in curves}}
+    document = {**_document(session, settings, end), "curves": {curve.name: curve.to_json() for curve in curves}}
     begin = _numbers(settings, end, BASE, None)
     tables = [_table(settings, end, target) for target in [*settings.compared.targets, None]]
     return RecipeResult(
@@ -88,16 +88,16 @@ def _document(session: RecipeSession, settings: MultipathRecipeSettings, end: Mu
 
 def _numbers(settings: MultipathRecipeSettings, end: MultipathEnd, name: str, target: str | None) -> dict[str, Any]:
     values = end.accuracies(name, target)
-    ends = [one for each in end.ends[name] if target in (None, each) for one in end.ends[name][each]]
+    ends = [variant_end for each in end.ends[name] if target in (None, each) for variant_end in end.ends[name][each]]
     reference = settings.compared.reference
-    weights = [one.main_weight for one in ends if one.main_weight is not None]
-    collapsed = [one.collapsed for one in ends if one.collapsed is not None]
-    spent = sum((one.spent for one in ends), Spent(0, 0, 0, 0.0))
+    weights = [variant_end.main_weight for variant_end in ends if variant_end.main_weight is not None]
+    collapsed = [variant_end.collapsed for variant_end in ends if variant_end.collapsed is not None]
+    spent = sum((variant_end.spent for variant_end in ends), Spent(0, 0, 0, 0.0))
     return {
         "accuracy": float(np.mean(values)),
         "standard_error": float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None,
         "max": max(values),
-        "validation_accuracy": float(np.mean([one.known.quality or 0.0 for one in ends])),
+        "validation_accuracy": float(np.mean([variant_end.known.quality or 0.0 for variant_end in ends])),
         "p": None if name == reference else paired_p(values, end.accuracies(reference, target)),
         "collapsed": sum(collapsed) if collapsed else None,
         "of": len(collapsed),
@@ -111,31 +111,31 @@ def _numbers(settings: MultipathRecipeSettings, end: MultipathEnd, name: str, ta
 
 def _summary(document: dict[str, Any]) -> tuple[str, ...]:
     """The question of the proof: the reference beside the singlepath agent with the same further budget."""
-    rows = [one for one in document["controls"] if one["control"] == CONTROL and "mean" in one]
+    rows = [control for control in document["controls"] if control["control"] == CONTROL and "mean" in control]
     if not rows:
         return ()
-    told = ", ".join(f"{points(one['mean'])} points on {one['target']} (p = {_p(one['p'])})" for one in rows)
+    told = ", ".join(f"{points(row['mean'])} points on {row['target']} (p = {_p(row['p'])})" for row in rows)
     return (f"{document['reference']} beside {CONTROL} with the same further budget: {told}.",)
 
 
 def _controls(settings: MultipathRecipeSettings, end: MultipathEnd, name: str) -> list[dict[str, Any]]:
     """The reference beside a control: paired test over copies, and a bootstrap over copies and test samples."""
     ours = settings.compared.reference
-    found: list[dict[str, Any]] = []
+    controls: list[dict[str, Any]] = []
     for target in settings.compared.targets:
         difference = end.difference(ours, name, target)
         p = paired_p(end.accuracies(ours, target), end.accuracies(name, target))
-        found.append(
+        controls.append(
             {"control": name, "target": target, "p": p, **({} if difference is None else difference.to_json())}
         )
     gaps = np.asarray(end.accuracies(ours, None)) - np.asarray(end.accuracies(name, None))
     p = paired_p(end.accuracies(ours, None), end.accuracies(name, None))
-    return [*found, {"control": name, "target": MEAN, "p": p, "mean": float(gaps.mean())}]
+    return [*controls, {"control": name, "target": MEAN, "p": p, "mean": float(gaps.mean())}]
 
 
 def _notes(settings: MultipathRecipeSettings, end: MultipathEnd) -> list[str]:
     reference, copies = settings.compared.reference, settings.study.copies
-    found = [
+    notes = [
         f"{copies} copies, each with its own seed; every variant continues a copy of the same system.",
         f"p: paired two-sided t-test over copies against {reference}; no value where all differences are alike.",
         "collapsed: copies that answer as their main path does, or whose main path's mean weight is above 0.99.",
@@ -145,30 +145,30 @@ def _notes(settings: MultipathRecipeSettings, end: MultipathEnd) -> list[str]:
         if name == BASE:
             continue
         for target, ends in rows.items():
-            seen, asked = sum(one.spent.samples for one in ends), copies * end.planned[target]
+            seen, asked = sum(variant_end.spent.samples for variant_end in ends), copies * end.planned[target]
             if seen != asked:
-                found.append(
+                notes.append(
                     f"{name} saw {seen:,} of {asked:,} samples of {target}: children that diverged ended early."
                 )
     if copies < 5:
-        found.append("Fewer than 5 copies decide nothing.")
-    return found
+        notes.append("Fewer than 5 copies decide nothing.")
+    return notes
 
 
 def _table(settings: MultipathRecipeSettings, end: MultipathEnd, target: str | None) -> WordTable:
     rows = []
     for name in end.ends:
-        one = _numbers(settings, end, name, target)
+        numbers = _numbers(settings, end, name, target)
         rows.append(
             (
                 name,
-                percent(one["accuracy"]),
-                "-" if one["standard_error"] is None else f"{100 * one['standard_error']:.2f}",
-                percent(one["max"]),
-                percent(one["validation_accuracy"]),
-                _p(one["p"]),
-                "-" if one["collapsed"] is None else f"{one['collapsed']} of {one['of']}",
-                "-" if one["main_weight"] is None else f"{one['main_weight']:.3f}",
+                percent(numbers["accuracy"]),
+                "-" if numbers["standard_error"] is None else f"{100 * numbers['standard_error']:.2f}",
+                percent(numbers["max"]),
+                percent(numbers["validation_accuracy"]),
+                _p(numbers["p"]),
+                "-" if numbers["collapsed"] is None else f"{numbers['collapsed']} of {numbers['of']}",
+                "-" if numbers["main_weight"] is None else f"{numbers['main_weight']:.3f}",
             )
         )
     columns = ("variant", "test", "s.e.", "max", "validation", "p", "collapsed", "main weight")
@@ -179,14 +179,14 @@ def _table(settings: MultipathRecipeSettings, end: MultipathEnd, target: str | N
 def _control_table(document: dict[str, Any]) -> WordTable:
     rows = tuple(
         (
-            one["control"],
-            one["target"],
-            points(one["mean"]),
-            f"{points(one['low'])} to {points(one['high'])}" if "low" in one else "-",
-            _p(one["p"]),
+            control["control"],
+            control["target"],
+            points(control["mean"]),
+            f"{points(control['low'])} to {points(control['high'])}" if "low" in control else "-",
+            _p(control["p"]),
         )
-        for one in document["controls"]
-        if "mean" in one
+        for control in document["controls"]
+        if "mean" in control
     )
     title = f"Points of {document['reference']} above its controls; intervals are a bootstrap over copies and samples"
     return WordTable(title, ("control", "target", "points", "interval", "p"), rows, left=2)
@@ -198,17 +198,17 @@ def _rows(settings: MultipathRecipeSettings, end: MultipathEnd) -> list[dict[str
             "variant": name,
             "target": target,
             "seed": settings.study.seed + number,
-            "path": one.known.path.id,
-            "test_accuracy": one.test.accuracy,
-            "validation_accuracy": one.known.quality,
-            "main_weight": one.main_weight,
-            "collapsed": None if one.collapsed is None else int(one.collapsed),
-            "samples_seen": one.spent.samples,
-            "seconds": one.spent.seconds,
+            "path": variant_end.known.path.id,
+            "test_accuracy": variant_end.test.accuracy,
+            "validation_accuracy": variant_end.known.quality,
+            "main_weight": variant_end.main_weight,
+            "collapsed": None if variant_end.collapsed is None else int(variant_end.collapsed),
+            "samples_seen": variant_end.spent.samples,
+            "seconds": variant_end.spent.seconds,
         }
         for name, rows in end.ends.items()
         for target, ends in rows.items()
-        for number, one in enumerate(ends)
+        for number, variant_end in enumerate(ends)
     ]
 
 

@@ -62,11 +62,14 @@ class RecipeResult:
     @property
     def page(self) -> str:
         """All of it as one self-contained HTML file."""
-        validation, test = ([one.arm(split) for one in self.curves] for split in ("validation", "test"))
+        validation, test = ([curve.arm(split) for curve in self.curves] for split in ("validation", "test"))
         return recipe_page(
             f"{self.recipe} {self.size}",
             f"systems {self.label}.*",
-            {one.title: TextTable(one.columns, one.rows, texts=one.columns[1 : one.left]) for one in self.tables},
+            {
+                table.title: TextTable(table.columns, table.rows, texts=table.columns[1 : table.left])
+                for table in self.tables
+            },
             validation,
             test,
             self.notes,

@@ -144,7 +144,7 @@ class LayerBlock(nn.Module):
     def __init__(self, layer: Layer, structure: BlockStructure, *, identity: bool = False) -> None:
         super().__init__()
         self.layer = build_layer(layer, structure.width, causal=False)
-        if any(isinstance(one, NestedHModel) and one.causal for one in self.layer.modules()):
+        if any(isinstance(module, NestedHModel) and module.causal for module in self.layer.modules()):
             raise UsageError(
                 "the class token stands first and would hear nothing in a causal H-Model; set causal = false in the "
                 "structure of this layer."

@@ -162,5 +162,5 @@ def stored_structure(path: Path, kind: str, structure: type[S], fields: Mapping[
     """
     if path.kind != kind:
         raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {kind!r}.")
-    said = {field: path.hparams[key] for key, field in fields.items() if key in path.hparams}
-    return validate(structure, {**path.structure, **said, "classes": path.classes}, what=f"path {path.id}")
+    given = {field: path.hparams[key] for key, field in fields.items() if key in path.hparams}
+    return validate(structure, {**path.structure, **given, "classes": path.classes}, what=f"path {path.id}")

@@ -126,11 +126,11 @@ class FrozenPart:
     flops: float
 
 
-def on_device(found: Any, device: torch.device) -> Any:
+def on_device(batch: Any, device: torch.device) -> Any:
     """Tensors, or tables of them, on a device."""
-    if isinstance(found, Mapping):
-        return {name: on_device(one, device) for name, one in found.items()}
-    return found.to(device)
+    if isinstance(batch, Mapping):
+        return {name: on_device(entry, device) for name, entry in batch.items()}
+    return batch.to(device)
 
 
 def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:
@@ -143,5 +143,5 @@ def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:
     if len(names) != 1:
         told = ", ".join(f"{spec.name} ({spec.modality})" for spec in task.inputs)
         raise UsageError(f"a vision path reads one image per sample; the samples of this task hold {told}.")
-    found: NDArray[np.uint8] = batch[names[0]]
-    return found
+    image: NDArray[np.uint8] = batch[names[0]]
+    return image

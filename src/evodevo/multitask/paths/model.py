@@ -157,9 +157,9 @@ def _check(structure: BlockStructure, components: Mapping[str, nn.Module], sizes
     if extra := sorted(components.keys() - set(structure.roles)):
         raise UsageError(f"the path has no place for the component {extra[0]!r}; it has {list(structure.roles)}.")
     for role, count in sizes.items():
-        found = sum(parameter.numel() for parameter in components[role].parameters())
-        if found != count:
+        number = sum(parameter.numel() for parameter in components[role].parameters())
+        if number != count:
             raise UsageError(
-                f"the component for {role!r} has {found} parameters, and this path needs {count}: it was made for "
+                f"the component for {role!r} has {number} parameters, and this path needs {count}: it was made for "
                 "another structure."
             )

@@ -89,9 +89,9 @@ def structure_of(path: Path) -> MultipathStructure:
     """
     if path.kind != "multipath" or not path.paths:
         raise UsageError(f"the path {path.id} is of kind {path.kind!r} with {len(path.paths)} paths, no multipath one.")
-    said = {field: path.hparams[key] for key, field in HYPERPARAMETERS.items() if key in path.hparams}
-    stored = {key: value for key, value in path.structure.items() if value is not None or key not in said}
-    structure = validate(MultipathStructure, said | stored, what=f"path {path.id}")
+    given = {field: path.hparams[key] for key, field in HYPERPARAMETERS.items() if key in path.hparams}
+    stored = {key: value for key, value in path.structure.items() if value is not None or key not in given}
+    structure = validate(MultipathStructure, given | stored, what=f"path {path.id}")
     check_classes(structure, path.classes)
     return structure
 

@@ -43,7 +43,7 @@ def system_page(data: SystemReport) -> str:
     text = ""
     # What the last graph takes tells how many fit, so that a large system is not drawn three times.
     drawn = len(system_graph(data.frames[-1])) - len(STYLE) if data.frames else 0
-    fitting = [one for one in _DETAILS[:-1] if min(one.frames, len(data.frames)) * drawn <= 0.8 * LIMIT_BYTES]
+    fitting = [detail for detail in _DETAILS[:-1] if min(detail.frames, len(data.frames)) * drawn <= 0.8 * LIMIT_BYTES]
     for detail in (*fitting, _DETAILS[-1]):
         text = _html(data, detail)
         if len(text.encode()) <= LIMIT_BYTES:

@@ -35,30 +35,31 @@ def recipe_page(
     """
     header = element("header", element("h1", cut(title, 160)), element("p", cut(about, 400), classes="muted"))
     parts: list[Element] = []
-    if any(means(one.courses) for one in validation):
+    if any(means(arm.courses) for arm in validation):
         svg = system_cycles(validation, test, over=over, references=references, test_references=test_references)
-        rows = [_row(split, one) for split, arms in (("validation", validation), ("test", test)) for one in arms]
+        rows = [_row(split, arm) for split, arms in (("validation", validation), ("test", test)) for arm in arms]
         numbers = table(("", "", "cycles", "first %", "last %", "error"), rows, (2, 3, 4, 5))
         caption = "Accuracy of what was published after each cycle; test data chose nothing."
         parts.append(section("cycles", "Cycles", figure(svg, caption, numbers, classes="fits")))
     parts += [
-        section(f"table-{place}", cut(name, 200), words_table(one)) for place, (name, one) in enumerate(tables.items())
+        section(f"table-{place}", cut(name, 200), words_table(each_table))
+        for place, (name, each_table) in enumerate(tables.items())
     ]
-    parts.append(section("notes", "Notes", element("ul", *(element("li", cut(one, 600)) for one in notes))))
+    parts.append(section("notes", "Notes", element("ul", *(element("li", cut(note, 600)) for note in notes))))
     return page(cut(title, 160), header, element("main", *parts))
 
 
 def _row(split: str, arm: CycleCurve) -> list[str]:
-    found = means(arm.courses)
-    if not found:
+    points = means(arm.courses)
+    if not points:
         return [split, cut(arm.name, 120), "0", "", "", ""]
-    error = found[-1].error
+    error = points[-1].error
     last = "" if error is None else f"{100 * error:.2f}"
     return [
         split,
         cut(arm.name, 120),
-        str(len(found)),
-        f"{100 * found[0].mean:.1f}",
-        f"{100 * found[-1].mean:.1f}",
+        str(len(points)),
+        f"{100 * points[0].mean:.1f}",
+        f"{100 * points[-1].mean:.1f}",
         last,
     ]

@@ -43,7 +43,7 @@ class DensePath(nn.Module):
             (structure,) = self.reads.values()
             whole: Tensor = self.network(read_images(structure, images))
             return whole
-        joint: Tensor = self.network({name: read_images(one, images) for name, one in self.reads.items()})
+        joint: Tensor = self.network({name: read_images(entry, images) for name, entry in self.reads.items()})
         return joint
 
 
@@ -55,7 +55,7 @@ def _entries(network: nn.Module) -> dict[str, VisionStructure]:
         return {"": network.structure}
     if not isinstance(network, Multipath):
         raise UsageError(f"a {type(network).__name__} is not exported yet; exported are vision paths, and multipaths.")
-    found = {}
+    entries = {}
     for part in network.paths.values():
         inner = part.module if isinstance(part, FrozenPath) else part
         if not isinstance(inner, VisionPath):
@@ -63,5 +63,5 @@ def _entries(network: nn.Module) -> dict[str, VisionStructure]:
                 f"this multipath model hears a {type(inner).__name__}, which is not exported yet; exported are models"
                 " of vision paths alone."
             )
-        found[str(part.reads)] = inner.structure
-    return found
+        entries[str(part.reads)] = inner.structure
+    return entries

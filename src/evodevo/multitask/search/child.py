@@ -78,7 +78,7 @@ class ChildPlan:
     @property
     def applied(self) -> tuple[str, ...]:
         """Names of the actions that were taken, in order."""
-        return tuple(one.action for one in self.decisions if one.applied)
+        return tuple(decision.action for decision in self.decisions if decision.applied)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -61,7 +61,7 @@ Population = tuple[ScoredPath, ...]
 
 def ordered(population: Iterable[ScoredPath]) -> Population:
     """Best first; of equals the oldest first."""
-    return tuple(sorted(population, key=lambda one: (-one.score, one.number)))
+    return tuple(sorted(population, key=lambda path: (-path.score, path.number)))
 
 
 def best(population: Iterable[ScoredPath]) -> ScoredPath | None:
@@ -87,7 +87,7 @@ def with_generation(
         UsageError: a path is in it twice.
     """
     everyone = ordered([*population, *improved])
-    if len({one.id for one in everyone}) != len(everyone):
+    if len({path.id for path in everyone}) != len(everyone):
         raise UsageError("a path is told once; one of this generation is in the population already.")
     cap = len(everyone) if settings.cap is None else settings.cap
     if len(everyone) <= cap:
@@ -99,13 +99,13 @@ def with_generation(
 
 def with_offspring(population: Sequence[ScoredPath], parent: str) -> Population:
     """The population after one of it was chosen as a parent."""
-    return tuple(replace(one, offspring=one.offspring + (one.id == parent)) for one in population)
+    return tuple(replace(path, offspring=path.offspring + (path.id == parent)) for path in population)
 
 
 def _survivors(rest: list[ScoredPath], cap: int, rng: np.random.Generator) -> list[ScoredPath]:
     alive = [rest.pop(0)]
     while rest and len(alive) < cap:
-        chosen = next((one for one in rest if rng.random() < one.acceptance), rest[0])
+        chosen = next((path for path in rest if rng.random() < path.acceptance), rest[0])
         rest.remove(chosen)
         alive.append(chosen)
     return alive

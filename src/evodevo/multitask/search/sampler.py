@@ -68,15 +68,15 @@ def records(history: Iterable[tuple[Collection[str], bool]]) -> dict[str, Record
     return counts
 
 
-def component_similarity(one: Mapping[str, int], other: Mapping[str, int]) -> float:
+def component_similarity(first: Mapping[str, int], other: Mapping[str, int]) -> float:
     """The share of parameters that two paths have in common, of all that either has: 1 for one path, 0 for strangers.
 
     Args:
-        one, other: component id -> parameters.
+        first, other: component id -> parameters.
     """
-    union = {**one, **other}
+    union = {**first, **other}
     total = sum(union.values())
-    return sum(size for name, size in one.items() if name in other) / total if total else 0.0
+    return sum(size for name, size in first.items() if name in other) / total if total else 0.0
 
 
 def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: Evidence) -> dict[str, float]:

@@ -120,10 +120,10 @@ def train_path(
                 state = "diverged"
                 break
             losses.append(math.fsum(interval) / len(interval))
-        found = accuracy(model, (data.validation(number) for number in range(plan.validation_batches)), precision)
-        if bar is None or found > bar:
-            kept, bar, weights = look, found, {role: _copied(part) for role, part in components.items()}
-        evals.append(found)
+        quality = accuracy(model, (data.validation(number) for number in range(plan.validation_batches)), precision)
+        if bar is None or quality > bar:
+            kept, bar, weights = look, quality, {role: _copied(part) for role, part in components.items()}
+        evals.append(quality)
         tell(made, steps)
     for role, weight in weights.items():
         components[role].load_state_dict(dict(weight))

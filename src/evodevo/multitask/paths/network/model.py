@@ -76,9 +76,9 @@ class NetworkPath(nn.Module):
         """
         part, name = self.components()[role], getattr(self.structure.part(role), "name", role)
         own = part.state_dict()
-        packed = {f"{name}/{one}": one for one in own}
+        packed = {f"{name}/{own_name}": own_name for own_name in own}
         if packed and packed.keys() <= state.keys():
-            state = {one: state[stored] for stored, one in packed.items()}
+            state = {own_name: state[stored] for stored, own_name in packed.items()}
         try:
             part.load_state_dict(dict(state))
         except RuntimeError as error:
@@ -155,10 +155,10 @@ def skeleton(structure: NetworkStructure) -> nn.Module:
     if structure.source == "backbone":
         return _backbone(structure)
     inputs = tuple(
-        InputSpec(**{key: value for key, value in one.model_dump().items() if key not in ("tokenizer", "use")})
-        for one in structure.inputs
+        InputSpec(**{key: value for key, value in spec.model_dump().items() if key not in ("tokenizer", "use")})
+        for spec in structure.inputs
     )
-    outputs = tuple(OutputSpec(**one.model_dump()) for one in structure.outputs)
+    outputs = tuple(OutputSpec(**spec.model_dump()) for spec in structure.outputs)
     envelope = validate(NetworkEnvelope, structure.genome, what="an imported network")
     network = build_network(envelope.network, inputs, outputs, seed=0)
     _let_be_born(network, structure.newborns)

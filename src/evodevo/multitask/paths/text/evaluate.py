@@ -56,10 +56,10 @@ class BuiltTextPath(BuiltPath):
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
         def read(places: Places, step: int | None) -> dict[str, Tensor]:
             samples = PathSamples(task, split, places, values, seed, step)
-            found: dict[str, Tensor] = on_device(
+            tensors: dict[str, Tensor] = on_device(
                 _read(self._structure, self._tokenizer, task.inputs, samples), self._precision.device
             )
-            return found
+            return tensors
 
         _bytes_input(task.inputs)
         return read
@@ -182,8 +182,8 @@ def _bytes_input(inputs: tuple[InputSpec, ...]) -> str:
     Raises:
         UsageError: there is none, or more than one.
     """
-    names = [one.name for one in inputs if one.modality == "tokens" and one.vocabulary == BYTES]
+    names = [spec.name for spec in inputs if spec.modality == "tokens" and spec.vocabulary == BYTES]
     if len(names) != 1:
-        told = ", ".join(f"{one.name} ({one.modality})" for one in inputs)
+        told = ", ".join(f"{spec.name} ({spec.modality})" for spec in inputs)
         raise UsageError(f"a text path reads one text per sample, as bytes; the samples of this task hold {told}.")
     return names[0]

@@ -116,16 +116,16 @@ def make_vision_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Modul
         }
     if request.checkpoint is None:
         raise UsageError("a root from a checkpoint names its folder.")
-    found = read_root(request.checkpoint, image_size=structure.image_size)
+    root = read_root(request.checkpoint, image_size=structure.image_size)
     for role in structure.roles:
-        if role not in found.components or found.structure.signature(role) != structure.signature(role):
+        if role not in root.components or root.structure.signature(role) != structure.signature(role):
             raise DataError(
                 f"the checkpoint {request.checkpoint} does not fit the root {request.path.id}: its {role!r} is of"
                 " another shape. Give the root the checkpoint's structure."
             )
-    if found.structure.layers != structure.layers:
+    if root.structure.layers != structure.layers:
         raise DataError(
-            f"the checkpoint {request.checkpoint} has {found.structure.layers} layers, and the root"
+            f"the checkpoint {request.checkpoint} has {root.structure.layers} layers, and the root"
             f" {request.path.id} has {structure.layers}."
         )
-    return {role: found.components[role] for role in structure.roles}
+    return {role: root.components[role] for role in structure.roles}
