@@ -91,7 +91,7 @@ class ModuleRouterTests:
 
     def test_bfloat16_is_decided_in_float32(self, case: ModuleRouterCase) -> None:
         router = case.build().bfloat16()
-        query, outputs = (one.bfloat16() for one in case.inputs())
+        query, outputs = (tensor.bfloat16() for tensor in case.inputs())
         decision = router.decide(query, outputs)
         assert decision.weights.dtype == torch.float32
         _check(decision, case)
@@ -182,13 +182,15 @@ class ModuleRouterTests:
     def test_everything_stays_on_its_device(self, case: ModuleRouterCase) -> None:
         """The meta device refuses tensors of any other, as an accelerator does."""
         router = case.build().to("meta")
-        query, outputs, contribution, legal = (one.to("meta") for one in (*case.inputs(), _contribution(), _legal()))
+        query, outputs, contribution, legal = (
+            tensor.to("meta") for tensor in (*case.inputs(), _contribution(), _legal())
+        )
         for training in (False, True):
             router.train(training)
             for allowed in (legal, None):
                 decision = router.decide(query, outputs, legal=allowed, contribution=contribution)
-                for one in (decision.weights, decision.legal, router.mix(decision, outputs, query)):
-                    assert one.is_meta
+                for tensor in (decision.weights, decision.legal, router.mix(decision, outputs, query)):
+                    assert tensor.is_meta
             assert _losses(decision, outputs).is_meta
 
     # Learning

@@ -40,7 +40,7 @@ def small_structure(*inputs: NetworkInput, **changes: Any) -> NetworkStructure:
 def small_import() -> AgentSettings:
     """Settings of an agent that hands in such a network, whose blobs are nowhere."""
     structure = small_structure()
-    parts = {one.role: ImportedPart(digest="0" * 64, parameters=one.parameters) for one in structure.parts}
+    parts = {part.role: ImportedPart(digest="0" * 64, parameters=part.parameters) for part in structure.parts}
     options = ImportOptions(structure=structure.model_dump(mode="json"), components=parts)
     return AgentSettings(classes=0, root=True, options=options.model_dump(mode="json"))
 
@@ -66,8 +66,8 @@ def checkpoint_of(
     from evodevo.training import checkpoints
 
     specification = {
-        "inputs": [asdict(one) for one in inputs],
-        "outputs": [asdict(one) for one in outputs],
+        "inputs": [asdict(spec) for spec in inputs],
+        "outputs": [asdict(spec) for spec in outputs],
         **about,
     }
     return checkpoints.save(

@@ -45,7 +45,7 @@ def new_real_system(
 
 def agents_of(system: System) -> list[AgentRow]:
     """All but roots."""
-    return [one for one in system.agents() if not is_root(one)]
+    return [agent for agent in system.agents() if not is_root(agent)]
 
 
 def run_real(
