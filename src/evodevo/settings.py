@@ -75,7 +75,7 @@ class RowOf:
         if isinstance(value, row):
             return value
         reader = self._readers.setdefault(row, TypeAdapter(_tagged(row, kind, self.key)))
-        # Read from JSON, lists may stand for tuples; the mode of the whole must be that of its parts.
+        # Read from JSON, lists replace tuples; the mode of the whole must be that of its parts.
         return reader.validate_json(json.dumps(value)) if info.mode == "json" else reader.validate_python(value)
 
 

@@ -138,7 +138,7 @@ def test_who_does_not_write() -> None:
         Writer(small_model())
     other = OutputSpec("again", "tokens", 5, of="text")
     both = small_model((TEXT,), (NEXT, other), causal=True)
-    with pytest.raises(UsageError, match="say which one"):
+    with pytest.raises(UsageError, match="name the one"):
         Writer(both)
     with pytest.raises(UsageError, match="'answer'; it does of next, again"):
         Writer(both, "answer")

@@ -299,7 +299,7 @@ def replay_log(
     def weights(digest: str) -> dict[str, Tensor]:
         data = fetch(digest)
         if hashlib.sha256(data).hexdigest() != digest:
-            raise DataError(f"the blob {digest[:12]} does not hold what the log says; it was changed.")
+            raise DataError(f"the blob {digest[:12]} differs from the log; it was changed.")
         return read_tensors(data, f"the weights {digest[:12]}")
 
     def check(edit: Edit) -> None:

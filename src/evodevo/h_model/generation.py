@@ -76,7 +76,7 @@ class Writer:
         if not names or not network.structure.causal:
             raise UsageError("this network predicts no tokens; train a causal one on a task of next tokens.")
         if output is None and len(names) > 1:
-            raise UsageError(f"the network predicts tokens of {', '.join(names)}; say which one is written.")
+            raise UsageError(f"the network predicts tokens of {', '.join(names)}; name the one that is written.")
         self.name = names[0] if output is None else output
         if self.name not in names:
             raise UsageError(f"the network does not predict tokens of {self.name!r}; it does of {', '.join(names)}.")

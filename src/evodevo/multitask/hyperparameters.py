@@ -93,7 +93,7 @@ class Hyperparameters(Settings):
         if len(set(keys)) != len(keys):
             raise ValueError("each hyperparameter has one row")
         if MU not in keys:
-            raise ValueError(f"a row {MU!r} says how often actions are taken")
+            raise ValueError(f"a row {MU!r} with the rates of actions is needed")
         if not all(isinstance(value, float) and 0 <= value <= 1 for value in self.rates.values):
             raise ValueError(f"the values of {MU!r} are probabilities")
         return self

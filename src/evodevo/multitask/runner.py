@@ -116,7 +116,7 @@ class AgentRunner:
             if missing is not None:
                 raise UsageError(missing)
         before = self._past()
-        # All begin before the first is published: whoever is killed in between finds the view of the others.
+        # All begin before the first is published: a run that is killed in between finds the common view.
         cycles = [self._begin(agent, before, round=coming.number, view=coming.view) for agent in coming.members]
         self._listener("round", {"number": coming.number, "agents": [agent.name for agent in coming.members]})
         for cycle in cycles:

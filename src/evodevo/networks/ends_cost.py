@@ -49,7 +49,7 @@ class Ends:
             UsageError: neither, both, or out of range.
         """
         if self.inputs and given is not None:
-            raise UsageError("the inputs say how many positions there are; leave length out, or the inputs.")
+            raise UsageError("the inputs determine the number of positions; leave length out, or the inputs.")
         if not self.inputs and given is None:
             raise UsageError("give the inputs of the task, or the number of positions (length).")
         length = canvas_length(self.inputs, self.canvas, self.slots) if given is None else given

@@ -221,7 +221,7 @@ def _ask(algorithm: Algorithm, state: SearchState, count: int) -> list[Proposal]
 
 
 def _numpy_state() -> tuple[bytes, int]:
-    # The one place that reads numpy's global generator, to see that nobody else does.
+    # The one place that reads numpy's global generator, to check that no other code does.
     _, key, position, *_ = np.random.get_state(legacy=True)
     return np.asarray(key).tobytes(), int(position)
 

@@ -100,7 +100,7 @@ def operate(
     """
     unknown = sorted({origin.name for origin in origins.values()} - set(before))
     if unknown:
-        raise UsageError(f"a parameter is said to come from {unknown[0]!r}, which the model did not have.")
+        raise UsageError(f"the origin {unknown[0]!r} of a parameter is none that the model had.")
     shapes = {name: parameter.shape for name, parameter in before.items()}
     state = carry_state(state_of(before, optimizer), shapes, origins)
     home = {

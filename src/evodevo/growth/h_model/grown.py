@@ -146,7 +146,7 @@ class GrownHModel:
         """
         place = self.place(name)
         if set(self.live) <= {name}:
-            raise UsageError(f"{name!r} is the last hidden layer that is heard; an H-Model that grows needs one.")
+            raise UsageError(f"{name!r} is the last enabled hidden layer; an H-Model that grows needs one.")
         change = self.model.remove_node(place)
         self._births.pop(name, None)
         self._rates.pop(name, None)

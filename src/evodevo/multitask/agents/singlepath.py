@@ -92,14 +92,14 @@ class Singlepath(AgentClass):
         options = _options(settings)
         space = self._space(options)
         if settings.root != (options.root is not None):
-            raise UsageError("a root says how it comes about (root = random_init, pretrain or checkpoint).")
+            raise UsageError("a root needs its origin (root = random_init, pretrain or checkpoint).")
         if (options.root == "checkpoint") != (options.checkpoint is not None):
             raise UsageError("a root from a checkpoint, and no other, names its folder ('checkpoint').")
         if settings.root:
             made = self._structure(options, self._root_values(options, space), settings.classes)
             self.family.check_root(made, str(options.root))
         if not settings.classes and options.root in (None, "pretrain"):
-            raise UsageError("a task of this class tells at least 1 class apart; 'classes' says how many.")
+            raise UsageError("a task of this class has at least 1 class; give the number as 'classes'.")
 
     def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """A generation; see ``AgentClass.breed``."""

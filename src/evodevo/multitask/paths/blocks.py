@@ -146,7 +146,7 @@ class LayerBlock(nn.Module):
         self.layer = build_layer(layer, structure.width, causal=False)
         if any(isinstance(module, NestedHModel) and module.causal for module in self.layer.modules()):
             raise UsageError(
-                "the class token stands first and would hear nothing in a causal H-Model; set causal = false in the "
+                "the class token is first and would read nothing in a causal H-Model; set causal = false in the "
                 "structure of this layer."
             )
         self.gate = nn.Parameter(torch.full((structure.width,), 0.0 if identity else 1.0))

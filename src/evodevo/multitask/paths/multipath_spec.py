@@ -163,7 +163,7 @@ def multipath_shapes(structure: MultipathStructure, classes: int, widths: Sequen
 def check_classes(structure: MultipathStructure, classes: int) -> None:
     """Raise a UsageError where these settings cannot serve so many classes."""
     if classes < 2:
-        raise UsageError(f"a multipath model tells two classes or more apart; got {classes}.")
+        raise UsageError(f"a multipath model needs two classes or more; got {classes}.")
     if classes == 2 and structure.has_router and structure.router_norm == "layer":
         raise UsageError(
             "router_norm 'layer' maps any two logits to about +1 and -1: with two classes use router_norm 'none'."

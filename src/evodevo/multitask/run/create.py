@@ -252,7 +252,7 @@ def withdrawable(system: System, name: str) -> list[AgentRow]:
     return chosen
 
 
-# Also of those who let agents run
+# Also for callers that run agents
 
 
 def open_system(store: Store, name: str) -> System:
@@ -279,7 +279,7 @@ def class_of_root(system: System) -> str:
     if not kinds:
         raise UsageError(f"system {system.row.name!r} has no root, from which agents could begin.")
     if len(kinds) > 1:
-        raise UsageError(f"system {system.row.name!r} has roots of classes {quoted_list(kinds)}; say which: --class.")
+        raise UsageError(f"system {system.row.name!r} has roots of classes {quoted_list(kinds)}; choose one: --class.")
     return next(iter(kinds))
 
 

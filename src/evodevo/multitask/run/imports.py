@@ -86,7 +86,7 @@ def _chosen(archive: Archive, run: str | None, individual: str | None) -> Indivi
 
     if individual is None:
         if run is None:
-            raise UsageError("say which network is imported: --run RUN takes its best one, --individual I any other.")
+            raise UsageError("choose the network: --run RUN takes its best one, --individual I any other.")
         return best_trained(archive, run)
     record = archive.individual(individual)
     if run is not None and archive.run(run).id != record.run.id:

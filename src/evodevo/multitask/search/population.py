@@ -88,7 +88,7 @@ def with_generation(
     """
     everyone = ordered([*population, *improved])
     if len({path.id for path in everyone}) != len(everyone):
-        raise UsageError("a path is told once; one of this generation is in the population already.")
+        raise UsageError("a path is added once; one of this generation is in the population already.")
     cap = len(everyone) if settings.cap is None else settings.cap
     if len(everyone) <= cap:
         return everyone

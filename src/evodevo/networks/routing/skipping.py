@@ -38,7 +38,7 @@ def harden(weights: Tensor, hidden: int, inference: InferenceStructure, costs: S
         return torch.cat([kept[..., :hidden], weights[..., hidden:]], -1)
     if mode == "source_topk":
         return _source_topk(weights, hidden, inference.k, outputs_count=inference.outputs_count)
-    # Where a gate shares one unit out among sources, all targets hear equally much; rounding must not choose.
+    # Where a gate shares one unit out among sources, all inflows are equal; rounding must not choose.
     inflow = evened(weights[..., :hidden].sum(-2))
     if mode == "target_topm":
         chosen = largest(inflow, inference.m)

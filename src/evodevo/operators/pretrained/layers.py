@@ -197,7 +197,7 @@ def _load(
         import transformers
     except ImportError:
         raise missing_extra("transformers", "hf", "pretrained models") from None
-    # What a file lacks is drawn; the draws of the network around must not depend on who was loaded first.
+    # What a file lacks is drawn; the draws of the network around must not depend on which donor was loaded first.
     with torch.random.fork_rng(devices=[]), quiet(transformers):
         try:
             model, report = getattr(transformers, model_class).from_pretrained(
