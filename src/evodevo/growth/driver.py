@@ -164,7 +164,7 @@ class Growth:
             most=max(settings.birth.most, len(zoo.live)),
             ages=ages,
             warming=memory.warming,
-            candidates=[name.id for name in verdict.candidates],
+            candidates=[candidate.id for candidate in verdict.candidates],
             values=values,
             progress=share,
         )
@@ -182,6 +182,7 @@ class Growth:
         if self.strategist.wants_gradient(number):
             lesson = self.around.precision.place(self.around.lessons(number))
             assert isinstance(lesson, dict), "the batch is a mapping"
+            # Before the decision, so that this event is already decided by the refined policy.
             self.strategist.refine(state, ruling.legal, unroll(zoo, lesson, self._probed()[0]))
             flops += self.refining(number)
         rng = generator(self.seed, number, "decisions")
@@ -192,6 +193,7 @@ class Growth:
         begin = share if clock is None else clock()
         born = {edit.module: begin for edit in edits if edit.after is not None and edit.module is not None}
         again = {edit.action.modules[0]: begin for edit in edits if edit.action.operation == "rewarm"}
+        # Taken after the edits: counts and warm-ups of pruned modules are dropped.
         there = set(zoo.live)
         pending = Pending(
             number=number,

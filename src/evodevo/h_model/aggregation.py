@@ -24,6 +24,7 @@ def weighted_sum(messages: Tensor, weights: Tensor) -> Tensor:
     """Sum over sources of weight times message: (B, N, S, d)."""
     batch, sources, length, width = messages.shape
     if weights.shape[1] == 1:
+        # One product for all positions, as the weights are the same at each.
         flat = weights[:, 0].transpose(1, 2) @ messages.reshape(batch, sources, length * width)
         return flat.view(batch, -1, length, width)
     per_position = weights.transpose(-1, -2) @ messages.transpose(1, 2)
@@ -110,7 +111,9 @@ class AttentionAggregation(nn.Module):
         scores = (self.key(pooled) + source) @ query.T * messages.shape[-1] ** -0.5
         local = at_positions(weights, masks)
         logits = scores.to(weights.dtype) + local.clamp(min=TINY).log()
+        # The clamp alone would leave absent sources a small share.
         logits = logits.masked_fill(local == 0, torch.finfo(logits.dtype).min)
+        # A target without any source has a uniform softmax; it must be 0.
         share = logits.softmax(-2) * (local > 0)
         share = share * local.sum(-2, keepdim=True).clamp(max=1.0)
         return weighted_sum(named, share.to(messages.dtype))

@@ -73,7 +73,7 @@ def _names(ids: frozenset[str]) -> str:
 
 
 def sources(graph: ModuleGraph) -> dict[str, list[str]]:
-    """NodeSpec id, or ``out`` -> who it reads, in the order of the edges."""
+    """Id of a node, or ``out`` -> ids of the nodes that it reads, in the order of the edges."""
     inputs: dict[str, list[str]] = {name: [] for name in (*(node.id for node in graph.nodes), OUTPUT)}
     for begin, end in graph.edges:
         inputs[end].append(begin)
@@ -124,7 +124,7 @@ def _cycle(inputs: Mapping[str, Sequence[str]], done: set[str], name: str) -> st
 
 
 def widths(graph: ModuleGraph, width: int) -> dict[str, int]:
-    """NodeSpec id -> channels of what it answers, in a module that reads d channels.
+    """Id of a node -> channels of its output, in a module that reads d channels.
 
     Raises:
         GenomeError: a cycle, or a node that cannot be at the channels that reach it.

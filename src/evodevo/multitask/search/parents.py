@@ -96,6 +96,7 @@ def select_parent(
     """
     considered: list[Consideration] = []
     chance = fallback_probability(population)
+    # Best first: a worse path is considered only where all better ones were refused.
     for path in ordered(population):
         considered.append(Consideration(path.id, path.acceptance, float(rng.random())))
         if considered[-1].accepted:
@@ -135,6 +136,7 @@ def select_parents(
     for rng in generators:
         choice = select_parent(members, strangers, rng, settings, weights=weights)
         choices.append(choice)
+        # Only an accepted parent counts; a path that a uniform draw chose keeps its chance.
         if choice.parent is not None and choice.how == "population":
             members = with_offspring(members, choice.parent)
     return tuple(choices), members

@@ -103,6 +103,7 @@ def with_offspring(population: Sequence[ScoredPath], parent: str) -> Population:
 
 
 def _survivors(rest: list[ScoredPath], cap: int, rng: np.random.Generator) -> list[ScoredPath]:
+    # The best path always survives, whatever is drawn.
     alive = [rest.pop(0)]
     while rest and len(alive) < cap:
         chosen = next((path for path in rest if rng.random() < path.acceptance), rest[0])

@@ -92,6 +92,7 @@ def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: 
     Raises:
         UsageError: a similarity outside [0, 1].
     """
+    # Sorted, since sets of strings have another order in each process.
     names = sorted(set(agents))
     if settings.kind == "uniform" or not names:
         return dict.fromkeys(names, 1.0)
@@ -101,6 +102,7 @@ def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: 
     usual = sum(known) / len(known) if known else 1.0
     raw = {name: evidence.records.get(name, Record()).rate * evidence.similarity.get(name, usual) for name in names}
     total = sum(raw.values())
+    # Without any success or similarity there is nothing to go by: uniform.
     if not total:
         return dict.fromkeys(names, 1.0)
     return {

@@ -40,6 +40,7 @@ class Momentum:
     def zero(self) -> None:
         """Forget all gradients."""
         for parameter in self.parameters.values():
+            # None and not 0: a parameter that a step does not use keeps its value and its momentum.
             parameter.grad = None
 
     @torch.no_grad()
@@ -53,6 +54,7 @@ class Momentum:
             if name in self._trace:
                 trace += self.values.momentum * self._trace[name].to(gradient.dtype)
             self._trace[name] = trace if self._buffer is None else trace.to(self._buffer)
+            # The trace in full precision: only what is kept for the next step is rounded to the buffer's format.
             change = gradient + self.values.momentum * trace if self.values.nesterov else trace
             parameter.sub_(rate * self._factors[name] * change)
 

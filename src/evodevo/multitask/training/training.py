@@ -121,6 +121,7 @@ def train_path(
                 break
             losses.append(math.fsum(interval) / len(interval))
         quality = accuracy(model, (data.validation(number) for number in range(plan.validation_batches)), precision)
+        # Strictly better: of equal validations the first is kept, as in the published code.
         if bar is None or quality > bar:
             kept, bar, weights = look, quality, {role: _copied(part) for role, part in components.items()}
         evals.append(quality)
@@ -153,10 +154,12 @@ def _step(
     momentum.zero()
     with precision.autocast():
         logits: Tensor = model(inputs)
+    # Under autocast logits have 16 bits; the loss is computed in float32 at least.
     loss = F.cross_entropy(logits if logits.dtype == torch.float64 else logits.float(), classes)
     loss.backward()  # type: ignore[no-untyped-call]
     norm = clip(list(momentum.parameters.values()), largest)
     value = float(loss.detach())
+    # A finite loss may have gradients that are not, so both are checked, before anything is changed.
     if not (math.isfinite(value) and math.isfinite(norm)):
         return None
     momentum.step(rate)

@@ -60,7 +60,9 @@ def open_gates(logits: Tensor, gate: Gate, alpha: float, legal: Tensor | None = 
     """
     logits = widened(logits)
     if gate == "gumbel" and noise:
+        # Kept off 0 and 1, where the noise would be infinite.
         uniform = torch.rand_like(logits).clamp(1e-6, 1 - 1e-6)
+        # Before the temperature, as in the binary concrete distribution.
         logits = logits + uniform.logit()
     logits = logits / alpha
     if legal is not None:
