@@ -79,6 +79,7 @@ class AgentRunner:
                 else:
                     reasons[agent.name] = missing
             if not active:
+                # Nothing runs that could publish what these agents lack.
                 if reasons:
                     raise UsageError(next(iter(reasons.values())))
                 break
@@ -155,6 +156,7 @@ class AgentRunner:
         if time.monotonic() - self._beat > HEARTBEAT_SECONDS:
             self._beat = time.monotonic()
             for lease in self._leases.values():
+                # Where a process cannot be observed, its heartbeat alone shows that it lives.
                 self._store.heartbeat(lease)
 
     def _publish(self, cycle: Cycle) -> bool:
