@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import PydanticKnownError, core_schema
@@ -182,6 +182,7 @@ def _line(kind: type[BaseModel], item: Any) -> str:
 def _fields(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     for part in path:
         annotation = kind.model_fields[str(part)].annotation if str(part) in kind.model_fields else None
+        annotation = next(iter(get_args(annotation)), annotation)  # of a union, the class that data are read as
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
             return sorted(kind.model_fields)
         kind = annotation

@@ -56,7 +56,7 @@ def trained(model: Multipath, dtype: torch.dtype, cache: PathCache | None) -> di
         return {size: images[torch.from_numpy(places)] for size, images in sizes.items()}
 
     keys = {name: rows_key(name, {}, {}, "logits", "train", {}) for name in model.names}
-    reader = open_reader(model, fetch, cache, keys, COUNT, augmented=False)
+    reader = open_reader(model, fetch, cache, keys, COUNT)
     optimizer = torch.optim.SGD(model.learn(model.components()), lr=0.1, momentum=0.8, nesterov=True)
     rng = np.random.default_rng(0)
     model.train()

@@ -18,7 +18,7 @@ from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_path, open_path
 from evodevo.multitask.evaluate_settings import PathRequest, read_request
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.built import BuiltPath, PathSamples, Places, Reader
+from evodevo.multitask.paths.built import BuiltPath, PathSamples
 from evodevo.multitask.paths.kinds import KINDS, PathKind
 from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, role_parameters
 from evodevo.multitask.paths.vision.evaluate import read_samples
@@ -249,7 +249,7 @@ class _Drawn:
         self.images = np.random.default_rng(0).integers(0, 256, (5, 12, 12, 1)).astype(np.uint8)
         self.asked = 0
 
-    def fetch(self, split: Split, places: Places) -> dict[str, Any]:
+    def fetch(self, split: Split, places: Any) -> dict[str, Any]:
         self.asked += 1
         return {"picture": self.images[places]}
 
@@ -330,26 +330,17 @@ def test_an_untrained_multipath_model_answers_as_its_main_path(
 # Any modality: a kind of path that reads texts
 
 
-class _Texts(BuiltPath):
-    def __init__(self, request: PathRequest, task: SampleTask) -> None:
-        torch.manual_seed(request.seed)
-        self.model = nn.Sequential(nn.EmbeddingBag(task.inputs[0].vocabulary, 16), nn.Linear(16, request.path.classes))
-        self.components = {"words": self.model[0], "head": self.model[1]}
-        self.flops = 0.0
-
-    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        def read(places: Places, step: int | None) -> Tensor:
-            batch = task.fetch(split, places)
-            return torch.from_numpy(np.where(batch["text/mask"], batch["text"], 0))
-
-        return read
-
-
 class _TextKind(PathKind):
     kind = "testing.text_path"
 
     def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
-        return _Texts(request, task)
+        torch.manual_seed(request.seed)
+        model = nn.Sequential(nn.EmbeddingBag(task.inputs[0].vocabulary, 16), nn.Linear(16, request.path.classes))
+
+        def read(samples: PathSamples) -> Tensor:
+            return torch.from_numpy(np.where(samples.batch["text/mask"], samples.batch["text"], 0))
+
+        return BuiltPath(model, {"words": model[0], "head": model[1]}, 0.0, read, precision)
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from evodevo.errors import UsageError
 from evodevo.randomness import integer_seed
 from evodevo.training import checkpoints
 from evodevo.training.loop import MAX_CURVE_POINTS, LossCurve, TrainingProgress, TrainingResult, train
-from evodevo.training.optimizers import learning_rate_factor
 from evodevo.training.precision import Precision
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
@@ -53,12 +52,13 @@ def test_it_equals_a_plain_loop(tiny: Any, batch_at: Any) -> None:
         betas=(0.9, 0.95),
         fused=True,
     )
+    schedule = OptimizerSettings(learning_rate=3e-3, warmup=0.25, floor=0.1)
     losses = []
     with torch.random.fork_rng([]):
         for step in range(20):
             torch.manual_seed(integer_seed(3, step, "forward"))
             for group in optimizer.param_groups:
-                group["lr"] = 3e-3 * learning_rate_factor((step + 1) / 20, 0.25, 0.1)
+                group["lr"] = schedule.rate_at(step, 20, (step + 1) / 20)
             optimizer.zero_grad()
             loss = plain.loss(torch.from_numpy(batch_at(step)))
             loss.backward()

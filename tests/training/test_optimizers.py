@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -11,12 +12,19 @@ from hypothesis import strategies as st
 from torch import nn
 
 from evodevo.errors import UsageError
+from evodevo.settings import validate
 from evodevo.training import optimizers
-from evodevo.training.settings import OptimizerSettings
+from evodevo.training.settings import (
+    Budget,
+    MomentumSettings,
+    OptimizerSettings,
+    TrainingSettings,
+)
 
 
 def test_the_schedule_by_hand() -> None:
-    rates = [optimizers.learning_rate_factor(step / 10, warmup=0.2, floor=0.1) for step in range(1, 11)]
+    settings = OptimizerSettings(learning_rate=1.0, warmup=0.2, floor=0.1)
+    rates = [settings.rate_at(0, None, step / 10) for step in range(1, 11)]
     assert rates[:2] == pytest.approx([0.5, 1.0])
     assert rates[5] == pytest.approx(0.1 + 0.9 * 0.5)  # the middle of the descent, step 6
     assert rates[9] == pytest.approx(0.1)
@@ -25,7 +33,8 @@ def test_the_schedule_by_hand() -> None:
 
 @given(st.floats(0, 0.99), st.floats(0, 1), st.lists(st.floats(0, 1), min_size=2).map(sorted))
 def test_it_rises_then_falls_between_zero_and_one(warmup: float, floor: float, moments: list[float]) -> None:
-    rates = [optimizers.learning_rate_factor(moment, warmup, floor) for moment in moments]
+    settings = OptimizerSettings(learning_rate=1.0, warmup=warmup, floor=floor)
+    rates = [settings.rate_at(0, None, moment) for moment in moments]
     assert all(0 <= rate <= 1 + 1e-9 for rate in rates)
     for (early, before), (late, after) in zip(
         zip(moments, rates, strict=True), list(zip(moments, rates, strict=True))[1:], strict=False
@@ -35,7 +44,7 @@ def test_it_rises_then_falls_between_zero_and_one(warmup: float, floor: float, m
         elif early >= warmup:
             assert after <= before + 1e-12
             assert after >= floor - 1e-12
-    assert optimizers.learning_rate_factor(1.0, warmup, floor) == pytest.approx(floor)
+    assert settings.rate_at(0, None, 1.0) == pytest.approx(floor)
 
 
 def test_matrices_decay_and_nothing_else(tiny) -> None:  # type: ignore[no-untyped-def]
@@ -112,3 +121,122 @@ def test_a_state_of_another_model_is_refused(name: str, shape: tuple[int, ...], 
     state = {name: {"exp_avg": torch.zeros(shape), "exp_avg_sq": torch.zeros(shape), "step": torch.tensor(1.0)}}
     with pytest.raises(UsageError, match=message):
         optimizers.load_state(model, optimizer, state)
+
+
+# Momentum: docs/spec/munet.md#reference-numbers
+
+
+def rates(settings: MomentumSettings, steps: int) -> list[float]:
+    return [settings.rate_at(step, steps, (step + 1) / steps) for step in range(steps)]
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (0, 2e-5),
+        (1, 0.0025175),
+        (4, 0.01001),
+        (8, 0.02),
+        (9, 0.019999679),
+        (100, 0.01740278),
+        (204, 0.01),
+        (399, 3.2114e-7),
+    ],
+)
+def test_the_cosine_of_momentum_has_the_specifications_numbers(step: int, rate: float) -> None:
+    assert rates(MomentumSettings(), 400)[step] == pytest.approx(rate, rel=1e-4)
+
+
+def test_the_other_schedules_of_momentum() -> None:
+    assert rates(MomentumSettings(warmup=0.0), 400)[0] == 0.02
+    assert set(rates(MomentumSettings(schedule="constant"), 40)) == {0.01}
+    linear = rates(MomentumSettings(schedule="linear", warmup=0.1), 40)
+    assert linear[0] == pytest.approx(2e-5)
+    assert max(linear) == linear[4] == 0.02
+    falls = [early - late for early, late in itertools.pairwise(linear[4:])]
+    assert falls == pytest.approx([falls[0]] * 35)
+    restarts = rates(MomentumSettings(schedule="restarts", interval=10), 40)
+    assert restarts[:10] == restarts[10:20] == restarts[30:]
+    assert restarts[0] == 0.02
+    assert restarts[9] < 0.001
+    with pytest.raises(UsageError, match="budget in steps"):
+        MomentumSettings().rate_at(0, None, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("nesterov", "course"),
+    [
+        (False, (0.8, 0.48, 0.128, -0.1792, -0.38912)),
+        (True, (0.64, 0.2816, -0.004096, -0.186122, -0.265395)),
+    ],
+)
+def test_momentum_has_the_specifications_numbers(nesterov: bool, course: tuple[float, ...]) -> None:
+    model = nn.Linear(1, 1, bias=False, dtype=torch.float64)
+    nn.init.ones_(model.weight)
+    optimizer = optimizers.build(model, MomentumSettings(learning_rate=0.1, momentum=0.8, nesterov=nesterov))
+    for value in course:
+        optimizer.zero_grad()
+        (model.weight**2).sum().backward()
+        optimizer.step()
+        assert float(model.weight.detach()) == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_momentum_equals_pytorchs_up_to_rounding(nesterov: bool) -> None:
+    torch.manual_seed(0)
+    ours, theirs = nn.Linear(5, 3), nn.Linear(5, 3)
+    theirs.load_state_dict(ours.state_dict())
+    one = optimizers.build(ours, MomentumSettings(momentum=0.9, nesterov=nesterov), {"bias": 0.1})
+    two = torch.optim.SGD(
+        [{"params": [theirs.weight], "factor": 1.0}, {"params": [theirs.bias], "factor": 0.1}],
+        lr=0.1,
+        momentum=0.9,
+        nesterov=nesterov,
+    )
+    for step in range(6):
+        x = torch.randn(4, 5)
+        for model, optimizer in ((ours, one), (theirs, two)):
+            model.zero_grad()
+            model(x).pow(2).mean().backward()
+            optimizers.set_learning_rate(optimizer, 0.1 / (step + 1))
+            optimizer.step()
+    for name, parameter in ours.named_parameters():
+        torch.testing.assert_close(parameter, theirs.get_parameter(name), rtol=1e-6, atol=1e-7)
+
+
+def test_a_trace_in_bfloat16_is_near_and_not_equal() -> None:
+    ends = []
+    for form in ("float32", "bfloat16"):
+        model = nn.Linear(1, 1, bias=False)
+        nn.init.ones_(model.weight)
+        optimizer = optimizers.build(model, MomentumSettings(learning_rate=0.013, trace_format=form))
+        for _ in range(5):
+            optimizer.zero_grad()
+            (model.weight**2).sum().backward()
+            optimizer.step()
+        ends.append(float(model.weight.detach()))
+    assert ends[0] != ends[1]
+    assert ends[0] == pytest.approx(ends[1], abs=0.01)
+
+
+def test_momentum_bounds_gradients_together_and_leaves_short_ones_to_the_bit() -> None:
+    model = nn.ModuleList([nn.Linear(2, 1, bias=False) for _ in range(3)])
+    optimizer = optimizers.build(model, MomentumSettings())
+    parts = list(model.parameters())
+    for scale, part in enumerate(parts):
+        part.grad = torch.full((1, 2), float(scale))
+    before = torch.cat([part.grad for part in parts if part.grad is not None])
+    assert float(optimizer.clip(parts, 1.0)) == pytest.approx(float(before.norm()))
+    after = torch.cat([part.grad for part in parts if part.grad is not None])
+    torch.testing.assert_close(after, before / before.norm())
+    optimizer.clip(parts, 5.0)
+    assert torch.equal(torch.cat([part.grad for part in parts if part.grad is not None]), after)
+
+
+def test_settings_read_as_adamw_hold_momentum_as_it_is_given() -> None:
+    settings = TrainingSettings(budget=Budget(steps=1), optimizer=MomentumSettings(momentum=0.5))
+    assert settings.optimizer == MomentumSettings(momentum=0.5)
+    plain = TrainingSettings(budget=Budget(steps=1), optimizer=OptimizerSettings(clip=2.0))
+    assert validate(TrainingSettings, plain.model_dump(mode="json"), what="settings") == plain
+    with pytest.raises(UsageError, match=r"unknown key 'optimizer.clips' \(did you mean 'clip'"):
+        validate(TrainingSettings, {"budget": {"steps": 1}, "optimizer": {"clips": 1.0}}, what="settings")

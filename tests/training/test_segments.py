@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.training import optimizers
 from evodevo.training.loop import TrainingResult, TrainingSnapshot, train
-from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+from evodevo.training.settings import Budget, MomentumSettings, OptimizerSettings, TrainingSettings
 
 TOKENS = 24
 STEPS = 12
@@ -38,19 +38,21 @@ def _same_snapshots(a: TrainingSnapshot, b: TrainingSnapshot) -> bool:
     return a.optimizer.keys() == b.optimizer.keys() and all(_equal(a.optimizer[n], b.optimizer[n]) for n in a.optimizer)
 
 
+@pytest.mark.parametrize("optimizer", [OptimizerSettings(warmup=0.25), MomentumSettings(trace_format="bfloat16")])
 @pytest.mark.parametrize("changed", [False, True])
 @pytest.mark.parametrize("borders", [(1,), (3, 4, 9), (0, 5), tuple(range(1, STEPS))])
 def test_segments_are_the_uninterrupted_training(
-    tiny: Any, batch_at: Any, borders: tuple[int, ...], changed: bool
+    tiny: Any, batch_at: Any, borders: tuple[int, ...], changed: bool, optimizer: OptimizerSettings | MomentumSettings
 ) -> None:
+    settings = _settings().model_copy(update={"optimizer": optimizer})
     whole, parts = tiny(), tiny()
-    expected = _train(whole, batch_at)
+    expected = _train(whole, batch_at, settings)
     snapshot = None
     for border in borders:
-        result = _train(parts, batch_at, resume=snapshot, until=border, changed=changed)
+        result = _train(parts, batch_at, settings, resume=snapshot, until=border, changed=changed)
         assert (result.state, result.steps, result.tokens) == ("paused", border, border * TOKENS)
         snapshot = result.snapshot
-    result = _train(parts, batch_at, resume=snapshot, changed=changed)
+    result = _train(parts, batch_at, settings, resume=snapshot, changed=changed)
     assert (result.state, result.steps) == ("finished", STEPS)
     assert result.curve == expected.curve
     assert result.final_loss == expected.final_loss

@@ -63,11 +63,11 @@ def measure_pace(payload: bytes, report: Report) -> bytes:
         before = time.perf_counter()
         placed = bench.precision.place(bench.task.batch("train", bench.seed, step, size))
         with bench.precision.autocast():
-            network.loss(placed).backward()  # type: ignore[no-untyped-call, arg-type]
+            network.loss(placed).backward()  # type: ignore[no-untyped-call]
         times.append(time.perf_counter() - before)
     answer = {"step": min(times[1:]), "begin": time.perf_counter() - begin - sum(times[1:])}
     if bench.training.budget.flops is not None:
-        answer["flops"] = look_at_step(network, placed).flops  # type: ignore[arg-type]
+        answer["flops"] = look_at_step(network, placed).flops
     return canonical.dumps(answer).encode()
 
 

@@ -20,15 +20,15 @@ from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, Unsa
 from evodevo.execution.base import Report
 from evodevo.multitask.evaluate_settings import PathRequest, failed, read_request
 from evodevo.multitask.exact_answers import exact_answers
-from evodevo.multitask.paths.built import BuiltPath, Reader
+from evodevo.multitask.paths.built import BuiltPath, Places
 from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.weights import count_parameters, save_state
-from evodevo.multitask.training.training import PathResult, train_path
-from evodevo.multitask.training.values import data_values, optimizer_values
+from evodevo.multitask.training.training import PathResult, Samples, train_path
+from evodevo.multitask.training.values import data_values, optimizer_settings
 from evodevo.search.problem import DAMAGED, DISK_FULL
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import Split
-from evodevo.tasks.multitask.batches import BatchPlan, training_places
+from evodevo.tasks.multitask.batches import training_places
 from evodevo.tasks.multitask.task import MultitaskTask
 from evodevo.training.precision import Precision, decide
 
@@ -88,16 +88,26 @@ def _answered(payload: bytes, work: Callable[[PathRequest], dict[str, Any]]) -> 
 def _train(request: PathRequest, report: Report) -> dict[str, Any]:
     built, task, precision = open_path(request)
     plan = request.training.plan(task.count("train"), task.count("validation"), request.task_settings.batch)
+    values, size = data_values(request.path.hparams), plan.validation_batch
+
+    def samples(split: Split) -> Callable[[Places, int | None], Samples]:
+        read = built.reader(task, split, values, request.seed)
+        labels = torch.from_numpy(task.labels(split)).to(precision.device)
+        return lambda places, step: (read(places, step), labels[places])
+
+    train, validation = samples("train"), samples("validation")
     learners = {role: built.components[role] for role in request.trained}
     result = train_path(
         built.model,
         learners,
-        _Data(built, task, request, plan, precision),
+        lambda step: train(training_places(task.count("train"), request.seed, step, plan.batch), step),
+        lambda number: validation(np.arange(number * size, (number + 1) * size), None),
         plan,
         request.training,
-        optimizer_values(request.path.hparams),
+        optimizer_settings(request.path.hparams),
         bar=request.bar,
         precision=precision,
+        seed=request.seed,
         factors=built.factors,
         tell=lambda step, steps: report({"step": step, "steps": steps}),
     )
@@ -171,25 +181,3 @@ def _measure(request: PathRequest) -> dict[str, Any]:
             yield read(places, None), labels[places]
 
     return {"reason": None, "detail": "", **exact_answers(built.model, batches(), precision), "split": request.split}
-
-
-class _Data:
-    """Samples of a task in the form that ``train_path`` takes."""
-
-    def __init__(
-        self, built: BuiltPath, task: MultitaskTask, request: PathRequest, plan: BatchPlan, precision: Precision
-    ) -> None:
-        self._seed, self._plan, self._count = request.seed, plan, task.count("train")
-        values = data_values(request.path.hparams)
-        splits: tuple[Split, ...] = ("train", "validation")
-        self._read: dict[Split, Reader] = {split: built.reader(task, split, values, request.seed) for split in splits}
-        self._labels = {split: torch.from_numpy(task.labels(split)).to(precision.device) for split in splits}
-
-    def training(self, step: int) -> tuple[Any, Tensor]:
-        places = training_places(self._count, self._seed, step, self._plan.batch)
-        return self._read["train"](places, step), self._labels["train"][places]
-
-    def validation(self, batch: int) -> tuple[Any, Tensor]:
-        size = self._plan.validation_batch
-        places = np.arange(batch * size, (batch + 1) * size)
-        return self._read["validation"](places, None), self._labels["validation"][places]

@@ -204,8 +204,8 @@ def train(
                 break
             _seed(precision.device, integer_seed(seed, account.step, "forward"))
             share = account.share_after_this_step()
-            factor = optimizers.learning_rate_factor(share, settings.optimizer.warmup, settings.optimizer.floor)
-            optimizers.set_learning_rate(optimizer, settings.optimizer.learning_rate * factor)
+            rate = settings.optimizer.rate_at(account.step, account.total_steps, share)
+            optimizers.set_learning_rate(optimizer, rate)
 
             if tell_progress is not None:
                 tell_progress(share)
@@ -213,7 +213,7 @@ def train(
             with precision.autocast():
                 loss = loss_function(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]
-            norm = nn.utils.clip_grad_norm_(parameters, settings.optimizer.clip)
+            norm = optimizer.clip(parameters, settings.optimizer.clip)
 
             # Before optimizer.step: on the CPU a fault leaves the last good weights in place.
             fault = account.add(loss, norm, share)
@@ -291,7 +291,7 @@ class _Account:
         self.reason = ""
         self._cursor = cursor
         self._tokens_per_step = tokens_per_step
-        self._total_steps = total_steps
+        self.total_steps = total_steps
         self._seconds_budget = settings.budget.seconds
         self._flops_budget = settings.budget.flops
         self._flops_per_step = flops_per_step
@@ -312,7 +312,7 @@ class _Account:
         return self._cursor.flops + (steps - self._cursor.step) * self._flops_per_step
 
     def used_up(self) -> bool:
-        if self._total_steps is not None and self.step >= self._total_steps:
+        if self.total_steps is not None and self.step >= self.total_steps:
             return True
         # A step that would exceed the budget is not started.
         if self._flops_budget is not None and self.flops(self.step + 1) > self._flops_budget:
@@ -325,7 +325,7 @@ class _Account:
             return True
         if share is None:
             return False
-        used = 0.0 if self._total_steps is None else self.step / self._total_steps
+        used = 0.0 if self.total_steps is None else self.step / self.total_steps
         if self._seconds_budget is not None:
             used = max(used, self.seconds() / self._seconds_budget)
         if self._flops_budget is not None:
@@ -334,7 +334,7 @@ class _Account:
 
     def share_after_this_step(self) -> float:
         """Share of the budget used after the current step, 0 to 1, for the limit that is reached first."""
-        share = 0.0 if self._total_steps is None else (self.step + 1) / self._total_steps
+        share = 0.0 if self.total_steps is None else (self.step + 1) / self.total_steps
         if self._seconds_budget is not None:
             elapsed = self.seconds()
             # The duration of the current step is estimated as the mean so far.

@@ -1,9 +1,9 @@
-"""AdamW (Loshchilov & Hutter 2019): groups of parameters, weight decay, and the schedule of the learning rate."""
+"""Optimisers: AdamW (Loshchilov & Hutter 2019) or SGD with momentum, over groups of parameters."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 
@@ -13,12 +13,78 @@ import torch._dynamo
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.training.settings import OptimizerSettings
+from evodevo.training.settings import MomentumSettings, OptimizerSettings
+
+Groups = list[dict[str, Any]]
+"""Groups of parameters: ``params``, ``weight_decay``, ``lr``, and ``factor``, that of the learning rate."""
+
+
+class AdamW(torch.optim.AdamW):
+    """PyTorch's AdamW.
+
+    Attributes:
+        state_keys: Tensors that it keeps for each parameter.
+    """
+
+    state_keys: ClassVar[tuple[str, ...]] = ("exp_avg", "exp_avg_sq", "step")
+
+    def __init__(self, groups: Groups, settings: OptimizerSettings) -> None:
+        # fused=True is one kernel for all parameters: on one CPU thread a third of the time of foreach, a fifth of the
+        # time of the plain loop.
+        super().__init__(groups, lr=settings.learning_rate, betas=(settings.beta1, settings.beta2), fused=True)
+
+    def clip(self, parameters: Sequence[nn.Parameter], largest: float) -> Tensor:
+        """Scale all gradients so that their joint norm is at most about ``largest``; returns the norm before."""
+        return nn.utils.clip_grad_norm_(parameters, largest)
+
+
+class Momentum(torch.optim.Optimizer):
+    """SGD with momentum (docs/spec/munet.md#training), without weight decay.
+
+    Equal to ``torch.optim.SGD`` up to rounding. The sum of gradients may be kept in bfloat16, as in the published code.
+
+    Attributes:
+        state_keys: Tensors that it keeps for each parameter.
+    """
+
+    state_keys: ClassVar[tuple[str, ...]] = ("trace",)
+
+    def __init__(self, groups: Groups, settings: MomentumSettings) -> None:
+        super().__init__(groups, {"lr": settings.learning_rate})
+        self._settings = settings
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """One step; a parameter without a gradient stays as it is."""
+        momentum = self._settings.momentum
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                gradient = parameter.grad
+                if gradient is None:
+                    continue
+                state = self.state[parameter]
+                trace = gradient.clone()
+                if "trace" in state:
+                    trace += momentum * state["trace"].to(gradient.dtype)
+                state["trace"] = trace.bfloat16() if self._settings.trace_format == "bfloat16" else trace
+                change = gradient + momentum * trace if self._settings.nesterov else trace
+                parameter.sub_(group["lr"] * change)
+
+    @torch.no_grad()
+    def clip(self, parameters: Sequence[nn.Parameter], largest: float) -> Tensor:
+        """Scale all gradients so that their joint norm is at most ``largest``; returns the norm before."""
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        # Gradients that are short enough stay as they are to the bit, unlike those of clip_grad_norm_.
+        if norm > largest:
+            for gradient in gradients:
+                gradient *= largest / float(norm)
+        return norm
 
 
 def build(
-    model: nn.Module, settings: OptimizerSettings, factors: Mapping[str, float] | None = None
-) -> torch.optim.AdamW:
+    model: nn.Module, settings: OptimizerSettings | MomentumSettings, factors: Mapping[str, float] | None = None
+) -> AdamW | Momentum:
     """The optimiser of a model's trainable parameters, in groups: decayed or not, and by factor of the learning rate.
 
     Args:
@@ -35,21 +101,16 @@ def build(
         raise UsageError("the model has no parameter to train; every one is frozen.")
     known = _factors(model) | dict(factors or {})
     _check(model, known)
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for parameters, decay in ((decayed, settings.weight_decay), (plain, 0.0)):
+    weight_decay = settings.weight_decay if isinstance(settings, OptimizerSettings) else 0.0
+    parts: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for parameters, decay in ((decayed, weight_decay), (plain, 0.0)):
         for name, parameter in parameters.items():
-            groups.setdefault((decay, factor_of(name, known)), []).append(parameter)
-    # fused=True is one kernel for all parameters: on one CPU thread a third of the time of foreach, a fifth of the
-    # time of the plain loop.
-    return torch.optim.AdamW(
-        [
-            {"params": parameters, "weight_decay": decay, "factor": factor, "lr": settings.learning_rate * factor}
-            for (decay, factor), parameters in groups.items()
-        ],
-        lr=settings.learning_rate,
-        betas=(settings.beta1, settings.beta2),
-        fused=True,
-    )
+            parts.setdefault((decay, factor_of(name, known)), []).append(parameter)
+    groups = [
+        {"params": parameters, "weight_decay": decay, "factor": factor, "lr": settings.learning_rate * factor}
+        for (decay, factor), parameters in parts.items()
+    ]
+    return AdamW(groups, settings) if isinstance(settings, OptimizerSettings) else Momentum(groups, settings)
 
 
 def factor_of(name: str, factors: Mapping[str, float]) -> float:
@@ -91,28 +152,14 @@ def decay_groups(model: nn.Module) -> tuple[dict[str, nn.Parameter], dict[str, n
     return decayed, plain
 
 
-def learning_rate_factor(progress: float, warmup: float, floor: float) -> float:
-    """The learning rate as a fraction of the highest, in [0, 1].
-
-    Args:
-        progress: Share of the budget used after the current step, in [0, 1].
-        warmup: Share of the budget in which the rate rises linearly from 0 to 1, in [0, 1).
-        floor: Rate at the end, reached along half a cosine, in [0, 1].
-    """
-    if progress < warmup:
-        return progress / warmup
-    descent = min(1.0, (progress - warmup) / (1.0 - warmup))
-    return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * descent))
-
-
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Set the learning rate of every group to this rate times the group's factor."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("factor", 1.0)
 
 
-def state_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, dict[str, Tensor]]:
-    """The moments and the step of every parameter that has been updated, by the parameter's name; not copies."""
+def state_by_name(model: nn.Module, optimizer: AdamW | Momentum) -> dict[str, dict[str, Tensor]]:
+    """The tensors that the optimiser keeps for every parameter it has updated, by the parameter's name; not copies."""
     return {
         name: dict(optimizer.state[parameter])
         for name, parameter in model.named_parameters()
@@ -121,7 +168,7 @@ def state_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, d
 
 
 def load_state(
-    model: nn.Module, optimizer: torch.optim.AdamW, state: dict[str, dict[str, Tensor]], *, changed: bool = False
+    model: nn.Module, optimizer: AdamW | Momentum, state: dict[str, dict[str, Tensor]], *, changed: bool = False
 ) -> None:
     """Copy a state by name into an optimiser before its first step; parameters without a state start anew.
 
@@ -142,13 +189,15 @@ def load_state(
                 continue
             raise UsageError(f"the optimiser state has {name!r}, which this model does not train.")
         parameter = parameters[name]
-        moments = [values[key] for key in ("exp_avg", "exp_avg_sq")]
-        if set(values) != {"exp_avg", "exp_avg_sq", "step"} or any(m.shape != parameter.shape for m in moments):
+        shapes = {value.shape for key, value in values.items() if key != "step"}
+        if set(values) != set(optimizer.state_keys) or shapes != {parameter.shape}:
             raise UsageError(
                 f"the optimiser state of {name!r} does not fit its parameter of shape {tuple(parameter.shape)}."
             )
         optimizer.state[parameter] = {
             # The fused kernel needs the step count on the parameter's device.
-            key: torch.empty_like(parameter if key != "step" else value, device=parameter.device).copy_(value)
+            key: torch.empty_like(
+                parameter if key != "step" else value, dtype=value.dtype, device=parameter.device
+            ).copy_(value)
             for key, value in values.items()
         }

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 
-Batch = NDArray[Any] | Mapping[str, NDArray[Any]]
-"""A batch as tasks return it: one array, or several by name."""
+Batch = NDArray[Any] | Tensor | Mapping[str, Any]
+"""A batch as tasks return it: one array, or several by name. Prepared batches may be nested and may hold tensors."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Precision:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.autocast_dtype)
 
-    def place(self, batch: Batch) -> Tensor | dict[str, Tensor]:
-        """A batch on the device: an array, or named arrays, each with its dtype unchanged."""
+    def place(self, batch: Batch) -> Any:
+        """A batch on the device: a tensor, or tensors by name, nested as they were, each with its dtype unchanged."""
         if isinstance(batch, Mapping):
-            return {name: self.tensor(array) for name, array in batch.items()}
-        return self.tensor(batch)
+            return {name: self.place(part) for name, part in batch.items()}
+        return batch.to(self.device) if isinstance(batch, Tensor) else self.tensor(batch)
 
     def tensor(self, batch: NDArray[Any]) -> Tensor:
         """An array on the device, with its dtype unchanged."""

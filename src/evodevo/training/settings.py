@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, GetCoreSchemaHandler, GetPydanticSchema, model_validator
+from pydantic_core import core_schema
 
+from evodevo.errors import UsageError
 from evodevo.settings import Settings
 
 
@@ -48,12 +50,78 @@ class OptimizerSettings(Settings):
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment per step")
     beta2: float = Field(default=0.95, ge=0, lt=1, description="decay of the second moment per step")
 
+    def rate_at(self, step: int, steps: int | None, share: float) -> float:
+        """The learning rate of a step.
+
+        Args:
+            step: Number of the step, from 0.
+            steps: Number of steps of the whole training; None where the budget leaves it open.
+            share: Share of the budget used after the step, 0 to 1.
+        """
+        if share < self.warmup:
+            return self.learning_rate * (share / self.warmup)
+        descent = min(1.0, (share - self.warmup) / (1.0 - self.warmup))
+        return self.learning_rate * (self.floor + (1.0 - self.floor) * 0.5 * (1.0 + math.cos(math.pi * descent)))
+
+
+class MomentumSettings(Settings):
+    """Stochastic gradient descent with momentum, without dampening and weight decay (docs/spec/munet.md#training)."""
+
+    learning_rate: float = Field(default=0.02, gt=0, description="highest learning rate")
+    schedule: Literal["cosine", "constant", "linear", "restarts"] = Field(
+        default="cosine",
+        description="after the warm-up: half a cosine to 0, linearly to a thousandth, one cosine per interval; or "
+        "constantly half of the highest rate",
+    )
+    interval: int = Field(default=1, ge=1, description="number of steps of one cosine of restarts")
+    warmup: float = Field(
+        default=0.02, ge=0, lt=1, description="share of the steps in which the rate rises linearly from a thousandth"
+    )
+    momentum: float = Field(default=0.8, ge=0, lt=1, description="decay of the sum of gradients per step")
+    nesterov: bool = Field(default=True, description="whether a step looks ahead along the sum of gradients")
+    trace_format: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="number format of the stored sum of gradients; bfloat16 takes half the memory"
+    )
+    clip: float = Field(
+        default=1.0, gt=0, description="largest norm of all gradients together; longer gradients are scaled down"
+    )
+
+    def rate_at(self, step: int, steps: int | None, share: float) -> float:
+        """The learning rate of a step; see ``OptimizerSettings.rate_at``.
+
+        Raises:
+            UsageError: The budget leaves the number of steps open.
+        """
+        if self.schedule == "constant":
+            return 0.5 * self.learning_rate
+        if self.schedule == "restarts":
+            step, steps = step % self.interval, self.interval
+        if steps is None:
+            raise UsageError("the schedule of momentum counts steps; give a budget in steps or tokens.")
+        lowest = self.learning_rate * 1e-3
+        warmup = int(self.warmup * steps)
+        if step < warmup:
+            return lowest + (self.learning_rate - lowest) * step / warmup
+        descent = (step - warmup) / (steps - warmup)
+        if self.schedule == "linear":
+            return self.learning_rate + (lowest - self.learning_rate) * descent
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * descent))
+
+
+def _either(source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+    """Data are read as AdamW, since no checkpoint holds the state of another optimiser; code may give momentum."""
+    return core_schema.no_info_wrap_validator_function(
+        lambda value, adamw: value if isinstance(value, MomentumSettings) else adamw(value),
+        handler.generate_schema(OptimizerSettings),
+        serialization=core_schema.simple_ser_schema("any"),
+    )
+
 
 class TrainingSettings(Settings):
     """One training run."""
 
     budget: Budget
-    optimizer: OptimizerSettings = OptimizerSettings()
+    optimizer: Annotated[OptimizerSettings | MomentumSettings, GetPydanticSchema(_either)] = OptimizerSettings()
     batch_size: int = Field(default=8, ge=1, le=2**16, description="number of samples in one step")
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,2})?)$", description="auto takes CUDA where it is available"

@@ -22,18 +22,17 @@ from evodevo.multitask.agents.singlepath import Singlepath
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import Hyperparameters, Version, singlepath_hyperparameters
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.kinds import KINDS, SinglepathKind
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.run.create import add_task, create_system
 from evodevo.multitask.run.predict import open_answerer
 from evodevo.multitask.run.run import run_system
-from evodevo.multitask.training.values import DataValues
 from evodevo.settings import Settings, validate
 from evodevo.storage import Store
 from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.base import SampleTask
 from evodevo.training.precision import Precision
 
 KIND, CLASS = "testing.mean_rows", "MeanRows"
@@ -90,7 +89,7 @@ class MeanRows(SinglepathKind):
         for role, source in request.components.items():
             if source.digest is not None:
                 parts[role].load_state_dict(load_state(pool, source.digest, role))
-        return Built(self, self.structure_of(request.path), parts)
+        return BuiltPath(Model(parts), parts, self.flops(self.structure_of(request.path)), _rows, precision)
 
     def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
         structure = self.structure_of(path).changed(**({} if head else {"classes": 0}))
@@ -114,19 +113,6 @@ class Model(nn.Module):
         for part in self.parts.values():
             rows = part(rows)
         return rows
-
-
-class Built(BuiltPath):
-    def __init__(self, kind: MeanRows, structure: Structure, parts: Mapping[str, nn.Module]) -> None:
-        self.model: Model = Model(parts)
-        self.components = parts
-        self.flops = kind.flops(structure)
-
-    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        def read(places: Places, step: int | None) -> Tensor:
-            return _rows(PathSamples(task, split, places, values, seed, step))
-
-        return read
 
 
 def _parts(structure: Structure, seed: int) -> dict[str, nn.Module]:

@@ -278,7 +278,7 @@ def test_training_from_the_cache_is_the_same_training(
     for _ in range(2):  # once it is filled, once it is full
         images.prepared = 0
         model = build(ABLATIONS[name], dtype)
-        reader = open_reader(model, images, cache, keys_of(model), COUNT, augmented=False)
+        reader = open_reader(model, images, cache, keys_of(model), COUNT)
         for key, value in train(model, reader, images.labels).items():
             torch.testing.assert_close(value, wanted[key], atol=error, rtol=0)
     assert images.prepared == 0, "the second child looks at no image"
@@ -287,40 +287,23 @@ def test_training_from_the_cache_is_the_same_training(
 def test_only_what_is_missing_is_made_and_each_sample_is_prepared_once(tmp_path: Path) -> None:
     images, model = Images(torch.float32), build(MultipathStructure(), torch.float32)
     cache, keys = PathCache(tmp_path), keys_of(model)
-    open_reader(model, images, cache, keys, COUNT, augmented=False)(np.arange(COUNT))
+    open_reader(model, images, cache, keys, COUNT)(np.arange(COUNT))
     assert images.prepared == COUNT, "for three paths together"
     keys["support_2"] = "f" * 64
     seen: list[str] = []
     for name, path in model.paths.items():
         path.register_forward_hook(lambda *_, name=name: seen.append(name))
-    found = open_reader(model, images, cache, keys, COUNT, augmented=False)(np.arange(COUNT))
+    found = open_reader(model, images, cache, keys, COUNT)(np.arange(COUNT))
     assert set(seen) == {"support_2"}
     with torch.no_grad():
         for name, value in model.represent_paths(images(np.arange(COUNT))).items():
             torch.testing.assert_close(dict(found)[name], value)  # type: ignore[call-overload]
 
 
-def test_augmented_samples_go_round_the_cache(tmp_path: Path) -> None:
-    """Neither read nor written."""
-    model = build(MultipathStructure(), torch.float32)
-    cache, keys = PathCache(tmp_path), keys_of(model)
-    open_reader(model, Images(torch.float32), cache, keys, COUNT, augmented=False)(np.arange(COUNT))
-    before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))
-    step = 0
-
-    def augmented(places: Places) -> dict[int, Tensor]:
-        return {size: torch.full((len(places), size), float(step)) for size in (6, 8)}
-
-    reader = open_reader(model, augmented, cache, keys, COUNT, augmented=True)
-    for step in range(3):
-        assert float(dict(reader(np.arange(4)))[6].mean()) == step  # type: ignore[call-overload]
-    assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
-
-
 def test_a_reader_refuses_rows_of_something_else(tmp_path: Path) -> None:
     model, images, cache = build(MultipathStructure(), torch.float32), Images(torch.float32), PathCache(tmp_path)
     with pytest.raises(UsageError, match="key for each"):
-        open_reader(model, images, cache, {"main": KEY}, COUNT, augmented=False)
+        open_reader(model, images, cache, {"main": KEY}, COUNT)
 
     def rows(counts: Sequence[int], widths: Sequence[int]) -> dict[str, CachedRows]:
         return {

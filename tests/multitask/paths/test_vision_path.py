@@ -137,7 +137,7 @@ def test_a_component_is_shared_and_not_copied() -> None:
     first = VisionPath.fresh(TINY, 0)
     other_task = TINY.changed(classes=3)
     parts = {**first.components(), "head": build_component(other_task, "head", 1)}
-    second = VisionPath.assemble(other_task, parts)
+    second = VisionPath(other_task, parts)
     assert all(second.components()[role] is part for role, part in first.components().items() if role != "head")
     assert second(images(TINY)).shape == (3, 3)
 
@@ -146,7 +146,7 @@ def test_a_headless_path_answers_the_class_token_of_the_path_with_the_head() -> 
     path = VisionPath.fresh(TINY, 0)
     noisy(path)
     parts = path.components()
-    headless = VisionPath.assemble(TINY.changed(classes=0), {r: p for r, p in parts.items() if r != "head"})
+    headless = VisionPath(TINY.changed(classes=0), {r: p for r, p in parts.items() if r != "head"})
     x = images(TINY)
     token = headless(x)
     assert token.shape == (3, TINY.width)
@@ -186,7 +186,7 @@ def test_stored_weights_come_back() -> None:
     noisy(path)
     parts = {role: component_from_state(TINY, role, part.state_dict()) for role, part in path.components().items()}
     x = images(TINY)
-    assert torch.equal(VisionPath.assemble(TINY, parts)(x), path(x))
+    assert torch.equal(VisionPath(TINY, parts)(x), path(x))
 
 
 @pytest.mark.parametrize("name", ["tiny", "lstm", "Rec-1", "h_model"])
@@ -235,13 +235,13 @@ def test_weights_of_another_structure_are_refused() -> None:
 def test_a_path_needs_all_its_components_and_no_others() -> None:
     parts = VisionPath.fresh(TINY, 0).components()
     with pytest.raises(UsageError, match="lacks the component 'encoderblock_3'"):
-        VisionPath.assemble(TINY.changed(layers=4), parts)
+        VisionPath(TINY.changed(layers=4), parts)
     with pytest.raises(UsageError, match="no place for the component 'encoderblock_2'"):
-        VisionPath.assemble(TINY.changed(layers=2), parts)
+        VisionPath(TINY.changed(layers=2), parts)
     with pytest.raises(UsageError, match="'posembed_input' has 544 parameters, and this path needs 2080"):
-        VisionPath.assemble(TINY.changed(image_size=32), parts)
+        VisionPath(TINY.changed(image_size=32), parts)
     with pytest.raises(UsageError, match=r"\(3, 16, 16\); \(3, 8, 8\) were given"):
-        VisionPath.assemble(TINY, parts)(torch.zeros(2, 3, 8, 8))
+        VisionPath(TINY, parts)(torch.zeros(2, 3, 8, 8))
 
 
 def test_only_what_learns_changes_and_what_does_not_has_no_dropout() -> None:

@@ -41,7 +41,7 @@ def learned(structure: VisionStructure) -> VisionPath:
 
 def with_component(path: VisionPath, structure: VisionStructure, role: str, part: nn.Module) -> VisionPath:
     parts = {name: one for name, one in path.components().items() if name in structure.roles}
-    return VisionPath.assemble(structure, {**parts, role: part}).eval()
+    return VisionPath(structure, {**parts, role: part}).eval()
 
 
 @pytest.mark.parametrize("fill", [None, 42.0])

@@ -71,13 +71,13 @@ def test_a_root_answers_what_transformers_answers(options: dict[str, Any], tmp_p
     classifier = make("ViTForImageClassification", **options)
     root = read_root(save(classifier, tmp_path / "classifier"), head=True)
     assert root.structure.classes == 3
-    path = VisionPath.assemble(root.structure, root.components).eval()
+    path = VisionPath(root.structure, root.components).eval()
     with torch.no_grad():
         torch.testing.assert_close(path(x), classifier(x).logits, rtol=1e-5, atol=1e-5)
     model = make("ViTModel", **options)
     root = read_root(save(model, tmp_path / "model"), head=True)
     assert root.structure.classes == 0
-    path = VisionPath.assemble(root.structure, root.components).eval()
+    path = VisionPath(root.structure, root.components).eval()
     with torch.no_grad():
         hidden = model(x).last_hidden_state
         torch.testing.assert_close(path.represent(x).tokens, hidden, rtol=1e-5, atol=1e-5)
@@ -92,7 +92,7 @@ def test_a_copy_of_ours_in_transformers_answers_the_same(folder: Path) -> None:
     model = transformers.ViTModel.from_pretrained(folder, add_pooling_layer=False).eval()
     x = torch.randn(2, 3, 8, 8)
     with torch.no_grad():
-        path = VisionPath.assemble(root.structure, root.components)
+        path = VisionPath(root.structure, root.components)
         torch.testing.assert_close(path(x), model(x).last_hidden_state[:, 0], rtol=1e-5, atol=1e-5)
 
 
@@ -104,7 +104,7 @@ def test_normalisation_of_the_checkpoint_becomes_part_of_the_patches(folder: Pat
     raw = torch.randint(0, 256, (3, 8, 8, 3), dtype=torch.uint8)
     normalised = (raw.permute(0, 3, 1, 2) / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
     with torch.no_grad():
-        path = VisionPath.assemble(root.structure, root.components)
+        path = VisionPath(root.structure, root.components)
         expected = make("ViTForImageClassification")(normalised).logits
         torch.testing.assert_close(path(read_images(root.structure, raw)), expected, rtol=1e-4, atol=1e-5)
 
@@ -112,7 +112,7 @@ def test_normalisation_of_the_checkpoint_becomes_part_of_the_patches(folder: Pat
 def test_a_root_at_another_image_size_is_what_transformers_interpolates_to_nearly(folder: Path) -> None:
     root, native = read_root(str(folder), image_size=16), read_root(str(folder))
     assert root.structure.grid == 4
-    assert VisionPath.assemble(root.structure, root.components)(torch.randn(2, 3, 16, 16)).shape == (2, 16)
+    assert VisionPath(root.structure, root.components)(torch.randn(2, 3, 16, 16)).shape == (2, 16)
     table, old = (one.components["posembed_input"].state_dict()["table"] for one in (root, native))
     assert torch.equal(table[0], old[0])
     for corner, place in ((1, 1), (4, 2), (13, 3), (16, 4)):

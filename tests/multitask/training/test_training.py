@@ -12,154 +12,42 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.multitask.hyperparameters import multipath_hyperparameters, singlepath_hyperparameters
 from evodevo.multitask.training.augmentation import augmented
-from evodevo.multitask.training.optimizer import Momentum, clip
 from evodevo.multitask.training.training import PathResult, accuracy, train_path
 from evodevo.multitask.training.values import (
     DataValues,
-    OptimizerValues,
     PathTrainingSettings,
     data_values,
-    learning_rate,
-    optimizer_values,
+    optimizer_settings,
 )
 from evodevo.tasks.multitask.batches import BatchPlan
 from evodevo.training.precision import decide
+from evodevo.training.settings import MomentumSettings
 
 CPU = decide("cpu")
 
 
-# Schedule and optimizer: docs/spec/munet.md#reference-numbers
-
-
-@pytest.mark.parametrize(
-    ("step", "rate"),
-    [
-        (0, 2e-5),
-        (1, 0.0025175),
-        (4, 0.01001),
-        (8, 0.02),
-        (9, 0.019999679),
-        (100, 0.01740278),
-        (204, 0.01),
-        (399, 3.2114e-7),
-    ],
-)
-def test_cosine_of_the_specification(step: int, rate: float) -> None:
-    assert learning_rate(OptimizerValues(), step, 400, 100) == pytest.approx(rate, rel=1e-4)
-
-
-def test_without_warm_up_it_starts_at_once() -> None:
-    assert learning_rate(OptimizerValues(warmup=0.0), 0, 400, 100) == 0.02
-
-
-def test_other_schedules() -> None:
-    assert {learning_rate(OptimizerValues(schedule="constant"), step, 40, 10) for step in range(40)} == {0.01}
-    linear = [learning_rate(OptimizerValues(schedule="linear", warmup=0.1), step, 40, 10) for step in range(40)]
-    assert linear[0] == pytest.approx(2e-5)
-    assert max(linear) == linear[4] == 0.02
-    np.testing.assert_allclose(np.diff(linear[4:]), np.diff(linear[4:])[0])
-    restarts = [learning_rate(OptimizerValues(schedule="restarts"), step, 40, 10) for step in range(40)]
-    assert restarts[:10] == restarts[10:20] == restarts[30:]
-    assert restarts[0] == 0.02
-    assert restarts[9] < 0.001
-    with pytest.raises(UsageError, match="no step 40"):
-        learning_rate(OptimizerValues(), 40, 40, 10)
-
-
-@pytest.mark.parametrize(
-    ("nesterov", "course"),
-    [
-        (False, (0.8, 0.48, 0.128, -0.1792, -0.38912)),
-        (True, (0.64, 0.2816, -0.004096, -0.186122, -0.265395)),
-    ],
-)
-def test_momentum_of_the_specification(nesterov: bool, course: tuple[float, ...]) -> None:
-    x = nn.Parameter(torch.ones((), dtype=torch.float64))
-    optimizer = Momentum({"x": x}, OptimizerValues(momentum=0.8, nesterov=nesterov))
-    for value in course:
-        optimizer.zero()
-        (x**2).backward()
-        optimizer.step(0.1)
-        assert float(x.detach()) == pytest.approx(value, abs=1e-6)
-
-
-@pytest.mark.parametrize("nesterov", [True, False])
-def test_it_equals_torchs(nesterov: bool) -> None:
-    torch.manual_seed(0)
-    ours, theirs = nn.Linear(5, 3), nn.Linear(5, 3)
-    theirs.load_state_dict(ours.state_dict())
-    one = Momentum(dict(ours.named_parameters()), OptimizerValues(momentum=0.9, nesterov=nesterov))
-    two = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9, nesterov=nesterov)
-    for step in range(6):
-        x = torch.randn(4, 5)
-        for model in (ours, theirs):
-            model.zero_grad()
-            model(x).pow(2).mean().backward()
-        two.param_groups[0]["lr"] = 0.1 / (step + 1)
-        one.step(0.1 / (step + 1))
-        two.step()
-    for name, parameter in ours.named_parameters():
-        torch.testing.assert_close(parameter, theirs.get_parameter(name), rtol=1e-6, atol=1e-7)
-
-
-def test_a_buffer_in_bfloat16_is_near_and_not_equal() -> None:
-    ends = []
-    for buffer in (None, torch.bfloat16):
-        x = nn.Parameter(torch.tensor(1.0))
-        optimizer = Momentum({"x": x}, OptimizerValues(), buffer)
-        for _ in range(5):
-            optimizer.zero()
-            (x**2).backward()
-            optimizer.step(0.013)
-        ends.append(float(x.detach()))
-    assert ends[0] != ends[1]
-    assert ends[0] == pytest.approx(ends[1], abs=0.01)
-
-
-def test_a_factor_scales_the_learning_rate_of_its_component_only() -> None:
-    ends: dict[float, list[float]] = {}
-    for factor in (1.0, 0.1, 0.0):
-        a, b = nn.Parameter(torch.tensor(0.0)), nn.Parameter(torch.tensor(0.0))
-        optimizer = Momentum({"router.bias": a, "routers.bias": b}, OptimizerValues(), factors={"router": factor})
-        a.grad, b.grad = torch.tensor(1.0), torch.tensor(1.0)
-        optimizer.step(0.5)
-        ends[factor] = [float(a.detach()), float(b.detach())]
-    assert ends[0.1][0] == pytest.approx(ends[1.0][0] * 0.1)
-    assert ends[0.0][0] == 0
-    assert ends[0.1][1] == ends[1.0][1] == ends[0.0][1] != 0
-
-
-def test_gradients_are_bounded_together() -> None:
-    parts = [nn.Parameter(torch.zeros(2)) for _ in range(3)]
-    for scale, part in enumerate(parts):
-        part.grad = torch.full((2,), float(scale))
-    before = torch.cat([part.grad for part in parts if part.grad is not None])
-    assert clip(parts, 1.0) == pytest.approx(float(before.norm()))
-    after = torch.cat([part.grad for part in parts if part.grad is not None])
-    torch.testing.assert_close(after, before / before.norm())
-    again = after.clone()
-    clip(parts, 5.0)
-    torch.testing.assert_close(torch.cat([part.grad for part in parts if part.grad is not None]), again)
-
-
 def test_hyperparameters_of_agents_are_understood() -> None:
     for table in (singlepath_hyperparameters("ti3"), multipath_hyperparameters()):
-        assert optimizer_values(table.defaults()) == OptimizerValues()
+        assert optimizer_settings(table.defaults()) == MomentumSettings()
         assert data_values(table.defaults()).identity
     for row in singlepath_hyperparameters("ti3").rows:
         for value in row.values:
-            optimizer_values({row.key: value})
+            optimizer_settings({row.key: value})
             changed = data_values({row.key: value})
             inert = row.key in ("ds_aspect_ratio_range_min", "ds_image_size") or not row.key.startswith("ds_")
             assert changed.identity == (inert or value == row.default)
     with pytest.raises(UsageError, match="momentum"):
-        optimizer_values({"opt_momentum": 1.0})
+        optimizer_settings({"opt_momentum": 1.0})
 
 
 def test_a_course_follows_task_and_table() -> None:
     settings = PathTrainingSettings()
     assert settings.plan(2_000, 500).batch == 62
-    assert settings.plan(2_000, 500, 512) == BatchPlan(512, 4, 500, 1)
+    plan = settings.plan(2_000, 500, 512)
+    assert plan == BatchPlan(512, 4, 500, 1)
+    loop = PathTrainingSettings(clip=0.5, momentum_format="bfloat16", validations=3).loop(plan, MomentumSettings())
+    assert (loop.budget.steps, loop.report_every) == (12, 4)
+    assert loop.optimizer == MomentumSettings(clip=0.5, trace_format="bfloat16", interval=4)
 
 
 # What is kept: docs/spec/munet.md#kept-weights
@@ -211,10 +99,11 @@ def _course(
     result = train_path(
         model,
         {"head": model.head} if learns else {},
-        data,
+        data.training,
+        data.validation,
         BatchPlan(4, 3, 10, 1),
         PathTrainingSettings(validations=len(accuracies), **settings),
-        OptimizerValues(),
+        MomentumSettings(),
         bar=bar,
         precision=CPU,
     )

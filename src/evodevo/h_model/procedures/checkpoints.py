@@ -178,8 +178,7 @@ def _train(
             starts = draw.integers(len(tokens) - length + 1, size=batch)
             inputs, targets = mask_tokens(tokens[starts[:, None] + np.arange(length)], vocabulary, draw)
             torch.manual_seed(integer_seed(seed, "donor", step, "dropout"))
-            factor = optimizers.learning_rate_factor((step + 1) / steps, settings.warmup, settings.floor)
-            optimizers.set_learning_rate(optimizer, factor * learning_rate)
+            optimizers.set_learning_rate(optimizer, settings.rate_at(step, steps, (step + 1) / steps))
             loss = model(torch.from_numpy(inputs), labels=torch.from_numpy(targets)).loss
             optimizer.zero_grad(set_to_none=True)
             loss.backward()

@@ -8,7 +8,6 @@ Legend: B samples.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,42 +25,11 @@ from evodevo.multitask.training.augmentation import augmented
 from evodevo.multitask.training.values import DataValues
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.inputs import Batch, InputSpec
+from evodevo.training.precision import Precision
 
 Places = NDArray[np.int64]
 Reader = Callable[[Places, int | None], Any]
 """Places of samples, and the training step where chance may change them -> what the model reads."""
-
-
-class BuiltPath(ABC):
-    """A path with its weights, on its device.
-
-    Attributes:
-        model: batch of a ``Reader`` -> logits (B, C).
-        components: role -> component, for its own ones.
-        factors: role -> factor of its learning rate.
-        flops: FLOPs of one sample.
-    """
-
-    model: nn.Module
-    components: Mapping[str, nn.Module]
-    factors: Mapping[str, float] = {}
-    flops: float
-
-    @abstractmethod
-    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        """The reader that prepares samples of a split for the model.
-
-        Args:
-            task: task of the samples.
-            split: split of the task.
-            values: settings of the random changes, where a step is given.
-            seed: seed of the random changes.
-        """
-
-    @property
-    def parameters(self) -> int:
-        """Number of parameters that a sample passes, its own or not."""
-        return count_parameters(self.model)
 
 
 class PathSamples:
@@ -106,6 +74,51 @@ class PathSamples:
         return augmented(raw, self._values, self._seed, self._step)
 
 
+class BuiltPath:
+    """A path with its weights, on its device.
+
+    Args:
+        model: Model that maps what a ``Reader`` returns to logits (B, C).
+        components: Role -> component, of the path's own ones.
+        flops: FLOPs of one sample.
+        read: Function that turns samples into what the model reads, on any device.
+        precision: Device and number format.
+        factors: Role -> factor of its learning rate.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        components: Mapping[str, nn.Module],
+        flops: float,
+        read: Callable[[PathSamples], Any],
+        precision: Precision,
+        factors: Mapping[str, float] | None = None,
+    ) -> None:
+        self.model, self.components, self.flops = model.to(precision.device), components, flops
+        self.factors: Mapping[str, float] = factors or {}
+        self.precision = precision
+        self._read = read
+
+    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
+        """The function by which samples of a split reach the model.
+
+        Args:
+            task: Task of the samples.
+            split: Split of the task.
+            values: Random changes of the samples of a training step.
+            seed: Seed of these changes.
+        """
+        return lambda places, step: self.precision.place(
+            self._read(PathSamples(task, split, places, values, seed, step))
+        )
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters of all components that a sample passes, those of other paths included."""
+        return sum(map(count_parameters, self.components.values()))
+
+
 @dataclass(frozen=True)
 class FrozenPart:
     """A published path inside another model.
@@ -124,13 +137,6 @@ class FrozenPart:
     preparation: Mapping[str, Any]
     width: int
     flops: float
-
-
-def on_device(batch: Any, device: torch.device) -> Any:
-    """Tensors, or tables of them, on a device."""
-    if isinstance(batch, Mapping):
-        return {name: on_device(entry, device) for name, entry in batch.items()}
-    return batch.to(device)
 
 
 def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:

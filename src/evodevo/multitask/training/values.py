@@ -5,19 +5,14 @@ Source: docs/spec/munet.md#hyperparameters; keys of hyperparameters are those of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from evodevo.errors import UsageError
 from evodevo.settings import Settings, validate
 from evodevo.tasks.multitask.batches import BatchPlan, batch_size, plan_batches
-
-Schedule = Literal["cosine", "constant", "linear", "restarts"]
-SMALLEST_RATE = 1e-3
-"""Share of the learning rate at which warm-up begins and ``linear`` ends."""
+from evodevo.training.settings import Budget, MomentumSettings, TrainingSettings
 
 
 class PathTrainingSettings(Settings):
@@ -52,15 +47,20 @@ class PathTrainingSettings(Settings):
             validation_cap=self.validation_cap,
         )
 
+    def loop(self, plan: BatchPlan, optimizer: MomentumSettings) -> TrainingSettings:
+        """The settings of the training loop for a child: it reports where the child is validated.
 
-class OptimizerValues(Settings):
-    """Values of the optimizer in a child's hyperparameters."""
-
-    rate: float = Field(default=0.02, gt=0)
-    schedule: Schedule = "cosine"
-    warmup: float = Field(default=0.02, ge=0, lt=1)
-    momentum: float = Field(default=0.8, ge=0, lt=1)
-    nesterov: bool = True
+        Args:
+            plan: Numbers of samples and steps of the child.
+            optimizer: Optimiser of the child, as its hyperparameters have it; what the agent decides is filled in.
+        """
+        agents = {"clip": self.clip, "trace_format": self.momentum_format, "interval": plan.between}
+        return TrainingSettings(
+            budget=Budget(steps=plan.between * self.validations),
+            optimizer=optimizer.model_copy(update=agents),
+            batch_size=plan.batch,
+            report_every=plan.between,
+        )
 
 
 class DataValues(Settings):
@@ -93,7 +93,7 @@ class DataValues(Settings):
 
 
 _OPTIMIZER = {
-    "opt_lr": "rate",
+    "opt_lr": "learning_rate",
     "opt_lr_schedule": "schedule",
     "opt_lr_warmup_ratio": "warmup",
     "opt_momentum": "momentum",
@@ -111,13 +111,13 @@ _DATA = {
 }
 
 
-def optimizer_values(hparams: Mapping[str, object]) -> OptimizerValues:
-    """Those of a path; what it does not tune has its default.
+def optimizer_settings(hparams: Mapping[str, object]) -> MomentumSettings:
+    """The optimiser in the hyperparameters of a path; the defaults for what it does not tune.
 
     Raises:
-        UsageError: a value that makes no sense.
+        UsageError: A value is out of its range.
     """
-    return validate(OptimizerValues, _named(hparams, _OPTIMIZER), what="the path's hyperparameters of training")
+    return validate(MomentumSettings, _named(hparams, _OPTIMIZER), what="the path's hyperparameters of training")
 
 
 def data_values(hparams: Mapping[str, object]) -> DataValues:
@@ -127,34 +127,6 @@ def data_values(hparams: Mapping[str, object]) -> DataValues:
         UsageError: a value that makes no sense.
     """
     return validate(DataValues, _named(hparams, _DATA), what="the path's hyperparameters of data")
-
-
-def learning_rate(values: OptimizerValues, step: int, steps: int, between: int) -> float:
-    """The learning rate of a step.
-
-    Args:
-        values: values of the optimizer.
-        step: number of the step, from 0.
-        steps: number of steps of the whole training.
-        between: number of steps between two validations; ``restarts`` begins anew after each.
-
-    Raises:
-        UsageError: no such step.
-    """
-    if not 0 <= step < steps:
-        raise UsageError(f"a training of {steps} steps has no step {step}.")
-    if values.schedule == "constant":
-        return 0.5 * values.rate
-    if values.schedule == "restarts":
-        step, steps = step % between, between
-    least = values.rate * SMALLEST_RATE
-    warmup = int(values.warmup * steps)
-    if step < warmup:
-        return least + (values.rate - least) * step / warmup
-    share = (step - warmup) / (steps - warmup)
-    if values.schedule == "linear":
-        return values.rate + (least - values.rate) * share
-    return values.rate * 0.5 * (1 + math.cos(math.pi * share))
 
 
 def _named(hparams: Mapping[str, object], names: Mapping[str, str]) -> dict[str, object]:

@@ -9,13 +9,13 @@ from torch import nn
 
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.evaluate_settings import PathRequest
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader, on_device
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Reader
 from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
 from evodevo.multitask.paths.multipath.model import Multipath, build_component
 from evodevo.multitask.paths.multipath.reader import open_reader
 from evodevo.multitask.paths.multipath_spec import multipath_flops, structure_of
-from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.paths.weights import count_parameters, load_state
 from evodevo.multitask.training.values import DataValues
 from evodevo.storage.blobs import BlobPool
 from evodevo.tasks.base import SampleTask, Split
@@ -24,39 +24,41 @@ from evodevo.training.precision import Precision
 
 
 class BuiltMultipath(BuiltPath):
-    """See ``BuiltPath``.
+    """A multipath model on its device; see ``BuiltPath``.
 
     Args:
-        model: the model, on its device.
-        request: request for the model.
-        parts: the paths, the main one first.
-        precision: device and number format.
+        model: Model with its weights.
+        request: Request whose paths these are.
+        parts: Paths of the model, the main one first.
+        precision: Device and number format.
     """
 
+    model: Multipath
+
     def __init__(self, model: Multipath, request: PathRequest, parts: list[FrozenPart], precision: Precision) -> None:
-        self.model: Multipath = model
-        self.components = model.components()
-        self.factors = model.learning_rates()
         own = multipath_flops(model.structure, model.classes, model.widths)
-        self.flops = float(own + sum(part.flops for part in parts))
-        self._request, self._parts, self._precision = request, parts, precision
+        flops = float(own + sum(part.flops for part in parts))
+        entries = {str(part.path.reads): part for part in parts}  # paths that read alike share an entry
+
+        def read(samples: PathSamples) -> dict[str, Any]:
+            return {name: part.read(samples) for name, part in entries.items()}
+
+        super().__init__(model, model.components(), flops, read, precision, model.learning_rates())
+        self._request, self._parts = request, parts
+
+    @property
+    def parameters(self) -> int:
+        return count_parameters(self.model)
 
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        entries = {str(part.path.reads): part for part in self._parts}  # paths that read alike share an entry
-
-        def fetch(places: Places, step: int | None = None) -> dict[str, Any]:
-            samples = PathSamples(task, split, places, values, seed, step)
-            return {name: on_device(part.read(samples), self._precision.device) for name, part in entries.items()}
-
+        look = super().reader(task, split, values, seed)
         folder = default_folder() if self._request.cache is None else Folder(self._request.cache)
         cache = PathCache(folder) if self._request.training.representations else None
-        kept = open_reader(self.model, fetch, cache, self._keys(task, split), task.count(split), augmented=False)
-
-        def read(places: Places, step: int | None) -> Any:
-            # What chance changes is never kept.
-            return kept(places) if step is None or values.identity else fetch(places, step)
-
-        return read
+        kept = open_reader(
+            self.model, lambda places: look(places, None), cache, self._keys(task, split), task.count(split)
+        )
+        # Samples that random changes touch are never kept.
+        return lambda places, step: kept(places) if step is None or values.identity else look(places, step)
 
     def _keys(self, task: SampleTask, split: Split) -> dict[str, str]:
         return {
@@ -107,4 +109,4 @@ def build_multipath(request: PathRequest, pool: BlobPool, task: SampleTask, prec
         structure,
         components=components,
     )
-    return BuiltMultipath(model.to(precision.device), request, parts, precision)
+    return BuiltMultipath(model, request, parts, precision)

@@ -79,8 +79,6 @@ def open_reader(
     cache: PathCache | None,
     keys: Mapping[str, str],
     count: int,
-    *,
-    augmented: bool,
 ) -> MultipathReader:
     """A reader with a cache where one may be used.
 
@@ -90,13 +88,11 @@ def open_reader(
         cache: None keeps nothing.
         keys: name of a path -> ``path_cache.rows_key``.
         count: samples of the set.
-        augmented: samples are prepared differently from time to time, so that nothing about them may be kept: the
-            cache is neither read nor written.
 
     Raises:
         UsageError: a path without a key.
     """
-    if cache is None or augmented:
+    if cache is None:
         return MultipathReader(model, fetch)
     widths = widths_of(model)
     if set(keys) != set(widths):

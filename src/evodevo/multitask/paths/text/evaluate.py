@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,9 @@ from evodevo.errors import UsageError
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader, on_device
-from evodevo.multitask.paths.components import component_of
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples
 from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.model import component_of, stored_components
 from evodevo.multitask.paths.text.cost import path_work
 from evodevo.multitask.paths.text.input import read_texts, texts_of, tokenizer_of
 from evodevo.multitask.paths.text.model import (
@@ -25,10 +26,8 @@ from evodevo.multitask.paths.text.model import (
     resize_positions,
 )
 from evodevo.multitask.paths.text.spec import BYTES, TextStructure, structure_of
-from evodevo.multitask.paths.weights import load_state
-from evodevo.multitask.training.values import DataValues
 from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.base import SampleTask
 from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.text.tokenizers import Tokenizer, train_bpe
 from evodevo.training.precision import Precision
@@ -37,35 +36,7 @@ _MOST_TEXTS = 20_000
 """On which a tokenizer is trained: of a larger task the first ones."""
 
 
-class BuiltTextPath(BuiltPath):
-    """See ``BuiltPath``.
-
-    Args:
-        structure: structure of the path.
-        components: role -> component of the path.
-        precision: device and number format.
-    """
-
-    def __init__(self, structure: TextStructure, components: dict[str, nn.Module], precision: Precision) -> None:
-        self.model: TextPath = TextPath.assemble(structure, components).to(precision.device)
-        self.components = self.model.components()
-        self.flops = float(path_work(structure).total)
-        self._structure, self._precision = structure, precision
-        self._tokenizer = _tokenizer(components)
-
-    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        def read(places: Places, step: int | None) -> dict[str, Tensor]:
-            samples = PathSamples(task, split, places, values, seed, step)
-            tensors: dict[str, Tensor] = on_device(
-                _read(self._structure, self._tokenizer, task.inputs, samples), self._precision.device
-            )
-            return tensors
-
-        _bytes_input(task.inputs)
-        return read
-
-
-def build_text_path(request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltTextPath:
+def build_text_path(request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
     """The path of a request. A new embedding of subwords gets a tokenizer that is trained on the task's training texts.
 
     Raises:
@@ -84,7 +55,8 @@ def build_text_path(request: PathRequest, pool: BlobPool, task: SampleTask, prec
         role: _component(structure, role, source, pool, request.seed, trained)
         for role, source in request.components.items()
     }
-    return BuiltTextPath(structure, components, precision)
+    read = partial(_read, structure, _tokenizer(components))
+    return BuiltPath(TextPath(structure, components), components, float(path_work(structure).total), read, precision)
 
 
 def freeze_text_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
@@ -92,16 +64,12 @@ def freeze_text_path(path: Path, digests: Mapping[str, str], pool: BlobPool, hea
     structure = structure_of(path)
     if not head:
         structure = structure.changed(classes=0)
-    parts = {
-        role: component_from_state(structure, role, load_state(pool, digests[role], role, f"of {path.id}"))
-        for role in structure.roles
-        if role in digests
-    }
-    model = TextPath.assemble(structure, parts).eval()
+    parts = stored_components(structure, path, digests, pool, partial(component_from_state, structure))
+    model = TextPath(structure, parts).eval()
     tokenizer = _tokenizer(parts)
     return FrozenPart(
         FrozenPath(model, reads=f"{structure.length} tokens of {_identity(tokenizer)}"),
-        lambda samples: _read(structure, tokenizer, samples.inputs, samples),
+        partial(_read, structure, tokenizer),
         structure.model_dump(mode="json"),
         {**structure.input_spec, "digest": _identity(tokenizer)},
         structure.width,
@@ -162,10 +130,8 @@ def _identity(tokenizer: Tokenizer | None) -> str:
     return "bytes" if tokenizer is None else tokenizer.digest
 
 
-def _read(
-    structure: TextStructure, tokenizer: Tokenizer | None, inputs: tuple[InputSpec, ...], samples: PathSamples
-) -> dict[str, Tensor]:
-    return read_texts(structure, tokenizer, *_bytes(samples.batch, _bytes_input(inputs)))
+def _read(structure: TextStructure, tokenizer: Tokenizer | None, samples: PathSamples) -> dict[str, Tensor]:
+    return read_texts(structure, tokenizer, *_bytes(samples.batch, _bytes_input(samples.inputs)))
 
 
 def _bytes(batch: Batch, name: str) -> tuple[NDArray[np.integer], NDArray[np.bool_]]:

@@ -1,6 +1,6 @@
 """The cost of a vision path: exact parameters of each component, and the work of one forward pass at batch 1.
 
-``multitask/paths/vision/embedding.py`` builds exactly these parameters; tests recount them, and the products.
+``multitask/paths/vision/model.py`` builds exactly these parameters; tests recount them, and the products.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -10,47 +11,21 @@ from torch import Tensor, nn
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader
-from evodevo.multitask.paths.components import component_of
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples
 from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.model import component_of, stored_components
 from evodevo.multitask.paths.vision.cost import path_flops
 from evodevo.multitask.paths.vision.expansion import resize_positions
 from evodevo.multitask.paths.vision.input import prepare_images
 from evodevo.multitask.paths.vision.model import VisionPath, build_component, component_from_state
 from evodevo.multitask.paths.vision.roots import read_root
 from evodevo.multitask.paths.vision.spec import VisionStructure, structure_of
-from evodevo.multitask.paths.weights import load_state
-from evodevo.multitask.training.values import DataValues
 from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.base import SampleTask
 from evodevo.training.precision import Precision
 
 
-class BuiltVisionPath(BuiltPath):
-    """See ``BuiltPath``.
-
-    Args:
-        structure: structure of the path.
-        components: role -> component of the path.
-        precision: device and number format.
-    """
-
-    def __init__(self, structure: VisionStructure, components: dict[str, nn.Module], precision: Precision) -> None:
-        self.model = VisionPath.assemble(structure, components).to(precision.device)
-        self.components = self.model.components()
-        self.flops = float(path_flops(structure))
-        self._structure = structure
-        self._precision = precision
-
-    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        def read(places: Places, step: int | None) -> Tensor:
-            samples = PathSamples(task, split, places, values, seed, step)
-            return read_samples(self._structure, samples).to(self._precision.device)
-
-        return read
-
-
-def build_vision_path(request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltVisionPath:
+def build_vision_path(request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
     """The path of a request.
 
     Raises:
@@ -61,7 +36,8 @@ def build_vision_path(request: PathRequest, pool: BlobPool, task: SampleTask, pr
     components = {
         role: component(structure, role, source, pool, request.seed) for role, source in request.components.items()
     }
-    return BuiltVisionPath(structure, components, precision)
+    flops = float(path_flops(structure))
+    return BuiltPath(VisionPath(structure, components), components, flops, partial(read_samples, structure), precision)
 
 
 def component(structure: VisionStructure, role: str, source: ComponentSource, pool: BlobPool, seed: int) -> nn.Module:
@@ -86,15 +62,11 @@ def freeze_vision_path(path: Path, digests: Mapping[str, str], pool: BlobPool, h
     structure = structure_of(path)
     if not head:
         structure = structure.changed(classes=0)
-    parts = {
-        role: component_from_state(structure, role, load_state(pool, digests[role], role, f"of {path.id}"))
-        for role in structure.roles
-        if role in digests
-    }
-    model = VisionPath.assemble(structure, parts).eval()
+    parts = stored_components(structure, path, digests, pool, partial(component_from_state, structure))
+    model = VisionPath(structure, parts).eval()
     return FrozenPart(
         FrozenPath(model, reads=f"{structure.image_size} x {structure.channels}"),
-        lambda samples: read_samples(structure, samples),
+        partial(read_samples, structure),
         structure.model_dump(mode="json"),
         structure.input_spec,
         structure.width,
@@ -116,16 +88,16 @@ def make_vision_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Modul
         }
     if request.checkpoint is None:
         raise UsageError("a root from a checkpoint names its folder.")
-    root = read_root(request.checkpoint, image_size=structure.image_size)
+    checkpoint = read_root(request.checkpoint, image_size=structure.image_size)
     for role in structure.roles:
-        if role not in root.components or root.structure.signature(role) != structure.signature(role):
+        if role not in checkpoint.components or checkpoint.structure.signature(role) != structure.signature(role):
             raise DataError(
                 f"the checkpoint {request.checkpoint} does not fit the root {request.path.id}: its {role!r} is of"
                 " another shape. Give the root the checkpoint's structure."
             )
-    if root.structure.layers != structure.layers:
+    if checkpoint.structure.layers != structure.layers:
         raise DataError(
-            f"the checkpoint {request.checkpoint} has {root.structure.layers} layers, and the root"
+            f"the checkpoint {request.checkpoint} has {checkpoint.structure.layers} layers, and the root"
             f" {request.path.id} has {structure.layers}."
         )
-    return {role: root.components[role] for role in structure.roles}
+    return {role: checkpoint.components[role] for role in structure.roles}

@@ -14,9 +14,28 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.model import BlockPath, filled, new_component
 from evodevo.multitask.paths.vision.cost import role_parameters
-from evodevo.multitask.paths.vision.embedding import PatchEmbedding
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.networks.base import Representation
+
+_TRUNCATED_STD = 0.87962566103423978  # of a normal cut at two standard deviations
+
+
+class PatchEmbedding(nn.Module):
+    """Images (B, channels, S, S) -> tokens (B, n - 1, h), row by row."""
+
+    def __init__(self, structure: VisionStructure) -> None:
+        super().__init__()
+        self.project = nn.Conv2d(structure.channels, structure.width, structure.patch, structure.patch)
+        # As the published code's framework begins a convolution: LeCun's normal, cut at two standard deviations.
+        spread = self.project.weight[0].numel() ** -0.5 / _TRUNCATED_STD
+        nn.init.trunc_normal_(self.project.weight, 0.0, spread, -2 * spread, 2 * spread)
+        assert self.project.bias is not None
+        nn.init.zeros_(self.project.bias)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """See the class."""
+        y: Tensor = self.project(images)
+        return y.flatten(2).transpose(1, 2)
 
 
 def build_component(structure: VisionStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
