@@ -114,6 +114,7 @@ def operate(
         origin = origins.get(name)
         place = None if origin is None else home.get(id(before[origin.name]))
         members[chosen(name, parameter) if place is None else place].append(parameter)
+    # The state is keyed by parameter objects, of which a change makes new ones.
     optimizer.state.clear()
     for group, parameters in zip(optimizer.param_groups, members, strict=True):
         group["params"] = parameters

@@ -36,6 +36,7 @@ class CrossAttention(nn.Module):
         self.log_temperature = nn.Parameter(torch.zeros(())) if structure.temperature == "learned" else None
         self.bias = nn.Embedding(BUCKETS, self.heads) if structure.relative_positions else None
         if self.bias is not None:
+            # All distances count alike at first.
             nn.init.zeros_(self.bias.weight)
 
     def forward(self, asking: Tensor, answering: Tensor, mask: Tensor | None) -> Tensor:

@@ -69,6 +69,7 @@ def largest(values: Tensor, count: int) -> Tensor:
     """True at the ``count`` largest along the last axis; of equal ones the first count."""
     if count >= values.shape[-1]:
         return torch.ones_like(values, dtype=torch.bool)
+    # Stable, unlike topk: of equal values the first are taken on every device.
     order = values.sort(dim=-1, descending=True, stable=True).indices[..., :count]
     return torch.zeros_like(values, dtype=torch.bool).scatter(-1, order, True)
 
