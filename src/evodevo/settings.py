@@ -27,7 +27,7 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class RowOf:
-    """Marks a type as open: a value is of the class that a table holds under its kind, whoever added the row.
+    """Marks a type as open: a value is of the class that a table holds under its kind, of whatever origin the row is.
 
     ``Annotated[LayerSpec, RowOf(LAYERS)]`` is read like a union of all classes in the table, and written as the class
     of the value. Rows are looked up when a value is read, so that one may be added at any time.

@@ -140,7 +140,7 @@ class _BackboneEvaluation:
         self.report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})
 
     def _save(self, pool: FolderPool, snapshot: TrainingSnapshot | None = None) -> tuple[str, list[str]]:
-        """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage."""
+        """The digest of a checkpoint, and of each blob that it is made of: blobs without a holder are garbage."""
         digest = checkpoints.save(
             pool,
             self.model,

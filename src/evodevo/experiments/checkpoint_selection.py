@@ -60,7 +60,7 @@ class BestWeights:
     def look(self, measured: NetworkMeasurement, network: nn.Module, step: int, share: float) -> float:
         """Compare a measurement after so many steps of the stage; returns the compared value.
 
-        A network in which somebody is still being born is never the best one, nor is patience lost with it: grown up,
+        A network with a newborn that still warms up is never the best one, nor is patience lost with it: grown up,
         it would not answer as it was measured.
         """
         if self.standing is None:

@@ -4,7 +4,7 @@ Source: docs/spec/architect_thyself.md#events.
 
     probe -> fitness -> state and what is legal -> strategist -> edits;   after the horizon: reward -> strategist
 
-The driver owns no clock and no data: whoever trains calls ``event``, ``mature`` and ``reward`` at their dates
+The driver owns no clock and no data: the trainer calls ``event``, ``mature`` and ``reward`` at their dates
 (``agenda``), and sets birth factors at every step (``ripen``). All that the next call depends on is in ``memory``, so
 that a run which was killed goes on identically; all draws are keyed by (run seed, event, order).
 """

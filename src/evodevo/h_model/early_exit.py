@@ -20,7 +20,7 @@ Places = Mapping[str, tuple[int, int]]
 def think_until_sure(
     model: HModelParts, values: Tensor, masks: Tensor | None, places: Places, record: list[StepTrace] | None = None
 ) -> IterationOutput:
-    """Iterate; whoever is sure leaves the batch with what it has, divided by its own number of steps.
+    """Iterate; samples that are sure leave the batch with their sum, divided by its own number of steps.
 
     A causal model decides at each position, from that position alone; a sample leaves when all its positions are sure.
     """

@@ -192,7 +192,7 @@ class HModel(HModelParts):
 
     @torch.no_grad()
     def trace(self, batch: Batch) -> RoutingTrace:
-        """See ``HModelParts``; ``facts`` and ``samples`` are empty: whoever has the task adds them.
+        """See ``HModelParts``; ``facts`` and ``samples`` are empty: the caller that has the task adds them.
 
         The model comes back in the mode in which it was.
         """

@@ -114,11 +114,11 @@ class Hyperparameters(Settings):
         return tuple(sorted(row.key for row in self.rows if row.tuned))
 
     def defaults(self) -> dict[str, Value]:
-        """The values of a path that nobody tuned, without ``_mu_``."""
+        """The values of an untuned path, without ``_mu_``."""
         return {row.key: row.default for row in self.rows if row.key != MU}
 
     def default_mu(self) -> dict[str, float]:
-        """The mutation table of a path that nobody tuned."""
+        """The mutation table of an untuned path."""
         return {MU: float(self.rates.default)}
 
     def complete(self, values: Mapping[str, Value]) -> dict[str, Value]:

@@ -81,7 +81,7 @@ def motifs(graph: ModuleGraph, most: int) -> tuple[Motif, ...]:
     """All motifs of at most so many nodes, small ones first.
 
     From each node backwards: while more than one value is read from outside, the last of them must be inside, too, and
-    if somebody outside reads it, there is no larger motif with this exit.
+    if a node outside reads it, there is no larger motif with this exit.
     """
     inputs = sources(graph)
     places = {name: place for place, name in enumerate([INPUT, *(node.id for node in order(graph))])}

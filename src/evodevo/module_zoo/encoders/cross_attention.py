@@ -40,7 +40,7 @@ class CrossAttention(nn.Module):
             nn.init.zeros_(self.bias.weight)
 
     def forward(self, asking: Tensor, answering: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, Q, d) and (B, K, d) with a mask (B, K) -> (B, Q, d); zeros where nobody answers."""
+        """(B, Q, d) and (B, K, d) with a mask (B, K) -> (B, Q, d); zeros where there is no key."""
         query, key, value = (
             projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for projected in (self.query(asking), self.key(answering), self.value(answering))

@@ -77,7 +77,7 @@ class ImportAgents(AgentClass):
         self.name = name
 
     def reads(self, agent: AgentRow) -> bool:
-        """Nobody."""
+        """False: these agents read no offers."""
         return False
 
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:

@@ -120,7 +120,7 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> CharactersEnd:
     """Run, or go on with, all arms of all copies.
 
     Raises:
-        InterruptedRecipe: somebody stopped it.
+        InterruptedRecipe: it was stopped.
         EvaluationsFailedError: an agent came to nothing.
     """
     remaining = loads(course, settings)

@@ -93,7 +93,7 @@ def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> MultipathE
     """Run, or go on with, all variants on all copies.
 
     Raises:
-        InterruptedRecipe: somebody stopped it.
+        InterruptedRecipe: it was stopped.
         EvaluationsFailedError: an agent came to nothing.
     """
     remaining = loads(course, settings)

@@ -1,6 +1,6 @@
 """The systems of a recipe: made where they are missing, gone on with where they are not.
 
-Their names follow from the recipe, its settings, and what each is for: whoever was killed finds them again.
+Their names follow from the recipe, its settings, and what each is for: a recipe that was killed finds them again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PRETRAIN = "pretrain"
 
 
 class InterruptedRecipe(Exception):
-    """Somebody stopped it; the same call goes on."""
+    """It was stopped; the same call resumes it."""
 
 
 @dataclass
@@ -221,7 +221,7 @@ class RecipeRunner:
     def check(self) -> None:
         """
         Raises:
-            InterruptedRecipe: somebody stopped it.
+            InterruptedRecipe: it was stopped.
         """
         if self.session.stopped:
             raise InterruptedRecipe

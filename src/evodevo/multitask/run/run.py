@@ -242,7 +242,7 @@ def _add_twins(system: System, singles: Sequence[AgentRow]) -> None:
 
 
 def _test(session: Session, executor: Executor, cache: str, hear: Listener) -> bool:
-    """Measure the best path of each cycle of the agents; False where somebody stopped it."""
+    """Measure the best path of each cycle of the agents; False where it was stopped."""
     system = session.system
     names = {agent.id: agent.name for agent in session.agents}
     for publication in system.store.systems.publications(system.row.id):

@@ -26,9 +26,9 @@ Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
 class ChildSettings(Settings):
     """The settings of children."""
 
-    mutation: MutationSettings = Field(default=MutationSettings(), description="which actions, and their rates")
+    mutation: MutationSettings = Field(default=MutationSettings(), description="actions and their rates")
     components: ComponentSettings = Field(
-        default=ComponentSettings(), description="where components come from that a parent does not have"
+        default=ComponentSettings(), description="source of components that a parent does not have"
     )
     data: Literal["child", "generation"] = Field(
         default="child",

@@ -27,8 +27,8 @@ class ParentSettings(Settings):
 
     fallback: Fallback = Field(
         default="uniform",
-        description="where no own path is accepted: any path in sight; 'none' leaves the choice to the caller (a "
-        "multipath agent draws a new structure)",
+        description="choice where no own path is accepted: any published path; 'none' leaves the choice to the caller "
+        "(a multipath agent draws a new structure)",
     )
 
 
@@ -129,7 +129,7 @@ def select_parents(
         The choices, and the population with its counts of offspring as they are then.
 
     Raises:
-        UsageError: nobody to choose from.
+        UsageError: there is no path to choose from.
     """
     choices: list[ParentChoice] = []
     members = tuple(population)

@@ -65,7 +65,7 @@ def ordered(population: Iterable[ScoredPath]) -> Population:
 
 
 def best(population: Iterable[ScoredPath]) -> ScoredPath | None:
-    """The best member; None where nobody lives."""
+    """The best member; None in an empty population."""
     return next(iter(ordered(population)), None)
 
 

@@ -42,9 +42,9 @@ class MultipathSettings(Settings):
     """The settings of multipath children."""
 
     mutation: MutationSettings = Field(
-        default=MutationSettings(forced=()), description="which actions, and their rates; none is forced"
+        default=MutationSettings(forced=()), description="actions and their rates; none is forced"
     )
-    supports: SupportSettings = Field(default=SupportSettings(), description="how supports are drawn")
+    supports: SupportSettings = Field(default=SupportSettings(), description="draw of supports")
 
 
 @dataclass(frozen=True)

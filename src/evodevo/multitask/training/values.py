@@ -24,13 +24,13 @@ class PathTrainingSettings(Settings):
     validation_cap: int = Field(default=10_000, ge=1, description="validation samples of a look, at most")
     clip: float = Field(default=1.0, gt=0, description="largest norm of all gradients together")
     momentum_format: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="of the momentum; bfloat16 is the published one"
+        default="float32", description="number format of the momentum; bfloat16 is the published one"
     )
     representations: bool = Field(
         default=True, description="keep on disk what frozen paths make of samples that nothing changes by chance"
     )
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N")
-    precision: Literal["float32", "bfloat16"] = Field(default="float32", description="of products")
+    precision: Literal["float32", "bfloat16"] = Field(default="float32", description="number format of products")
 
     def plan(self, train: int, validation: int, batch: int | None = None) -> BatchPlan:
         """The course of a child.

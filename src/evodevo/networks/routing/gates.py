@@ -84,7 +84,7 @@ _GATES: dict[str, Callable[[Tensor], Tensor]] = {
 def doubly_stochastic(weights: Tensor, rounds: int = SINKHORN_ROUNDS) -> Tensor:
     """Weights rescaled so that what each source gives is at most one and what each target gets is one (Sinkhorn).
 
-    Targets that nobody addresses stay at 0.
+    Targets without any weight stay at 0.
     """
     for _ in range(rounds):
         weights = weights / weights.sum(-1, keepdim=True).clamp(min=1.0)

@@ -45,7 +45,7 @@ class Mean:
 
 
 def means(courses: Sequence[Sequence[float | None]]) -> list[Mean]:
-    """Mean and standard error of each cycle that anybody measured, counted from 1."""
+    """Mean and standard error of each cycle with a measurement, counted from 1."""
     rows = []
     for place in range(max(map(len, courses), default=0)):
         known = [v for course in courses if place < len(course) and (v := finite(course[place])) is not None]
