@@ -31,7 +31,7 @@ class SystemSettings(Settings):
 
     version: Version = Field(
         default="paper",
-        description="version of the agents' lists and rules, which changes of cycle and training to our defaults override",
+        description="version of the agents' lists and rules; changes of cycle and training override it",
     )
     cycle: CycleSettings = Field(default=CycleSettings(), description="cycle of every agent without its own")
     work: WorkSettings = Field(default=WorkSettings(), description="limits of evaluations")

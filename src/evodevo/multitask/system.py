@@ -217,7 +217,7 @@ class System:
             self.store.release(lease)
 
     def is_withdrawn(self, agent: AgentRow) -> bool:
-        """Whether it was withdrawn. The event alone would not do: a process that was killed after it withdrew nothing."""
+        """Whether it was withdrawn. The event alone would not do: a process killed after it withdrew nothing."""
         now = self.store.systems.visible(self.row.id, self.store.systems.view_now(self.row.id))
         return agent.name not in now and any(event.type == WITHDRAWN for event in self.store.events(agent.id))
 
