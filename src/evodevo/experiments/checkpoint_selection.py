@@ -84,6 +84,7 @@ class BestWeights:
             changes = {"since": standing.since + 1}
         self.standing = standing = standing.model_copy(update=changes)
         patience = self.selection.patience
+        # With a share of 1 the budget is used up, and nothing is left to stop.
         if patience is not None and standing.since >= patience and self.selection.min_share <= share < 1:
             self.standing = standing.model_copy(update={"stopped": step})
         return value

@@ -187,6 +187,7 @@ class Trainer:
             self._report({"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss})
             return self._best is None or not self._best.enough
 
+        # The selection had ended this stage before the interruption.
         if snapshot is not None and self._best is not None and self._best.enough:
             result = result_at(snapshot)
         else:
@@ -198,6 +199,7 @@ class Trainer:
                 seed=self.seed,
                 loss_function=loss_of,
                 resume=snapshot,
+                # Inside a segment the parameters are those of the snapshot; at a border an edit may have changed them.
                 changed=not cut_short or self._memory.border,
                 until=until,
                 until_share=until_share,

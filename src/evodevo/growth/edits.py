@@ -170,9 +170,11 @@ class Editor:
             tensors, note = inherit(child, genotype, parents, self.settings.birth, origins, seed), ""
             if action.operation == "grow" and self.settings.birth.inheritance == "split":
                 (parent,) = action.modules
+                # A parent that leaves has no weight to share.
                 twin = parent != replaces and _alike(child, parents[parent], seed)
         update = {"module": name, "after": genotype, "tensors": tensors, "twin": twin, "note": note}
         edit = edit.model_copy(update=update)
+        # Removed only now: a refused birth must change nothing, and the module that leaves may be a parent.
         gone: tuple[Edit, ...] = ()
         if replaces is not None:
             leaving = Action(operation="prune", modules=(replaces,))

@@ -194,6 +194,7 @@ class _Splicing:
             joints, last = (gate, joint), joint
         outside = [edge for edge in graph.edges if edge[1] not in gone]
         instead = [(last if begin == out.exit and end not in out.nodes else begin, end) for begin, end in outside]
+        # Not validated: a graph beyond the limits is refused by ``_new``, which draws again.
         child = ModuleGraph.model_construct(
             nodes=(*(node for node in graph.nodes if node.id not in gone), *self.nodes),
             edges=(*instead, *self.edges),
