@@ -92,7 +92,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _RefusedError(f"the key {key[:80]!r} stands twice.")
+                raise _RefusedError(f"the key {key[:80]!r} occurs twice.")
             seen.add(key)
     return result
 

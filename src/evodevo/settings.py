@@ -27,7 +27,7 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class RowOf:
-    """Marks a type as open: a value is of the class that a table holds under its kind, whoever added the row.
+    """Marks a type as open: a value is of the class that a table holds under its kind, of whatever origin the row is.
 
     ``Annotated[LayerSpec, RowOf(LAYERS)]`` is read like a union of all classes in the table, and written as the class
     of the value. Rows are looked up when a value is read, so that one may be added at any time.
@@ -75,7 +75,7 @@ class RowOf:
         if isinstance(value, row):
             return value
         reader = self._readers.setdefault(row, TypeAdapter(_tagged(row, kind, self.key)))
-        # Read from JSON, lists may stand for tuples; the mode of the whole must be that of its parts.
+        # Read from JSON, lists replace tuples; the mode of the whole must be that of its parts.
         return reader.validate_json(json.dumps(value)) if info.mode == "json" else reader.validate_python(value)
 
 

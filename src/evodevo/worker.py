@@ -5,8 +5,8 @@
        └─ warm           has imported torch; enforces limits (execution/warm.py)
           └─ evaluation  one per job, in a session of its own (execution/child.py)
 
-Whoever is killed, nothing stays: without coordinator the guard ends all; without guard the warm process does; without
-warm process the kernel ends the evaluation, and the guard what the evaluation started.
+Whichever process is killed, none stays: without coordinator the guard ends all; without guard the warm process does;
+without warm process the kernel ends the evaluation, and the guard what the evaluation started.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _watch(pid: int, coordinator: int, signals: SignalPipe) -> int:
-    """Until the warm process or the coordinator ends, or somebody asks for the end."""
+    """Until the warm process or the coordinator ends, or the end is requested."""
     poll = select.poll()
     poll.register(0, 0)  # the end of the stream only: what stands in it is for the warm process
     poll.register(signals.fd, select.POLLIN)

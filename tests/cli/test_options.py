@@ -70,7 +70,7 @@ def test_any_text_is_a_budget_or_refused(text: str) -> None:
 
 def test_a_budget_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "h_model.pointer", "--budget", "9steps", "--steps", "9"]) == ExitCode.USAGE
-    assert "--budget and --steps say the same" in capsys.readouterr().err
+    assert "--budget and --steps set the same" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--baselines"], ["--baselines", "all"], ["--baselines", "--seeds", "2"]])

@@ -213,7 +213,7 @@ def test_low_rank_fusion_and_bilinear_synergy_are_two_words() -> None:
     [
         ("mlp lstm", "no bar"),
         ("magic | mlp lstm", "'magic' is not understood; known: h4"),
-        ("k2 k3 | mlp lstm", "'k3' says top_k a second time"),
+        ("k2 k3 | mlp lstm", "'k3' sets top_k a second time"),
         ("hall | mlp lstm", "'hall' is not understood"),
         ("h3 | mlp lstm", "heads is h3; allowed: h1, h2, h4"),
         ("| mlp", "2 to 6 modules, not 1"),
@@ -224,7 +224,7 @@ def test_low_rank_fusion_and_bilinear_synergy_are_two_words() -> None:
         ("| mlp transformer(heads=)", "a word or a JSON value is wanted at '\\)'"),
         ("| mlp transformer(heads=[[[)", "a word or a JSON value"),
         ("| mlp transformer(heads=NaN)", "a word or a JSON value"),
-        ("| mlp mlp(depth=1,depth=2)", "says depth a second time"),
+        ("| mlp mlp(depth=1,depth=2)", "sets depth a second time"),
         ("| mlp 99*lstm", "more than 64 modules"),
         ("| mlp operator", "module 2: the archetype is 'operator'; allowed: transformer"),
         ("| mlp hybrid", "unknown archetype 'hybrid'"),

@@ -46,7 +46,7 @@ def test_a_task_is_added_once_to_each_class_under_a_name_that_it_may_have() -> N
     ("settings", "message"),
     [
         (AgentSettings(classes=0), "at least 1 class"),
-        (AgentSettings(classes=3, options={"root": "random_init"}), "how it comes about"),
+        (AgentSettings(classes=3, options={"root": "random_init"}), "needs its origin"),
         (AgentSettings(classes=3, options={"nonsense": 1}), "unknown key 'nonsense'"),
         (
             AgentSettings(classes=3, options={"hyperparameters": {"opt_lr": {"values": [0.1], "default": 0.2}}}),

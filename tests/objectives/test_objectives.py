@@ -109,7 +109,7 @@ def test_what_is_no_objective_is_refused(text: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("texts", "words"),
-    [((), "at least one objective"), (("cache", "quality", "cache:maximise"), "stands twice")],
+    [((), "at least one objective"), (("cache", "quality", "cache:maximise"), "occurs twice")],
 )
 def test_a_list_names_each_objective_once(texts: tuple[str, ...], words: str) -> None:
     with pytest.raises(UsageError, match=words):

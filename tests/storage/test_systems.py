@@ -303,7 +303,7 @@ def test_a_path_that_failed_is_made_of_nothing(store: Store) -> None:
     assert said(store) == before
     assert store.systems.tell(agent.lease, failed)
     assert store.systems.open_asks(agent.id) == []
-    with pytest.raises(UsageError, match="never told"):
+    with pytest.raises(UsageError, match="no recorded components"):
         agent.publish(path.individual.id)
 
 
@@ -350,7 +350,7 @@ def test_only_a_finished_path_of_its_own_is_published(store: Store) -> None:
     before = said(store)
     refused: list[tuple[Callable[[], object], str]] = [
         (lambda: agent.publish(individual), "waits for the results of paths 1"),
-        (lambda: agent.publish(waiting.individual.id), "never told"),
+        (lambda: agent.publish(waiting.individual.id), "no recorded components"),
         (lambda: agent.publish(other.told[0]), "its own paths"),
         (lambda: agent.publish(individual, retained=[other.told[0]]), "its own paths"),
         (lambda: store.systems.publish(agent.lease, 3, individual), "not open"),

@@ -157,7 +157,7 @@ def _keepers(
     """State tensors of LIVs whose determining groups come from the same places are one tensor."""
     owners: dict[str, int] = {}
     for name, roles in state_roles(spec).items():
-        # A LIV with an own group among them has a key that nobody before it can have.
+        # A LIV with an own group among them has a key that no LIV before it can have.
         key = (name, spec.operator, spec.differential, *sorted((role, origin[role]) for role in roles))
         owners[name] = keepers.setdefault(key, position)
     return owners

@@ -86,7 +86,7 @@ def run(arguments: list[str]) -> int:
         The exit code. Errors have been printed on stderr.
     """
     try:
-        # Without arguments a user wants to see the commands; that is not an error.
+        # Without arguments the commands are listed; that is not an error.
         answer = typer.main.get_command(app).main(arguments or ["--help"], "evodevo", standalone_mode=False)
         output.close_quietly()
     except output.ReaderGoneError:

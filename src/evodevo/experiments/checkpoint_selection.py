@@ -57,7 +57,7 @@ class BestWeights:
     def look(self, measured: NetworkMeasurement, network: nn.Module, step: int, share: float) -> float:
         """Compare a measurement after so many steps of the stage; returns the compared value.
 
-        A network in which somebody is still being born is never the best one, nor is patience lost with it: grown up,
+        A network with a newborn that still warms up is never the best one, nor is patience lost with it: grown up,
         it would not answer as it was measured.
         """
         if self.standing is None:
@@ -81,6 +81,7 @@ class BestWeights:
             changes = {"since": standing.since + 1}
         self.standing = standing = standing.model_copy(update=changes)
         patience = self.selection.patience
+        # With a share of 1 the budget is used up, and nothing is left to stop.
         if patience is not None and standing.since >= patience and self.selection.min_share <= share < 1:
             self.standing = standing.model_copy(update={"stopped": step})
         return value

@@ -190,7 +190,7 @@ def _seconds(arm: Trial, problem: NetworkProblem, pace: Pace) -> float:
     limits += [
         None if steps is None else steps * step for steps in (problem.steps(arm), _of_flops(arm, training, pace))
     ]
-    # Without any limit that is known here, FLOPs were not measured: nothing is said of the training itself.
+    # Without any limit that is known here, FLOPs were not measured: the training itself has no forecast.
     of_training = min((limit for limit in limits if limit is not None), default=0.0)
     whole = settings.validation_samples or problem.task.count("validation")
     tested = settings.test_samples or problem.task.count("test")

@@ -82,6 +82,7 @@ def _draws(gaps: Numbers) -> Numbers:
     seeds, samples = gaps.shape
     # Samples that are alike for all seeds are drawn together: of right and wrong answers there are few kinds.
     kinds, counts = np.unique(gaps.T, axis=0, return_counts=True)
+    # A fixed seed: the same interval at every call.
     rng = generator(0, "paired bootstrap")
     block = max(1, _MOST_NUMBERS // len(kinds))
     draws = []

@@ -54,7 +54,7 @@ class Comparison(Settings):
         groups = [(plan.name, tuple(sorted(plan.cell.items(), key=lambda item: item[0]))) for plan in self.arms]
         twice = next((name for number, (name, cell) in enumerate(groups) if (name, cell) in groups[:number]), None)
         if twice is not None:
-            raise ValueError(f"the arm {twice!r} stands twice with the same cell; give one another name")
+            raise ValueError(f"the arm {twice!r} occurs twice with the same cell; give one another name")
         if self.reference is not None and self.reference not in [plan.name for plan in self.arms]:
             raise ValueError(f"the reference {self.reference!r} is no arm")
         return self

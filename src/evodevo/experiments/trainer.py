@@ -191,6 +191,7 @@ class Trainer:
             self._report({"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss})
             return self._best is None or not self._best.enough
 
+        # The selection had ended this stage before the interruption.
         if snapshot is not None and self._best is not None and self._best.enough:
             result = result_at(snapshot)
         else:
@@ -203,6 +204,7 @@ class Trainer:
                 loss_function=loss_of,
                 uniform_loss=network.uniform_loss,
                 resume=snapshot,
+                # Inside a segment the parameters are those of the snapshot; at a border an edit may have changed them.
                 changed=not cut_short or self._memory.border,
                 until=until,
                 until_share=until_share,

@@ -77,6 +77,6 @@ def verify(exporter: Exporter, subject: ExportSubject, folder: Path) -> Verified
     if worst > TOLERANCE * scale:
         raise VerificationError(
             f"{exporter.file} differs from {subject.provenance.path} by {worst:.3g}; at most {TOLERANCE * scale:.3g}"
-            " is allowed. Nothing was written. Please report this, with the versions that evodevo doctor says."
+            " is allowed. Nothing was written. Please report this, with the versions that evodevo doctor shows."
         )
     return Verified(worst, scale, sum(map(len, asked)))

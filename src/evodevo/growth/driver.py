@@ -4,7 +4,7 @@ Source: docs/spec/architect_thyself.md#events.
 
     probe -> fitness -> state and what is legal -> strategist -> edits;   after the horizon: reward -> strategist
 
-The driver owns no clock and no data: whoever trains calls ``event``, ``mature`` and ``reward`` at their dates
+The driver owns no clock and no data: the trainer calls ``event``, ``mature`` and ``reward`` at their dates
 (``agenda``), and sets birth factors at every step (``ripen``). All that the next call depends on is in ``memory``, so
 that a run which was killed goes on identically; all draws are keyed by (run seed, event, order).
 """
@@ -164,7 +164,7 @@ class Growth:
             most=max(settings.birth.most, len(zoo.live)),
             ages=ages,
             warming=memory.warming,
-            candidates=[name.id for name in verdict.candidates],
+            candidates=[candidate.id for candidate in verdict.candidates],
             values=values,
             progress=share,
         )
@@ -192,6 +192,7 @@ class Growth:
         begin = share if clock is None else clock()
         born = {edit.module: begin for edit in edits if edit.after is not None and edit.module is not None}
         again = {edit.action.modules[0]: begin for edit in edits if edit.action.operation == "rewarm"}
+        # Taken after the edits: counts and warm-ups of pruned modules are dropped.
         there = set(zoo.live)
         pending = Pending(
             number=number,

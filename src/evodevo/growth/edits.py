@@ -133,9 +133,11 @@ class Editor:
             tensors, note = inherit(child, genotype, parents, self.settings.birth, origins, seed), ""
             if action.operation == "grow" and self.settings.birth.inheritance == "split":
                 (parent,) = action.modules
+                # A parent that leaves has no weight to share.
                 twin = parent != replaces and _alike(child, parents[parent], seed)
         update = {"module": name, "after": genotype, "tensors": tensors, "twin": twin, "note": note}
         edit = edit.model_copy(update=update)
+        # Removed only now: a refused birth must change nothing, and the module that leaves may be a parent.
         gone: tuple[Edit, ...] = ()
         if replaces is not None:
             leaving = Action(operation="prune", modules=(replaces,))
@@ -262,7 +264,7 @@ def replay_log(
     def weights(digest: str) -> dict[str, Tensor]:
         data = fetch(digest)
         if hashlib.sha256(data).hexdigest() != digest:
-            raise DataError(f"the blob {digest[:12]} does not hold what the log says; it was changed.")
+            raise DataError(f"the blob {digest[:12]} differs from the log; it was changed.")
         return read_tensors(data, f"the weights {digest[:12]}")
 
     def check(edit: Edit) -> None:

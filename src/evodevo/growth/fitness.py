@@ -82,6 +82,7 @@ def assess(
     modules = {}
     for name in probe.ids:
         before = history.modules.get(name, ModuleHistory())
+        # The first value counts whole: an average that began at 0 would favour old modules.
         share = rate if before.events else 1.0
         modules[name] = before.model_copy(
             update={

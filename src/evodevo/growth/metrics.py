@@ -84,5 +84,5 @@ class Tally:
         parts = [right[told].cpu().numpy() for right, told in self._right]
         right = np.concatenate(parts) if parts else np.zeros(0, np.bool_)
         if not len(right):
-            raise DataError("no sample has a target: nothing can be said about who is right.")
+            raise DataError("no sample has a target: no accuracy can be computed.")
         return right

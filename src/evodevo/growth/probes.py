@@ -103,6 +103,7 @@ def everything(zoo: ModuleZoo, batch: Batch) -> tuple[Tensor, Tensor, RouterOutp
     """
     passage = zoo.consult(zoo.fuse(batch))
     outputs = passage.outputs
+    # Probes route without top-K, and so need the outputs of all modules.
     if not bool(passage.executed.all()):
         tokens, mask = zoo.readable(passage.heard.fused)
         outputs = outputs + zoo.pool(passage.ids, tokens, mask, ~passage.executed)

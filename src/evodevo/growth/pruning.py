@@ -69,6 +69,7 @@ def judge(
     kept = spared(history, ages, warming, settings)
     needed = settings.patience if settings.rule in _PATIENT else 1
     going = [name for name in modules if now[name] >= needed and name not in kept]
+    # By id among equals, so that the choice is a function of the history alone.
     going.sort(key=lambda name: (modules[name].fitness, name))
     most = max(len(modules) - settings.least, 0)
     if settings.rule == "standard":
@@ -104,6 +105,7 @@ def _standard(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> 
     """F < mean - kappa std - its own running std: a module whose F varies must fall deeper."""
     values = [module.fitness for module in modules.values()]
     bound = statistics.fmean(values) - settings.kappa * statistics.pstdev(values)
+    # A bound at the mean of equal modules lies a rounding above or below them.
     bound -= ROUNDING * max(map(abs, values))
     return {
         name: f"fitness {module.fitness:.3g} below {bound - module.spread:.3g}"

@@ -218,5 +218,5 @@ class GrowthSettings(Settings):
             ("learning.target_cost", given.learning.target_cost, usual.learning.target_cost, "caps.target_flops"),
         ):
             if mine != default:
-                raise ValueError(f"policy.{name} is said by {place}; set that")
+                raise ValueError(f"policy.{name} is set by {place}; change that")
         return self

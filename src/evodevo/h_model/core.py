@@ -232,6 +232,7 @@ class HCore(nn.Module):
             hidden[:, place] = False
             hidden[place] = False
             inputs[:, place] = False
+        # Not stored: the tables follow from the structure, which a checkpoint holds.
         self.register_buffer("legal_hidden", hidden, persistent=False)
         self.register_buffer("legal_input", inputs, persistent=False)
 
@@ -422,6 +423,7 @@ class HCore(nn.Module):
     ) -> Tensor:
         """Logits (B, P, K, N), before gates."""
         with full_precision(messages.device):
+            # Routing is decided in float32 at least, so that it is decided alike in every precision.
             precise = messages.to(torch.promote_types(messages.dtype, torch.float32))
             if together is not None:
                 logits = together(precise, masks)
@@ -462,6 +464,7 @@ class HCore(nn.Module):
         targets = order[targets % live if self.structure.ring else targets.clamp(0, live - 1)]
         offsets, outputs = logits[..., : 2 * window + 1], logits[..., 2 * window + 1 :]
         if not self.structure.ring:
+            # Offsets beyond an end were clamped to some layer; 0 added there changes nothing.
             offsets = offsets * legal
         spread = logits.new_zeros(*logits.shape[:-1], count)
         spread = spread.scatter_add(-1, targets.expand_as(offsets), offsets)
@@ -502,6 +505,7 @@ class HCore(nn.Module):
             return None
         if not self.training:
             return (inflow > 0).any(1)
+        # Training runs all enabled layers, since soft gradients need the outputs of unconnected ones too.
         if not self.structure.disabled:
             return None
         enabled = torch.ones(self.hidden_count, dtype=torch.bool, device=inflow.device)
@@ -523,6 +527,7 @@ class HCore(nn.Module):
         if masks is None:
             masks = torch.ones(messages.shape[:3], dtype=torch.bool, device=messages.device)
         if weights.shape[1] == 1:
+            # A product of counts, since booleans have no matrix product.
             speaks = (weights[:, 0] > 0).to(torch.float32)
             return (speaks.transpose(1, 2) @ masks.to(torch.float32)) > 0
         return ((weights > 0) & masks.transpose(1, 2).unsqueeze(-1)).any(2).transpose(1, 2)
@@ -530,6 +535,7 @@ class HCore(nn.Module):
     def _term_weight(self, t: int) -> Tensor | float:
         if self.division is None:
             return 1.0
+        # Positive by exp; beyond the trained T the last weight is used again.
         return self.division[min(t, len(self.division) - 1)].exp()
 
     def _answer_so_far(
@@ -551,6 +557,7 @@ class HCore(nn.Module):
         chance = self.structure.regularisation.layer_dropout
         if not self.training or chance == 0:
             return None
+        # On the CPU, so that a seed drops the same layers on every device.
         draw = torch.rand(self.hidden_count)
         kept = draw >= chance
         kept[draw.argmax()] = True

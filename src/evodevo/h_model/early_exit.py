@@ -20,7 +20,7 @@ Places = Mapping[str, tuple[int, int]]
 def think_until_sure(
     model: HModelParts, values: Tensor, masks: Tensor | None, places: Places, record: list[StepTrace] | None = None
 ) -> IterationOutput:
-    """Iterate; whoever is sure leaves the batch with what it has, divided by its own number of steps.
+    """Iterate; samples that are sure leave the batch with their sum, divided by its own number of steps.
 
     A causal model decides at each position, from that position alone; a sample leaves when all its positions are sure.
     """
@@ -37,7 +37,7 @@ def think_until_sure(
             sure = torch.ones_like(sure)
         rows = torch.arange(len(sure), device=sure.device) if flow.rows is None else flow.rows
         if masks is not None and sure.shape[1] > 1:
-            # Where an input has nothing, nobody waits for an answer.
+            # Positions without an input need no answer, and so count as sure.
             sure = sure | ~masks[rows].any(1)
         kept.take(rows, state, flow.y_masks, sure)
         counts[rows] = t + 1
@@ -124,7 +124,7 @@ class _Judge:
         steady: Tensor | None = None
         specs = self.model.output_specs
         if self.model.structure.causal:
-            # An answer about the whole sample knows later tokens; it must not say when earlier ones are done.
+            # An answer for the whole sample depends on later tokens; it must not decide when earlier ones are done.
             specs = tuple(spec for spec in specs if spec.kind == "tokens") or specs
         for spec in specs:
             moved = _moved(now[spec.name], self._logits[spec.name], labels=spec.kind == "labels")

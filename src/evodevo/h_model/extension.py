@@ -213,7 +213,7 @@ def usage(model: HModelParts, batches: Iterable[Batch]) -> Usage:
     inflow, calls, spoken, passes = (np.zeros(hidden), np.zeros(hidden), np.zeros(hidden), 0)
     for batch in batches:
         trace = model.trace(batch)
-        # What a layer hears before an iteration is what it works on in it.
+        # The inflow before an iteration is that of the layer's work in it.
         inflow += np.minimum(trace.inflow[:, :-1, :hidden], 1.0).sum((0, 1))
         calls += trace.called.sum((0, 1))
         spoken += trace.connections.sum((0, 1, 3))
@@ -260,7 +260,7 @@ def _regroup(
 def _retarget_all(core: HCore, targets: tuple[int | None, ...], bias: float, grown: _Grown) -> None:
     routers = list(core.input_routers)
     if core.structure.window is None:
-        # Heads of windowed models speak of offsets, however many layers there are.
+        # Heads of windowed models give logits of offsets, however many layers there are.
         routers += list(core.routers)
     for router in cast("list[Router]", routers):
         _retarget(router, targets, bias, grown)

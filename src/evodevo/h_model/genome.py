@@ -103,7 +103,7 @@ def parse_genome(text: str) -> HModelGenome:
         read = _read_word(word)
         twice = [name for name in read if name in values]
         if twice:
-            raise GenomeError(f"H-Model genome: {word[:40]!r} says {twice[0]} a second time; leave one of them out.")
+            raise GenomeError(f"H-Model genome: {word[:40]!r} sets {twice[0]} a second time; leave one of them out.")
         values |= read
     if "iterations" not in values:
         raise GenomeError("H-Model genome: the iterations are missing; begin with T and a number, for example T4.")

@@ -58,6 +58,7 @@ def act_weights(chances: list[Tensor], threshold: float) -> tuple[Tensor, Tensor
     total = torch.stack(chances, -1)
     before = total.cumsum(-1) - total
     reached = total.cumsum(-1) >= threshold
+    # The last step takes all that is left, or the weights would not sum to one.
     reached[..., -1] = True
     last = reached & (reached.cumsum(-1) == 1)
     running = ~reached
@@ -72,11 +73,13 @@ def geometric_prior(prior: float, steps: int, like: Tensor) -> Tensor:
     """The truncated geometric distribution (steps,) to which PonderNet (Banino et al. 2021) is regularised."""
     t = torch.arange(steps, device=like.device, dtype=like.dtype)
     weights = prior * (1 - prior) ** t
+    # All that is left, so that the prior sums to one.
     weights[-1] = (1 - prior) ** (steps - 1)
     return weights
 
 
 def divergence(distribution: Tensor, prior: Tensor) -> Tensor:
     """KL(distribution || prior) over the last axis, mean over the others, in nats."""
+    # xlogy, since a step of probability 0 counts 0 and not NaN.
     ratio = torch.xlogy(distribution, distribution) - distribution * prior.log()
     return ratio.sum(-1).mean()

@@ -128,7 +128,7 @@ class HModel(HModelParts):
         cut, direct = self.structure.regularisation.backprop_last, flow.y
         for t in range(total):
             if self.training and cut is not None and t == total - cut and t > 0:
-                # What inputs say to outputs directly keeps its gradient, or inputs would never learn.
+                # Messages of inputs to outputs keep their gradient, or inputs would never learn.
                 flow = flow.detach()
                 flow = replace(flow, y=flow.y + (direct - direct.detach()))
             if self.structure.checkpointing and self.training:
@@ -226,7 +226,7 @@ class HModel(HModelParts):
 
     @torch.no_grad()
     def trace(self, batch: Batch) -> RoutingTrace:
-        """See ``HModelParts``; ``facts`` and ``samples`` are empty: whoever has the task adds them.
+        """See ``HModelParts``; ``facts`` and ``samples`` are empty: the caller that has the task adds them.
 
         The model comes back in the mode in which it was.
         """

@@ -52,6 +52,7 @@ class Router(nn.Module):
             self.inner = nn.Linear(width, structure.units(width))
         if self.head in ("feedforward", "linear"):
             self.outer = nn.Linear(structure.units(width) if self.inner is not None else width, targets)
+            # The first routes follow from the biases alone, alike for every sample.
             nn.init.zeros_(self.outer.weight)
             self.outer.bias = nn.Parameter(biases.clone())
         elif self.head in ("channel", "independent"):

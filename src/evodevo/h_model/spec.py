@@ -176,7 +176,7 @@ class HModelStructure(Settings):
         if self.inference.mode == "target_topm" and self.inference.m > count:
             raise ValueError(f"inference.m is {self.inference.m}; there are {count} hidden layers")
         if self.inference.mode == "source_topk" and self.inference.k > count + 1:
-            raise ValueError(f"inference.k is {self.inference.k}; a source has {count} hidden layers to speak to")
+            raise ValueError(f"inference.k is {self.inference.k}; a source has {count} hidden layers as targets")
         wrong = [place for place in self.disabled if not 0 <= place < count]
         if wrong or len(set(self.disabled)) != len(self.disabled):
             raise ValueError(f"disabled holds {wrong or 'a place twice'}; hidden layers are 0 to {count - 1}")

@@ -182,7 +182,7 @@ def zoo_work(
 
 
 def _given_twice() -> int:
-    raise UsageError("the inputs say how many positions there are; leave length out, or the inputs.")
+    raise UsageError("the inputs determine the number of positions; leave length out, or the inputs.")
 
 
 def _two_sided(structure: ZooStructure, inputs: Sequence[NamedInput]) -> bool:

@@ -251,7 +251,7 @@ class ModuleZoo(Network):
         """Let a module go, and forget all about it.
 
         Raises:
-            UsageError: there is none of that id, or nobody would be left.
+            UsageError: there is none of that id, or no module would be left.
         """
         modules = self.structure.modules
         if name not in (other.id for other in modules):

@@ -100,7 +100,7 @@ class ModuleZooSpace(Space[ZooGenome]):
         if module.archetype == HYBRID:
             check_graph(module.graph, self.width)
         elif make_module(module.archetype, self.width, module.attributes) != module:
-            raise GenomeError(f"its graph is not the one that its attributes say: {show_module(module)[:80]}.")
+            raise GenomeError(f"its graph is not the one of its attributes: {show_module(module)[:80]}.")
 
     def repair(self, genome: ZooGenome, rng: np.random.Generator) -> ZooGenome:
         """Modules too many go, too few and unknown ones are drawn; any other value becomes the nearest one."""

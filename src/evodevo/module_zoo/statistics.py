@@ -82,7 +82,8 @@ class ZooStatistics(nn.Module):
         """One step of training: (N,) mean router weights of the modules that took part."""
         records = [self._of(name) for name in ids]
         rate = self.structure.rate
-        gains = torch.stack([name.read("impact") for name in records]).nan_to_num(0.0).clamp(min=0.0)
+        gains = torch.stack([record.read("impact") for record in records]).nan_to_num(0.0).clamp(min=0.0)
+        # Shares of the largest and not of the sum, so that the scale does not depend on the number of modules.
         share = self.structure.usage * usage / usage.max().clamp(min=TINY)
         share = share + self.structure.impact * gains / gains.max().clamp(min=TINY)
         for record, used, now in zip(records, usage, share, strict=True):

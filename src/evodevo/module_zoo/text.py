@@ -84,7 +84,7 @@ def parse_genome(text: str, width: int) -> ZooGenome:
     for word in left.split():
         gene, value = _read_word(word)
         if gene in genes:
-            raise GenomeError(f"zoo genome: {word[:40]!r} says {gene} a second time; leave one of them out.")
+            raise GenomeError(f"zoo genome: {word[:40]!r} sets {gene} a second time; leave one of them out.")
         genes[gene] = value
     return ZooGenome(**genes, modules=_ModuleReader(right, width).modules())
 
@@ -136,7 +136,7 @@ class _ModuleReader:
                 self._expect(",")
             key = self._name("the name of an attribute")
             if key in attributes:
-                raise GenomeError(f"zoo genome: {name} says {key} a second time; leave one of them out.")
+                raise GenomeError(f"zoo genome: {name} sets {key} a second time; leave one of them out.")
             self._expect("=")
             word = NAME.match(self.text, self.at)
             attributes[key] = self._value() if word is None or word[0] in ("true", "false") else self._name("a value")

@@ -55,12 +55,12 @@ class PublishedPath:
     @property
     def sizes(self) -> tuple[tuple[str, int], ...]:
         """(component, parameters) of each."""
-        return tuple((one.id, one.parameters) for one in self.components)
+        return tuple((part.id, part.parameters) for part in self.components)
 
     @property
     def parameters(self) -> int:
         """Number of parameters of all its components."""
-        return sum(one.parameters for one in self.components)
+        return sum(part.parameters for part in self.components)
 
     @property
     def frozen(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class PublishedPath:
 
     def component(self, role: str) -> ComponentRow | None:
         """Component in a role; None where it has none."""
-        return next((one for one in self.components if one.role == role), None)
+        return next((part for part in self.components if part.role == role), None)
 
 
 @dataclass(frozen=True)
@@ -231,11 +231,11 @@ def readable(view: SystemView, kind: AgentClass, settings: AgentSettings) -> Sys
     of the task, by agents that the settings do not leave out.
     """
     offers = {
-        name: one
-        for name, one in view.offers.items()
+        name: offer
+        for name, offer in view.offers.items()
         if kind.reads(view.agents[name])
         and matches(name, settings.builds_on)
-        and can_read(one.path, settings.modalities)
+        and can_read(offer.path, settings.modalities)
     }
     return replace(view, offers=offers, agents={name: view.agents[name] for name in offers})
 

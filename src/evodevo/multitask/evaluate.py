@@ -134,7 +134,7 @@ def _explained(request: PathRequest, result: PathResult) -> str:
 
 def _make_root(request: PathRequest) -> Outcome:
     if request.root is None:
-        raise UsageError("a root says how it comes about.")
+        raise UsageError("a root needs its origin.")
     pool = FolderPool(Folder(request.blobs))
     parts = KINDS.get(request.path.kind).single().make_root(request, pool)
     facts = {EVALS: [], IMPROVED: True, "explanation": f"a root: {request.root}"}

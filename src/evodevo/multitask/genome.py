@@ -72,10 +72,10 @@ class Path(Settings):
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        roles = [one.role for one in self.components]
+        roles = [part.role for part in self.components]
         if len(set(roles)) != len(roles):
             raise ValueError("a path has each role once")
-        agents = [one.agent for one in self.paths]
+        agents = [path.agent for path in self.paths]
         if len(set(agents)) != len(agents):
             raise ValueError("a multipath path takes one path of an agent")
         return self

@@ -62,8 +62,8 @@ class Hyperparameter(Settings):
         Raises:
             UsageError: it is not in the list.
         """
-        for place, one in enumerate(self.values):
-            if _same(one, value):
+        for place, candidate in enumerate(self.values):
+            if _same(candidate, value):
                 return place
         listed = ", ".join(map(repr, self.values))
         raise UsageError(f"hyperparameter {self.key!r} is one of {listed}; got {value!r}. Add it to the list.")
@@ -93,7 +93,7 @@ class Hyperparameters(Settings):
         if len(set(keys)) != len(keys):
             raise ValueError("each hyperparameter has one row")
         if MU not in keys:
-            raise ValueError(f"a row {MU!r} says how often actions are taken")
+            raise ValueError(f"a row {MU!r} with the rates of actions is needed")
         if not all(isinstance(value, float) and 0 <= value <= 1 for value in self.rates.values):
             raise ValueError(f"the values of {MU!r} are probabilities")
         return self
@@ -114,11 +114,11 @@ class Hyperparameters(Settings):
         return tuple(sorted(row.key for row in self.rows if row.tuned))
 
     def defaults(self) -> dict[str, Value]:
-        """The values of a path that nobody tuned, without ``_mu_``."""
+        """The values of an untuned path, without ``_mu_``."""
         return {row.key: row.default for row in self.rows if row.key != MU}
 
     def default_mu(self) -> dict[str, float]:
-        """The mutation table of a path that nobody tuned."""
+        """The mutation table of an untuned path."""
         return {MU: float(self.rates.default)}
 
     def complete(self, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -131,7 +131,7 @@ class Hyperparameters(Settings):
 
     def with_row(self, row: Hyperparameter) -> Hyperparameters:
         """These with one row put in the place of its key's, or added."""
-        return Hyperparameters(rows=(*(one for one in self.rows if one.key != row.key), row))
+        return Hyperparameters(rows=(*(entry for entry in self.rows if entry.key != row.key), row))
 
     @property
     def _without_mu(self) -> Iterable[tuple[str, Hyperparameter]]:
@@ -229,8 +229,8 @@ def _row(key: str, values: Iterable[Value], default: Value, *, tuned: bool = Tru
     return Hyperparameter(key=key, values=tuple(values), default=default, tuned=tuned)
 
 
-def _same(one: Value, other: Value) -> bool:
+def _same(first: Value, other: Value) -> bool:
     # True == 1 in Python; a switch is no number.
-    if isinstance(one, bool) or isinstance(other, bool) or isinstance(one, str) or isinstance(other, str):
-        return type(one) is type(other) and one == other
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+    if isinstance(first, bool) or isinstance(other, bool) or isinstance(first, str) or isinstance(other, str):
+        return type(first) is type(other) and first == other
+    return math.isclose(first, other, rel_tol=1e-9, abs_tol=1e-12)

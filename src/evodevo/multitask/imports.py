@@ -45,16 +45,18 @@ def import_network(
     agent_of = _row(system, name)
     _check_name(system, name, agent_of)
     _check_new(system, name, origin.weights)
-    found = read_import(pool, origin.weights, cache_folder)
-    sizes = {part.role: part.parameters for part in found.structure.parts}
-    components = {role: ImportedPart(digest=digest, parameters=sizes[role]) for role, digest in found.digests.items()}
+    imported = read_import(pool, origin.weights, cache_folder)
+    sizes = {part.role: part.parameters for part in imported.structure.parts}
+    components = {
+        role: ImportedPart(digest=digest, parameters=sizes[role]) for role, digest in imported.digests.items()
+    }
     options = ImportOptions(
-        structure=found.structure.model_dump(mode="json"), components=components, origin=origin
+        structure=imported.structure.model_dump(mode="json"), components=components, origin=origin
     ).model_dump(mode="json")
-    settings = AgentSettings(classes=0, root=True, options=options, modalities=found.modalities)
+    settings = AgentSettings(classes=0, root=True, options=options, modalities=imported.modalities)
     if agent_of is not None and agent_of.settings["options"] != options:
         raise _taken(system, name)
-    for digest in sorted({*found.digests.values()}):
+    for digest in sorted({*imported.digests.values()}):
         system.store.blobs.put_bytes(pool.get(digest))  # also where it is: what was put lately is no garbage
     agent = agent_of or system.add_agent(IMPORT, name, settings)
     with SerialExecutor() as executor:
@@ -63,7 +65,7 @@ def import_network(
 
 
 def _row(system: System, name: str) -> AgentRow | None:
-    return next((one for one in system.agents(kinds=[IMPORT]) if one.task == name), None)
+    return next((agent for agent in system.agents(kinds=[IMPORT]) if agent.task == name), None)
 
 
 def _check_name(system: System, name: str, before: AgentRow | None) -> None:
@@ -71,7 +73,7 @@ def _check_name(system: System, name: str, before: AgentRow | None) -> None:
         agent_name(IMPORT, name)
     except ValueError as error:
         raise UsageError(f"{error}.") from None
-    others = [one for one in system.agents(tasks=[name]) if one.kind != IMPORT]
+    others = [agent for agent in system.agents(tasks=[name]) if agent.kind != IMPORT]
     if others:
         raise UsageError(f"{name!r} is a task of system {system.row.name!r}; give the import another name.")
     if before is not None and (before.name in system.view().offers or system.is_withdrawn(before)):

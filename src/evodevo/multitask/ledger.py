@@ -41,19 +41,19 @@ class ChildRow:
 def asked(store: Store, cycle: CycleRow) -> list[ChildRow]:
     """The children of a cycle so far, in the order of their places."""
     paths = store.systems.paths(cycle.agent_id, cycle.number)
-    rows = store.systems.individuals([one.id for one in paths])
-    results = store.systems.evaluations_of([one.id for one in paths])
-    found = [
-        ChildRow(one, rows[one.id], deciding(results[one.id]), max((r.attempt for r in results[one.id]), default=0))
-        for one in paths
+    rows = store.systems.individuals([path.id for path in paths])
+    results = store.systems.evaluations_of([path.id for path in paths])
+    children = [
+        ChildRow(path, rows[path.id], deciding(results[path.id]), max((r.attempt for r in results[path.id]), default=0))
+        for path in paths
     ]
-    return sorted(found, key=lambda one: one.row.slot)
+    return sorted(children, key=lambda child: child.row.slot)
 
 
 def with_result(store: Store, child: ChildRow) -> ChildRow:
     """A child with the result that it has by now."""
     results = store.systems.evaluations_of([child.id])[child.id]
-    return replace(child, result=deciding(results), attempts=max((one.attempt for one in results), default=0))
+    return replace(child, result=deciding(results), attempts=max((result.attempt for result in results), default=0))
 
 
 def offspring(store: Store, agent_id: str, *, before_cycle: int) -> Counter[str]:
@@ -69,19 +69,19 @@ def offspring(store: Store, agent_id: str, *, before_cycle: int) -> Counter[str]
 def history(store: Store, agent_id: str) -> list[tuple[tuple[str, ...], bool]]:
     """The supports' agents of each of an agent's multipath children that has a result, and whether it was kept."""
     rows = store.individuals(agent_id)
-    results = store.systems.evaluations_of([one.id for one in rows])
-    found = []
-    for row in sorted(rows, key=lambda one: int(one.birth)):
+    results = store.systems.evaluations_of([row.id for row in rows])
+    entries = []
+    for row in sorted(rows, key=lambda entry: int(entry.birth)):
         result = deciding(results[row.id])
         if result is not None and result.state == "done":
             supports = row.genome_envelope["genes"]["paths"][1:]
-            found.append((tuple(one["agent"] for one in supports), result.extra["fate"] == KEPT))
-    return found
+            entries.append((tuple(support["agent"] for support in supports), result.extra["fate"] == KEPT))
+    return entries
 
 
 def kept_before(store: Store, agent: AgentRow, cycle: CycleRow) -> list[str]:
     """Individuals with which a cycle begins: the agent's last published path, and those that it retained."""
-    earlier = [one for one in store.systems.cycles(agent_id=agent.id) if one.number < cycle.number]
+    earlier = [row for row in store.systems.cycles(agent_id=agent.id) if row.number < cycle.number]
     kept = list(earlier[-1].retained) if earlier else []
     published = store.systems.visible(agent.system_id, cycle.view).get(agent.name)
     if published is not None and published.path_id is not None:
@@ -120,18 +120,18 @@ def population(
     living = ordered(start)
     for generation in range(len(children) // size):
         told = children[generation * size : (generation + 1) * size]
-        if any(one.result is None for one in told):
+        if any(child.result is None for child in told):
             break
-        counts.update(one.row.details["parent"] for one in told if one.row.details["accepted"])
-        kept = [one.id for one in told if one.result is not None and one.result.extra["fate"] == KEPT]
-        improved = [found for one in kept if (found := members(one)) is not None]
+        counts.update(child.row.details["parent"] for child in told if child.row.details["accepted"])
+        kept = [child.id for child in told if child.result is not None and child.result.extra["fate"] == KEPT]
+        improved = [scored for child in kept if (scored := members(child)) is not None]
         living = with_generation(with_counts(living, counts), improved, settings.population, generator(generation))
     return with_counts(living, counts)
 
 
 def with_counts(living: Sequence[ScoredPath], counted: Counter[str]) -> Population:
     """The population with its offspring so far."""
-    return tuple(replace(one, offspring=counted[one.id]) for one in living)
+    return tuple(replace(path, offspring=counted[path.id]) for path in living)
 
 
 def root_size(store: Store, library: Library, kind: AgentClass, system_id: str, view: int) -> tuple[float, float]:
@@ -139,10 +139,10 @@ def root_size(store: Store, library: Library, kind: AgentClass, system_id: str, 
 
     A root that was withdrawn since stays the base: scores do not change because of it. (0, 0) before any: no discount.
     """
-    agents = {one.id: one for one in library.agents().values()}
-    for one in store.systems.publications(system_id, until=view):
-        agent = agents[one.agent_id]
-        if one.path_id is not None and agent.settings.get("root") and kind.reads(agent):
-            known = library.one(one.path_id)
+    agents = {row.id: row for row in library.agents().values()}
+    for publication in store.systems.publications(system_id, until=view):
+        agent = agents[publication.agent_id]
+        if publication.path_id is not None and agent.settings.get("root") and kind.reads(agent):
+            known = library.one(publication.path_id)
             return float(known.parameters), known.flops
     return 0.0, 0.0

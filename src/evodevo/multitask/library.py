@@ -28,7 +28,7 @@ class Library:
 
     def agents(self) -> dict[str, AgentRow]:
         """Agents of the system by name, in agent order."""
-        return {one.name: one for one in self._store.systems.agents(self.system_id)}
+        return {agent.name: agent for agent in self._store.systems.agents(self.system_id)}
 
     def known(self, ids: Iterable[str]) -> dict[str, PublishedPath]:
         """Those of these individuals that were kept.
@@ -37,21 +37,21 @@ class Library:
             StoreDamagedError: one has components, and no result.
         """
         wanted = list(dict.fromkeys(ids))
-        new = [one for one in wanted if one not in self._known]
+        new = [name for name in wanted if name not in self._known]
         if new:
             systems = self._store.systems
             rows, parts = systems.individuals(new), systems.components_of(new)
             results = systems.evaluations_of(new)
-            for one in new:
-                if one not in rows or not parts[one]:
+            for name in new:
+                if name not in rows or not parts[name]:
                     continue
-                result = deciding(results[one])
+                result = deciding(results[name])
                 if result is None:
-                    raise StoreDamagedError(f"path {one} has components and no result. Next: evodevo repair.")
+                    raise StoreDamagedError(f"path {name} has components and no result. Next: evodevo repair.")
                 quality = result.scores[QUALITY].value if QUALITY in result.scores else None
                 flops = float(result.cost.get("flops", 0.0))
-                self._known[one] = PublishedPath(one, path_of(rows[one]), tuple(parts[one]), quality, flops)
-        return {one: self._known[one] for one in wanted if one in self._known}
+                self._known[name] = PublishedPath(name, path_of(rows[name]), tuple(parts[name]), quality, flops)
+        return {name: self._known[name] for name in wanted if name in self._known}
 
     def one(self, individual: str) -> PublishedPath:
         """A kept path.
@@ -59,10 +59,10 @@ class Library:
         Raises:
             NotFoundError: it is none.
         """
-        found = self.known([individual])
-        if individual not in found:
+        paths = self.known([individual])
+        if individual not in paths:
             raise NotFoundError(f"individual {individual} is no path that was kept.")
-        return found[individual]
+        return paths[individual]
 
     def by_number(self, agent: str, number: int) -> PublishedPath:
         """A kept path by its agent's name and number.
@@ -86,17 +86,19 @@ class Library:
 
     def lineage(self, individual: str) -> list[str]:
         """Individuals from which a path inherited, nearest first, whether they were kept or not."""
-        found, one = [], self._parent(individual)
-        while one is not None:
-            found.append(one)
-            one = self._parent(one)
-        return found
+        ancestors, parent = [], self._parent(individual)
+        while parent is not None:
+            ancestors.append(parent)
+            parent = self._parent(parent)
+        return ancestors
 
     def view(self, seq: int) -> SystemView:
         """State of the system up to a publication."""
         visible = self._store.systems.visible(self.system_id, seq)
         agents = self.agents()
-        offered = {name: one.path_id for name, one in visible.items() if one.path_id is not None}
+        offered = {
+            name: publication.path_id for name, publication in visible.items() if publication.path_id is not None
+        }
         known = self.known(offered.values())
         lost = [name for name, individual in offered.items() if individual not in known]
         if lost:

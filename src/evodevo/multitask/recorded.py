@@ -25,9 +25,10 @@ TEST, ACCURACY = "test", "accuracy"
 def deciding(results: Iterable[EvaluationRow]) -> EvaluationRow | None:
     """The result of a path's training, failed or done; one whose worker was lost does not count."""
     final = [
-        one
-        for one in results
-        if one.fidelity == CHILD and (one.state == "done" or (one.state == "failed" and one.reason != "lost"))
+        result
+        for result in results
+        if result.fidelity == CHILD
+        and (result.state == "done" or (result.state == "failed" and result.reason != "lost"))
     ]
     return final[-1] if final else None
 

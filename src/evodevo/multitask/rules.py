@@ -52,10 +52,10 @@ def _of_root(cycle: CycleSettings, agent: AgentSettings) -> CycleSettings:
 
 def _difference(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """Changes that turn ``below`` into ``above`` by ``merge``; both have the same keys."""
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for key, value in above.items():
         if value == below[key]:
             continue
         both = isinstance(value, dict) and isinstance(below[key], dict)
-        found[key] = _difference(below[key], value) if both else value
-    return found
+        changes[key] = _difference(below[key], value) if both else value
+    return changes

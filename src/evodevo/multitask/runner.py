@@ -80,6 +80,7 @@ class AgentRunner:
                 else:
                     reasons[agent.name] = missing
             if not active:
+                # Nothing runs that could publish what these agents lack.
                 if reasons:
                     raise UsageError(next(iter(reasons.values())))
                 break

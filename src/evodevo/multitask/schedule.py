@@ -51,11 +51,11 @@ class Past:
 
     def opened(self, agent: AgentRow) -> CycleRow | None:
         """The cycle that an agent is in."""
-        return next((one for one in self.cycles if one.agent_id == agent.id and one.state == "open"), None)
+        return next((cycle for cycle in self.cycles if cycle.agent_id == agent.id and cycle.state == "open"), None)
 
     def next_number(self, agent: AgentRow) -> int:
         """Number of an agent's next cycle."""
-        return 1 + max((one.number for one in self.cycles if one.agent_id == agent.id), default=-1)
+        return 1 + max((cycle.number for cycle in self.cycles if cycle.agent_id == agent.id), default=-1)
 
 
 def past(store: Store, system_id: str) -> Past:
@@ -68,8 +68,8 @@ def past(store: Store, system_id: str) -> Past:
 
 def stages(agents: Sequence[AgentRow]) -> list[list[AgentRow]]:
     """Roots first, then agents by the stage of their class, each in agent order."""
-    number = {one.id: -1 if is_root(one) else AGENTS.get(one.kind).stage for one in agents}
-    return [[one for one in agents if number[one.id] == stage] for stage in sorted(set(number.values()))]
+    number = {agent.id: -1 if is_root(agent) else AGENTS.get(agent.kind).stage for agent in agents}
+    return [[agent for agent in agents if number[agent.id] == stage] for stage in sorted(set(number.values()))]
 
 
 def is_root(agent: AgentRow) -> bool:
@@ -91,20 +91,20 @@ def next_round(agents: Sequence[AgentRow], before: Past, target: int) -> Round |
     Raises:
         UsageError: an agent is in a cycle without a round.
     """
-    opened = {one.id: row for one in agents if (row := before.opened(one)) is not None}
-    free = [one.name for one in agents if one.id in opened and opened[one.id].round is None]
+    opened = {agent.id: row for agent in agents if (row := before.opened(agent)) is not None}
+    free = [agent.name for agent in agents if agent.id in opened and opened[agent.id].round is None]
     if free:
         raise UsageError(f"{quoted_list(free)} began cycles without rounds; finish them with the schedule 'free'.")
-    due = [one for one in agents if one.id not in opened and before.finished(one) < target]
-    newest = max((one.round for one in before.cycles if one.round is not None), default=0)
+    due = [agent for agent in agents if agent.id not in opened and before.finished(agent) < target]
+    newest = max((cycle.round for cycle in before.cycles if cycle.round is not None), default=0)
     if not opened:
         return Round(newest + 1, before.view_now, tuple(due)) if due else None
-    number = min(one.round for one in opened.values() if one.round is not None)
-    view = next(one.view for one in opened.values() if one.round == number)
-    members = {name for name, one in opened.items() if one.round == number}
+    number = min(cycle.round for cycle in opened.values() if cycle.round is not None)
+    view = next(cycle.view for cycle in opened.values() if cycle.round == number)
+    members = {name for name, cycle in opened.items() if cycle.round == number}
     if number == newest and view == before.view_now:
-        members |= {one.id for one in due}
-    return Round(number, view, tuple(one for one in agents if one.id in members))
+        members |= {agent.id for agent in due}
+    return Round(number, view, tuple(agent for agent in agents if agent.id in members))
 
 
 def replay_order(
@@ -118,12 +118,14 @@ def replay_order(
         withdrawn: ids of agents that were; the view of their last publication, which withdrew them, is None. A cycle
             that ended with it is no part of the order.
     """
-    rows = {(one.agent_id, one.number): one for one in before.cycles}
-    last = {one.agent_id: one.seq for one in published}
-    found: list[tuple[str, int | None]] = []
-    for one in published:
-        if one.cycle is None or (one.agent_id in withdrawn and one.seq == last[one.agent_id]):
-            found.append((one.agent, None))
+    rows = {(cycle.agent_id, cycle.number): cycle for cycle in before.cycles}
+    last = {publication.agent_id: publication.seq for publication in published}
+    order: list[tuple[str, int | None]] = []
+    for publication in published:
+        if publication.cycle is None or (
+            publication.agent_id in withdrawn and publication.seq == last[publication.agent_id]
+        ):
+            order.append((publication.agent, None))
         else:
-            found.append((one.agent, rows[one.agent_id, one.cycle].view))
-    return found
+            order.append((publication.agent, rows[publication.agent_id, publication.cycle].view))
+    return order

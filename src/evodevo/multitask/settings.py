@@ -15,9 +15,14 @@ class WorkSettings(Settings):
     """Limits of one child's evaluation."""
 
     seconds: float | None = Field(default=None, gt=0, description="wall time; None = no limit")
-    memory_bytes: int | None = Field(default=None, gt=0, description="of its processes together; None = no limit")
+    memory_bytes: int | None = Field(
+        default=None, gt=0, description="memory of its processes together, in bytes; None = no limit"
+    )
     retries: int = Field(
-        default=2, ge=0, le=100, description="how often a child is begun again whose worker was killed from outside"
+        default=2,
+        ge=0,
+        le=100,
+        description="number of repeated evaluations of a child whose worker was killed from outside",
     )
 
 
@@ -26,11 +31,11 @@ class SystemSettings(Settings):
 
     version: Version = Field(
         default="paper",
-        description="whose lists and rules agents follow; what cycle and training change from our defaults goes first",
+        description="version of the agents' lists and rules; changes of cycle and training override it",
     )
-    cycle: CycleSettings = Field(default=CycleSettings(), description="of every agent that names none of its own")
+    cycle: CycleSettings = Field(default=CycleSettings(), description="cycle of every agent without its own")
     work: WorkSettings = Field(default=WorkSettings(), description="limits of evaluations")
-    training: dict[str, Any] = Field(default_factory=dict, description="of a child, as its evaluator understands it")
+    training: dict[str, Any] = Field(default_factory=dict, description="training of a child, for its evaluator")
     packages: tuple[str, ...] = Field(
         default=(), description="installed packages whose classes of agents, tasks and evaluators are used"
     )

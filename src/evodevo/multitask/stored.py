@@ -39,7 +39,7 @@ OF_MUTATION = (Gone(("mutation", "store"), "moved"), Gone(("mutation", "table"),
 OF_CYCLE = (
     Gone(("population", "ties"), "oldest"),
     Gone(("parents", "counted"), "accepted"),
-    *(Gone(("child", *one.names), one.value) for one in OF_MUTATION),
+    *(Gone(("child", *setting.names), setting.value) for setting in OF_MUTATION),
 )
 OF_TRAINING = (Gone(("keep",), "above"),)
 REFUSED = {("parents", "fallback"): ("untried", "rotating"), ("child", "components", "blocks"): ("ancestor",)}
@@ -82,30 +82,30 @@ def upgraded(recorded: Mapping[str, Any], whose: str) -> Plain:
             raise _refusal(whose, f"the rules {version!r}")
     cycle = plain.get("cycle") or {}
     for names, values in REFUSED.items():
-        found = _at(cycle, names)
-        if found in values:
-            raise _refusal(whose, f"cycle.{'.'.join(names)} = {found!r}")
+        value = _at(cycle, names)
+        if value in values:
+            raise _refusal(whose, f"cycle.{'.'.join(names)} = {value!r}")
     tables = (
         ("cycle", cycle, OF_CYCLE),
         ("training", plain.get("training") or {}, OF_TRAINING),
         ("options.child", options.get("child") or {}, OF_MUTATION),
     )
     for place, table, gone in tables:
-        for one, inside in _present(table, gone):
-            found = inside.pop(one.names[-1])
-            if found != one.value:
-                raise _refusal(whose, f"{place}.{'.'.join(one.names)} = {found!r}")
+        for setting, inside in _present(table, gone):
+            value = inside.pop(setting.names[-1])
+            if value != setting.value:
+                raise _refusal(whose, f"{place}.{'.'.join(setting.names)} = {value!r}")
     return plain
 
 
 def as_recorded_before(table: Mapping[str, Any], gone: tuple[Gone, ...]) -> Plain:
     """Settings with what is gone in its place: names that follow from a digest of all settings stay the same."""
     plain: Plain = _copy(table)
-    for one in gone:
+    for setting in gone:
         inside = plain
-        for name in one.names[:-1]:
+        for name in setting.names[:-1]:
             inside = inside[name]
-        inside[one.names[-1]] = one.value
+        inside[setting.names[-1]] = setting.value
     return plain
 
 
@@ -119,10 +119,10 @@ def _refusal(whose: str, given: str) -> UsageError:
 
 
 def _present(table: Plain, gone: tuple[Gone, ...]) -> Iterator[tuple[Gone, Plain]]:
-    for one in gone:
-        inside = _at(table, one.names[:-1])
-        if isinstance(inside, dict) and one.names[-1] in inside:
-            yield one, inside
+    for setting in gone:
+        inside = _at(table, setting.names[:-1])
+        if isinstance(inside, dict) and setting.names[-1] in inside:
+            yield setting, inside
 
 
 def _at(table: Any, names: tuple[str, ...]) -> Any:
@@ -133,5 +133,5 @@ def _at(table: Any, names: tuple[str, ...]) -> Any:
 
 def _copy(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _copy(one) for key, one in value.items()}
-    return [_copy(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list | tuple) else value

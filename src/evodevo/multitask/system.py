@@ -82,9 +82,9 @@ class System:
     def agents(self, kinds: Collection[str] | None = None, tasks: Collection[str] | None = None) -> list[AgentRow]:
         """Agents in the order in which they were added, of these classes and tasks; those that were withdrawn too."""
         return [
-            one
-            for one in self.store.systems.agents(self.row.id)
-            if (kinds is None or one.kind in kinds) and (tasks is None or one.task in tasks)
+            agent
+            for agent in self.store.systems.agents(self.row.id)
+            if (kinds is None or agent.kind in kinds) and (tasks is None or agent.task in tasks)
         ]
 
     def agent(self, name: str) -> AgentRow:
@@ -93,10 +93,10 @@ class System:
         Raises:
             NotFoundError: this system has none.
         """
-        found = {one.name: one for one in self.agents()}
-        if name not in found:
-            raise NotFoundError(f"system {self.row.name!r} has no agent {name!r}; it has {quoted_list(found)}.")
-        return found[name]
+        agents = {agent.name: agent for agent in self.agents()}
+        if name not in agents:
+            raise NotFoundError(f"system {self.row.name!r} has no agent {name!r}; it has {quoted_list(agents)}.")
+        return agents[name]
 
     def add_agent(self, kind: str, task: str, settings: AgentSettings) -> AgentRow:
         """Let a class of agents work on a task.
@@ -162,7 +162,7 @@ class System:
             EvaluationsFailedError: no child of an agent ever succeeded.
         """
         chosen = self._with_roots(agents)
-        gone = [one.name for one in chosen if self.is_withdrawn(one)]
+        gone = [agent.name for agent in chosen if self.is_withdrawn(agent)]
         if gone:
             raise UsageError(f"{quoted_list(gone)} was withdrawn; add the task under another name to begin anew.")
 
@@ -180,8 +180,8 @@ class System:
         Raises:
             UsageError: it has not, or has begun otherwise.
         """
-        mine = {one.name: one for one in self.agents()}
-        names = {one.id: one.name for one in other.agents()}
+        mine = {agent.name: agent for agent in self.agents()}
+        names = {agent.id: agent.name for agent in other.agents()}
         if missing := sorted(set(names.values()) - set(mine)):
             raise UsageError(f"this system lacks the agents {quoted_list(missing)}.")
         recorded, done = other.recorded(), self.recorded()
@@ -193,7 +193,7 @@ class System:
 
     def recorded(self) -> list[tuple[str, int | None]]:
         """(agent's name, view) of each cycle that ended, in the order in which they did; None: it was withdrawn."""
-        gone = {one.id for one in self.agents() if self.is_withdrawn(one)}
+        gone = {agent.id for agent in self.agents() if self.is_withdrawn(agent)}
         return replay_order(past(self.store, self.row.id), self.store.systems.publications(self.row.id), gone)
 
     def stop(self) -> None:
@@ -218,9 +218,9 @@ class System:
             self.store.release(lease)
 
     def is_withdrawn(self, agent: AgentRow) -> bool:
-        """Whether somebody withdrew it. The event alone would not do: who was killed after it withdrew nothing."""
+        """Whether it was withdrawn. The event alone would not do: a process killed after it withdrew nothing."""
         now = self.store.systems.visible(self.row.id, self.store.systems.view_now(self.row.id))
-        return agent.name not in now and any(one.type == WITHDRAWN for one in self.store.events(agent.id))
+        return agent.name not in now and any(event.type == WITHDRAWN for event in self.store.events(agent.id))
 
     # Reading
 
@@ -236,7 +236,7 @@ class System:
             agent: instead of the best one.
 
         Raises:
-            NotFoundError: nobody offers one.
+            NotFoundError: no path is offered.
         """
         view = self.view()
         offers = [
@@ -248,25 +248,27 @@ class System:
             whose = f"agent {agent!r}" if agent else "no agent"
             verb = "offers no path" if agent else "offers a path"
             raise NotFoundError(f"{whose} of system {self.row.name!r} {verb} for task {task!r}.")
-        return max(offers, key=lambda one: -1.0 if one.quality is None else one.quality)
+        return max(offers, key=lambda offer: -1.0 if offer.quality is None else offer.quality)
 
     def accounts(self, seq: int | None = None) -> dict[str, float]:
         """Agent's name -> parameters that its published path answers for; their sum is that of distinct parameters."""
         view = self.view(seq)
-        return {name: accounted_parameters(one.sizes, view.locks, name) for name, one in view.offers.items()}
+        return {name: accounted_parameters(offer.sizes, view.locks, name) for name, offer in view.offers.items()}
 
     # Inside
 
     def _with_roots(self, agents: Sequence[AgentRow]) -> list[AgentRow]:
-        chosen = {one.id for one in agents}
-        kinds = {one.kind for one in agents}
+        chosen = {agent.id for agent in agents}
+        kinds = {agent.kind for agent in agents}
         every = self.agents()
-        if unknown := [one.name for one in agents if one.id not in {row.id for row in every}]:
+        if unknown := [agent.name for agent in agents if agent.id not in {row.id for row in every}]:
             raise NotFoundError(f"system {self.row.name!r} has no agents {quoted_list(unknown)}.")
         before = past(self.store, self.row.id)
-        lacking = [one for one in every if is_root(one) and not before.finished(one) and not self.is_withdrawn(one)]
-        chosen |= {one.id for one in lacking if any(AGENTS.get(kind).reads(one) for kind in kinds)}
-        return [one for one in every if one.id in chosen]
+        lacking = [
+            agent for agent in every if is_root(agent) and not before.finished(agent) and not self.is_withdrawn(agent)
+        ]
+        chosen |= {agent.id for agent in lacking if any(AGENTS.get(kind).reads(agent) for kind in kinds)}
+        return [agent for agent in every if agent.id in chosen]
 
     def _work(
         self, agents: Sequence[AgentRow], executor: Executor, cache: str | None, work: Callable[[AgentRunner], None]
@@ -277,9 +279,9 @@ class System:
         dispatcher = Dispatcher(executor, limits.retries)
         with ExitStack() as held:
             leases: dict[str, Lease] = {}
-            for one in agents:
-                leases[one.id] = self.store.acquire(one.id)
-                held.callback(self.store.release, leases[one.id])
+            for agent in agents:
+                leases[agent.id] = self.store.acquire(agent.id)
+                held.callback(self.store.release, leases[agent.id])
             held.callback(dispatcher.cancel_all)
             self._note(leases, "running")
             runner = AgentRunner(

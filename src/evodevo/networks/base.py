@@ -74,8 +74,8 @@ class Network(nn.Module, ABC):
         input_specs, output_specs: inputs and outputs of the task.
         terms: name -> its contribution to the last loss, weight included, without gradient ("task", "load", …); for
             logs.
-        structure: settings of the network, of the class that its row's ``structure`` has; kept up to date by whoever
-            changes the network.
+        structure: settings of the network, of the class that its row's ``structure`` has; code that changes the
+            network keeps it up to date.
         adjustable: attributes that a probe may set for one measurement of the trained network.
         untraced: why ``trace_blob`` gives nothing, with {name} and {title} of the individual.
         uniform_loss: Loss of a uniform guess in nats, for the bound above which a training has diverged; None = no

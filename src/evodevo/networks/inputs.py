@@ -132,6 +132,7 @@ class InputLayer(nn.Module):
         pixels = raw.to(self._dtype)
         if self.normalise:
             pixels = pixels / 127.5 - 1
+        # Zeros at the bottom and at the right complete the last patches.
         down, right = (-raw.shape[1]) % side, (-raw.shape[2]) % side
         pixels = nn.functional.pad(pixels, (0, 0, 0, right, 0, down))
         batch, height, width, channels = pixels.shape

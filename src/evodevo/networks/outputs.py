@@ -42,6 +42,7 @@ class OutputLayer(nn.Module):
         self.norm = nn.RMSNorm(width, eps=NORM_EPSILON)
         self.head = nn.Linear(width, spec.size)
         with torch.no_grad():
+            # Small weights, so that the first answers are near uniform.
             self.head.weight.normal_(std=HEAD_STD)
             self.head.bias.zero_()
 
@@ -111,6 +112,7 @@ def answer_losses(spec: OutputSpec, logits: Tensor, target: Tensor) -> Tensor:
     precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if spec.kind == "labels":
         known = has_target(spec, target)
+        # Replaced and not only masked: NaN times 0 is NaN, also in the gradient.
         wanted = torch.where(known, target, torch.zeros_like(target)).to(precise.dtype)
         return F.binary_cross_entropy_with_logits(precise, wanted, reduction="none") * known
     flat = F.cross_entropy(precise.flatten(0, -2), target.flatten().long(), ignore_index=NO_TARGET, reduction="none")

@@ -158,7 +158,7 @@ def parse_objectives(texts: Sequence[str], judged: Judged = "language_model") ->
         example = "quality" if judged == "language_model" else "error"
         raise UsageError(f"at least one objective is wanted, for example {example}.")
     if len(set(names)) != len(names):
-        raise UsageError(f"an objective stands twice: {', '.join(names)}.")
+        raise UsageError(f"an objective occurs twice: {', '.join(names)}.")
     wrong = [objective.name for objective in objectives if objective.judges != judged]
     if wrong:
         fitting = [name for name in OBJECTIVES.names() if OBJECTIVES.get(name).judges == judged]

@@ -154,6 +154,7 @@ def _packed(rank: Sequence[str], wish: Mapping[str, float], tall: Mapping[str, f
     below = -float("inf")
     for name in rank:
         half = tall.get(name, 0.0) / 2
+        # Pushed downwards only; the shift below removes the bias.
         ys[name] = max(wish[name], below + half)
         below = ys[name] + half + gap
     shift = fmean(wish[name] - ys[name] for name in rank)

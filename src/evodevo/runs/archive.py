@@ -510,7 +510,9 @@ class Slice(ABC):
 
     def drawing(self, individual: Individual) -> str:
         """The architecture as SVG."""
-        raise UsageError(f"architectures of the slice {self.name!r} cannot be drawn; show {individual.id} says it all.")
+        raise UsageError(
+            f"architectures of the slice {self.name!r} cannot be drawn; show {individual.id} has all of it."
+        )
 
     def plan(self, individual: Individual) -> Any:
         """The genome with its connections resolved.

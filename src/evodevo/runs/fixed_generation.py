@@ -49,6 +49,6 @@ def recall_source(store: Store, run_id: str, space: Space[Any]) -> FixedGenerati
     """
     source = next((event for event in store.events(run_id) if event.type == SOURCE), None)
     if source is None:
-        raise NotFoundError(f"run {run_id} was killed before it said what to train. Begin a new one: evodevo train")
+        raise NotFoundError(f"run {run_id} was killed before it recorded what to train. Begin a new one: evodevo train")
     genome = space.from_json(source.payload["genome"])
     return FixedGeneration([Proposal(genome, (source.subject,), OPERATION, {})])

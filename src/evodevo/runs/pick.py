@@ -124,7 +124,7 @@ def pick(run: Search[C], rule: str = "knee", where: Sequence[str] = ()) -> Pick[
 
     Raises:
         UsageError: an unknown rule, goal or condition.
-        NotFoundError: nobody on the front keeps the conditions.
+        NotFoundError: no individual of the front fulfils the conditions.
     """
     front = run.front()
     if not front:

@@ -141,7 +141,7 @@ def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Va
         values["evaluation"]["task_settings"] = {}
     experiment = changes.get("experiment", {})
     if isinstance(experiment, Mapping) and "arms" in experiment and "reference" not in experiment:
-        # The recipe's reference is one of its own arms; files of settings have no null to say so.
+        # The recipe's reference is one of its own arms; files of settings have no null for it.
         values = merge(values, {"experiment": {"reference": None}})
     return _with_time(values, changes), changes
 

@@ -260,7 +260,7 @@ class FolderPool(BlobPool):
         name = self._temporary / secrets.token_hex(16)
         with _disk_errors(self.folder):
             _make(self._temporary)
-            # O_EXCL and O_NOFOLLOW: never write through a file or link that somebody else placed there.
+            # O_EXCL and O_NOFOLLOW: never write through a file or link that another process placed there.
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 with os.fdopen(descriptor, "wb") as file:

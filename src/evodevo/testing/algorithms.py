@@ -42,7 +42,7 @@ def failing(genome: Cell) -> tuple[float, float] | None:
 def fingerprint(algorithm: Algorithm, proposals: int = 200) -> str:
     """A hash of the first proposals of a search on ``CellSpace``: genomes, parents, operations and details."""
     history = generational(algorithm, SPACE, failing, seed=7, evaluations=proposals)
-    return canonical.digest([_plain(one) for one in history.proposals])
+    return canonical.digest([_plain(proposal) for proposal in history.proposals])
 
 
 class AlgorithmTests:
@@ -131,16 +131,19 @@ class AlgorithmTests:
             draw = partial(generator, 3, generation)
             asked = algorithm.ask(state, SPACE, draw, count, seen.__contains__)
             assert len(asked) == count
-            hashes = [SPACE.hash(one.genome) for one in asked]
+            hashes = [SPACE.hash(proposal.genome) for proposal in asked]
             assert len(set(hashes) | seen) == len(hashes) + len(seen)
-            living = {one.id for one in state.population}
-            for one in asked:
-                SPACE.check(one.genome)
-                assert set(one.parents) <= living
-                assert (one.parents == ()) == (one.operation in ("initial", "sample"))
-                json.dumps(one.details, allow_nan=False)
+            living = {individual.id for individual in state.population}
+            for proposal in asked:
+                SPACE.check(proposal.genome)
+                assert set(proposal.parents) <= living
+                assert (proposal.parents == ()) == (proposal.operation in ("initial", "sample"))
+                json.dumps(proposal.details, allow_nan=False)
             seen.update(hashes)
-            born = [Scored(f"{told + slot}", one.genome, failing(one.genome)) for slot, one in enumerate(asked)]
+            born = [
+                Scored(f"{told + slot}", proposal.genome, failing(proposal.genome))
+                for slot, proposal in enumerate(asked)
+            ]
             told += count
             state = algorithm.tell(state, born)
             assert state.told == told
@@ -148,26 +151,28 @@ class AlgorithmTests:
     def test_the_failed_never_live(self) -> None:
         state = self.history().state
         assert len(state.population) <= self.make_algorithm().settings.population
-        for one in state.population:
-            assert one.values == failing(one.genome) is not None
+        for individual in state.population:
+            assert individual.values == failing(individual.genome) is not None
 
     def test_a_wholly_failed_beginning_is_survived_by_new_samples(self) -> None:
         algorithm = self.make_algorithm()
         size = algorithm.settings.population
         founders = _ask(algorithm, algorithm.start(), size)
         state = algorithm.tell(
-            algorithm.start(), [Scored(str(slot), one.genome, None) for slot, one in enumerate(founders)]
+            algorithm.start(), [Scored(str(slot), proposal.genome, None) for slot, proposal in enumerate(founders)]
         )
         assert (state.population, state.told) == ((), size)
-        known = {SPACE.hash(one.genome) for one in founders}
+        known = {SPACE.hash(founder.genome) for founder in founders}
         again = algorithm.ask(state, SPACE, partial(generator, 1, 1), size, known.__contains__)
-        assert {one.operation for one in again} == {"sample"}
-        assert known.isdisjoint(SPACE.hash(one.genome) for one in again)
+        assert {proposal.operation for proposal in again} == {"sample"}
+        assert known.isdisjoint(SPACE.hash(proposal.genome) for proposal in again)
 
     def test_a_wholly_failed_generation_changes_nothing_but_the_count(self) -> None:
         algorithm = self.make_algorithm()
         state = self.history().state
-        failed = [Scored(f"failed {slot}", one.genome, None) for slot, one in enumerate(_ask(algorithm, state, 8))]
+        failed = [
+            Scored(f"failed {slot}", proposal.genome, None) for slot, proposal in enumerate(_ask(algorithm, state, 8))
+        ]
         after = algorithm.tell(state, failed)
         assert (after.population, after.standings) == (state.population, state.standings)
         assert after.told == state.told + 8
@@ -191,7 +196,7 @@ class AlgorithmTests:
             return float(generator(5, event).lognormal())
 
         history = steady_state(self.make_algorithm(), SPACE, failing, seed=5, evaluations=100, seconds=seconds)
-        assert len({SPACE.hash(one.genome) for one in history.proposals}) == 100
+        assert len({SPACE.hash(proposal.genome) for proposal in history.proposals}) == 100
         assert history.state.told == 100
 
     def test_a_small_space_is_searched_through_and_then_exhausted(self) -> None:
@@ -206,9 +211,9 @@ class AlgorithmTests:
 
         with pytest.raises(SpaceExhausted) as caught:
             algorithm.ask(state, SPACE, partial(generator, 6), 200, known)
-        found = [SPACE.hash(one.genome) for one in caught.value.proposals]
-        assert len(set(found)) == len(found)
-        assert set(found) <= allowed
+        hashes = [SPACE.hash(proposal.genome) for proposal in caught.value.proposals]
+        assert len(set(hashes)) == len(hashes)
+        assert set(hashes) <= allowed
 
 
 def _ask(algorithm: Algorithm, state: SearchState, count: int) -> list[Proposal]:
@@ -216,12 +221,12 @@ def _ask(algorithm: Algorithm, state: SearchState, count: int) -> list[Proposal]
 
 
 def _numpy_state() -> tuple[bytes, int]:
-    # The one place that reads numpy's global generator, to see that nobody else does.
+    # The one place that reads numpy's global generator, to check that no other code does.
     _, key, position, *_ = np.random.get_state(legacy=True)
     return np.asarray(key).tobytes(), int(position)
 
 
-def _plain(one: Proposal) -> list[object]:
+def _plain(proposal: Proposal) -> list[object]:
     # β goes through the C library's exponential, whose last digit may differ between platforms.
-    details = {key: round(value, 9) if isinstance(value, float) else value for key, value in one.details.items()}
-    return [SPACE.print(one.genome), list(one.parents), one.operation, details]
+    details = {key: round(value, 9) if isinstance(value, float) else value for key, value in proposal.details.items()}
+    return [SPACE.print(proposal.genome), list(proposal.parents), proposal.operation, details]

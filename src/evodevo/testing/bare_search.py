@@ -29,7 +29,7 @@ class SearchHistory:
     @property
     def values(self) -> list[tuple[float, ...]]:
         """The objective values of all that did not fail."""
-        return [one.values for one in self.scored if one.values is not None]
+        return [individual.values for individual in self.scored if individual.values is not None]
 
 
 def generational(
@@ -48,8 +48,11 @@ def generational(
             asked = algorithm.ask(state, space, draw, count, known.__contains__)
         except SpaceExhausted as end:
             asked = end.proposals
-        born = [Scored(f"{generation}.{slot}", one.genome, evaluate(one.genome)) for slot, one in enumerate(asked)]
-        known.update(space.hash(one.genome) for one in asked)
+        born = [
+            Scored(f"{generation}.{slot}", proposal.genome, evaluate(proposal.genome))
+            for slot, proposal in enumerate(asked)
+        ]
+        known.update(space.hash(proposal.genome) for proposal in asked)
         proposals += asked
         scored += born
         state = algorithm.tell(state, born)
@@ -96,10 +99,12 @@ def steady_state(
             heapq.heappush(running, (clock + seconds(event), event, waiting.pop(0)))
             event += 1
         clock, born, proposal = heapq.heappop(running)
-        one = Scored(str(born), proposal.genome, evaluate(proposal.genome))
-        finished.append((proposal, one))
-        state = algorithm.tell(state, [one])
-    return SearchHistory(tuple(proposal for proposal, _ in finished), tuple(one for _, one in finished), state)
+        scored = Scored(str(born), proposal.genome, evaluate(proposal.genome))
+        finished.append((proposal, scored))
+        state = algorithm.tell(state, [scored])
+    return SearchHistory(
+        tuple(proposal for proposal, _ in finished), tuple(individual for _, individual in finished), state
+    )
 
 
 def _draw(seed: int, generation: int, slot: int, purpose: str) -> np.random.Generator:

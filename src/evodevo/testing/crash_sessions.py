@@ -214,8 +214,8 @@ class Victim:
                 self._plan = replace(self._plan, run=runs[-1].id if runs else None)
         if self.run is None:
             return Report(killed, struck, 0, seconds)
-        said = {(word[1], word[2]) for word in words if word[0] == "evaluated"}
-        return Report(killed, struck, self._judge(said), seconds)
+        recorded = {(word[1], word[2]) for word in words if word[0] == "evaluated"}
+        return Report(killed, struck, self._judge(recorded), seconds)
 
     def result(self) -> tuple[list[Birth], list[str]]:
         """History of the finished search, and its hypervolumes."""
@@ -244,7 +244,7 @@ class Victim:
                 continue
             return output, errors, seen, struck
 
-    def _judge(self, said: set[tuple[str, int]]) -> int:
+    def _judge(self, printed: set[tuple[str, int]]) -> int:
         """Number of new evaluations, after a check that none is gone."""
         assert self.run is not None
         with Store.open(self._plan.store, create=False) as store:
@@ -253,8 +253,8 @@ class Victim:
             rows = [row for row in store.evaluations(self.run) if is_final(row)]
         now = {(row.individual_id, row.seed): row.finished_seq or 0 for row in rows}
         assert len(now) == len(rows), "an evaluation was done twice"
-        assert {identity for identity, _ in said} <= {identity for identity, _ in now}, "what was said is recorded"
-        assert len(said) <= len(now.keys() - self._known.keys()), "each seed of it, too"
+        assert {identity for identity, _ in printed} <= {identity for identity, _ in now}, "what was said is recorded"
+        assert len(printed) <= len(now.keys() - self._known.keys()), "each seed of it, too"
         gone = {key for key, seq in self._known.items() if now.get(key) != seq}
         assert not gone, f"finished evaluations are gone or were redone: {gone}"
         new = len(now) - len(self._known)

@@ -114,8 +114,8 @@ class SensesTests:
             together = senses(batch)
             for row in range(4):
                 alone = senses({name: tensor[row : row + 1] for name, tensor in batch.items()})
-                for many, one in zip(together, alone, strict=True):
-                    _assert_same_sense(_row(many, row), one)
+                for many, single in zip(together, alone, strict=True):
+                    _assert_same_sense(_row(many, row), single)
 
     def test_padding_changes_nothing(self, case: SensesCase) -> None:
         senses, batch = case.build(), case.batch()
@@ -140,8 +140,8 @@ class SensesTests:
                 wide = mask if spec.modality == "tokens" else mask.unsqueeze(-1)
                 changed[spec.name] = torch.where(wide, batch[spec.name], other[spec.name])
         with torch.no_grad():
-            for one, two in zip(senses(batch), senses(changed), strict=True):
-                _assert_same_sense(one, two)
+            for first, two in zip(senses(batch), senses(changed), strict=True):
+                _assert_same_sense(first, two)
 
     def test_what_a_sample_lacks_does_not_matter(self, case: SensesCase) -> None:
         """A missing input is one learned token, whatever the batch holds for it, and the same as no input at all."""
@@ -154,8 +154,8 @@ class SensesTests:
                 if rest:
                     sides.append(senses(rest))
                 for others in sides[1:]:
-                    for one, two in zip(sides[0], others, strict=True):
-                        _assert_same_sense(one, two)
+                    for first, two in zip(sides[0], others, strict=True):
+                        _assert_same_sense(first, two)
             with pytest.raises(UsageError, match="missing"):
                 case.build(missing=False)(batch | nobody)
 
@@ -173,11 +173,11 @@ class SensesTests:
         with torch.no_grad():
             wanted = senses(batch)
             with torch.autocast("cpu", torch.bfloat16):
-                found = senses(batch)
-        for half, full in zip(found, wanted, strict=True):
+                encoded = senses(batch)
+        for half, full in zip(encoded, wanted, strict=True):
             if half is not None and full is not None:
-                for one, two in ((_real(half), _real(full)), (half.vector, full.vector)):
-                    assert float((one.float() - two).norm() / two.norm()) < 0.1
+                for first, two in ((_real(half), _real(full)), (half.vector, full.vector)):
+                    assert float((first.float() - two).norm() / two.norm()) < 0.1
 
     def test_the_same_seed_gives_the_same_parameters(self, case: SensesCase) -> None:
         first, again = (dict(case.build(seed).named_parameters()) for seed in (0, 0))
@@ -266,12 +266,14 @@ class FusionTests:
 
     def test_half_precision_in_autocast_is_near(self, structure: FusionStructure) -> None:
         fusion = build_fusion(structure).float()
-        sides = [replace(one, tokens=one.tokens.float(), vector=one.vector.float()) for one in both_sides(masked=True)]
+        sides = [
+            replace(side, tokens=side.tokens.float(), vector=side.vector.float()) for side in both_sides(masked=True)
+        ]
         with torch.no_grad():
             wanted = fusion(*sides)
             with torch.autocast("cpu", torch.bfloat16):
-                found = fusion(*sides)
-        for half, full in ((_real(found), _real(wanted)), (found.vector, wanted.vector)):
+                fused = fusion(*sides)
+        for half, full in ((_real(fused), _real(wanted)), (fused.vector, wanted.vector)):
             assert float((half.float() - full).norm() / full.norm()) < 0.05
 
     def test_every_parameter_has_an_influence(self, structure: FusionStructure) -> None:
@@ -324,16 +326,16 @@ def _chosen(sense: EncodedModality, rows: slice) -> EncodedModality:
     return EncodedModality(sense.tokens[rows], mask, sense.vector[rows])
 
 
-def _assert_same_sense(one: EncodedModality | None, two: EncodedModality | None) -> None:
-    assert (one is None) == (two is None)
-    if one is not None and two is not None:
-        torch.testing.assert_close(_real(one), _real(two), rtol=0, atol=TOLERANCE)
-        torch.testing.assert_close(one.vector, two.vector, rtol=0, atol=TOLERANCE)
+def _assert_same_sense(first: EncodedModality | None, two: EncodedModality | None) -> None:
+    assert (first is None) == (two is None)
+    if first is not None and two is not None:
+        torch.testing.assert_close(_real(first), _real(two), rtol=0, atol=TOLERANCE)
+        torch.testing.assert_close(first.vector, two.vector, rtol=0, atol=TOLERANCE)
 
 
-def _assert_same_fused(one: Fused, two: Fused) -> None:
-    torch.testing.assert_close(_real(one), _real(two), rtol=0, atol=TOLERANCE)
-    torch.testing.assert_close(one.vector, two.vector, rtol=0, atol=TOLERANCE)
+def _assert_same_fused(first: Fused, two: Fused) -> None:
+    torch.testing.assert_close(_real(first), _real(two), rtol=0, atol=TOLERANCE)
+    torch.testing.assert_close(first.vector, two.vector, rtol=0, atol=TOLERANCE)
 
 
 def _real(given: EncodedModality | Fused) -> Tensor:

@@ -47,7 +47,7 @@ def multipath(**structure: object) -> Multipath:
     same = VisionPath(main.structure.changed(classes=0), {role: main.parts[role] for role in main.structure.roles[:-1]})
     other = vision_path(2, image_size=16, classes=0, layers=2)
     frozen = [
-        FrozenPath(one, reads=f"{one.structure.image_size}/{one.structure.channels}") for one in (main, same, other)
+        FrozenPath(path, reads=f"{path.structure.image_size}/{path.structure.channels}") for path in (main, same, other)
     ]
     joint = Multipath(frozen[0], frozen[1:], len(CLASSES), [8, 8])
     joint.structure = joint.structure.model_copy(update=structure)
@@ -62,8 +62,8 @@ def subject(network: nn.Module, image: ImageInput = IMAGE) -> ExportSubject:
 
     def answer(images: Images) -> Logits:
         with torch.no_grad():
-            found: NDArray[np.float32] = dense(torch.from_numpy(images)).numpy()
-            return found
+            logits: NDArray[np.float32] = dense(torch.from_numpy(images)).numpy()
+            return logits
 
     paths = ("A~shapes/0", "A~other/1", "A~root_model~x/0") if isinstance(network, Multipath) else ()
     parts = (
@@ -121,13 +121,13 @@ class ExporterTests:
         self.exporter.write(subject(network), tmp_path)
         assert (tmp_path / self.exporter.file).read_bytes() == (written.folder / self.exporter.file).read_bytes()
         assert network.structure.skip_below == 0.25
-        assert all(one.requires_grad for one in learn)
+        assert all(parameter.requires_grad for parameter in learn)
         assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
     def test_nothing_of_this_machine_or_of_our_code_is_in_the_file(self, written: Export) -> None:
-        found = (written.folder / self.exporter.file).read_bytes()
-        assert b"evodevo" not in found
-        assert str(Path(__file__).parents[1]).encode() not in found
+        content = (written.folder / self.exporter.file).read_bytes()
+        assert b"evodevo" not in content
+        assert str(Path(__file__).parents[1]).encode() not in content
 
     def test_the_examples_of_the_card_run_where_evodevo_is_not(
         self, whole: ExportSubject, written: Export, tmp_path: Path
@@ -141,16 +141,18 @@ class ExporterTests:
         for heading, code in self.exporter.usage(whole):
             assert heading in card
             assert code in card
-        said = _run_without_us("\n".join(code for _, code in self.exporter.usage(whole)), written.folder, tmp_path)
-        assert all(any(name in line for name in CLASSES) for line in said.splitlines()), said
-        assert any("a.png" in line and wanted in line for line in said.splitlines()), said
+        printed = _run_without_us("\n".join(code for _, code in self.exporter.usage(whole)), written.folder, tmp_path)
+        assert all(any(name in line for name in CLASSES) for line in printed.splitlines()), printed
+        assert any("a.png" in line and wanted in line for line in printed.splitlines()), printed
 
     def test_the_manifest_holds_the_digest_of_every_file(self, written: Export) -> None:
         import hashlib
 
         manifest = json.loads((written.folder / "manifest.json").read_text())
-        files = {one.name: one for one in written.folder.iterdir() if one.name != "manifest.json"}
-        assert manifest["files"] == {name: hashlib.sha256(one.read_bytes()).hexdigest() for name, one in files.items()}
+        files = {file.name: file for file in written.folder.iterdir() if file.name != "manifest.json"}
+        assert manifest["files"] == {
+            name: hashlib.sha256(digest.read_bytes()).hexdigest() for name, digest in files.items()
+        }
         assert self.exporter.file in files
 
 

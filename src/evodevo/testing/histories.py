@@ -48,11 +48,13 @@ def history(store: Store, run_id: str) -> list[Birth]:
                 genome=canonical.dumps(row.genome_envelope),
                 operation=row.operation,
                 parents=tuple(births.get(parent, parent) for parent in row.parents),
-                outcomes=tuple((seed, one.reason or "", _bits(one)) for seed, one in sorted(outcomes[row.id].items())),
+                outcomes=tuple(
+                    (seed, outcome.reason or "", _bits(outcome)) for seed, outcome in sorted(outcomes[row.id].items())
+                ),
             )
             for row in rows
         ),
-        key=lambda one: (one.generation, one.slot, one.birth),
+        key=lambda birth: (birth.generation, birth.slot, birth.birth),
     )
 
 
@@ -71,15 +73,17 @@ def hypervolumes(store: Store, run_id: str) -> list[str]:
 def evaluated_twice(store: Store, run_id: str) -> list[str]:
     """Birth keys of the individuals with more than one final evaluation of one seed."""
     births = {row.id: row.birth for row in store.individuals(run_id)}
-    done = Counter((one.individual_id, one.seed) for one in store.evaluations(run_id) if is_final(one))
+    done = Counter(
+        (evaluation.individual_id, evaluation.seed) for evaluation in store.evaluations(run_id) if is_final(evaluation)
+    )
     return sorted({births[identity] for (identity, _), count in done.items() if count > 1})
 
 
 def difference(ours: Sequence[Birth], theirs: Sequence[Birth]) -> str:
     """The first individual that is not the same, for a message; empty where the histories are equal."""
-    for one, other in zip(ours, theirs, strict=False):
-        if one != other:
-            return f"{one}\n  is not\n{other}"
+    for first, other in zip(ours, theirs, strict=False):
+        if first != other:
+            return f"{first}\n  is not\n{other}"
     return "" if len(ours) == len(theirs) else f"{len(ours)} individuals are not {len(theirs)}"
 
 

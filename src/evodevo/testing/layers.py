@@ -207,7 +207,7 @@ class LayerTests:
         short, long = (layer_work(case.spec, case.width, length, causal=case.causal).total for length in (4, 16))
         assert 0 <= short <= long
 
-    # Who hears whom
+    # Dependence between positions
 
     def test_samples_do_not_meet(self, case: LayerCase) -> None:
         layer, x = case.build(), case.inputs(batch=4)

@@ -91,7 +91,7 @@ class ModuleRouterTests:
 
     def test_bfloat16_is_decided_in_float32(self, case: ModuleRouterCase) -> None:
         router = case.build().bfloat16()
-        query, outputs = (one.bfloat16() for one in case.inputs())
+        query, outputs = (tensor.bfloat16() for tensor in case.inputs())
         decision = router.decide(query, outputs)
         assert decision.weights.dtype == torch.float32
         _check(decision, case)

@@ -146,10 +146,10 @@ class OperatorTests:
         operator = _streamable(case)
         x = case.inputs(12).requires_grad_()
         parameters = [x, *operator.parameters()]
-        one = torch.autograd.grad(operator(x).y.square().sum(), parameters, allow_unused=True)
+        whole = torch.autograd.grad(operator(x).y.square().sum(), parameters, allow_unused=True)
         y, _ = run_in_pieces(operator, x, [5, 1, 6])
         pieces = torch.autograd.grad(y.square().sum(), parameters, allow_unused=True)
-        for a, b in zip(one, pieces, strict=True):
+        for a, b in zip(whole, pieces, strict=True):
             assert a is not None, "a parameter without any influence"
             assert b is not None
             torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)

@@ -49,7 +49,7 @@ class SpaceTests:
         """Valid genomes of every origin."""
         a, b = space.sample(rng), space.sample(rng)
         children = space.crossover(a, b, rng)
-        mutants = [space.mutate(one, rng) for one in (a, *children)]
+        mutants = [space.mutate(genome, rng) for genome in (a, *children)]
         initial = space.initial(rng)
         return [a, b, *children, *mutants, *([] if initial is None else [initial])]
 

@@ -132,9 +132,9 @@ class StoreTests:
         store.heartbeat(second)
 
     def test_an_old_token_writes_nothing(self, store: Store) -> None:
-        lease, (one, *_) = grown(store)
+        lease, (individual, *_) = grown(store)
         digest = store.blobs.put_bytes(b"weights")
-        evaluation = Evaluation(one.id, FIDELITY, 0, scores={"loss": Score(1.0)})
+        evaluation = Evaluation(individual.id, FIDELITY, 0, scores={"loss": Score(1.0)})
         store.release(lease)
         current = store.acquire(lease.run_id)
         before = (store.run(lease.run_id), store.individuals(lease.run_id), store.events())
@@ -143,7 +143,7 @@ class StoreTests:
             "finish_run": lambda: store.finish_run(lease, "finished"),
             "change_settings": lambda: store.change_settings(lease, {}),
             "add_individuals": lambda: store.add_individuals(lease, [newborn(lease.run_id, "1/0")]),
-            "start_evaluation": lambda: store.start_evaluation(lease, one.id, FIDELITY, 0),
+            "start_evaluation": lambda: store.start_evaluation(lease, individual.id, FIDELITY, 0),
             "finish_evaluation": lambda: store.finish_evaluation(lease, evaluation),
             "add_event": lambda: store.add_event(lease, "x", "y", {}),
             "attach_blobs": lambda: store.attach_blobs(lease, {"tokenizer": digest}),
@@ -230,14 +230,14 @@ class StoreTests:
     # Evaluations
 
     def test_an_evaluation_is_read_as_it_was_written(self, store: Store) -> None:
-        lease, (one, *_) = grown(store)
+        lease, (individual, *_) = grown(store)
         blobs = {role: store.blobs.put_bytes(role.encode()) for role in ("weights", "optimizer")}
         curve = [(0.0, 1.5), (10.0, math.inf), (20.0, -0.0)]
         evaluation = Evaluation(
-            one.id,
+            individual.id,
             FIDELITY,
             3,
-            attempt=store.start_evaluation(lease, one.id, FIDELITY, 3),
+            attempt=store.start_evaluation(lease, individual.id, FIDELITY, 3),
             scores={"loss": Score(1.25), "cache": Score(None, "diverged"), "parameters": Score(84_934_656)},
             cost={"parameters": 84_934_656},
             extra={"steps": 10},
@@ -251,37 +251,43 @@ class StoreTests:
         (row,) = store.evaluations(lease.run_id)
         for name in set(vars(evaluation)) - {"series"}:
             assert getattr(row, name) == getattr(evaluation, name), name
-        assert row.id == evaluation.id == evaluation_id(one.id, FIDELITY, 3, 1)
+        assert row.id == evaluation.id == evaluation_id(individual.id, FIDELITY, 3, 1)
         assert row.run_id == lease.run_id
         assert store.series(row.id) == {"empty": [], "loss": curve}
-        assert store.evaluations(individual_id=one.id, state="done") == [row]
+        assert store.evaluations(individual_id=individual.id, state="done") == [row]
         assert store.evaluations(lease.run_id, state="failed") == []
         finished = store.events(lease.run_id)[-1]
-        assert (finished.type, finished.subject, finished.seq) == ("evaluation.finished", one.id, row.finished_seq)
+        assert (finished.type, finished.subject, finished.seq) == (
+            "evaluation.finished",
+            individual.id,
+            row.finished_seq,
+        )
 
     def test_a_failure_keeps_its_reason_and_the_end_of_its_detail(self, store: Store) -> None:
-        lease, (one, *_) = grown(store)
+        lease, (individual, *_) = grown(store)
         detail = "x" * 10_000 + "\udc80 the last line"
-        store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, state="failed", reason="memory", detail=detail))
+        store.finish_evaluation(
+            lease, Evaluation(individual.id, FIDELITY, 0, state="failed", reason="memory", detail=detail)
+        )
         (row,) = store.evaluations(lease.run_id)
         assert (row.state, row.reason, len(row.detail)) == ("failed", "memory", 4096)
         assert row.detail.endswith("? the last line")
 
     def test_evaluations_come_in_the_order_of_their_completion(self, store: Store) -> None:
         lease, individuals = grown(store)
-        for one in individuals:
-            store.start_evaluation(lease, one.id, FIDELITY, 0)
+        for individual in individuals:
+            store.start_evaluation(lease, individual.id, FIDELITY, 0)
         order = [individuals[index] for index in (2, 0, 3)]
-        for one in order:
-            store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0))
+        for individual in order:
+            store.finish_evaluation(lease, Evaluation(individual.id, FIDELITY, 0))
         ids = [row.individual_id for row in store.evaluations(lease.run_id)]
-        assert ids == [one.id for one in (*order, individuals[1])]
+        assert ids == [individual.id for individual in (*order, individuals[1])]
 
     def test_only_the_current_attempt_counts_and_only_once(self, store: Store) -> None:
-        lease, (one, *_) = grown(store)
-        assert [store.start_evaluation(lease, one.id, FIDELITY, 0) for _ in range(2)] == [1, 2]
-        late = Evaluation(one.id, FIDELITY, 0, attempt=1, scores={"loss": Score(9.0)})
-        right = Evaluation(one.id, FIDELITY, 0, attempt=2, scores={"loss": Score(1.0)})
+        lease, (individual, *_) = grown(store)
+        assert [store.start_evaluation(lease, individual.id, FIDELITY, 0) for _ in range(2)] == [1, 2]
+        late = Evaluation(individual.id, FIDELITY, 0, attempt=1, scores={"loss": Score(9.0)})
+        right = Evaluation(individual.id, FIDELITY, 0, attempt=2, scores={"loss": Score(1.0)})
         assert not store.finish_evaluation(lease, late)
         assert store.finish_evaluation(lease, right)
         assert not store.finish_evaluation(lease, right)
@@ -293,37 +299,37 @@ class StoreTests:
         ]
 
     def test_an_attempt_before_the_last_one_comes_too_late(self, store: Store) -> None:
-        lease, (one, *_) = grown(store)
-        assert store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, attempt=3))
-        assert not store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, attempt=2))
+        lease, (individual, *_) = grown(store)
+        assert store.finish_evaluation(lease, Evaluation(individual.id, FIDELITY, 0, attempt=3))
+        assert not store.finish_evaluation(lease, Evaluation(individual.id, FIDELITY, 0, attempt=2))
         assert [row.attempt for row in store.evaluations(lease.run_id)] == [3]
 
     def test_an_evaluation_with_a_blob_that_is_not_there_leaves_nothing(self, store: Store) -> None:
-        lease, (one, *_) = grown(store)
+        lease, (individual, *_) = grown(store)
         with pytest.raises(NotFoundError, match="not in the pool"):
-            store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, blobs={"weights": "0" * 64}))
+            store.finish_evaluation(lease, Evaluation(individual.id, FIDELITY, 0, blobs={"weights": "0" * 64}))
         for digest in ("../../etc/passwd", "ABC", "0" * 63, "0" * 63 + "\n"):
             with pytest.raises(UsageError, match="64 hexadecimal"):
-                store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, blobs={"weights": digest}))
+                store.finish_evaluation(lease, Evaluation(individual.id, FIDELITY, 0, blobs={"weights": digest}))
         assert store.evaluations(lease.run_id) == []
 
     def test_an_individual_of_another_run_may_be_evaluated_again(self, store: Store) -> None:
-        lease, (one, *_) = grown(store)
-        store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0))
+        lease, (individual, *_) = grown(store)
+        store.finish_evaluation(lease, Evaluation(individual.id, FIDELITY, 0))
         other = store.acquire(new_run(store))
-        attempt = store.start_evaluation(other, one.id, FIDELITY, 0)
+        attempt = store.start_evaluation(other, individual.id, FIDELITY, 0)
         assert attempt == 2
-        assert store.finish_evaluation(other, Evaluation(one.id, FIDELITY, 0, attempt=attempt))
-        assert [row.run_id for row in store.evaluations(individual_id=one.id)] == [lease.run_id, other.run_id]
+        assert store.finish_evaluation(other, Evaluation(individual.id, FIDELITY, 0, attempt=attempt))
+        assert [row.run_id for row in store.evaluations(individual_id=individual.id)] == [lease.run_id, other.run_id]
         with pytest.raises(UsageError, match="another run"):
-            store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, attempt=2))
+            store.finish_evaluation(lease, Evaluation(individual.id, FIDELITY, 0, attempt=2))
 
     def test_scores_survive_to_the_bit(self, store: Store) -> None:
-        lease, (one, *_) = grown(store)
+        lease, (individual, *_) = grown(store)
         numbers = [0.1, -0.0, 5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 1e22, 2.0**53, math.pi]
         numbers += [math.nan, math.inf, -math.inf]
         scores = {f"objective {place}": Score.of(number) for place, number in enumerate(numbers)}
-        store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, scores=scores))
+        store.finish_evaluation(lease, Evaluation(individual.id, FIDELITY, 0, scores=scores))
         (row,) = store.evaluations(lease.run_id)
         assert row.scores == scores
         assert [repr(row.scores[name].value) for name in scores] == [repr(score.value) for score in scores.values()]
@@ -350,23 +356,23 @@ class StoreTests:
 
     def test_any_unique_prefix_names_one_thing(self, store: Store) -> None:
         lease, individuals = grown(store, 40)
-        ids = [one.id for one in individuals]
+        ids = [individual.id for individual in individuals]
         for name, kind in [(lease.run_id, "run"), *((one, "individual") for one in ids)]:
             everything = [lease.run_id, *ids]
             shortest = next(
                 length for length in range(1, 14) if sum(each.startswith(name[:length]) for each in everything) == 1
             )
             for length in (shortest, 12, len(name)):
-                found = store.find(name[: max(length, shortest)])
-                assert (found.kind, found.id) == (kind, name)
+                reference = store.find(name[: max(length, shortest)])
+                assert (reference.kind, reference.id) == (kind, name)
             if shortest > 1:
                 with pytest.raises(UsageError, match="ambiguous"):
                     store.find(name[: shortest - 1])
 
     def test_a_wrong_name_is_answered_with_the_nearest(self, store: Store) -> None:
-        lease, (one, *_) = grown(store)
-        typo = one.id[:8] + "zzzz"
-        with pytest.raises(NotFoundError, match=one.id):
+        lease, (individual, *_) = grown(store)
+        typo = individual.id[:8] + "zzzz"
+        with pytest.raises(NotFoundError, match=individual.id):
             store.find(typo)
         with pytest.raises(NotFoundError, match=lease.run_id):
             store.find("zz")
@@ -395,9 +401,9 @@ class StoreTests:
             store.blobs.get("0" * 64)
 
     def test_gc_takes_what_nobody_holds_and_only_that(self, store: Store) -> None:
-        lease, (one, two, *_) = grown(store)
+        lease, (first, two, *_) = grown(store)
         shared, own, orphan, tokenizer = (store.blobs.put_bytes(bytes([place]) * 10) for place in range(4))
-        store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, blobs={"weights": shared, "log": own}))
+        store.finish_evaluation(lease, Evaluation(first.id, FIDELITY, 0, blobs={"weights": shared, "log": own}))
         store.finish_evaluation(lease, Evaluation(two.id, FIDELITY, 0, blobs={"weights": shared}))
         store.attach_blobs(lease, {"tokenizer": tokenizer})
         assert store.run_blobs(lease.run_id) == {"tokenizer": tokenizer}
@@ -418,7 +424,7 @@ class StoreTests:
         assert store.blobs.get(tokenizer)
         # The same bytes may come back later.
         store.blobs.put_bytes(bytes([0]) * 10)
-        store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 1, blobs={"weights": shared}))
+        store.finish_evaluation(lease, Evaluation(first.id, FIDELITY, 1, blobs={"weights": shared}))
         assert store.gc(grace_seconds=0).blobs == ()
         assert store.detach_blobs(lease, ["tokenizer", "unknown"]) == 1
         assert store.run_blobs(lease.run_id) == {}
@@ -429,8 +435,8 @@ class StoreTests:
         holdings = [grown(store, 1) for _ in range(2)]
         closed, opened = sorted(holdings, key=lambda holding: holding[0].run_id)
         digest = store.blobs.put_bytes(b"shared by two runs")
-        for lease, (one,) in holdings:
-            store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, blobs={"weights": digest}))
+        for lease, (individual,) in holdings:
+            store.finish_evaluation(lease, Evaluation(individual.id, FIDELITY, 0, blobs={"weights": digest}))
         store.release(closed[0])
         store.blobs.remove(digest)
         before = store.events(opened[0].run_id)
@@ -444,9 +450,9 @@ class StoreTests:
         assert store.check().ok
 
     def test_a_lost_blob_marks_its_evaluations_and_nothing_else(self, store: Store) -> None:
-        lease, (one, two, three, *_) = grown(store)
+        lease, (first, two, three, *_) = grown(store)
         shared, own = store.blobs.put_bytes(b"shared"), store.blobs.put_bytes(b"own")
-        for individual, digest in ((one, shared), (two, shared), (three, own)):
+        for individual, digest in ((first, shared), (two, shared), (three, own)):
             evaluation = Evaluation(individual.id, FIDELITY, 0, scores={"loss": Score(1.0)}, blobs={"weights": digest})
             store.finish_evaluation(lease, evaluation)
         store.blobs.remove(shared)
@@ -459,17 +465,17 @@ class StoreTests:
         assert len(repaired.lost_evaluations) == 2
         assert repaired.remaining == ()
         rows = {row.individual_id: row for row in store.evaluations(lease.run_id)}
-        assert [(rows[each.id].state, rows[each.id].reason) for each in (one, two, three)] == [
+        assert [(rows[each.id].state, rows[each.id].reason) for each in (first, two, three)] == [
             ("failed", "lost"),
             ("failed", "lost"),
             ("done", None),
         ]
-        assert rows[one.id].scores == {"loss": Score(1.0)}
-        assert (rows[one.id].blobs, rows[three.id].blobs) == ({}, {"weights": own})
+        assert rows[first.id].scores == {"loss": Score(1.0)}
+        assert (rows[first.id].blobs, rows[three.id].blobs) == ({}, {"weights": own})
         assert store.repair().lost_evaluations == ()
         # It is done again as a new attempt.
         lease = store.acquire(lease.run_id)
-        attempt = store.start_evaluation(lease, one.id, FIDELITY, 0)
-        again = Evaluation(one.id, FIDELITY, 0, attempt, blobs={"weights": store.blobs.put_bytes(b"shared")})
+        attempt = store.start_evaluation(lease, first.id, FIDELITY, 0)
+        again = Evaluation(first.id, FIDELITY, 0, attempt, blobs={"weights": store.blobs.put_bytes(b"shared")})
         assert store.finish_evaluation(lease, again)
         assert store.check(deep=True).ok

@@ -35,7 +35,7 @@ def some_zoo(count: int = 4, *, seed: int = 0) -> State:
         ModuleState(
             id=f"m{place}",
             archetype=families[int(rng.integers(len(families)))],
-            vector=tuple(float(one) for one in rng.random(VECTOR_SIZE)),
+            vector=tuple(float(number) for number in rng.random(VECTOR_SIZE)),
             parameters=int(rng.integers(1, 100_000)),
             flops=float(rng.integers(1, 100_000)),
             age=int(rng.integers(6)),
@@ -49,13 +49,13 @@ def some_zoo(count: int = 4, *, seed: int = 0) -> State:
         for place in range(count)
     )
     half = rng.random((count, count)) * 0.09
-    complementarity = tuple(tuple(float(one) for one in row) for row in (half + half.T) / 2)
+    complementarity = tuple(tuple(float(number) for number in row) for row in (half + half.T) / 2)
     return State(modules=modules, most=9, values=(0.5, 0.6, 0.7), complementarity=complementarity)
 
 
 def everything(state: State) -> Legal:
     """All that could be legal in a zoo."""
-    ids = tuple(one.id for one in state.modules)
+    ids = tuple(module.id for module in state.modules)
     pairs = tuple((a, b) for a in ids for b in ids if a != b)
     return Legal(prune=ids, grow=ids, spawn=tuple(ARCHETYPES.names()), hybridise=pairs, rewarm=ids)
 
@@ -66,7 +66,7 @@ def situations(draw: st.DrawFn) -> tuple[State, Legal]:
     state = some_zoo(draw(st.integers(1, 12)), seed=draw(st.integers(0, 1000)))
     full = everything(state)
     some: dict[str, object] = {"births": draw(st.integers(0, 2)), "prunes": draw(st.integers(0, 1))}
-    some["replaces"] = draw(st.sampled_from([None, *(one.id for one in state.modules)]))
+    some["replaces"] = draw(st.sampled_from([None, *(module.id for module in state.modules)]))
     for name in ("prune", "grow", "spawn", "hybridise", "rewarm"):
         every = getattr(full, name)
         some[name] = tuple(draw(st.lists(st.sampled_from(every), unique=True, max_size=6))) if every else ()
@@ -118,7 +118,7 @@ class StrategistTests:
 
     def decisions(self, strategist: Strategist, events: Sequence[int] = range(12)) -> list[tuple[Decision, ...]]:
         """Its decisions at some events, without any reward."""
-        return [one.decisions for one in told(strategist, events)]
+        return [transition.decisions for transition in told(strategist, events)]
 
     def test_each_sub_action_is_legal_after_those_before_it(self) -> None:
         strategist = self.make_strategist()
@@ -130,16 +130,16 @@ class StrategistTests:
             decisions = strategist.decide(state, legal, randomness.generator(0, number))
             assert 1 <= len(decisions) <= strategist.actions
             gone: set[str] = set()
-            for place, one in enumerate(decisions):
-                assert one.legal == legal
-                assert legal.allows(one.action)
-                assert one.action.operation != "noop" or place == len(decisions) - 1
-                assert not gone & set(one.action.modules)
-                gone |= _leaving(one)
-                legal = legal.after(one.action)
-            births = sum(one.action.operation in ("grow", "spawn", "hybridise") for one in decisions)
+            for place, decision in enumerate(decisions):
+                assert decision.legal == legal
+                assert legal.allows(decision.action)
+                assert decision.action.operation != "noop" or place == len(decisions) - 1
+                assert not gone & set(decision.action.modules)
+                gone |= _leaving(decision)
+                legal = legal.after(decision.action)
+            births = sum(decision.action.operation in ("grow", "spawn", "hybridise") for decision in decisions)
             assert births <= situation[1].births
-            assert sum(one.action.operation == "prune" for one in decisions) <= situation[1].prunes
+            assert sum(decision.action.operation == "prune" for decision in decisions) <= situation[1].prunes
 
         law()
 
@@ -172,9 +172,9 @@ class StrategistTests:
         first.refine(some_zoo(), everything(some_zoo()), toy_unroll())
         second.load_state_dict(through_files(first.state_dict()))
         for events in (range(6, 10), range(10, 14)):
-            one, other = told(first, events), told(second, events)
-            assert one == other
-            assert first.update(one) == second.update(other)
+            mine, other = told(first, events), told(second, events)
+            assert mine == other
+            assert first.update(mine) == second.update(other)
         assert dict(first.state_dict().data) == dict(second.state_dict().data)
         for name, tensor in first.state_dict().tensors.items():
             assert torch.equal(tensor, second.state_dict().tensors[name]), name
@@ -182,9 +182,9 @@ class StrategistTests:
     def test_what_was_learnt_is_its_own(self) -> None:
         strategist = self.make_strategist()
         kept = strategist.state_dict()
-        before = {name: one.clone() for name, one in kept.tensors.items()}
+        before = {name: tensor.clone() for name, tensor in kept.tensors.items()}
         strategist.update(told(strategist, range(4)))
-        assert all(torch.equal(before[name], one) for name, one in kept.tensors.items())
+        assert all(torch.equal(before[name], tensor) for name, tensor in kept.tensors.items())
 
     def test_what_another_learnt_is_refused(self) -> None:
         strategist = self.make_strategist()
@@ -200,10 +200,10 @@ class StrategistTests:
 
     def test_a_meta_gradient_leaves_the_network_alone(self) -> None:
         strategist, unroll = self.make_strategist(), toy_unroll()
-        before = {name: one.clone() for name, one in unroll.parameters.items()}
+        before = {name: parameter.clone() for name, parameter in unroll.parameters.items()}
         loss = strategist.refine(some_zoo(), everything(some_zoo()), unroll)
         assert loss is None or np.isfinite(loss)
-        for name, one in unroll.parameters.items():
-            assert one.grad is None
-            assert not one.requires_grad
-            assert torch.equal(one, before[name])
+        for name, parameter in unroll.parameters.items():
+            assert parameter.grad is None
+            assert not parameter.requires_grad
+            assert torch.equal(parameter, before[name])

@@ -176,7 +176,7 @@ class SampleTaskTests:
 
     def test_other_data_has_another_digest(self, task: SampleTask, cache: Path) -> None:
         tasks = [task, *(self._open(settings, cache) for settings in self.decisive)]
-        digests, samples = zip(*(fingerprint(one).split() for one in tasks), strict=True)
+        digests, samples = zip(*(fingerprint(other).split() for other in tasks), strict=True)
         assert len(set(digests)) == len(tasks)
         assert len(set(samples)) == len(tasks)
 
@@ -250,7 +250,7 @@ def _check_output(task: SampleTask, spec: Any, batch: Batch, size: int) -> None:
     if spec.kind == "class":
         assert target.shape == (size,)
         return
-    assert spec.of in {one.name for one in task.inputs}
+    assert spec.of in {source.name for source in task.inputs}
     assert target.shape == batch[spec.of].shape
     mask = batch.get(f"{spec.of}/mask", np.ones(target.shape, np.bool_))
     assert (target[~mask] == NO_TARGET).all(), "a target belongs to a real token"

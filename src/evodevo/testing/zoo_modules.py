@@ -171,9 +171,9 @@ class ModuleTests:
         with torch.no_grad():
             together, masked = module(x).y, module(x, mask=mask).y
             for row in range(4):
-                one = slice(row, row + 1)
-                torch.testing.assert_close(module(x[one]).y[0], together[row], rtol=0, atol=TOLERANCE)
-                alone = module(x[one], mask=mask[one]).y[0]
+                sample = slice(row, row + 1)
+                torch.testing.assert_close(module(x[sample]).y[0], together[row], rtol=0, atol=TOLERANCE)
+                alone = module(x[sample], mask=mask[sample]).y[0]
                 torch.testing.assert_close(alone[mask[row]], masked[row][mask[row]], rtol=0, atol=TOLERANCE)
 
     def test_masked_positions_have_no_influence(self, genotype: ModuleGenotype) -> None:
@@ -195,10 +195,14 @@ class ModuleTests:
 
     def test_every_parameter_has_an_influence(self, genotype: ModuleGenotype) -> None:
         module = module_of(genotype)
-        found = dict(module.named_parameters())
+        parameters = dict(module.named_parameters())
         loss = module(inputs_of(genotype)).y.square().sum()
-        gradients = torch.autograd.grad(loss, list(found.values()), allow_unused=True)
-        silent = [name for name, one in zip(found, gradients, strict=True) if one is None or not float(one.abs().max())]
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        silent = [
+            name
+            for name, gradient in zip(parameters, gradients, strict=True)
+            if gradient is None or not float(gradient.abs().max())
+        ]
         assert not silent
 
     def test_the_seed_alone_decides_the_parameters(self, genotype: ModuleGenotype) -> None:

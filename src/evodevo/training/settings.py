@@ -55,7 +55,7 @@ class OptimizerSettings(Settings):
 
         Args:
             step: Number of the step, from 0.
-            steps: Number of steps of the whole training; None where the budget does not say.
+            steps: Number of steps of the whole training; None where the budget leaves it open.
             share: Share of the budget used after the step, 0 to 1.
         """
         if share < self.warmup:
@@ -90,7 +90,7 @@ class MomentumSettings(Settings):
         """The learning rate of a step; see ``OptimizerSettings.rate_at``.
 
         Raises:
-            UsageError: The budget does not say how many steps there are.
+            UsageError: The budget leaves the number of steps open.
         """
         if self.schedule == "constant":
             return 0.5 * self.learning_rate

@@ -100,7 +100,7 @@ def operate(
     """
     unknown = sorted({origin.name for origin in origins.values()} - set(before))
     if unknown:
-        raise UsageError(f"a parameter is said to come from {unknown[0]!r}, which the model did not have.")
+        raise UsageError(f"the origin {unknown[0]!r} of a parameter is none that the model had.")
     shapes = {name: parameter.shape for name, parameter in before.items()}
     state = carry_state(state_of(before, optimizer), shapes, origins)
     home = {
@@ -114,6 +114,7 @@ def operate(
         origin = origins.get(name)
         place = None if origin is None else home.get(id(before[origin.name]))
         members[chosen(name, parameter) if place is None else place].append(parameter)
+    # The state is keyed by parameter objects, of which a change makes new ones.
     optimizer.state.clear()
     for group, parameters in zip(optimizer.param_groups, members, strict=True):
         group["params"] = parameters

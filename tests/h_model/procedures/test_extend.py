@@ -95,7 +95,7 @@ def test_forgetting_is_what_was_known_and_is_lost() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({**HOPS, "then": ["1"]}, "stands twice"),
+        ({**HOPS, "then": ["1"]}, "occurs twice"),
         ({**HOPS, "learn": "new"}, "no layer is added"),
         ({**HOPS, "learn": "some"}, "learn"),
     ],

@@ -109,7 +109,7 @@ def test_a_language_model_of_a_search_is_its_best_or_the_one_that_is_named(home:
 
 
 def test_what_is_not_said_or_not_there_is_refused(home: Path, small: Any) -> None:
-    with pytest.raises(UsageError, match="say which network"):
+    with pytest.raises(UsageError, match="choose the network"):
         import_individual("zoo", "one", store=home)
     with pytest.raises(NotFoundError, match="no run yet"):
         import_individual("zoo", "one", "last", store=home)

@@ -117,7 +117,7 @@ BAD: dict[str, tuple[bytes | None, str]] = {
     "wrong.txt.gz": (b"hello", "cannot be read"),
     "broken.txt.xz": (b"hello", "cannot be read"),
     "broken.jsonl": (b'{"text": "a"}\n{"text": ', "line 2"),
-    "twice.jsonl": (b'{"text": "a", "text": "b"}', "stands twice"),
+    "twice.jsonl": (b'{"text": "a", "text": "b"}', "occurs twice"),
     "list.jsonl": (b"[1, 2]", "line 1 has no text under 'text'"),
     "field.jsonl": (b'{"body": "a", "id": 3}', "(there: body, id)"),
     "number.jsonl": (b'{"text": 3}', "has no text under 'text'"),

@@ -124,7 +124,7 @@ def backbone_diagram(
     title, subtitle = one_line(title), one_line(subtitle)
 
     drawn = left.extent() + _BOX_WIDTH + right.extent()
-    # Short titles stay whole beside a genome without arcs, which then stands in the middle.
+    # Short titles stay whole beside a genome without arcs, which is then centred.
     width = max(drawn + 24.0, 330.0)
     box_left = left.extent() + (width - drawn) / 2
     legend_lines = _wrap(legend, width - 24)

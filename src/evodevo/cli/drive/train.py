@@ -105,7 +105,7 @@ def _limits(budget: GivenBudget | None, given: dict[str, Any]) -> dict[str, Any]
         return given
     twice = next((name for name, limit in asdict(budget).items() if limit is not None and given[name] is not None), "")
     if twice:
-        raise typer.BadParameter(f"--budget and --{twice} say the same; give one of them.")
+        raise typer.BadParameter(f"--budget and --{twice} set the same; give one of them.")
     return {name: limit if (of_budget := getattr(budget, name)) is None else of_budget for name, limit in given.items()}
 
 

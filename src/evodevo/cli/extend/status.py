@@ -39,7 +39,7 @@ def status(
     with Store.open(store, "ro", create=False) as opened:
         if system is None:
             if task is not None or children:
-                raise UsageError("--task and --children say more of one system. Name it: evodevo extend status SYSTEM")
+                raise UsageError("--task and --children show more of one system. Name it: evodevo extend status SYSTEM")
             _list(opened, store, json)
             return
         system_status = standing(opened, opened.systems.find_system(system))

@@ -155,5 +155,5 @@ def _read(text: str, depth: int | None, width: int, head_size: int | None) -> tu
         raise unknown_name("backbone", text.strip()[:80], NAMED_BACKBONES)
     backbone = space.parse(text)
     if depth is not None and len(backbone) != depth:
-        raise GenomeError(f"the genome has {len(backbone)} LIVs and --depth says {depth}; leave --depth out.")
+        raise GenomeError(f"the genome has {len(backbone)} LIVs and --depth is {depth}; leave --depth out.")
     return space, backbone

@@ -95,8 +95,8 @@ def _show(prediction: Prediction, title: str) -> None:
     output.words(title)
     if prediction.absent:
         output.words(
-            f"without {', '.join(prediction.absent)}: a token stands in, learned as far as training samples lacked it "
-            "(zoo.modality_dropout makes them)."
+            f"without {', '.join(prediction.absent)}: a token replaces it, learned as far as training samples lacked "
+            "it (zoo.modality_dropout makes them)."
         )
     for name, answered in prediction.answers.items():
         output.line(f"{name}: {', '.join(answered.chosen) or 'none'}")

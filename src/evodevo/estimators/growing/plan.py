@@ -53,12 +53,12 @@ def growth_settings(
     """
     values = dict(growth or {})
     if "strategist" in values:
-        raise UsageError("growth holds 'strategist'; say it by the parameter strategist alone.")
+        raise UsageError("growth holds 'strategist'; set it by the parameter strategist alone.")
     if "edit_memory" in values:
         raise UsageError("growth holds 'edit_memory', which names a blob of a store; a classifier has none.")
     if events is not None:
         if "events" in values:
-            raise UsageError("growth holds 'events'; say them there or by the parameter events, not both.")
+            raise UsageError("growth holds 'events'; set them there or by the parameter events, not both.")
         values["events"] = dict(events) if isinstance(events, Mapping) else {"count": events}
     return validate(GrowthSettings, merge(values, {"strategist": strategist}), what="GrowingClassifier")
 

@@ -143,7 +143,7 @@ def differences_table(table: ComparisonTable) -> TextTable | None:
         return None
     caption = (
         f"Test samples answered rightly, in points more than {table.reference} on the same ones. The intervals are "
-        "paired bootstraps over seeds and samples; with few seeds they are too narrow, with one they speak of samples "
+        "paired bootstraps over seeds and samples; with few seeds they are too narrow, with one they cover samples "
         "alone."
     )
     return TextTable(("arm", "difference", "95 % interval", "seeds", "samples"), rows, caption)

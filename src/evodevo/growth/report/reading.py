@@ -32,7 +32,7 @@ def growth_of(individual: Individual) -> GrowthHistory | None:
     named = {entry["id"]: str(entry["archetype"]) for entry in told.get("start", ())}
     start = {module.id: module for module in started(individual)}
     first = named or {name: module.genotype.archetype for name, module in start.items()}
-    # A record without its start knows those that a probe or an edit named.
+    # In a record without its start, modules are those that a probe or an edit named.
     seen = (row["id"] for entry in told["timeline"][:1] for row in entry["modules"])
     first = first or dict.fromkeys(seen, "")
     genotypes = {name: module.genotype for name, module in start.items()}

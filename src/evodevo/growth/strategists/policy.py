@@ -125,6 +125,7 @@ class Policy(nn.Module):
             pairs: Tensor = scores[first, second]
             return pairs
         if operation == "spawn":
+            # The last entry is for families without a logit of their own.
             scores = torch.cat((self.archetype(context), torch.zeros(1)))
             known = [self._family(target.archetype) for target in targets]
             families: Tensor = scores[known]

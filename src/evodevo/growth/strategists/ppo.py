@@ -37,6 +37,7 @@ class PPO(PolicyGradient):
 
     def _gain(self, log_probability: Tensor, decision: Decision, advantage: float) -> Tensor:
         clip = self.settings.learning.clip
+        # Of logarithms, since probabilities of rare actions underflow.
         ratio = (log_probability - decision.log_probability).clamp(max=FARTHEST).exp()
         return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
 
@@ -56,6 +57,7 @@ def generalised_advantages(
         reversed(transitions), reversed(rewards), reversed(worth), reversed(after), strict=True
     ):
         goes_on = transition.after is not None
+        # Nothing flows back over the end of a training.
         later = reward + discount * then * goes_on - now + discount * trace * later * goes_on
         advantages.append(later)
     return advantages[::-1]

@@ -108,6 +108,7 @@ class SampleReplay:
             self._held.remove(losers.pop(rng.integers(len(losers))))
             mine.append(place)
         elif rng.random() < len(mine) / self._seen[name]:
+            # Reservoir sampling within the stratum.
             number = rng.integers(len(mine))
             self._held.remove(mine[number])
             mine[number] = place

@@ -243,7 +243,9 @@ class _Birth:
         if spread is None or how.inheritance in ("function_preserving", "split"):
             tensor.copy_(padded)
             return "copied" if whole else "padded"
+        # One stream per tensor: its noise does not depend on which other tensors are inherited.
         source = torch.Generator().manual_seed(integer_seed(self.seed, "inherit", name))
+        # Drawn on the CPU: the same numbers on every device.
         noise = how.noise * spread * torch.randn(tensor.shape, generator=source).to(tensor)
         if how.inheritance == "soft":
             tensor.copy_(how.keep * padded + (1 - how.keep) * noise)
@@ -260,6 +262,7 @@ def _padded(fresh: Tensor, value: Tensor, match: Match) -> Tensor:
     maps = [torch.tensor(places, dtype=torch.long, device=fresh.device) for places in match.maps]
     for axis, (places, reads) in enumerate(zip(maps, match.reads, strict=True)):
         if reads:
+            # New entries along an input axis are 0, so that old units compute the same as before.
             tensor.index_fill_(axis, (places < 0).nonzero().squeeze(1), 0)
     here = torch.meshgrid(*[(places >= 0).nonzero().squeeze(1) for places in maps], indexing="ij")
     there = torch.meshgrid(*[places[places >= 0] for places in maps], indexing="ij")

@@ -81,7 +81,7 @@ def motifs(graph: ModuleGraph, most: int) -> tuple[Motif, ...]:
     """All motifs of at most so many nodes, small ones first.
 
     From each node backwards: while more than one value is read from outside, the last of them must be inside, too, and
-    if somebody outside reads it, there is no larger motif with this exit.
+    if a node outside reads it, there is no larger motif with this exit.
     """
     inputs = sources(graph)
     places = {name: place for place, name in enumerate([INPUT, *(node.id for node in order(graph))])}
@@ -194,6 +194,7 @@ class _Splicing:
             joints, last = (gate, joint), joint
         outside = [edge for edge in graph.edges if edge[1] not in gone]
         instead = [(last if begin == out.exit and end not in out.nodes else begin, end) for begin, end in outside]
+        # Not validated: a graph beyond the limits is refused by ``_new``, which draws again.
         child = ModuleGraph.model_construct(
             nodes=(*(node for node in graph.nodes if node.id not in gone), *self.nodes),
             edges=(*instead, *self.edges),

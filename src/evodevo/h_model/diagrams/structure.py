@@ -157,7 +157,7 @@ def _draw_paths(
     drawing.path(
         polyline(corners),
         "direct hollow stroke-muted",
-        title="what inputs say to outputs directly",
+        title="messages of inputs to outputs directly",
         stroke_width=1.2,
         stroke_dasharray="4 3",
     )
@@ -166,7 +166,7 @@ def _draw_paths(
     words = f"T = {iterations}"
     turn = right + _LANE * 0.55
     if iterations > 1:
-        title = f"what layers say is what they hear in the next of {iterations} iterations"
+        title = f"outputs of layers are their inputs in the next of {iterations} iterations"
         lane = [(right, bottom - 14), (turn, bottom - 14), (turn, top + 14), (right + 6, top + 14)]
         drawing.path(polyline(lane), "loop hollow stroke-ink", title=title, stroke_width=1.4)
         tip = top + 14

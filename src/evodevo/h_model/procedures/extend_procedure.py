@@ -52,7 +52,7 @@ class ExtendSettings(Settings):
     @model_validator(mode="after")
     def _each_is_learned_once(self) -> Self:
         if len({*self.first, *self.then}) != len(self.first) + len(self.then):
-            raise ValueError("a domain stands twice in first and then")
+            raise ValueError("a domain occurs twice in first and then")
         if self.learn == "new" and not self.add:
             raise ValueError("learn is 'new', but no layer is added; give add, or learn 'output'")
         return self

@@ -80,9 +80,9 @@ def _summary(view: RoutingView) -> Element:
         gain = report.probes[0].gain[0]
         items.append((f"{gain:+.3f}", f"accuracy of {cut(report.probes[0].fact, 40)} from routes, over untrained"))
     words = (
-        "A connection's weight says how much of a layer's message another one hears. Input speaks first; in each "
-        "iteration every layer that is called speaks to the layers of the next one and to the outputs, which add "
-        "up what they hear."
+        "A connection's weight is the share of a layer's message that another one receives. Inputs come first; in each "
+        "iteration every layer that is called sends to the layers of the next one and to the outputs, which add "
+        "up what they receive."
     )
     content: list[Element] = [cards(items), paragraph(words)]
     content += [paragraph(cut(note, 1000)) for note in list(report.notes)[:20]]

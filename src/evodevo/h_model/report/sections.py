@@ -46,10 +46,10 @@ def layer_section(view: RoutingView) -> Element | None:
         )
         content += [element("h3", "Specialisation"), figure(svg, caption, classes="fits")]
     measures = [Measure("self-loop share", _numbers(report.self_loops), full=1.0)]
-    caption = "Of what a layer says to hidden layers, the share that it says to itself."
+    caption = "Of a layer's messages to hidden layers, the share that goes to itself."
     if report.gradient_norms is not None:
         measures.append(Measure("gradient norm", _numbers(report.gradient_norms)))
-        caption += " Beside it the norm of the loss' gradient by its parameters: do layers that hear themselves learn?"
+        caption += " Beside it the norm of the loss' gradient by its parameters: do self-connected layers learn?"
     content += [element("h3", "Self-loops"), figure(bars_beside(trace.hidden, measures), caption, classes="fits")]
     return section("layers", "Layers", *content)
 
@@ -64,14 +64,14 @@ def time_section(view: RoutingView) -> Element:
     svg = line_chart([Series("entropy", points)], axis, Axis("route entropy", "nats"), include_zero=True)
     most = np.log(max(len(trace.hidden) + len(trace.outputs), 1))
     caption = (
-        "Entropy of whom a source speaks to, mean over sources and samples: 0 for one target, at most "
-        f"{most:.2f} nats (ln N); in the last iteration only outputs hear."
+        "Entropy of the targets of a source, mean over sources and samples: 0 for one target, at most "
+        f"{most:.2f} nats (ln N); in the last iteration only outputs receive messages."
     )
     rows = [[step, show(value)] for step, (_, value) in zip(steps, points, strict=True)]
     content.append(figure(svg, caption, table(["iteration", "entropy (nats)"], rows, (0, 1))))
     mass = [(step, _number(value) or 0.0) for step, value in zip(steps, report.mass, strict=True)]
-    svg = histogram(mass, Axis("iteration (0: input step)"), Axis("share of what outputs hear"))
-    caption = "When the outputs are told something: the depth that is used."
+    svg = histogram(mass, Axis("iteration (0: input step)"), Axis("share of the messages to outputs"))
+    caption = "Iterations of the messages to outputs: the depth that is used."
     depths = [[cut(each.name, 60), str(len(each.places)), show(each.depth, digits=3)] for each in view.classes]
     numbers = table(["class", "samples", "mean depth"], depths, (1, 2)) if depths else None
     content += [element("h3", "Depth used"), figure(svg, caption, numbers, classes="fits")]
@@ -106,7 +106,7 @@ def probe_section(view: RoutingView) -> Element | None:
         )
         above = [pair for pair in report.telling.strongest if pair[1] > report.telling.chance]
         rows = [[cut(name, 160), f"{value:.3f}"] for name, value in above]
-        none = paragraph("No single connection tells more than that.")
+        none = paragraph("No single connection predicts more than that.")
         content += [paragraph(words), table(["connection", "nats"], rows, (1,)) if rows else none]
     for probe in list(report.probes)[:20]:
         words = f"{probe.samples:,} samples, {probe.classes} classes, logistic regression, cross-validated."

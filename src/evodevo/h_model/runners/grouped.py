@@ -76,6 +76,7 @@ class GroupedRunner(LayerRunner):
         """The groups of the layers at the last call of ``crew``."""
         assert self._roster is not None
         if torch.is_grad_enabled():
+            # With gradients, stacked tensors belong to the graph of one pass.
             self._kept = None
             return _team(layers, self._roster)
         if self._kept is None or not self._kept[0].holds():

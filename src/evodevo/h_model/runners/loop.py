@@ -143,6 +143,7 @@ def size_of(rows: Rows, x: Tensor) -> int:
 def written(output: Tensor | None, x: Tensor, rows: Rows, places: Tensor | int, spoken: Tensor) -> Tensor:
     """Write the outputs of some layers for some samples into zeros of the shape of x (B, H, S, d)."""
     if output is None:
+        # Layers first in memory; see ``LayerRunner.run``.
         shape = (x.shape[1], x.shape[0], *x.shape[2:])
         output = torch.zeros(shape, dtype=spoken.dtype, device=x.device).transpose(0, 1)
     output[rows, places] = spoken.to(output.dtype)

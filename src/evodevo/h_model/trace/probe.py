@@ -71,6 +71,7 @@ def linear_probe(features: NDArray[Any], labels: NDArray[np.int64], folds: int =
     right = np.zeros(len(labels), dtype=np.bool_)
     given = np.asarray(features, dtype=np.float64)
     for train, test in splits.split(given, labels):
+        # Scaled within each fold, so that the scale holds nothing of the test samples.
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=3000, tol=1e-3))
         right[test] = model.fit(given[train], labels[train]).predict(given[test]) == labels[test]
     return LinearProbe(float(right.mean()), right)

@@ -47,6 +47,7 @@ class Experts(nn.Module):
 
         Each expert runs once, on its tokens alone; one without tokens does not run.
         """
+        # Sorted by expert, so that the tokens of each are one slice.
         order = routes.experts.argsort(stable=True)
         tokens = routes.tokens[order]
         counts = torch.bincount(routes.experts, minlength=len(self.inner)).tolist()  # the only device synchronisation
@@ -115,6 +116,7 @@ class Mixture(nn.Module):
                     terms["balance"] = structure.balance * routing.balance_loss(probabilities, routes.experts)
                     if len(logits):
                         terms["z"] = structure.z * z_loss(logits)
+                    # While training only: in evaluation no token is dropped.
                     routes = routing.within_capacity(routes, structure.experts, structure.capacity)
         return self.experts(x, routes), terms
 

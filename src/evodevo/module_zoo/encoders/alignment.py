@@ -64,6 +64,7 @@ class Alignment(nn.Module):
             logits = y @ x.T / self.temperature  # texts by images
         positive = torch.eye(len(images), dtype=torch.bool, device=images.device)
         if same is not None:
+            # Equal images or texts are no negatives, or the loss would push equal vectors apart.
             for numbers in same:
                 positive = positive | (numbers[:, None] == numbers)
         loss = _contrast(logits, positive)

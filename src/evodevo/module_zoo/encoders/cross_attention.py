@@ -36,10 +36,11 @@ class CrossAttention(nn.Module):
         self.log_temperature = nn.Parameter(torch.zeros(())) if structure.temperature == "learned" else None
         self.bias = nn.Embedding(BUCKETS, self.heads) if structure.relative_positions else None
         if self.bias is not None:
+            # All distances count alike at first.
             nn.init.zeros_(self.bias.weight)
 
     def forward(self, asking: Tensor, answering: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, Q, d) and (B, K, d) with a mask (B, K) -> (B, Q, d); zeros where nobody answers."""
+        """(B, Q, d) and (B, K, d) with a mask (B, K) -> (B, Q, d); zeros where there is no key."""
         query, key, value = (
             projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for projected in (self.query(asking), self.key(answering), self.value(answering))

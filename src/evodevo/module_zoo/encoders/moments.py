@@ -81,6 +81,7 @@ class Statistics(nn.Module):
         """
         deviation = h - mean.unsqueeze(1)
         if mask is not None:
+            # Padding would count as a deviation from the mean.
             deviation = deviation * mask.unsqueeze(-1)
         projected = deviation @ self.basis.to(h.dtype)  # (B, L, k)
         count = h.shape[1] if mask is None else mask.sum(1).clamp(min=1).to(h.dtype)[:, None, None]

@@ -83,7 +83,7 @@ class GraphModule(WholeSequence):
 
 
 def _last_readers(ids: list[str], inputs: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Node -> what nobody reads after it, so that it need not be kept."""
+    """Node -> values that no later node reads, so that it need not be kept."""
     last = {name: reader for reader in ids for name in inputs[reader]}
     last.pop(inputs[OUTPUT][0], None)
     readers: dict[str, list[str]] = {}

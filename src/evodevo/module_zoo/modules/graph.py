@@ -23,13 +23,13 @@ def check_graph(graph: ModuleGraph, width: int) -> None:
         if name in (INPUT, OUTPUT):
             raise GenomeError(f"a node has the id {name!r}, an end of every graph; give it another.")
         if ids.count(name) > 1:
-            raise GenomeError(f"the id {name!r} stands on {ids.count(name)} nodes; each has its own.")
+            raise GenomeError(f"the id {name!r} is on {ids.count(name)} nodes; each has its own.")
     _check_edges(graph, frozenset(ids))
     inputs = sources(graph)
     for node in graph.nodes:
         count = len(inputs[node.id])
         if count == 0:
-            raise GenomeError(f"node {node.id!r} ({node.type}) hears nothing; give it an edge that ends there.")
+            raise GenomeError(f"node {node.id!r} ({node.type}) has no input; give it an edge that ends there.")
         if count > 1 and not node.joins:
             raise GenomeError(
                 f"node {node.id!r} ({node.type}) has {count} edges that end there; it reads one. "
@@ -60,7 +60,7 @@ def _check_edges(graph: ModuleGraph, ids: frozenset[str]) -> None:
         if end not in ids and end != OUTPUT:
             raise GenomeError(f"an edge ends at {end[:80]!r}; nodes are {_names(ids)}, or {OUTPUT!r}.")
         if edge in seen:
-            raise GenomeError(f"the edge from {begin!r} to {end!r} stands twice; once is enough.")
+            raise GenomeError(f"the edge from {begin!r} to {end!r} occurs twice; once is enough.")
         seen.add(edge)
 
 
@@ -73,7 +73,7 @@ def _names(ids: frozenset[str]) -> str:
 
 
 def sources(graph: ModuleGraph) -> dict[str, list[str]]:
-    """NodeSpec id, or ``out`` -> who it reads, in the order of the edges."""
+    """Id of a node, or ``out`` -> ids of the nodes that it reads, in the order of the edges."""
     inputs: dict[str, list[str]] = {name: [] for name in (*(node.id for node in graph.nodes), OUTPUT)}
     for begin, end in graph.edges:
         inputs[end].append(begin)
@@ -103,7 +103,7 @@ def order(graph: ModuleGraph) -> tuple[NodeSpec, ...]:
     while waiting:
         following = next((node for node in waiting if done.issuperset(inputs[node.id])), None)
         if following is None:
-            raise GenomeError(f"the nodes {_cycle(inputs, done, waiting[0].id)} hear themselves; take an edge away.")
+            raise GenomeError(f"the nodes {_cycle(inputs, done, waiting[0].id)} form a cycle; take an edge away.")
         waiting.remove(following)
         done.add(following.id)
         ordered.append(following)
@@ -124,7 +124,7 @@ def _cycle(inputs: Mapping[str, Sequence[str]], done: set[str], name: str) -> st
 
 
 def widths(graph: ModuleGraph, width: int) -> dict[str, int]:
-    """NodeSpec id -> channels of what it answers, in a module that reads d channels.
+    """Id of a node -> channels of its output, in a module that reads d channels.
 
     Raises:
         GenomeError: a cycle, or a node that cannot be at the channels that reach it.

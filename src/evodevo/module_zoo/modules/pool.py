@@ -40,7 +40,7 @@ class ModulePool(nn.Module):
     def __init__(self, modules: Sequence[ZooModule], width: int, pool: Literal["mean", "attention"]) -> None:
         super().__init__()
         self.parts = nn.ModuleDict()
-        # One draw for all: equal modules of two networks differ as their seeds do, in whatever order they stand.
+        # One draw for all: equal modules of two networks differ as their seeds do, in whatever order they are.
         start = int(torch.randint(1 << 62, ()))
         for module in modules:
             self._build(module, integer_seed(start, module.id, module.seed))

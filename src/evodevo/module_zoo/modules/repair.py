@@ -82,6 +82,7 @@ class _Fitting:
         self.channels = {INPUT: width}
         self.stands_for = {INPUT: INPUT}  # what went is stood for by what it read
         self.taken = {node.id for node in graph.nodes}
+        # One node and one edge stay free for a projection before ``out``.
         self.spare_nodes = MAX_NODES - 1 - len(graph.nodes)
         self.spare_edges = MAX_EDGES - 1 - len(graph.edges)
 
@@ -119,6 +120,7 @@ class _Fitting:
             if self.channels[begin] == wanted:
                 projected.append(begin)
             elif self.spare_nodes > 0 and self.spare_edges > 0:
+                # Without room for a projection, a summand of another width is left out.
                 self.spare_nodes -= 1
                 self.spare_edges -= 1
                 projected.append(self.project(begin, wanted))

@@ -146,7 +146,7 @@ class ModuleRouter(nn.Module, ABC):
     def each_left_out(self, relations: Relations) -> list[Relations]:
         """The result of ``relate`` without each of the N >= 2 modules in turn; nothing is computed again."""
         everybody = range(relations.count)
-        return [relations.only([decision for decision in everybody if decision != place]) for place in everybody]
+        return [relations.only([other for other in everybody if other != place]) for place in everybody]
 
     @abstractmethod
     def _logits(
@@ -231,6 +231,7 @@ class ModuleRouter(nn.Module, ABC):
         """Weights of the K mature modules with the largest weight, and of newborns."""
         if born is not None and limit >= len(born.mature):
             return head_weights
+        # A ranking has no gradient; the kept weights below have theirs.
         with torch.no_grad():
             weights = head_weights.mean(1)
             if born is not None:
@@ -247,5 +248,6 @@ class ModuleRouter(nn.Module, ABC):
                 kept = born.beside(kept)
             kept = kept.unsqueeze(1)
         hard = head_weights * kept
+        # One divisor for all heads; see ``_at_most_k``.
         share = hard.sum((1, 2), keepdim=True) / head_weights.sum((1, 2), keepdim=True).clamp(min=LEAST_SUM)
         return hard / share.clamp(min=LEAST_SUM)

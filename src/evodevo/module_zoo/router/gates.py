@@ -57,6 +57,7 @@ class ModuleGate(nn.Module):
         """Alpha of ``entmax``, a scalar. Out of bounds it keeps a gradient, so that it can return."""
         assert self.raw_alpha is not None, "only entmax has an alpha"
         free = 1 + F.softplus(widened(self.raw_alpha))
+        # Straight through the bounds: clamped alone, the gradient would be 0 beyond them.
         return free + (free.clamp(LEAST_ALPHA, MOST_ALPHA) - free).detach()
 
     def _weights(self, logits: Tensor, noise: Tensor | None) -> Tensor:
@@ -68,6 +69,7 @@ class ModuleGate(nn.Module):
             return _entmax(logits, self.alpha)
         if self.kind == "relu":
             open_ = logits.relu()
+            # Where no logit is above 0, weights are 0 instead of 0 / 0.
             return open_ / open_.sum(-1, keepdim=True).clamp(min=LEAST_SUM)
         if self.kind == "gumbel" and self.training:
             logits = logits + (gumbel_noise(logits) if noise is None else noise)

@@ -54,6 +54,7 @@ class GraphAttentionRouter(ModuleRouter):
         self.log_temperature: nn.Parameter | None = None
         self.head_mix: nn.Parameter | None = None
         if structure.synergy != "off":
+            # The inverse of softplus, so that gamma starts at FIRST_GAMMA.
             self.raw_gamma = nn.Parameter(torch.full((heads,), math.log(math.expm1(FIRST_GAMMA))))
         if structure.synergy == "bilinear":
             self.form = nn.Parameter(torch.eye(size).repeat(heads, 1, 1))
@@ -110,6 +111,7 @@ class GraphAttentionRouter(ModuleRouter):
             logits = logits + self.structure.contribution * standardised(contribution).to(logits)
         if self.head_mix is not None:
             mixed: Tensor = (logits * self.head_mix.unsqueeze(-1)).sum(1, keepdim=True)
+            # One set of logits for all heads.
             logits = mixed.expand_as(logits)
         return logits
 
@@ -127,7 +129,7 @@ class GraphAttentionRouter(ModuleRouter):
             shares = shares * others
         total = (shares * gains) @ others / (shares @ others).clamp(min=torch.finfo(shares.dtype).tiny)
         total = (-total if self.structure.synergy == "complement" else total).to(relations.agreement.dtype)
-        return [replace(scores, gain=_but(total[..., place], place)) for place, scores in enumerate(each)]
+        return [replace(others_left, gain=_but(total[..., place], place)) for place, others_left in enumerate(each)]
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.reshape(*x.shape[:-1], self.structure.heads, self.size)
@@ -151,6 +153,7 @@ def standardised(contribution: Tensor) -> Tensor:
     value = value.where(known, 0.0)
     count = known.sum().clamp(min=1)
     centred = (value - value.sum() / count).where(known, 0.0)
+    # The epsilon is outside the root: equal contributions give 0.
     return centred / ((centred.square().sum() / count).sqrt() + TINY)
 
 

@@ -99,7 +99,7 @@ class MultipathAgents(AgentClass):
         main = agent_name(self.single, agent.task)
         if main not in view.offers:
             return f"{agent.name} builds on {main}, which offers no path yet; let that one run first."
-        if not any(self.reads(one) for name, one in view.agents.items() if name != main):
+        if not any(self.reads(row) for name, row in view.agents.items() if name != main):
             return f"{agent.name} needs a path of another agent of class {self.single} as a support; there is none."
         return None
 
@@ -147,16 +147,16 @@ class MultipathAgents(AgentClass):
     ) -> Child:
         classes = situation.settings.classes
         main_agent = agent_name(self.single, situation.agent.task)
-        offers = {_subpath(one): one for one in situation.view.offers.values()}
-        main = draw_main([one for one in offers if one.agent == main_agent], draw(place, "main"))
+        offers = {_subpath(offer): offer for offer in situation.view.offers.values()}
+        main = draw_main([offer for offer in offers if offer.agent == main_agent], draw(place, "main"))
         parent = None if selection.parent is None else situation.known[selection.parent]
         best = _best(situation)
 
-        def known(one: SubPath) -> PublishedPath:
-            return offers[one] if one in offers else situation.resolve(one.agent, one.number)
+        def known(sub_path: SubPath) -> PublishedPath:
+            return offers[sub_path] if sub_path in offers else situation.resolve(sub_path.agent, sub_path.number)
 
         def widths(paths: Sequence[SubPath]) -> list[int]:
-            return [structure_of(known(one).path).width for one in paths[1:]]
+            return [structure_of(known(path).path).width for path in paths[1:]]
 
         def places(paths: tuple[SubPath, ...]) -> list[Place]:
             return _places(options.structure, classes, widths(paths))
@@ -165,7 +165,7 @@ class MultipathAgents(AgentClass):
             None if parent is None else parent.path,
             [] if parent is None else _filled(parent, widths(parent.path.paths)),
             main=main,
-            pool=[one for one in offers if one.agent != main_agent],
+            pool=[offer for offer in offers if offer.agent != main_agent],
             needs=places,
             space=space,
             settings=options.child,
@@ -176,10 +176,12 @@ class MultipathAgents(AgentClass):
         )
         inside = widths(plan.paths)
         sizes = multipath_parameters(options.structure, classes, inside)
-        parts = tuple(ChildComponent(one.role, one.source, True, sizes[one.role], one.fate) for one in plan.components)
-        score = {one.id: one.score for one in situation.population}.get(selection.parent or "")
+        parts = tuple(
+            ChildComponent(part.role, part.source, True, sizes[part.role], part.fate) for part in plan.components
+        )
+        score = {path.id: path.score for path in situation.population}.get(selection.parent or "")
         flops = multipath_flops(options.structure, classes, inside) + sum(
-            _flops(known(one).path, 0 if number else classes) for number, one in enumerate(plan.paths)
+            _flops(known(path).path, 0 if number else classes) for number, path in enumerate(plan.paths)
         )
         return Child(
             KIND,
@@ -192,12 +194,12 @@ class MultipathAgents(AgentClass):
             score,
             float(flops),
             1.0,
-            float(sum(one.parameters for one in parts)),
-            tuple(known(one) for one in plan.paths),
+            float(sum(part.parameters for part in parts)),
+            tuple(known(path) for path in plan.paths),
             story={
                 "selection": asdict(selection),
                 "plan": plan.to_json(),
-                "population": [asdict(one) for one in situation.population],
+                "population": [asdict(path) for path in situation.population],
             },
         )
 
@@ -214,9 +216,9 @@ class MultipathAgents(AgentClass):
             return Evidence()
         main = situation.view.offers[agent_name(self.single, situation.agent.task)]
         near = {
-            name: component_similarity(dict(main.sizes), dict(one.sizes))
-            for name, one in situation.view.offers.items()
-            if one.id != main.id
+            name: component_similarity(dict(main.sizes), dict(offer.sizes))
+            for name, offer in situation.view.offers.items()
+            if offer.id != main.id
         }
         return Evidence(records(situation.history()), near)
 
@@ -236,13 +238,13 @@ def _best(situation: GenerationContext) -> PublishedPath | None:
 
 def _places(structure: MultipathStructure, classes: int, widths: Sequence[int]) -> list[Place]:
     shapes = multipath_shapes(structure, classes, widths)
-    return [Place(role, canonical.dumps(dict(one))) for role, one in shapes.items()]
+    return [Place(role, canonical.dumps(dict(tensors))) for role, tensors in shapes.items()]
 
 
 def _filled(parent: PublishedPath, widths: Sequence[int]) -> list[Place]:
     structure = validate(MultipathStructure, parent.path.structure, what=f"path {parent.path.id}")
     shapes = multipath_shapes(structure, parent.path.classes, widths)
-    return [Place(one.role, canonical.dumps(dict(shapes[one.role])), one.id) for one in parent.components]
+    return [Place(part.role, canonical.dumps(dict(shapes[part.role])), part.id) for part in parent.components]
 
 
 def _options(settings: AgentSettings) -> MultipathOptions:

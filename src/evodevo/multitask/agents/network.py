@@ -77,7 +77,7 @@ class ImportAgents(AgentClass):
         self.name = name
 
     def reads(self, agent: AgentRow) -> bool:
-        """Nobody."""
+        """False: these agents read no offers."""
         return False
 
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:
@@ -93,9 +93,9 @@ class ImportAgents(AgentClass):
     def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """The import; see ``AgentClass.breed``."""
         options, structure = _imported(situation.settings)
-        parts = tuple(ChildComponent(one.role, None, True, one.parameters, "new") for one in structure.parts)
+        parts = tuple(ChildComponent(part.role, None, True, part.parameters, "new") for part in structure.parts)
         price = price_of(parts, NETWORK.flops(structure), situation)
-        imported = {role: one.model_dump() for role, one in options.components.items()}
+        imported = {role: part.model_dump() for role, part in options.components.items()}
         return [
             Child(
                 KIND,
@@ -176,7 +176,7 @@ def _without_images(situation: GenerationContext) -> GenerationContext:
 def _imported(settings: AgentSettings) -> tuple[ImportOptions, NetworkStructure]:
     options = validate(ImportOptions, settings.options, what="options of an import")
     structure = NETWORK.structure(options.structure, "structure of an import")
-    sizes = {role: one.parameters for role, one in options.components.items()}
+    sizes = {role: component.parameters for role, component in options.components.items()}
     if structure.classes or sizes != NETWORK.parameters(structure):
         raise UsageError("the components of an import are the parts of its network, without a head.")
     return options, structure

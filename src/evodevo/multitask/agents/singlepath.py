@@ -79,7 +79,7 @@ class Singlepath(AgentClass):
 
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """A path to begin with."""
-        if any(self.reads(one) for one in view.agents.values()):
+        if any(self.reads(row) for row in view.agents.values()):
             return None
         return f"{agent.name} needs a root of class {self.name}, and the system has none; add one first."
 
@@ -92,14 +92,14 @@ class Singlepath(AgentClass):
         options = _options(settings)
         space = self._space(options)
         if settings.root != (options.root is not None):
-            raise UsageError("a root says how it comes about (root = random_init, pretrain or checkpoint).")
+            raise UsageError("a root needs its origin (root = random_init, pretrain or checkpoint).")
         if (options.root == "checkpoint") != (options.checkpoint is not None):
             raise UsageError("a root from a checkpoint, and no other, names its folder ('checkpoint').")
         if settings.root:
             made = self._structure(options, self._root_values(options, space), settings.classes)
             self.family.check_root(made, str(options.root))
         if not settings.classes and options.root in (None, "pretrain"):
-            raise UsageError("a task of this class tells at least 1 class apart; 'classes' says how many.")
+            raise UsageError("a task of this class has at least 1 class; give the number as 'classes'.")
 
     def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """A generation; see ``AgentClass.breed``."""
@@ -108,7 +108,7 @@ class Singlepath(AgentClass):
         if situation.settings.root:
             return [self._root(situation, options, space)]
         strangers = [
-            one.id for name, one in reversed(list(situation.view.offers.items())) if name != situation.agent.name
+            offer.id for name, offer in reversed(list(situation.view.offers.items())) if name != situation.agent.name
         ]
         generators = [draw(place, "parent") for place in range(count)]
         chosen, _ = select_parents(situation.population, strangers, generators, situation.cycle.parents)
@@ -145,14 +145,14 @@ class Singlepath(AgentClass):
             space=space,
             settings=situation.cycle.child,
             rng=rng,
-            ancestors=[filled(one) for one in situation.ancestors(parent.id)],
+            ancestors=[filled(path) for path in situation.ancestors(parent.id)],
             shared=shared,
         )
         classes = situation.settings.classes
         structure = child_structure(family, base, plan.hparams, classes)
         parts = parts_of(plan, family.parameters(structure))
         price = price_of(parts, family.flops(structure), situation)
-        score = {one.id: one.score for one in situation.population}.get(parent.id)
+        score = {path.id: path.score for path in situation.population}.get(parent.id)
         return Child(
             self._kind,
             structure.model_dump(mode="json"),
@@ -209,8 +209,8 @@ class Singlepath(AgentClass):
     def _root_values(self, options: SinglepathOptions, space: Hyperparameters) -> dict[str, Value]:
         values = space.defaults()
         if options.checkpoint is not None:
-            found = self.family.checkpoint(options.checkpoint).model_dump(mode="json")
-            layers = found[self.family.fields[NUM_LAYERS]]
+            structure = self.family.checkpoint(options.checkpoint).model_dump(mode="json")
+            layers = structure[self.family.fields[NUM_LAYERS]]
             space.by_key[NUM_LAYERS].index(layers)  # a checkpoint may be too deep for the class
             values[NUM_LAYERS] = layers
         return values
@@ -241,21 +241,21 @@ def places(structure: PathStructure) -> list[Place]:
 def filled(known: PublishedPath) -> list[Place]:
     """The places of a path with what fills them."""
     structure = structure_of(known.path)
-    return [Place(one.role, canonical.dumps(structure.signature(one.role)), one.id) for one in known.components]
+    return [Place(part.role, canonical.dumps(structure.signature(part.role)), part.id) for part in known.components]
 
 
 def parts_of(plan: ChildPlan, sizes: Mapping[str, int]) -> tuple[ChildComponent, ...]:
     """The components of a planned child; ``sizes``: role -> parameters."""
     return tuple(
-        ChildComponent(one.role, one.source, one.trained, sizes[one.role], one.fate) for one in plan.components
+        ChildComponent(part.role, part.source, part.trained, sizes[part.role], part.fate) for part in plan.components
     )
 
 
 def price_of(parts: Sequence[ChildComponent], flops: float, situation: GenerationContext) -> PathCost:
     """The accounted cost of a child: shared components in part, its own ones whole; ``flops`` are those of a sample."""
-    shared = [(one.source, one.parameters) for one in parts if not one.train and one.source is not None]
+    shared = [(part.source, part.parameters) for part in parts if not part.train and part.source is not None]
     accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
-    accounted += sum(one.parameters for one in parts if one.train)
+    accounted += sum(part.parameters for part in parts if part.train)
     return cost(accounted, flops, situation.cycle.score, situation.root)
 
 
@@ -268,7 +268,7 @@ def _options(settings: AgentSettings) -> SinglepathOptions:
 
 
 def _told(population: Sequence[ScoredPath]) -> list[dict[str, Any]]:
-    return [asdict(one) for one in population]
+    return [asdict(path) for path in population]
 
 
 VIT = Singlepath("Vit", "L", "l")

@@ -80,7 +80,7 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
     """Run, or go on with, all arms of all copies.
 
     Raises:
-        InterruptedRecipe: somebody stopped it.
+        InterruptedRecipe: it was stopped.
         EvaluationsFailedError: an agent came to nothing.
     """
     tasks, cycles = settings.system.tasks, settings.study.cycles

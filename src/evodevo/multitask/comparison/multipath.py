@@ -65,7 +65,7 @@ def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> RecipeResu
     """Run, or go on with, all variants on all copies.
 
     Raises:
-        InterruptedRecipe: somebody stopped it.
+        InterruptedRecipe: it was stopped.
         EvaluationsFailedError: an agent came to nothing.
     """
     study, wanted = settings.study, settings.compared

@@ -85,8 +85,8 @@ def run_recipe(
         told = {"recipe": name, "size": size, "systems": session.label, "state": "interrupted"}
         return RecipeResult(name, size, session.label, "interrupted", told)
     finally:
-        for one in own:
-            one.close()
+        for session_name in own:
+            session_name.close()
 
 
 def label(name: str, size: str, settings: MultitaskRecipeSettings) -> str:

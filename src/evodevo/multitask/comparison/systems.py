@@ -1,6 +1,6 @@
 """The systems of a recipe: made where they are missing, gone on with where they are not.
 
-Their names follow from the recipe, its settings, and what each is for: whoever was killed finds them again.
+Their names follow from the recipe, its settings, and what each is for: a recipe that was killed finds them again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PRETRAIN = "pretrain"
 
 
 class InterruptedRecipe(Exception):
-    """Somebody stopped it; the same call goes on."""
+    """It was stopped; the same call resumes it."""
 
 
 @dataclass
@@ -156,7 +156,7 @@ class RecipeRunner:
                 task=plan.source.model_dump(mode="json"),
                 task_key=task.key,
                 class_names=task.outputs[0].names,
-                modalities=tuple(dict.fromkeys(one.modality for one in task.inputs)),
+                modalities=tuple(dict.fromkeys(spec.modality for spec in task.inputs)),
                 options={"hyperparameters": self.settings.system.agent.hyperparameters},
             )
             self._facts[plan.name] = facts, task.describe()["samples"]
@@ -171,8 +171,8 @@ class RecipeRunner:
     def find(self, *parts: str | int) -> System | None:
         """A system of this recipe, where it was made already."""
         wanted = self.name(*parts)
-        found = next((one for one in self.store.systems.systems() if one.name == wanted), None)
-        return None if found is None else self._heard(found.name)
+        row = next((system for system in self.store.systems.systems() if system.name == wanted), None)
+        return None if row is None else self._heard(row.name)
 
     def rooted(self, seed: int) -> System:
         """The system of a root alone, trained on its data."""
@@ -209,7 +209,7 @@ class RecipeRunner:
     def root_agent(self, system: System) -> AgentRow | None:
         """The root of a system."""
         name = agent_name(self.kind, f"{ROOT_TASK}/{PRETRAIN}")
-        return next((one for one in system.agents() if one.name == name), None)
+        return next((agent for agent in system.agents() if agent.name == name), None)
 
     def fork(self, system: System, *parts: str | int) -> System:
         """A copy of a system, to be gone on with."""
@@ -219,15 +219,15 @@ class RecipeRunner:
     def agent(self, system: System, kind: str, task: str, settings: AgentSettings) -> AgentRow:
         """An agent of a system; added where it is not there."""
         name = agent_name(kind, task)
-        found = next((one for one in system.agents() if one.name == name), None)
-        return found or system.add_agent(kind, task, settings)
+        agent = next((row for row in system.agents() if row.name == name), None)
+        return agent or system.add_agent(kind, task, settings)
 
     # Running
 
     def check(self) -> None:
         """
         Raises:
-            InterruptedRecipe: somebody stopped it.
+            InterruptedRecipe: it was stopped.
         """
         if self.session.stopped:
             raise InterruptedRecipe
@@ -245,20 +245,20 @@ class RecipeRunner:
 
     def measured(self, system: System, known: PublishedPath) -> SplitMeasurement:
         """Measurement of a path on its task's test split; made once."""
-        found = measured(system, known)
-        if found is None:
+        measurement = measured(system, known)
+        if measurement is None:
             self.check()
             measure(system, known, self.executor, cache=self.cache)
-            found = measured(system, known)
-            assert found is not None
-        return found
+            measurement = measured(system, known)
+            assert measurement is not None
+        return measurement
 
     def spent(self, system: System, agents: Sequence[AgentRow], *, since: int = 0) -> Spent:
         """Cost of agents from a cycle on."""
         whole = NOTHING
         for agent in agents:
-            rows = [one for one in self.store.individuals(agent.id) if one.generation >= since]
-            results = self.store.systems.evaluations_of([one.id for one in rows])
+            rows = [row for row in self.store.individuals(agent.id) if row.generation >= since]
+            results = self.store.systems.evaluations_of([row.id for row in rows])
             for row in rows:
                 result = deciding(results[row.id])
                 if result is not None:

@@ -31,7 +31,7 @@ def multipath_model(frame: SystemFrame, model: Joined, *, title: str = "", subti
 class _Model:
     def __init__(self, frame: SystemFrame, model: Joined) -> None:
         self.frame, self.model = frame, model
-        self.boxes = [_boxes(frame, one, headless=place > 0) for place, one in enumerate(model.streams)]
+        self.boxes = [_boxes(frame, stream, headless=place > 0) for place, stream in enumerate(model.streams)]
 
     def draw(self, title: str, subtitle: str) -> str:
         frame, model, count = self.frame, self.model, len(self.model.streams)
@@ -44,9 +44,9 @@ class _Model:
         top = connectors + 40
         foot = top + _ROW * max(len(boxes) for boxes in self.boxes) + 8
         facts = wrapped(self._facts(), width - 2 * MARGIN, 10.5)
-        said = ", ".join(one.path for one in model.streams)
+        names = ", ".join(stream.path for stream in model.streams)
         self.drawing = Drawing(
-            width, foot + 66 + LINE * len(facts), f"{title or model.path}: multipath model of {said}"
+            width, foot + 66 + LINE * len(facts), f"{title or model.path}: multipath model of {names}"
         )
         drawing = self.drawing
         draw_headline(drawing, title, subtitle)
@@ -136,10 +136,10 @@ class _Model:
 
     def _facts(self) -> list[str]:
         own = [
-            one for one in (self.model.router, *(s.connector for s in self.model.streams)) if one in self.frame.parts
+            part for part in (self.model.router, *(s.connector for s in self.model.streams)) if part in self.frame.parts
         ]
-        trained = sum(self.frame.parts[one or ""].parameters for one in own)
-        frozen = {part: self.frame.parts[part].parameters for one in self.model.streams for part in one.parts}
+        trained = sum(self.frame.parts[part or ""].parameters for part in own)
+        frozen = {part: self.frame.parts[part].parameters for stream in self.model.streams for part in stream.parts}
         total = trained + sum(frozen.values())
         share = f" ({100 * trained / total:.2g} %)" if total else ""
         return [
@@ -155,13 +155,13 @@ class _Model:
 
 def _boxes(frame: SystemFrame, stream: Stream, headless: bool) -> list[tuple[str, PartMark | None, str]]:
     """(words, component, tooltip) from the top down; None where several share a box."""
-    parts = [frame.parts[one] for one in reversed(stream.parts) if one in frame.parts]
+    parts = [frame.parts[part] for part in reversed(stream.parts) if part in frame.parts]
     if headless:
-        parts = [one for one in parts if one.role != "head"]
-    shown: list[tuple[str, PartMark | None, str]] = [(one.role, one, "") for one in parts]
+        parts = [part for part in parts if part.role != "head"]
+    shown: list[tuple[str, PartMark | None, str]] = [(part.role, part, "") for part in parts]
     if len(shown) <= _PARTS_AT_MOST:
         return shown
     keep = _PARTS_AT_MOST // 2
     between = parts[keep : len(parts) - keep + 1]
-    hidden = "\n".join(f"{one.role}  {one.id}" for one in between[:40])
+    hidden = "\n".join(f"{part.role}  {part.id}" for part in between[:40])
     return [*shown[:keep], (f"… {len(between)} more …", None, hidden), *shown[len(parts) - keep + 1 :]]

@@ -35,12 +35,12 @@ def support_usage(uses: Sequence[SupportUse]) -> str:
     """Two heat maps with the multipath agents' tasks as rows and supports as columns: children asked for, and kept."""
     if not uses:
         return empty("No multipath model has run through a support yet.")
-    rows, columns = list(dict.fromkeys(one.task for one in uses)), list(dict.fromkeys(one.support for one in uses))
+    rows, columns = list(dict.fromkeys(use.task for use in uses)), list(dict.fromkeys(use.support for use in uses))
     tried: dict[tuple[str, str], int] = defaultdict(int)
     kept: dict[tuple[str, str], int] = defaultdict(int)
-    for one in uses:
-        tried[one.task, one.support] += one.tried
-        kept[one.task, one.support] += one.kept
+    for use in uses:
+        tried[use.task, use.support] += use.tried
+        kept[use.task, use.support] += use.kept
     groups = [
         HeatRows(words, rows, [[counts[row, column] or None for column in columns] for row in rows])
         for words, counts in (("children asked for", tried), ("children kept", kept))

@@ -144,9 +144,9 @@ class LayerBlock(nn.Module):
     def __init__(self, layer: Layer, structure: BlockStructure, *, identity: bool = False) -> None:
         super().__init__()
         self.layer = build_layer(layer, structure.width, causal=False)
-        if any(isinstance(one, NestedHModel) and one.causal for one in self.layer.modules()):
+        if any(isinstance(module, NestedHModel) and module.causal for module in self.layer.modules()):
             raise UsageError(
-                "the class token stands first and would hear nothing in a causal H-Model; set causal = false in the "
+                "the class token is first and would read nothing in a causal H-Model; set causal = false in the "
                 "structure of this layer."
             )
         self.gate = nn.Parameter(torch.full((structure.width,), 0.0 if identity else 1.0))

@@ -52,10 +52,10 @@ class FrozenPath(nn.Module):
         """
         if self.reads is None or isinstance(inputs, Tensor):
             return inputs
-        found = dict(inputs.items()).get(self.reads)
-        if found is None:
+        entry = dict(inputs.items()).get(self.reads)
+        if entry is None:
             raise UsageError(f"a path reads {self.reads!r}; the batch has {', '.join(map(repr, inputs)) or 'nothing'}.")
-        return found
+        return entry
 
     @torch.no_grad()
     def forward(self, inputs: Inputs, places: Tensor | None = None) -> Tensor:

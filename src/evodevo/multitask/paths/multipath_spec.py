@@ -89,9 +89,9 @@ def structure_of(path: Path) -> MultipathStructure:
     """
     if path.kind != "multipath" or not path.paths:
         raise UsageError(f"the path {path.id} is of kind {path.kind!r} with {len(path.paths)} paths, no multipath one.")
-    said = {field: path.hparams[key] for key, field in HYPERPARAMETERS.items() if key in path.hparams}
-    stored = {key: value for key, value in path.structure.items() if value is not None or key not in said}
-    structure = validate(MultipathStructure, said | stored, what=f"path {path.id}")
+    given = {field: path.hparams[key] for key, field in HYPERPARAMETERS.items() if key in path.hparams}
+    stored = {key: value for key, value in path.structure.items() if value is not None or key not in given}
+    structure = validate(MultipathStructure, given | stored, what=f"path {path.id}")
     check_classes(structure, path.classes)
     return structure
 
@@ -163,7 +163,7 @@ def multipath_shapes(structure: MultipathStructure, classes: int, widths: Sequen
 def check_classes(structure: MultipathStructure, classes: int) -> None:
     """Raise a UsageError where these settings cannot serve so many classes."""
     if classes < 2:
-        raise UsageError(f"a multipath model tells two classes or more apart; got {classes}.")
+        raise UsageError(f"a multipath model needs two classes or more; got {classes}.")
     if classes == 2 and structure.has_router and structure.router_norm == "layer":
         raise UsageError(
             "router_norm 'layer' maps any two logits to about +1 and -1: with two classes use router_norm 'none'."

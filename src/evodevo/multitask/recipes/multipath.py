@@ -33,7 +33,10 @@ def variants(forced: str) -> tuple[MultipathVariant, ...]:
     return (
         *(MultipathVariant(name=name, structure=structure) for name, structure in ABLATIONS.items()),
         MultipathVariant(name="forced_support", first=forced),
-        *(MultipathVariant(name=f"main_{one}", structure=MultipathStructure(main_weight=one)) for one in MAIN_WEIGHTS),
+        *(
+            MultipathVariant(name=f"main_{weight}", structure=MultipathStructure(main_weight=weight))
+            for weight in MAIN_WEIGHTS
+        ),
         MultipathVariant(name="singlepath", agent="singlepath"),
         MultipathVariant(name="head", agent="head"),
     )

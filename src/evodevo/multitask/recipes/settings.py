@@ -83,7 +83,7 @@ class SystemPlan(Settings):
 
     @model_validator(mode="after")
     def _tasks_are_told_apart(self) -> Self:
-        names = [one.name for one in (*self.tasks, self.root)]
+        names = [task.name for task in (*self.tasks, self.root)]
         if len(set(names)) != len(names):
             raise ValueError(f"tasks and root data have different names; got {', '.join(names)}")
         return self
@@ -153,7 +153,7 @@ class VariantsPlan(Settings):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
-        names = [one.name for one in self.variants]
+        names = [variant.name for variant in self.variants]
         if len(set(names)) != len(names) or self.reference not in names:
             raise ValueError(f"variants have different names, {self.reference!r} among them; got {', '.join(names)}")
         return self
@@ -166,9 +166,9 @@ class MultipathRecipeSettings(MultitaskRecipeSettings):
 
     @model_validator(mode="after")
     def _tasks_are_known(self) -> Self:
-        tasks = {one.name for one in self.system.tasks}
-        named = (*self.compared.targets, *(one.first for one in self.compared.variants if one.first))
-        unknown = [one for one in named if one not in tasks]
+        tasks = {task.name for task in self.system.tasks}
+        named = (*self.compared.targets, *(variant.first for variant in self.compared.variants if variant.first))
+        unknown = [name for name in named if name not in tasks]
         if unknown:
             raise ValueError(f"{unknown[0]!r} is none of the tasks {', '.join(sorted(tasks))}")
         return self

@@ -38,12 +38,12 @@ def run_or_system(archive: Archive, name: str) -> Run | SystemRow:
     """
     systems = archive.store.systems
     try:
-        found = None if name == "last" else archive.store.find(name)
-        if found is not None and found.kind == "run" and archive.store.run(found.id).kind in OF_SYSTEMS:
+        reference = None if name == "last" else archive.store.find(name)
+        if reference is not None and reference.kind == "run" and archive.store.run(reference.id).kind in OF_SYSTEMS:
             return systems.find_system(name)
         return archive.run(name)
     except NotFoundError:
-        there = quoted_list(one.name for one in systems.systems()[:8])
+        there = quoted_list(system.name for system in systems.systems()[:8])
         if name == "last" or not there:
             raise
     try:
@@ -62,7 +62,7 @@ def report_data(system: System) -> SystemReport:
     """Everything that the page shows."""
     picture, now = SystemFrames(system), standing(system.store, system.row)
     frames = picture.frames(MOST_FRAMES)
-    running = [one.name for one in now.agents if one.holder is not None]
+    running = [agent.name for agent in now.agents if agent.holder is not None]
     return SystemReport(
         system.row.name,
         f"{system.row.id} · made {system.row.created_at} · publication {now.view}",
@@ -72,21 +72,21 @@ def report_data(system: System) -> SystemReport:
         len(picture.moments),
         _tasks(now),
         _agents(now),
-        [TaskParameters(one.name, one.added, one.shared) for one in now.tasks if one.best is not None],
+        [TaskParameters(task.name, task.added, task.shared) for task in now.tasks if task.best is not None],
         _sharing(now),
-        [_marks(now)[one] for one in _makers(now)],
+        [_marks(now)[maker] for maker in _makers(now)],
         _courses(picture),
         support_uses(picture, frames[-1]) if frames else (),
         _children(system, now),
         _facts(system, now),
-        {"system": system.row.settings, "agents": {one.name: one.settings for one in system.agents()}},
+        {"system": system.row.settings, "agents": {agent.name: agent.settings for agent in system.agents()}},
     )
 
 
 def _cards(now: SystemStatus) -> list[tuple[str, str]]:
-    offers = [one.offer for one in now.tasks if one.offer is not None]
-    known = [one.quality for one in offers if one.quality is not None]
-    tests = [one.test for one in offers if one.test is not None]
+    offers = [task.offer for task in now.tasks if task.offer is not None]
+    known = [offer.quality for offer in offers if offer.quality is not None]
+    tests = [offer.test for offer in offers if offer.test is not None]
     items = [
         (str(len(offers)), "tasks answered"),
         (f"{percent(sum(known) / len(known))} %" if known else "–", "mean validation accuracy"),
@@ -109,7 +109,7 @@ def _notes(now: SystemStatus, running: Sequence[str]) -> list[str]:
         notes.append(f"Running while this was written: {', '.join(running)}.")
     if now.pinned:
         notes.append(f"Multipath models keep {show(now.pinned, 'parameters')} further parameters of older paths.")
-    gone = [one.name for one in now.agents if one.state == "withdrawn"]
+    gone = [agent.name for agent in now.agents if agent.state == "withdrawn"]
     if gone:
         notes.append(f"Withdrawn: {', '.join(gone)}.")
     return notes
@@ -117,20 +117,20 @@ def _notes(now: SystemStatus, running: Sequence[str]) -> list[str]:
 
 def _tasks(now: SystemStatus) -> TextTable:
     rows = []
-    for place, one in enumerate(now.tasks, 1):
-        offer = one.offer
+    for place, task in enumerate(now.tasks, 1):
+        offer = task.offer
         rows.append(
             (
-                one.name,
+                task.name,
                 str(place),
-                one.best or "–",
+                task.best or "–",
                 percent(None if offer is None else offer.quality),
                 percent(None if offer is None else offer.test),
                 "–" if offer is None or offer.score is None else f"{offer.score:.4f}",
-                f"{one.added:,}",
-                f"{one.shared:,}",
+                f"{task.added:,}",
+                f"{task.shared:,}",
                 "–" if offer is None or offer.trained_share is None else f"{100 * offer.trained_share:.2g}",
-                f"{one.accounted:,.0f}",
+                f"{task.accounted:,.0f}",
             )
         )
     columns = (
@@ -155,14 +155,14 @@ def _tasks(now: SystemStatus) -> TextTable:
 
 def _agents(now: SystemStatus) -> TextTable:
     rows = []
-    for one in now.agents:
-        offer, children = one.offer, one.children
+    for agent in now.agents:
+        offer, children = agent.offer, agent.children
         rows.append(
             (
-                one.name,
-                f"{one.state}, running" if one.holder else one.state,
+                agent.name,
+                f"{agent.state}, running" if agent.holder else agent.state,
                 "–" if offer is None else offer.path,
-                str(one.cycles),
+                str(agent.cycles),
                 percent(None if offer is None else offer.quality),
                 percent(None if offer is None else offer.test),
                 str(children.kept),
@@ -178,13 +178,13 @@ def _agents(now: SystemStatus) -> TextTable:
 
 
 def _makers(now: SystemStatus) -> list[str]:
-    return list(dict.fromkeys(one.maker for one in now.sharing))
+    return list(dict.fromkeys(use.maker for use in now.sharing))
 
 
 def _sharing(now: SystemStatus) -> HeatRows | None:
     counts: dict[str, dict[str, int]] = defaultdict(dict)
-    for one in now.sharing:
-        counts[one.user][one.maker] = one.components
+    for use in now.sharing:
+        counts[use.user][use.maker] = use.components
     if not counts:
         return None
     marks, makers = _marks(now), _makers(now)
@@ -194,52 +194,52 @@ def _sharing(now: SystemStatus) -> HeatRows | None:
 
 def _marks(now: SystemStatus) -> dict[str, str]:
     """Agent -> a few letters: the number of its task, with ``+`` for further agents of the same task; ``R``."""
-    numbers = {one.name: str(place) for place, one in enumerate(now.tasks, 1)}
-    found: dict[str, str] = {}
-    for one in now.agents:
-        mark = "R" if one.root else numbers[one.task]
-        while not one.root and mark in found.values():
+    numbers = {task.name: str(place) for place, task in enumerate(now.tasks, 1)}
+    marks: dict[str, str] = {}
+    for agent in now.agents:
+        mark = "R" if agent.root else numbers[agent.task]
+        while not agent.root and mark in marks.values():
             mark += "+"
-        found[one.name] = mark
-    return found
+        marks[agent.name] = mark
+    return marks
 
 
 def _courses(picture: SystemFrames) -> list[AccuracyCurve]:
     courses = {name: known for name, known in picture.courses().items() if known}
-    validation = {name: [one.quality for one in known] for name, known in courses.items()}
-    test = {name: [picture.test(one.id) for one in known] for name, known in courses.items()}
+    validation = {name: [path.quality for path in known] for name, known in courses.items()}
+    test = {name: [picture.test(path.id) for path in known] for name, known in courses.items()}
     kinds: dict[str, list[str]] = defaultdict(list)
     for name in courses:
         kinds[picture.agents[name].kind].append(name)
-    found = []
+    curves = []
     if any(len(names) > 1 for names in kinds.values()):
         arms = [
             [CycleCurve(kind, [of[name] for name in names]) for kind, names in kinds.items()]
             for of in (validation, test)
         ]
-        found.append(AccuracyCurve("Mean of each class of agents over its tasks", "tasks", arms[0], arms[1]))
+        curves.append(AccuracyCurve("Mean of each class of agents over its tasks", "tasks", arms[0], arms[1]))
     for kind, names in kinds.items():
         tasks = {name: picture.agents[name].task for name in names}
         arms = [
             [CycleCurve(task, [of[name]], picture.tasks.index(task)) for name, task in tasks.items()]
             for of in (validation, test)
         ]
-        found.append(AccuracyCurve(f"{kind}, each task", "systems", arms[0], arms[1]))
-    return found
+        curves.append(AccuracyCurve(f"{kind}, each task", "systems", arms[0], arms[1]))
+    return curves
 
 
 def _children(system: System, now: SystemStatus) -> list[AgentChildren]:
-    found, left = [], MOST_CHILDREN
-    for one in now.agents:
-        if one.root or not one.fates:
+    rows, left = [], MOST_CHILDREN
+    for agent in now.agents:
+        if agent.root or not agent.fates:
             continue
-        newest = [path.id for path in system.store.systems.paths(one.id)][::-1][: max(left, 0)]
+        newest = [path.id for path in system.store.systems.paths(agent.id)][::-1][: max(left, 0)]
         left -= len(newest)
         told = fates(system.store, newest)
-        found.append(
-            AgentChildren(one.name, _counted(one), TextTable(_COLUMNS, [_told(row) for row in told], texts=_TEXTS))
+        rows.append(
+            AgentChildren(agent.name, _counted(agent), TextTable(_COLUMNS, [_told(row) for row in told], texts=_TEXTS))
         )
-    return found
+    return rows
 
 
 _COLUMNS = ("child", "cycle", "validation %", "score", "bar", "parent", "changes", "why")
@@ -250,7 +250,7 @@ def _told(row: Mapping[str, Any]) -> tuple[str, ...]:
     def number(value: float | None) -> str:
         return "–" if value is None else f"{value:.4f}"
 
-    applied = [str(one) for one in row["applied"]]
+    applied = [str(action) for action in row["applied"]]
     more = f" and {len(applied) - _APPLIED} more" if len(applied) > _APPLIED else ""
     return (
         str(row["path"]).rpartition("/")[2],
@@ -264,8 +264,8 @@ def _told(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _counted(one: AgentStatus) -> str:
-    children = one.children
+def _counted(status: AgentStatus) -> str:
+    children = status.children
     words = f"{children.kept} kept, {children.discarded} discarded"
     return words + (f", {children.failed} failed" if children.failed else "")
 
@@ -278,7 +278,7 @@ def _facts(system: System, now: SystemStatus) -> list[tuple[str, str]]:
         ("made", system.row.created_at),
         ("seed", str(system.row.seed)),
         ("publications", str(len(system.store.systems.publications(system.row.id)))),
-        ("roots", ", ".join(one.name for one in system.agents() if is_root(one))),
+        ("roots", ", ".join(agent.name for agent in system.agents() if is_root(agent))),
         ("status", f"evodevo extend status {system.row.name}"),
         *((f"version of {name}", str(version)) for name, version in run.versions.items()),
     ]

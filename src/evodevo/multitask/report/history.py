@@ -38,17 +38,17 @@ class CycleSummary:
 
 def course(store: Store, system: SystemRow, agent: AgentStatus) -> list[CycleSummary]:
     """The cycles of an agent, in order."""
-    rows = [one for one in store.systems.publications(system.id) if one.agent_id == agent.id]
-    published = {one.cycle: one.path_id for one in rows if one.path_id is not None}
+    rows = [publication for publication in store.systems.publications(system.id) if publication.agent_id == agent.id]
+    published = {row.cycle: row.path_id for row in rows if row.path_id is not None}
     individuals = sorted(set(published.values()))
-    numbers = {one.id: one.number for one in store.systems.paths(agent.id)}
+    numbers = {row.id: row.number for row in store.systems.paths(agent.id)}
     evaluations = store.systems.evaluations_of(individuals)
-    found = []
+    summaries = []
     for cycle in store.systems.cycles(agent_id=agent.id):
         path = published.get(cycle.number)
         results = [] if path is None else evaluations[path]
-        tests = [one for one in results if one.fidelity == TEST and one.state == "done"]
-        found.append(
+        tests = [result for result in results if result.fidelity == TEST and result.state == "done"]
+        summaries.append(
             CycleSummary(
                 cycle.number,
                 cycle.round,
@@ -61,4 +61,4 @@ def course(store: Store, system: SystemRow, agent: AgentStatus) -> list[CycleSum
                 value_of(tests[-1], ACCURACY) if tests else None,
             )
         )
-    return found
+    return summaries

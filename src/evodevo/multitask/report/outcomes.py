@@ -37,8 +37,11 @@ def fates(store: Store, individuals: Sequence[str]) -> list[dict[str, Any]]:
             raise NotFoundError(f"individual {individual} is no path of a system.")
     results = store.systems.evaluations_of(individuals)
     parents = {row.details["parent"] for row in rows.values()} - {None, *rows}
-    named = {one: path_name(row) for one, row in {**rows, **store.systems.individuals(parents)}.items()}
-    return [_told(rows[one], deciding(results[one]), named.get(rows[one].details["parent"])) for one in individuals]
+    named = {individual: path_name(row) for individual, row in {**rows, **store.systems.individuals(parents)}.items()}
+    return [
+        _told(rows[individual], deciding(results[individual]), named.get(rows[individual].details["parent"]))
+        for individual in individuals
+    ]
 
 
 def path_name(row: IndividualRow) -> str:
@@ -49,17 +52,17 @@ def path_name(row: IndividualRow) -> str:
 def _told(row: IndividualRow, result: EvaluationRow | None, parent: str | None) -> dict[str, Any]:
     details = row.details
     plan = details["story"].get("plan", {})
-    scores = {} if result is None else {name: one.value for name, one in result.scores.items()}
+    scores = {} if result is None else {name: score.value for name, score in result.scores.items()}
     return {
         "path": path_name(row),
         "cycle": row.generation,
         "parent": details["parent"],
         "parent_path": parent,
         "chosen": details["story"].get("selection"),
-        "applied": [one["action"] for one in plan.get("decisions", []) if one["applied"]],
+        "applied": [decision["action"] for decision in plan.get("decisions", []) if decision["applied"]],
         "decisions": plan.get("decisions", []),
         "moves": plan.get("moves", []),
-        "inside": [f"{one['agent']}/{one['number']}" for one in row.genome_envelope["genes"].get("paths", ())],
+        "inside": [f"{path['agent']}/{path['number']}" for path in row.genome_envelope["genes"].get("paths", ())],
         "components": [{key: part[key] for key in ("role", "id", "how", "parameters")} for part in details["parts"]],
         "bar": details["bar"],
         "factor": details["factor"],
@@ -75,13 +78,13 @@ def why(row: IndividualRow, result: EvaluationRow | None) -> str:
     """The fate of a child in a sentence."""
     if result is None:
         return "asked for, and not trained yet"
-    said = result.extra["fate"]
-    if said == FAILED:
+    outcome = result.extra["fate"]
+    if outcome == FAILED:
         return f"failed: {result.reason}"
     bar, score = row.details["bar"], result.scores.get(SCORE)
     if score is None or score.value is None:
-        return "kept: it answers no task" if said == KEPT else "discarded: it has no accuracy"
-    if said == DISCARDED:
+        return "kept: it answers no task" if outcome == KEPT else "discarded: it has no accuracy"
+    if outcome == DISCARDED:
         return f"discarded: its score {score.value:.6g} does not exceed {bar:.6g}, that of its parent"
     if bar is None:
         whose = "its parent is not its agent's own" if row.details["parent"] else "it has no parent"

@@ -41,9 +41,9 @@ padding:3px 12px}
 def system_page(data: SystemReport) -> str:
     """The page as one string of HTML, at most ``LIMIT_BYTES`` long in UTF-8."""
     text = ""
-    # What the last graph takes tells how many fit, so that a large system is not drawn three times.
+    # The bytes of the last graph determine how many fit, so that a large system is not drawn three times.
     drawn = len(system_graph(data.frames[-1])) - len(STYLE) if data.frames else 0
-    fitting = [one for one in _DETAILS[:-1] if min(one.frames, len(data.frames)) * drawn <= 0.8 * LIMIT_BYTES]
+    fitting = [detail for detail in _DETAILS[:-1] if min(detail.frames, len(data.frames)) * drawn <= 0.8 * LIMIT_BYTES]
     for detail in (*fitting, _DETAILS[-1]):
         text = _html(data, detail)
         if len(text.encode()) <= LIMIT_BYTES:

@@ -40,31 +40,32 @@ class SystemFrames:
         self.system = system
         self._store = system.store
         self.publications: Sequence[Publication] = self._store.systems.publications(system.row.id)
-        self.agents: Mapping[str, AgentRow] = {one.name: one for one in system.agents()}
+        self.agents: Mapping[str, AgentRow] = {agent.name: agent for agent in system.agents()}
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
         """Tasks of all agents, in the order in which they were added; roots are none."""
-        return tuple(dict.fromkeys(one.task for one in self.agents.values() if not is_root(one)))
+        return tuple(dict.fromkeys(agent.task for agent in self.agents.values() if not is_root(agent)))
 
     @cached_property
     def moments(self) -> list[FrameState]:
         """One for each round, for each publication of the schedule ``free``, and for each withdrawal."""
         rounds = {
-            (one.agent_id, one.number): one.round for one in self._store.systems.cycles(system_id=self.system.row.id)
+            (cycle.agent_id, cycle.number): cycle.round
+            for cycle in self._store.systems.cycles(system_id=self.system.row.id)
         }
         done: dict[str, int] = defaultdict(int)
-        found: list[tuple[int | None, list[Publication]]] = []
-        for one in self.publications:
-            number = None if one.cycle is None else rounds.get((one.agent_id, one.cycle))
-            if number is not None and found and found[-1][0] == number:
-                found[-1][1].append(one)
+        groups: list[tuple[int | None, list[Publication]]] = []
+        for publication in self.publications:
+            number = None if publication.cycle is None else rounds.get((publication.agent_id, publication.cycle))
+            if number is not None and groups and groups[-1][0] == number:
+                groups[-1][1].append(publication)
             else:
-                found.append((number, [one]))
+                groups.append((number, [publication]))
         moments = []
-        for _, members in found:
-            for one in members:
-                done[one.agent] += one.path_id is not None
+        for _, members in groups:
+            for publication in members:
+                done[publication.agent] += publication.path_id is not None
             moments.append(FrameState(members[-1].seq, self._label(members, done)))
         return moments
 
@@ -82,7 +83,7 @@ class SystemFrames:
                 else f"system {self.system.row.name!r} has published nothing yet. Next: evodevo extend run."
             )
         at = last if seq is None else seq
-        label = next((one.label for one in reversed(self.moments) if one.seq <= at), "")
+        label = next((state.label for state in reversed(self.moments) if state.seq <= at), "")
         return self._frame(at, label)
 
     def at_cycle(self, cycle: int) -> SystemFrame:
@@ -93,11 +94,11 @@ class SystemFrames:
         """
         done: dict[str, int] = defaultdict(int)
         seq, most = 0, 0
-        for one in self.publications:
-            done[one.agent] += one.path_id is not None
-            most = max(most, done[one.agent])
+        for publication in self.publications:
+            done[publication.agent] += publication.path_id is not None
+            most = max(most, done[publication.agent])
             if most <= cycle:
-                seq = one.seq
+                seq = publication.seq
         if not 1 <= cycle <= most:
             raise UsageError(
                 f"agents of system {self.system.row.name!r} have ended at most {most} cycles; {cycle} is out of reach."
@@ -110,15 +111,15 @@ class SystemFrames:
         if limit is not None and count > limit:
             places = {round(place * (count - 1) / (limit - 1)) for place in range(limit)}
             moments = [moments[place] for place in sorted(places)]
-        return [self._frame(one.seq, one.label) for one in moments]
+        return [self._frame(state.seq, state.label) for state in moments]
 
     def courses(self) -> dict[str, list[PublishedPath]]:
         """Agent's name -> the path that it published at each of its cycles; not of roots."""
-        found: dict[str, list[PublishedPath]] = {name: [] for name, one in self.agents.items() if not is_root(one)}
-        for one in self.publications:
-            if one.path_id is not None and one.agent in found:
-                found[one.agent].append(self._known[one.path_id])
-        return found
+        paths: dict[str, list[PublishedPath]] = {name: [] for name, agent in self.agents.items() if not is_root(agent)}
+        for publication in self.publications:
+            if publication.path_id is not None and publication.agent in paths:
+                paths[publication.agent].append(self._known[publication.path_id])
+        return paths
 
     def test(self, individual: str) -> float | None:
         """Accuracy of a published path on the test split, where it was measured."""
@@ -130,7 +131,7 @@ class SystemFrames:
         Raises:
             NotFoundError: none answers it.
         """
-        models = {one.task: one for one in frame.joined}
+        models = {model.task: model for model in frame.joined}
         if task not in models:
             there = f"it has some for {quoted_list(models)}" if models else "it has none for any task"
             at = f"system {frame.system!r} at publication {frame.seq}"
@@ -141,9 +142,9 @@ class SystemFrames:
 
     @cached_property
     def _known(self) -> dict[str, PublishedPath]:
-        offered = {one.path_id for one in self.publications if one.path_id is not None}
+        offered = {publication.path_id for publication in self.publications if publication.path_id is not None}
         known = self.system.library.known(sorted(offered))
-        inside = {self._individual(sub.agent, sub.number) for one in known.values() for sub in one.path.paths}
+        inside = {self._individual(sub.agent, sub.number) for offer in known.values() for sub in offer.path.paths}
         return known | self.system.library.known(sorted(inside))
 
     @cached_property
@@ -153,10 +154,10 @@ class SystemFrames:
     @cached_property
     def _measured(self) -> dict[str, EvaluationRow]:
         return {
-            individual: one
+            individual: result
             for individual, results in self._results.items()
-            for one in results
-            if one.fidelity == TEST and one.state == "done"
+            for result in results
+            if result.fidelity == TEST and result.state == "done"
         }
 
     def _individual(self, agent: str, number: int) -> str:
@@ -165,29 +166,29 @@ class SystemFrames:
     def _label(self, members: Sequence[Publication], done: Mapping[str, int]) -> str:
         if members[0].cycle is None:
             return f"{members[0].agent} withdrawn"
-        rows = [self.agents[one.agent] for one in members]
-        if all(is_root(one) for one in rows):
-            names = ", ".join(one.name.rpartition("~")[2] for one in rows)
+        rows = [self.agents[publication.agent] for publication in members]
+        if all(is_root(row) for row in rows):
+            names = ", ".join(row.name.rpartition("~")[2] for row in rows)
             return f"root{'s' if len(rows) > 1 else ''} {names}"
-        count = max(done[one.name] for one in rows)
+        count = max(done[row.name] for row in rows)
         ended = f"{count} cycle{'s' if count != 1 else ''}"
         if len(rows) == 1:
             return f"{rows[0].name} after {ended}"
-        kinds = dict.fromkeys(one.kind for one in rows)
+        kinds = dict.fromkeys(row.kind for row in rows)
         return f"{' and '.join(kinds)} after {ended}"
 
     def _frame(self, seq: int, label: str) -> SystemFrame:
         offers: dict[str, PublishedPath | None] = {}
-        for one in self.publications:
-            if one.seq <= seq:
-                offers[one.agent] = None if one.path_id is None else self._known[one.path_id]
+        for publication in self.publications:
+            if publication.seq <= seq:
+                offers[publication.agent] = None if publication.path_id is None else self._known[publication.path_id]
         there = {name: known for name, known in offers.items() if known is not None}
         routes, models = self._best(there)
-        joined = [self._joined(one, there) for one in models]
+        joined = [self._joined(model, there) for model in models]
         parts: dict[str, PartMark] = {}
         for known in [
             *routes,
-            *(self._sub(sub.agent, sub.number) for one in models for sub in one.path.paths),
+            *(self._sub(sub.agent, sub.number) for model in models for sub in model.path.paths),
             *models,
         ]:
             self._add_parts(parts, known)
@@ -196,31 +197,31 @@ class SystemFrames:
             seq,
             label,
             self.tasks,
-            tuple(self._route(one) for one in routes),
+            tuple(self._route(route) for route in routes),
             tuple(joined),
             parts,
-            tuple(name for name, one in offers.items() if one is None),
+            tuple(name for name, offer in offers.items() if offer is None),
         )
 
     def _best(self, offers: Mapping[str, PublishedPath]) -> tuple[list[PublishedPath], list[PublishedPath]]:
         """The best path of one stream and the best of several for each task; every root."""
-        found: tuple[dict[str, PublishedPath], dict[str, PublishedPath]] = ({}, {})
-        ordered = [(one, offers[one.name]) for one in self.agents.values() if one.name in offers]
+        best: tuple[dict[str, PublishedPath], dict[str, PublishedPath]] = ({}, {})
+        ordered = [(agent, offers[agent.name]) for agent in self.agents.values() if agent.name in offers]
         for agent, known in ordered:
-            place = found[bool(known.path.paths)]
+            place = best[bool(known.path.paths)]
             key = agent.name if is_root(agent) else agent.task
             if key not in place or (known.quality or 0.0) > (place[key].quality or 0.0):
                 place[key] = known
-        return list(found[0].values()), list(found[1].values())
+        return list(best[0].values()), list(best[1].values())
 
     def _sub(self, agent: str, number: int) -> PublishedPath:
         return self._known[self._individual(agent, number)]
 
     def _add_parts(self, parts: dict[str, PartMark], known: PublishedPath) -> None:
-        for one in known.components:
-            if one.id not in parts:
-                maker = self.agents[one.id.rpartition(":")[0]]
-                parts[one.id] = PartMark(one.id, one.role, one.parameters, maker.task, is_root(maker))
+        for part in known.components:
+            if part.id not in parts:
+                maker = self.agents[part.id.rpartition(":")[0]]
+                parts[part.id] = PartMark(part.id, part.role, part.parameters, maker.task, is_root(maker))
 
     def _route(self, known: PublishedPath) -> OfferedPath:
         agent = self.agents[known.path.agent]
@@ -228,7 +229,7 @@ class SystemFrames:
             agent.task,
             agent.name,
             known.path.id,
-            tuple(one.id for one in known.components),
+            tuple(part.id for part in known.components),
             known.quality,
             self.test(known.id),
             is_root(agent),
@@ -249,7 +250,7 @@ class SystemFrames:
                 Stream(
                     task,
                     inside.path.id,
-                    tuple(one.id for one in inside.components),
+                    tuple(part.id for part in inside.components),
                     None if maps is None else maps.id,
                     weights[place] if place < len(weights) else None,
                     offered is not None and offered.id == inside.id,
@@ -269,4 +270,4 @@ class SystemFrames:
     def _weights(self, known: PublishedPath) -> Sequence[float]:
         """Mean weight of each inner path over the test samples; empty before it was measured on them."""
         result = self._measured.get(known.id)
-        return [] if result is None else [float(one) for one in result.extra.get("weights") or ()]
+        return [] if result is None else [float(weight) for weight in result.extra.get("weights") or ()]

@@ -55,12 +55,12 @@ def graph_section(data: SystemReport, detail: SystemDetail) -> Element | None:
         if frame is frames[-1]:
             folded.set("open", "open")
         add(slides, folded)
-    said = f" {len(frames)} of {data.moments} states." if len(frames) < data.moments else ""
+    note = f" {len(frames)} of {data.moments} states." if len(frames) < data.moments else ""
     words = (
         "Tasks are at the bottom. A box is a component, with the number and in the colour of the task that it was last "
         "trained on; a coloured line is the path of one task, up to its head with the validation accuracy in percent. "
         "Lines without a colour belong to multipath models: they lead from the paths inside through connectors to "
-        f"the router. Point at a line to follow it.{said}"
+        f"the router. Point at a line to follow it.{note}"
     )
     return section("graph", "Graph", paragraph(words), slides, details("The paths in words", _paths(frames[-1])))
 
@@ -77,10 +77,10 @@ def parameter_section(data: SystemReport, detail: SystemDetail) -> Element | Non
     """Parameters that each task added, and those that it uses of others."""
     if not data.parameters:
         return None
-    names = [one.task for one in data.parameters]
+    names = [task.task for task in data.parameters]
     bars = [
-        Measure("parameters that its agents added", [one.added for one in data.parameters], "parameters"),
-        Measure("parameters that it shares", [one.shared for one in data.parameters], "parameters"),
+        Measure("parameters that its agents added", [task.added for task in data.parameters], "parameters"),
+        Measure("parameters that it shares", [task.shared for task in data.parameters], "parameters"),
     ]
     rows: list[list[Content]] = [[cut(o.task, 80), f"{o.added:,}", f"{o.shared:,}"] for o in data.parameters[:600]]
     numbers = table(("task", "added", "shared"), rows, (1, 2))
@@ -100,7 +100,7 @@ def parameter_section(data: SystemReport, detail: SystemDetail) -> Element | Non
 
 def course_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     """Fig. 3: validation and test accuracy over cycles."""
-    content = [part for one in data.courses for part in _course(one, detail.arms)]
+    content = [part for course in data.courses for part in _course(course, detail.arms)]
     return section("cycles", "Cycles", *content) if content else None
 
 
@@ -143,12 +143,12 @@ def child_section(data: SystemReport, detail: SystemDetail) -> Element | None:
         return None
     content: list[Element] = []
     left = detail.children
-    for one in data.children:
-        rows = one.rows.rows[: max(left, 0)]
+    for child in data.children:
+        rows = child.rows.rows[: max(left, 0)]
         left -= len(rows)
-        more = f" The newest {len(rows)} of {len(one.rows.rows)}." if len(rows) < len(one.rows.rows) else ""
-        words = replace(one.rows, rows=rows, caption=f"{one.rows.caption}{more}".strip())
-        content.append(details(cut(f"{one.agent}: {one.summary}", 200), words_table(words)))
+        more = f" The newest {len(rows)} of {len(child.rows.rows)}." if len(rows) < len(child.rows.rows) else ""
+        words = replace(child.rows, rows=rows, caption=f"{child.rows.caption}{more}".strip())
+        content.append(details(cut(f"{child.agent}: {child.summary}", 200), words_table(words)))
     return section("children", "Children", *content)
 
 
@@ -182,41 +182,41 @@ def chosen(frames: Sequence[SystemFrame], limit: int) -> list[SystemFrame]:
 def _paths(frame: SystemFrame) -> Element:
     rows: list[list[Content]] = [
         [
-            "R" if one.root else str(frame.number(one.task)),
-            cut(one.task, 80),
-            element("code", cut(one.path)),
-            percent(one.accuracy),
-            parts_in_words(frame, one.parts)[:600],
+            "R" if route.root else str(frame.number(route.task)),
+            cut(route.task, 80),
+            element("code", cut(route.path)),
+            percent(route.accuracy),
+            parts_in_words(frame, route.parts)[:600],
         ]
-        for one in frame.routes[:400]
+        for route in frame.routes[:400]
     ]
     caption = "Components from the bottom to the head; =N: trained last for task N, =R: for a root."
     return table(("", "task", "path", "validation %", "components"), rows, (3,), caption)
 
 
-def _course(one: AccuracyCurve, limit: int) -> list[Element]:
-    validation, test = list(one.validation)[:limit], list(one.test)[:limit]
+def _course(curve: AccuracyCurve, limit: int) -> list[Element]:
+    validation, test = list(curve.validation)[:limit], list(curve.test)[:limit]
     if not any(means(arm.courses) for arm in validation):
         return []
     numbers: list[list[Content]] = []
     for name, arms in (("validation", validation), ("test", test)):
         numbers += [_row(name, arm) for arm in arms if means(arm.courses)]
-    more = f" The first {limit} of {len(one.validation)}." if len(one.validation) > limit else ""
+    more = f" The first {limit} of {len(curve.validation)}." if len(curve.validation) > limit else ""
     caption = f"Accuracy of the published path after each cycle.{more}"
     alternative = table(("", "", "cycles", "first %", "last %", "error"), numbers, (2, 3, 4, 5))
-    svg = system_cycles(validation, test, over=one.over)
-    return [element("h3", cut(one.heading)), figure(svg, caption, alternative, classes="fits")]
+    svg = system_cycles(validation, test, over=curve.over)
+    return [element("h3", cut(curve.heading)), figure(svg, caption, alternative, classes="fits")]
 
 
 def _row(name: str, arm: CycleCurve) -> list[Content]:
-    found = means(arm.courses)
-    error = found[-1].error
+    points = means(arm.courses)
+    error = points[-1].error
     shown = "" if error is None else f"{100 * error:.2f}"
-    return [name, cut(arm.name), str(len(found)), percent(found[0].mean), percent(found[-1].mean), shown]
+    return [name, cut(arm.name), str(len(points)), percent(points[0].mean), percent(points[-1].mean), shown]
 
 
 def _weights(model: Joined) -> str:
-    known = [f"{one.path} {one.weight:.3f}" for one in model.streams if one.weight is not None]
+    known = [f"{stream.path} {stream.weight:.3f}" for stream in model.streams if stream.weight is not None]
     if known:
         return "Mean weights over the test samples: " + ", ".join(known) + "."
     return "Weights are known once it was measured on test data: evodevo extend run SYSTEM --test."

@@ -160,27 +160,27 @@ class SystemStatus:
     @property
     def per_task(self) -> float | None:
         """Distinct parameters, the root's included, divided by the tasks that are answered."""
-        answered = sum(one.best is not None for one in self.tasks)
+        answered = sum(task.best is not None for task in self.tasks)
         return self.distinct / answered if answered else None
 
     @property
     def children(self) -> Fates:
         """Numbers of children of all agents."""
-        return sum((one.children for one in self.agents), Fates())
+        return sum((agent.children for agent in self.agents), Fates())
 
     def agent(self, name: str) -> AgentStatus:
         """One of them by its name."""
-        return next(one for one in self.agents if one.name == name)
+        return next(agent for agent in self.agents if agent.name == name)
 
 
 def standing(store: Store, system: SystemRow) -> SystemStatus:
     """The present status of a system, by a fixed number of queries of the store, whatever the system's size."""
     now = store.systems.moment(system.id, CHILD, WITHDRAWN)
-    holders = {run: str(one) for run, one in store.owners().items()}
+    holders = {run: str(owner) for run, owner in store.owners().items()}
     fates: dict[str, dict[int, Fates]] = defaultdict(dict)
     for (agent, number), told in now.fates.items():
         fates[agent][number] = told
-    opened = {one.agent_id: one.number for one in now.cycles if one.state == "open"}
+    opened = {cycle.agent_id: cycle.number for cycle in now.cycles if cycle.state == "open"}
     locks = _locks(now)
     agents = []
     for row in now.agents:
@@ -191,7 +191,7 @@ def standing(store: Store, system: SystemRow) -> SystemStatus:
                 row.task,
                 bool(row.settings.get("root")),
                 "offers" if row.name in now.offers else "withdrawn" if row.id in now.withdrawn else "new",
-                cycles=sum(one.path_id is not None for one in now.published.get(row.id, ())),
+                cycles=sum(publication.path_id is not None for publication in now.published.get(row.id, ())),
                 open=opened.get(row.id),
                 fates=fates[row.id],
                 holder=holders.get(row.id),
@@ -199,11 +199,11 @@ def standing(store: Store, system: SystemRow) -> SystemStatus:
                 id=row.id,
             )
         )
-    published = _distinct(now.parts[one] for one in _offered(now).values())
+    published = _distinct(now.parts[individual] for individual in _offered(now).values())
     distinct = sum(published.values())
     return SystemStatus(
         system,
-        max((one.seq for rows in now.published.values() for one in rows), default=0),
+        max((row.seq for rows in now.published.values() for row in rows), default=0),
         tuple(_tasks(now, agents)),
         tuple(agents),
         distinct,
@@ -218,52 +218,52 @@ def _offer(now: SystemMoment, agent: str, locks: Locks) -> Offer:
     own = {part.id: part.parameters for part in parts}
     results = now.evaluations[individual]
     result = deciding(results)
-    measured = [one for one in results if one.fidelity == TEST and one.state == "done"]
-    names = {one.id: one.name for one in now.agents}
+    measured = [evaluation for evaluation in results if evaluation.fidelity == TEST and evaluation.state == "done"]
+    names = {row.id: row.name for row in now.agents}
     return Offer(
         f"{agent}/{now.paths[individual].number}",
         value_of(result, QUALITY),
         value_of(result, SCORE),
         value_of(measured[-1], ACCURACY) if measured else None,
         sum(own.values()),
-        sum(_distinct([parts, *(now.parts[one] for one in inside)]).values()),
+        sum(_distinct([parts, *(now.parts[path] for path in inside)]).values()),
         sum(part.parameters for part in parts if part.path_id == individual),
         sum(own[part.id] for part in parts if names[part.agent_id] == agent),
         accounted_parameters(own.items(), locks, agent),
         None if result is None else result.cost.get("flops"),
-        tuple(f"{names[now.paths[one].agent_id]}/{now.paths[one].number}" for one in inside),
+        tuple(f"{names[now.paths[path].agent_id]}/{now.paths[path].number}" for path in inside),
     )
 
 
 def _tasks(now: SystemMoment, agents: Sequence[AgentStatus]) -> Iterator[TaskStatus]:
     working: dict[str, list[AgentStatus]] = defaultdict(list)
-    for one in agents:
-        if not one.root:
-            working[one.task].append(one)
+    for agent in agents:
+        if not agent.root:
+            working[agent.task].append(agent)
     order = {name: place for place, name in enumerate(now.offers)}
-    individuals, names = _offered(now), {one.id: one.name for one in now.agents}
+    individuals, names = _offered(now), {agent.id: agent.name for agent in now.agents}
     for task, every in working.items():
-        offering = sorted((one for one in every if one.offer), key=lambda one: order[one.name])
-        best = max(offering, key=lambda one: -1.0 if one.quality is None else one.quality, default=None)
-        used = [individuals[one.name] for one in offering]
-        used += [sub for one in used for sub in now.subpaths[one]]
-        own = {one.name for one in every}
-        parts = {part.id: part for one in used for part in now.parts[one]}.values()
+        offering = sorted((agent for agent in every if agent.offer), key=lambda agent: order[agent.name])
+        best = max(offering, key=lambda agent: -1.0 if agent.quality is None else agent.quality, default=None)
+        used = [individuals[agent.name] for agent in offering]
+        used += [sub for individual in used for sub in now.subpaths[individual]]
+        own = {agent.name for agent in every}
+        parts = {part.id: part for individual in used for part in now.parts[individual]}.values()
         added = sum(part.parameters for part in parts if names[part.agent_id] in own)
         yield TaskStatus(
             task,
-            tuple(one.name for one in every),
+            tuple(agent.name for agent in every),
             None if best is None else best.name,
             None if best is None else best.offer,
             added,
             sum(part.parameters for part in parts) - added,
-            math.fsum(one.offer.accounted for one in offering if one.offer),
+            math.fsum(agent.offer.accounted for agent in offering if agent.offer),
         )
 
 
 def _sharing(now: SystemMoment) -> Iterator[Sharing]:
-    individuals, names = _offered(now), {one.id: one.name for one in now.agents}
-    for user in (one.name for one in now.agents if one.name in individuals):
+    individuals, names = _offered(now), {agent.id: agent.name for agent in now.agents}
+    for user in (agent.name for agent in now.agents if agent.name in individuals):
         makers: dict[str, dict[str, int]] = defaultdict(dict)
         for part in now.parts[individuals[user]]:
             makers[names[part.agent_id]][part.id] = part.parameters
@@ -272,15 +272,15 @@ def _sharing(now: SystemMoment) -> Iterator[Sharing]:
 
 
 def _locks(now: SystemMoment) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+    locks: dict[str, set[str]] = defaultdict(set)
     for agent, individual in _offered(now).items():
         for part in now.parts[individual]:
-            found[part.id].add(agent)
-    return found
+            locks[part.id].add(agent)
+    return locks
 
 
 def _offered(now: SystemMoment) -> dict[str, str]:
-    return {agent: one.path_id for agent, one in now.offers.items() if one.path_id is not None}
+    return {agent: individual.path_id for agent, individual in now.offers.items() if individual.path_id is not None}
 
 
 def _distinct(paths: Iterable[Iterable[ComponentRow]]) -> dict[str, int]:

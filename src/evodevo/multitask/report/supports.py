@@ -29,15 +29,19 @@ def support_uses(picture: SystemFrames, frame: SystemFrame) -> list[SupportUse]:
         return agent.rpartition("~")[2] + " (root)" if is_root(agents[agent]) else agents[agent].task
 
     for agent in agents.values():
-        rows = {one.id: one for one in store.individuals(agent.id) if len(one.genome_envelope["genes"]["paths"]) > 1}
+        rows = {
+            individual.id: individual
+            for individual in store.individuals(agent.id)
+            if len(individual.genome_envelope["genes"]["paths"]) > 1
+        }
         results = store.systems.evaluations_of(rows)
         for individual, row in rows.items():
             result = deciding(results[individual])
-            for one in [] if result is None else row.genome_envelope["genes"]["paths"][1:]:
-                key = (agent.task, called(one["agent"]))
+            for path in [] if result is None else row.genome_envelope["genes"]["paths"][1:]:
+                key = (agent.task, called(path["agent"]))
                 tried[key] += 1
                 kept[key] += result is not None and result.extra["fate"] == KEPT
-    now = {(model.task, called(one.agent)): one.weight for model in frame.joined for one in model.streams[1:]}
+    now = {(model.task, called(stream.agent)): stream.weight for model in frame.joined for stream in model.streams[1:]}
     return [
         SupportUse(task, support, count, kept[task, support], (task, support) in now, now.get((task, support)))
         for (task, support), count in tried.items()

@@ -34,7 +34,7 @@ def check_new(system: System, kinds: Sequence[str], task: str) -> None:
         name = checked_name(kind, task)
         if system.agents([IMPORT], [task]):
             raise UsageError(f"{task!r} is the name of an import; choose another one for the task.")
-        same = [one for one in system.agents() if one.name == name]
+        same = [agent for agent in system.agents() if agent.name == name]
         if same and system.is_withdrawn(same[0]):
             raise UsageError(f"{name} was withdrawn; add the task under another name to begin anew.")
         if same:
@@ -46,9 +46,9 @@ def check_new(system: System, kinds: Sequence[str], task: str) -> None:
 
 def check_root(system: System, kind: str) -> None:
     """Refuse a class whose agents would find nothing to build on: they would keep all others from running."""
-    alive = [one for one in system.agents() if not system.is_withdrawn(one)]
-    if not any(AGENTS.get(kind).reads(one) for one in alive):
-        kinds = quoted_list(dict.fromkeys(one.kind for one in alive if is_root(one))) or "no class at all"
+    alive = [agent for agent in system.agents() if not system.is_withdrawn(agent)]
+    if not any(AGENTS.get(kind).reads(agent) for agent in alive):
+        kinds = quoted_list(dict.fromkeys(agent.kind for agent in alive if is_root(agent))) or "no class at all"
         raise UsageError(
             f"agents of class {kind} find nothing to build on in system {system.row.name!r}; its roots are of {kinds}."
         )
@@ -59,7 +59,7 @@ def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
     family: SinglepathKind | None = getattr(AGENTS.get(kind), "family", None)
     if family is None or not family.presets:  # where all paths begin with imports there are no presets
         return
-    if not any(family.needs(one) <= {*agent.modalities} for one in family.presets.values()):
+    if not any(family.needs(value) <= {*agent.modalities} for value in family.presets.values()):
         raise UsageError(
             f"paths of class {kind} cannot read the samples of task {task!r}, which hold"
             f" {quoted_list(agent.modalities)}; choose another class of agents: --class."

@@ -119,11 +119,15 @@ def add_root(
         NotFoundError: no such system.
     """
     with Store.open(store, create=False) as opened:
-        found = open_system(opened, system)
-        planned = plan_root(root, kind, data, dict(overrides or {}), found.settings, cache_folder)
+        opened_system = open_system(opened, system)
+        planned = plan_root(root, kind, data, dict(overrides or {}), opened_system.settings, cache_folder)
         with Store.memory() as rehearsal:
-            planned.add_to(System.create(rehearsal, found.row.name, seed=found.row.seed, settings=found.settings))
-        return CreatedAgent(found.row.name, planned.add_to(found), planned.samples)
+            planned.add_to(
+                System.create(
+                    rehearsal, opened_system.row.name, seed=opened_system.row.seed, settings=opened_system.settings
+                )
+            )
+        return CreatedAgent(opened_system.row.name, planned.add_to(opened_system), planned.samples)
 
 
 def add_task(
@@ -173,29 +177,34 @@ def add_task(
         table_of("task", own.pop("task", {})),
     )
     with Store.open(store, create=False) as opened:
-        found = open_system(opened, system)
-        kind = kind or class_of_root(found)
+        opened_system = open_system(opened, system)
+        kind = kind or class_of_root(opened_system)
         check_class(kind)
         kinds = [kind, *([_twin_of(kind)] if multi else [])]
-        check_new(found, kinds, task)
-        check_root(found, kind)
-        agent, samples = recorded_task(found, task), _no_samples()
+        check_new(opened_system, kinds, task)
+        check_root(opened_system, kind)
+        agent, samples = recorded_task(opened_system, task), _no_samples()
         if agent is None:
             agent, samples = prepare_task(task, data, given, cache_folder)
             check_modalities(kind, task, agent)
         elif data is not None or given:
             raise UsageError(
-                f"task {task!r} is in system {found.row.name!r} already, with its data; leave the data out to let"
-                f" another class of agents work on it, or choose another name."
+                f"task {task!r} is in system {opened_system.row.name!r} already, with its data; leave the data out to"
+                f" let another class of agents work on it, or choose another name."
             )
-        new = [(kind, with_own(kind, agent, found.settings, merge(options_of_root(found, kind), own)))]
+        new = [(kind, with_own(kind, agent, opened_system.settings, merge(options_of_root(opened_system, kind), own)))]
         if multi:
-            new.append((kinds[1], twin_settings(kinds[1], new[0][1], found.settings, of_twin)))
+            new.append((kinds[1], twin_settings(kinds[1], new[0][1], opened_system.settings, of_twin)))
         with Store.memory() as rehearsal:
-            copy = System.create(rehearsal, found.row.name, seed=found.row.seed, settings=found.settings)
-            for one, settings in new:
-                copy.add_agent(one, task, settings)
-        return [CreatedAgent(found.row.name, found.add_agent(one, task, settings), samples) for one, settings in new]
+            copy = System.create(
+                rehearsal, opened_system.row.name, seed=opened_system.row.seed, settings=opened_system.settings
+            )
+            for kind_of, settings in new:
+                copy.add_agent(kind_of, task, settings)
+        return [
+            CreatedAgent(opened_system.row.name, opened_system.add_agent(kind_of, task, settings), samples)
+            for kind_of, settings in new
+        ]
 
 
 def withdraw(system: str, name: str, *, store: str | Path = "runs") -> list[str]:
@@ -215,35 +224,35 @@ def withdraw(system: str, name: str, *, store: str | Path = "runs") -> list[str]
         UsageError: it was withdrawn already.
     """
     with Store.open(store, create=False) as opened:
-        found = open_system(opened, system)
-        chosen = withdrawable(found, name)
+        opened_system = open_system(opened, system)
+        chosen = withdrawable(opened_system, name)
         leases = []
         try:  # whoever works on one of them keeps all
-            for one in chosen:
-                leases.append(opened.acquire(one.id))
+            for agent in chosen:
+                leases.append(opened.acquire(agent.id))
         finally:
             for lease in leases:
                 opened.release(lease)
-        for one in chosen:
-            found.withdraw(one.name)
-        return [one.name for one in chosen]
+        for agent in chosen:
+            opened_system.withdraw(agent.name)
+        return [agent.name for agent in chosen]
 
 
 def withdrawable(system: System, name: str) -> list[AgentRow]:
     """The agents of a task, or the one of this name, that were not withdrawn yet; see ``withdraw``."""
-    named = [one for one in system.agents() if name in (one.name, one.task)]
+    named = [agent for agent in system.agents() if name in (agent.name, agent.task)]
     if not named:
-        known = dict.fromkeys(one.task for one in system.agents())
+        known = dict.fromkeys(agent.task for agent in system.agents())
         raise NotFoundError(
             f"system {system.row.name!r} has no task and no agent {name!r}; its tasks are {quoted_list(known)}."
         )
-    chosen = [one for one in named if not system.is_withdrawn(one)]
+    chosen = [agent for agent in named if not system.is_withdrawn(agent)]
     if not chosen:
         raise UsageError(f"{name} was withdrawn already.")
     return chosen
 
 
-# Also of those who let agents run
+# Also for callers that run agents
 
 
 def open_system(store: Store, name: str) -> System:
@@ -263,12 +272,14 @@ def class_of_root(system: System) -> str:
     Raises:
         UsageError: it has none, or of several.
     """
-    roots = [one.kind for one in system.agents() if is_root(one) and not system.is_withdrawn(one)]
-    kinds = dict.fromkeys(one for one in roots if one != IMPORT) or dict.fromkeys(["Net"] if roots else [])
+    roots = [agent.kind for agent in system.agents() if is_root(agent) and not system.is_withdrawn(agent)]
+    kinds = dict.fromkeys(root_kind for root_kind in roots if root_kind != IMPORT) or dict.fromkeys(
+        ["Net"] if roots else []
+    )
     if not kinds:
         raise UsageError(f"system {system.row.name!r} has no root, from which agents could begin.")
     if len(kinds) > 1:
-        raise UsageError(f"system {system.row.name!r} has roots of classes {quoted_list(kinds)}; say which: --class.")
+        raise UsageError(f"system {system.row.name!r} has roots of classes {quoted_list(kinds)}; choose one: --class.")
     return next(iter(kinds))
 
 
@@ -293,9 +304,9 @@ def _twin_of(kind: str) -> str:
 
 def _system(store: Store, name: str, seed: int, settings: SystemSettings) -> System:
     """A new system; one that was killed before its root was recorded is gone on with."""
-    for one in store.systems.systems():
-        if one.name == name and not store.systems.agents(one.id):
-            found = System(store, one)
-            if (found.row.seed, found.settings) == (seed, settings):
-                return found
+    for row in store.systems.systems():
+        if row.name == name and not store.systems.agents(row.id):
+            opened_system = System(store, row)
+            if (opened_system.row.seed, opened_system.settings) == (seed, settings):
+                return opened_system
     return System.create(store, name, seed=seed, settings=settings)

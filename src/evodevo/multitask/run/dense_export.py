@@ -34,7 +34,7 @@ class DensePath(nn.Module):
         self.reads = _entries(network)
         self.network = copy.deepcopy(network).requires_grad_(False).eval()
         if isinstance(self.network, Multipath):
-            # Which samples a support is run for depends on what the router says of each: no fixed graph holds that.
+            # Which samples a support is run for depends on the router's weights for each: no fixed graph holds that.
             self.network.structure = self.network.structure.model_copy(update={"skip_below": 0.0})
 
     def forward(self, images: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ class DensePath(nn.Module):
             (structure,) = self.reads.values()
             whole: Tensor = self.network(read_images(structure, images))
             return whole
-        joint: Tensor = self.network({name: read_images(one, images) for name, one in self.reads.items()})
+        joint: Tensor = self.network({name: read_images(entry, images) for name, entry in self.reads.items()})
         return joint
 
 
@@ -55,13 +55,13 @@ def _entries(network: nn.Module) -> dict[str, VisionStructure]:
         return {"": network.structure}
     if not isinstance(network, Multipath):
         raise UsageError(f"a {type(network).__name__} is not exported yet; exported are vision paths, and multipaths.")
-    found = {}
+    entries = {}
     for part in network.paths.values():
         inner = part.module if isinstance(part, FrozenPath) else part
         if not isinstance(inner, VisionPath):
             raise UsageError(
-                f"this multipath model hears a {type(inner).__name__}, which is not exported yet; exported are models"
+                f"this multipath model reads a {type(inner).__name__}, which is not exported yet; exported are models"
                 " of vision paths alone."
             )
-        found[str(part.reads)] = inner.structure
-    return found
+        entries[str(part.reads)] = inner.structure
+    return entries

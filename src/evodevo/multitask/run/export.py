@@ -75,7 +75,7 @@ def subject_of(answerer: PathPredictor) -> ExportSubject:
 
     spec = answerer.samples.only
     if spec is None or spec.modality != "image":
-        told = ", ".join(f"{one.name} ({one.modality})" for one in answerer.samples.inputs)
+        told = ", ".join(f"{source.name} ({source.modality})" for source in answerer.samples.inputs)
         raise UsageError(
             f"the task {answerer.task!r} reads {told}; exported are paths that read one image. Ask it with: evodevo"
             f" predict {answerer.system.row.name} --task {answerer.task}"
@@ -102,7 +102,7 @@ def provenance(system: System, known: PublishedPath, flops: float) -> Provenance
     from evodevo.export.base import Provenance
 
     test = measured(system, known)
-    inside = [system.library.by_number(one.agent, one.number) for one in known.path.paths]
+    inside = [system.library.by_number(path.agent, path.number) for path in known.path.paths]
     return Provenance(
         system=system.row.name,
         agent=known.path.agent,
@@ -115,7 +115,7 @@ def provenance(system: System, known: PublishedPath, flops: float) -> Provenance
         flops=flops,
         components=tuple(_components([*inside, known])),
         ancestors=tuple(_ancestors(system, known)),
-        paths=tuple(one.path.id for one in inside),
+        paths=tuple(path.path.id for path in inside),
         created=system.store.individual(known.id).created_at,
     )
 
@@ -126,23 +126,23 @@ def _components(paths: list[PublishedPath]) -> Iterator[Component]:
     from evodevo.export.base import Component
     from evodevo.multitask.paths.kinds import structure_of
 
-    for place, one in enumerate(paths):
-        roles = {part.role for part in one.components}
+    for place, path in enumerate(paths):
+        roles = {part.role for part in path.components}
         if 0 < place < len(paths) - 1:
-            roles &= set(structure_of(one.path).changed(classes=0).roles)
-        for part in one.components:
+            roles &= set(structure_of(path.path).changed(classes=0).roles)
+        for part in path.components:
             if part.role in roles:
-                yield Component(one.path.id, part.role, part.id, part.digest, part.parameters)
+                yield Component(path.path.id, part.role, part.id, part.digest, part.parameters)
 
 
 def _ancestors(system: System, known: PublishedPath) -> Iterator[tuple[str, str]]:
     """(path, what was changed to make it), nearest first; the path itself is not among them."""
     for individual in system.library.lineage(known.id)[:MOST_ANCESTORS]:
         try:
-            said = fate(system.store, individual)
+            outcome = fate(system.store, individual)
         except NotFoundError:
             return
-        yield said["path"], ", ".join(map(str, said["applied"]))
+        yield outcome["path"], ", ".join(map(str, outcome["applied"]))
     for main in known.path.paths[:1]:
         inside = system.library.by_number(main.agent, main.number)
         yield inside.path.id, "the main path inside it"
@@ -150,11 +150,11 @@ def _ancestors(system: System, known: PublishedPath) -> Iterator[tuple[str, str]
 
 
 def _test_samples(system: System, known: PublishedPath) -> int | None:
-    found: Any = None
-    for one in system.store.systems.evaluations_of([known.id])[known.id]:
-        if one.fidelity == TEST and one.state == "done":
-            found = one.extra.get("samples")
-    return None if found is None else int(found)
+    samples: Any = None
+    for result in system.store.systems.evaluations_of([known.id])[known.id]:
+        if result.fidelity == TEST and result.state == "done":
+            samples = result.extra.get("samples")
+    return None if samples is None else int(samples)
 
 
 def _weights(answerer: PathPredictor) -> Iterator[str]:
@@ -162,6 +162,6 @@ def _weights(answerer: PathPredictor) -> Iterator[str]:
     test = measured(answerer.system, answerer.known)
     if test is None or test.weights is None:
         return
-    paths = [f"{one.agent}/{one.number}" for one in answerer.known.path.paths]
+    paths = [f"{path.agent}/{path.number}" for path in answerer.known.path.paths]
     told = ", ".join(f"`{path}` {weight:.3f}" for path, weight in zip(paths, test.weights, strict=True))
     yield f"Mean weights of its paths on the test split: {told}."

@@ -67,14 +67,18 @@ def import_individual(
     from evodevo.runs.archive import Archive
 
     with Store.open(store, create=False) as opened, Archive(Path(source or store)) as archive:
-        found = open_system(opened, system)
-        one = _chosen(archive, run, individual)
+        opened_system = open_system(opened, system)
+        record = _chosen(archive, run, individual)
         origin = ImportOrigin(
-            run=one.run.id, recipe=one.run.recipe, individual=one.id, genome=one.row.genome_hash, weights=one.weights()
+            run=record.run.id,
+            recipe=record.run.recipe,
+            individual=record.id,
+            genome=record.row.genome_hash,
+            weights=record.weights(),
         )
-        path = import_network(found, name, archive.store.blobs, origin, cache_folder=cache_folder)
-        agent = found.agent(path.path.agent)
-        return ImportResult(found.row.name, agent, path, one.id, tuple(agent.settings["modalities"]))
+        path = import_network(opened_system, name, archive.store.blobs, origin, cache_folder=cache_folder)
+        agent = opened_system.agent(path.path.agent)
+        return ImportResult(opened_system.row.name, agent, path, record.id, tuple(agent.settings["modalities"]))
 
 
 def _chosen(archive: Archive, run: str | None, individual: str | None) -> Individual:
@@ -82,9 +86,9 @@ def _chosen(archive: Archive, run: str | None, individual: str | None) -> Indivi
 
     if individual is None:
         if run is None:
-            raise UsageError("say which network is imported: --run RUN takes its best one, --individual I any other.")
+            raise UsageError("choose the network: --run RUN takes its best one, --individual I any other.")
         return best_trained(archive, run)
-    one = archive.individual(individual)
-    if run is not None and archive.run(run).id != one.run.id:
-        raise NotFoundError(f"individual {one.id} is of run {one.run.id}, not of {run}.")
-    return one
+    record = archive.individual(individual)
+    if run is not None and archive.run(run).id != record.run.id:
+        raise NotFoundError(f"individual {record.id} is of run {record.run.id}, not of {run}.")
+    return record

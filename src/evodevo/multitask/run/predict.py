@@ -67,7 +67,7 @@ class SystemAnswer:
 
     def to_json(self) -> dict[str, Any]:
         """As ``evodevo predict --json`` gives it."""
-        paths = [{"path": one.path, "weight": one.weight, "run": one.run} for one in self.paths]
+        paths = [{"path": path.path, "weight": path.weight, "run": path.run} for path in self.paths]
         return {"chosen": self.chosen, "probabilities": dict(self.probabilities), "paths": paths}
 
 
@@ -135,15 +135,15 @@ class PathPredictor:
 
     def logits(self, batch: Mapping[str, Any]) -> NDArray[np.float32]:
         """(B, C), of samples as the task hands them out: input -> (B, …)."""
-        found: NDArray[np.float32] = self._ask(batch)[0]
-        return found
+        values: NDArray[np.float32] = self._ask(batch)[0]
+        return values
 
     def _answer(self, samples: Sequence[Sample]) -> Iterator[SystemAnswer]:
         from evodevo.objectives.probabilities import softmax
 
         logits, weights, ran = self._ask(self.samples.read(samples))
         probabilities = softmax(logits.astype(np.float64))
-        inside = [f"{one.agent}/{one.number}" for one in self.known.path.paths]
+        inside = [f"{path.agent}/{path.number}" for path in self.known.path.paths]
         for row, each in enumerate(probabilities):
             paths = tuple(
                 SubpathUse(path, None if weights is None else float(weights[row, place]), bool(ran[row, place]))
@@ -222,21 +222,21 @@ def open_answerer(
 
 def chosen_path(system: System, task: str | None, agent: str | None = None) -> PublishedPath:
     """See ``open_answerer``."""
-    offers = [one.path for one in system.view().offers.values() if one.path.classes]
-    tasks = sorted({one.task for one in offers})
+    offers = [offer.path for offer in system.view().offers.values() if offer.path.classes]
+    tasks = sorted({offer.task for offer in offers})
     if task is None:
         raise UsageError(
             f"name a task of system {system.row.name!r} with --task: {quoted_list(tasks) or _none(system)}."
         )
     if task not in tasks:
-        waiting = {one.task for one in system.agents() if not one.settings.get("root") and not system.is_withdrawn(one)}
+        waiting = {row.task for row in system.agents() if not row.settings.get("root") and not system.is_withdrawn(row)}
         if task in waiting:
             raise NotFoundError(
                 f"nobody has published a path for task {task!r} yet. Next: evodevo extend run {system.row.name}"
             )
         answered = quoted_list(tasks) or _none(system)
         raise NotFoundError(f"system {system.row.name!r} answers no task {task!r}; it answers {answered}.")
-    names = sorted(one.agent for one in offers if one.task == task)
+    names = sorted(offer.agent for offer in offers if offer.task == task)
     if agent is not None and agent not in names:
         raise NotFoundError(f"no agent {agent!r} offers a path for task {task!r}; these do: {quoted_list(names)}.")
     return system.best(task, agent=agent)
@@ -251,16 +251,16 @@ def find_system(store: Store, name: str) -> SystemRow | None:
         UsageError: several systems' names begin so.
     """
     systems = store.systems.systems()
-    if any(name in (one.name, one.id) for one in systems):
+    if any(name in (system.name, system.id) for system in systems):
         return store.systems.find_system(name)
     try:
-        found = store.find(name)
+        reference = store.find(name)
     except NotFoundError:
-        begins = [one for one in systems if name and one.name.startswith(name)]
+        begins = [system for system in systems if name and system.name.startswith(name)]
         return store.systems.find_system(name) if begins else None
     except UsageError:
         return None  # several ids begin so, or none was given: whoever looks for runs says so
-    return next((one for one in systems if one.id == found.id), None)
+    return next((system for system in systems if system.id == reference.id), None)
 
 
 def _none(system: System) -> str:

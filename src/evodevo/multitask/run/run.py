@@ -130,8 +130,8 @@ def run_system(
     if cycles < 1 or workers < 1:
         raise UsageError(f"agents run 1 cycle at least, with 1 worker at least; got {cycles} and {workers}.")
     with Store.open(store, create=False) as opened:
-        found = open_system(opened, system)
-        chosen = choose(found, agents, tasks)
+        opened_system = open_system(opened, system)
+        chosen = choose(opened_system, agents, tasks)
         _check_devices(chosen)
         cache = str(cache_folder or default_folder())
 
@@ -141,9 +141,9 @@ def run_system(
             if listener is not None:
                 listener(kind, facts)
 
-        running = System(opened, found.row, listener=hear)
+        running = System(opened, opened_system.row, listener=hear)
         session = Session(running, chosen, cycles)
-        own = _executor(workers, found.settings.packages) if executor is None else None
+        own = _executor(workers, opened_system.settings.packages) if executor is None else None
         try:
             used = own or executor
             assert used is not None
@@ -155,7 +155,7 @@ def run_system(
         finally:
             if own is not None:
                 own.close()
-        return RunSummary(found.row.name, state, standings(running, chosen))
+        return RunSummary(opened_system.row.name, state, standings(running, chosen))
 
 
 def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[AgentRow]:
@@ -169,59 +169,59 @@ def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[A
     Raises:
         UsageError: an unknown name, or no agent is left.
     """
-    every = [one for one in system.agents() if not is_root(one)]
-    alive = [one for one in every if not system.is_withdrawn(one)]
+    every = [agent for agent in system.agents() if not is_root(agent)]
+    alive = [agent for agent in every if not system.is_withdrawn(agent)]
     for task in tasks:
-        if task not in {one.task for one in every}:
-            raise unknown_name("task", task, {one.task for one in every})
-    singles = [one for one in alive if _is_single(one)]
+        if task not in {agent.task for agent in every}:
+            raise unknown_name("task", task, {agent.task for agent in every})
+    singles = [agent for agent in alive if _is_single(agent)]
     if MULTI.lower() in names:
-        _add_twins(system, [one for one in singles if one.task in (tasks or {one.task})])
+        _add_twins(system, [agent for agent in singles if agent.task in (tasks or {agent.task})])
     chosen: dict[str, AgentRow] = {}
     for name in names:
-        rows = [one for one in system.agents() if not is_root(one)]
-        found = [one for one in rows if one.name == name]
-        if not found:
-            kinds = {one.kind for one in rows}
+        rows = [agent for agent in system.agents() if not is_root(agent)]
+        matching = [row for row in rows if row.name == name]
+        if not matching:
+            kinds = {row.kind for row in rows}
             if name not in (SINGLE, MULTI.lower(), *kinds):
-                raise unknown_name("agent", name, {SINGLE, MULTI.lower(), *kinds, *(one.name for one in rows)})
-            found = [
-                one
-                for one in rows
-                if not system.is_withdrawn(one)
-                and (name == one.kind or name == (SINGLE if _is_single(one) else MULTI.lower()))
+                raise unknown_name("agent", name, {SINGLE, MULTI.lower(), *kinds, *(row.name for row in rows)})
+            matching = [
+                row
+                for row in rows
+                if not system.is_withdrawn(row)
+                and (name == row.kind or name == (SINGLE if _is_single(row) else MULTI.lower()))
             ]
-        chosen.update({one.id: one for one in found if not tasks or one.task in tasks})
+        chosen.update({agent.id: agent for agent in matching if not tasks or agent.task in tasks})
     if not chosen:
         where = f"system {system.row.name!r}"
         if not every:
             raise UsageError(f"{where} has no tasks yet. Next: evodevo extend add {system.row.name} TASK --data PATH")
         of = f" of {' or '.join(tasks)}" if tasks else ""
         raise UsageError(f"nobody in {where} is {' or '.join(names)}{of}; whoever was withdrawn does not count.")
-    return [one for one in system.agents() if one.id in chosen]
+    return [agent for agent in system.agents() if agent.id in chosen]
 
 
 def standings(system: System, agents: Sequence[AgentRow]) -> tuple[AgentSummary, ...]:
     """Summaries of agents, in their order."""
     view, accounts, before = system.view(), system.accounts(), past(system.store, system.row.id)
-    offers = {one.name: view.offers.get(one.name) for one in agents}
+    offers = {agent.name: view.offers.get(agent.name) for agent in agents}
     ids = [known.id for known in offers.values() if known is not None]
     tested = {
-        individual: one.scores["accuracy"].value
+        individual: row.scores["accuracy"].value
         for individual, rows in system.store.systems.evaluations_of(ids).items()
-        for one in rows
-        if one.fidelity == "test" and one.state == "done"
+        for row in rows
+        if row.fidelity == "test" and row.state == "done"
     }
     return tuple(
         AgentSummary(
-            one.name,
-            one.task,
-            before.finished(one),
-            known.quality if (known := offers[one.name]) is not None else None,
+            agent.name,
+            agent.task,
+            before.finished(agent),
+            known.quality if (known := offers[agent.name]) is not None else None,
             tested.get(known.id) if known is not None else None,
-            accounts.get(one.name),
+            accounts.get(agent.name),
         )
-        for one in agents
+        for agent in agents
     )
 
 
@@ -233,26 +233,34 @@ def _is_single(agent: AgentRow) -> bool:
 
 
 def _add_twins(system: System, singles: Sequence[AgentRow]) -> None:
-    names = {(one.kind, one.task) for one in system.agents()}
-    for one in singles:
-        kind = f"{MULTI}{one.kind}"
-        if kind in AGENTS and (kind, one.task) not in names:
-            settings = agent_settings(one)
-            system.add_agent(kind, one.task, twin_settings(kind, settings, system.settings))
+    names = {(agent.kind, agent.task) for agent in system.agents()}
+    for agent in singles:
+        kind = f"{MULTI}{agent.kind}"
+        if kind in AGENTS and (kind, agent.task) not in names:
+            settings = agent_settings(agent)
+            system.add_agent(kind, agent.task, twin_settings(kind, settings, system.settings))
 
 
 def _test(session: Session, executor: Executor, cache: str, hear: Listener) -> bool:
-    """Measure the best path of each cycle of the agents; False where somebody stopped it."""
+    """Measure the best path of each cycle of the agents; False where it was stopped."""
     system = session.system
-    names = {one.id: one.name for one in session.agents}
-    for one in system.store.systems.publications(system.row.id):
-        if one.agent_id not in names or one.path_id is None:
+    names = {agent.id: agent.name for agent in session.agents}
+    for publication in system.store.systems.publications(system.row.id):
+        if publication.agent_id not in names or publication.path_id is None:
             continue
         if session.stopped:
             return False
-        known = system.library.one(one.path_id)
+        known = system.library.one(publication.path_id)
         accuracy = measure(system, known, executor, cache=cache)
-        hear("tested", {"agent": names[one.agent_id], "cycle": one.cycle, "path": known.path.id, "accuracy": accuracy})
+        hear(
+            "tested",
+            {
+                "agent": names[publication.agent_id],
+                "cycle": publication.cycle,
+                "path": known.path.id,
+                "accuracy": accuracy,
+            },
+        )
     return True
 
 
@@ -266,7 +274,7 @@ def _check_devices(agents: Sequence[AgentRow]) -> None:
     """Refuse a device that this machine lacks once, not once per child."""
     for device, precision in {
         (str(training.get("device", "auto")), str(training.get("precision", "float32")))
-        for training in (one.settings["training"] for one in agents)
+        for training in (agent.settings["training"] for agent in agents)
     }:
         if device not in ("auto", "cpu"):
             from evodevo.training.precision import decide

@@ -99,8 +99,8 @@ class SampleReader:
             UsageError: something that is no sample of this task.
             DataError: a file that cannot be read.
         """
-        found = [self._one(sample) for sample in samples]
-        return {name: np.concatenate([one[name] for one in found]) for name in found[0]} if found else {}
+        batches = [self._one(sample) for sample in samples]
+        return {name: np.concatenate([sample[name] for sample in batches]) for name in batches[0]} if batches else {}
 
     def rows(self, place: Path) -> Iterator[tuple[str, Sample]]:
         """(name, sample) of all images of a folder, inner folders included, or of all rows of a .csv file.
@@ -113,10 +113,10 @@ class SampleReader:
         if place.is_dir():
             if self.only is None or self.only.modality != "image":
                 raise UsageError(f"a folder holds images; this task reads {self._words()}. Give a .csv file.")
-            files = sorted(one for one in place.rglob("*") if one.suffix.lower() in SUFFIXES and one.is_file())
+            files = sorted(file for file in place.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
             if not files:
                 raise DataError(f"{place} holds no images; known are {quoted_list(sorted(SUFFIXES))}.")
-            yield from ((str(one.relative_to(place)), one) for one in files)
+            yield from ((str(file.relative_to(place)), file) for file in files)
         elif not place.exists():
             raise NotFoundError(f"there is no {place}. Give a folder of images, or a .csv file.")
         elif place.suffix.lower() == ".csv":
@@ -134,15 +134,15 @@ class SampleReader:
         return self._by_name({self.only.name: str(sample)})
 
     def _by_name(self, values: Mapping[str, str]) -> Batch:
-        found = own_samples.read(self.inputs, values, self._encode)
+        batch = own_samples.read(self.inputs, values, self._encode)
         lacking = [spec.name for spec in self.inputs if not values.get(spec.name, "").strip()]
         if lacking:
             raise UsageError(f"the sample lacks {quoted_list(lacking)}; a path of a system reads {self._words()}.")
-        return {name: one for name, one in found.items() if not name.endswith("/present")}
+        return {name: value for name, value in batch.items() if not name.endswith("/present")}
 
     def _encode(self, name: str, text: str) -> NDArray[np.int64]:
         """Ids of a text; bytes need no data of the task, as words do."""
-        (spec,) = (one for one in self.inputs if one.name == name)
+        (spec,) = (source for source in self.inputs if source.name == name)
         if spec.vocabulary == len(_BYTES.token_bytes()):
             return _BYTES.encode(text)[: spec.length]
         return self._whole_task().encode(name, text)
@@ -166,7 +166,7 @@ class SampleReader:
 
     def _words(self, form: str = "") -> str:
         return quoted_list(
-            form.replace("NAME", one.name) if form else f"{one.name} ({one.modality})" for one in self.inputs
+            form.replace("NAME", spec.name) if form else f"{spec.name} ({spec.modality})" for spec in self.inputs
         )
 
     # What a sample of the task holds
@@ -174,7 +174,7 @@ class SampleReader:
     def _recorded(self) -> tuple[InputSpec, ...]:
         known = {field.name for field in fields(InputSpec)}
         return tuple(
-            InputSpec(**{key: value for key, value in one.items() if key in known}) for one in self._settings.inputs
+            InputSpec(**{key: value for key, value in spec.items() if key in known}) for spec in self._settings.inputs
         )
 
     def _opened(self) -> tuple[InputSpec, ...]:
@@ -200,16 +200,18 @@ class SampleReader:
             return ()
 
 
-def own_input(said: Mapping[str, Any]) -> InputSpec | None:
+def own_input(specification: Mapping[str, Any]) -> InputSpec | None:
     """The input of a path from its own input specification; None for one that is neither an image nor a text.
 
     A text is handed out in more bytes than the path has tokens, since one token may cover several.
     """
-    if said.get("modality") == "image":
-        side, channels = said["size"][0], said["channels"]
+    if specification.get("modality") == "image":
+        side, channels = specification["size"][0], specification["channels"]
         return InputSpec("image", "image", height=side, width=side, channels=channels)
-    if said.get("modality") == "tokens":
-        return InputSpec("text", "tokens", length=_MOST_BYTES * said["length"], vocabulary=len(_BYTES.token_bytes()))
+    if specification.get("modality") == "tokens":
+        return InputSpec(
+            "text", "tokens", length=_MOST_BYTES * specification["length"], vocabulary=len(_BYTES.token_bytes())
+        )
     return None
 
 
@@ -230,16 +232,16 @@ def _pixels(image: NDArray[Any], spec: InputSpec) -> NDArray[np.uint8]:
             f"{image.dtype} of shape {image.shape} was given."
         )
     colour: Any = "grey" if spec.channels == 1 else "rgb"
-    found: NDArray[np.uint8] = uniform([whole], (spec.height, spec.width), colour, "the array")[0]
-    return found
+    pixels: NDArray[np.uint8] = uniform([whole], (spec.height, spec.width), colour, "the array")[0]
+    return pixels
 
 
 def _column(spec: InputSpec, names: Sequence[str], place: Path) -> str:
     """The column of a table that holds an input."""
     wanted = (spec.name, *COLUMNS.get(spec.modality, ()))
-    for one in wanted:
-        if one in names:
-            return one
+    for column in wanted:
+        if column in names:
+            return column
     raise UsageError(
         f"{place} has no column for the input {spec.name!r}; it has {quoted_list(names) or 'none'}. Call the column"
         f" {quoted_list(dict.fromkeys(wanted))}."

@@ -69,16 +69,16 @@ def prepare_task(
         task_key=opened.key,
         class_names=opened.outputs[0].names,
         modalities=modalities_of(opened),
-        inputs=tuple(asdict(one) for one in opened.inputs),
+        inputs=tuple(asdict(spec) for spec in opened.inputs),
     )
     return facts, samples
 
 
 def recorded_task(system: System, task: str) -> AgentSettings | None:
     """Settings that the agents of a task recorded of it; None for a task without agents."""
-    for one in system.agents(tasks=[task]):
-        if not is_root(one) and not system.is_withdrawn(one):
-            return of_task(agent_settings(one))
+    for agent in system.agents(tasks=[task]):
+        if not is_root(agent) and not system.is_withdrawn(agent):
+            return of_task(agent_settings(agent))
     return None
 
 
@@ -130,9 +130,9 @@ def twin_settings(
 
 def options_of_root(system: System, kind: str) -> dict[str, Any]:
     """Options that agents of a class take over from their root."""
-    for one in system.agents([kind]):
-        if is_root(one):
-            return {key: value for key, value in one.settings["options"].items() if key in INHERITED}
+    for agent in system.agents([kind]):
+        if is_root(agent):
+            return {key: value for key, value in agent.settings["options"].items() if key in INHERITED}
     return {}
 
 

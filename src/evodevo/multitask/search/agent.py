@@ -27,10 +27,10 @@ class CycleSettings(Settings):
     generation_size: int = Field(
         default=4, ge=1, le=4096, description="children asked for together; never the number of workers"
     )
-    population: PopulationSettings = Field(default=PopulationSettings(), description="who lives on in a cycle")
-    parents: ParentSettings = Field(default=ParentSettings(), description="how parents are chosen")
-    child: ChildSettings = Field(default=ChildSettings(), description="how children differ from their parents")
-    score: ScoreSettings = Field(default=ScoreSettings(), description="what size and work cost")
+    population: PopulationSettings = Field(default=PopulationSettings(), description="survival of paths in a cycle")
+    parents: ParentSettings = Field(default=ParentSettings(), description="choice of parents")
+    child: ChildSettings = Field(default=ChildSettings(), description="changes of children to their parents")
+    score: ScoreSettings = Field(default=ScoreSettings(), description="discount for size and work")
     retained: int = Field(
         default=1, ge=1, le=1000, description="paths that an agent keeps after a cycle; the best alone is published"
     )

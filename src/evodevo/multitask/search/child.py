@@ -26,9 +26,9 @@ Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
 class ChildSettings(Settings):
     """The settings of children."""
 
-    mutation: MutationSettings = Field(default=MutationSettings(), description="which actions, and their rates")
+    mutation: MutationSettings = Field(default=MutationSettings(), description="actions and their rates")
     components: ComponentSettings = Field(
-        default=ComponentSettings(), description="where components come from that a parent does not have"
+        default=ComponentSettings(), description="source of components that a parent does not have"
     )
     data: Literal["child", "generation"] = Field(
         default="child",
@@ -78,7 +78,7 @@ class ChildPlan:
     @property
     def applied(self) -> tuple[str, ...]:
         """Names of the actions that were taken, in order."""
-        return tuple(one.action for one in self.decisions if one.applied)
+        return tuple(decision.action for decision in self.decisions if decision.applied)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

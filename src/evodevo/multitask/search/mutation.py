@@ -106,6 +106,7 @@ def decide(
     if rate_draw < rate:
         probability = float(incremental(rates, probability, rng))
     keeps = before is not None or rate_draw < rate  # an action has a rate of its own once that was drawn to move
+    # Drawn after the rate, which may have moved by the draw above.
     draw = float(rng.random())
     return MutationDecision(
         action, draw < probability, "drawn", probability, draw, rate, rate_draw, before, probability if keeps else None

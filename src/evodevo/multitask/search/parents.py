@@ -27,8 +27,8 @@ class ParentSettings(Settings):
 
     fallback: Fallback = Field(
         default="uniform",
-        description="where no own path is accepted: any path in sight; 'none' leaves the choice to the caller (a "
-        "multipath agent draws a new structure)",
+        description="choice where no own path is accepted: any published path; 'none' leaves the choice to the caller "
+        "(a multipath agent draws a new structure)",
     )
 
 
@@ -71,7 +71,7 @@ class ParentChoice:
 
 def fallback_probability(population: Sequence[ScoredPath]) -> float:
     """``Π (1 - 0.5^offspring)``: how likely no own path is accepted; 1 where there is none."""
-    return math.prod(1 - one.acceptance for one in population)
+    return math.prod(1 - path.acceptance for path in population)
 
 
 def select_parent(
@@ -96,13 +96,14 @@ def select_parent(
     """
     considered: list[Consideration] = []
     chance = fallback_probability(population)
-    for one in ordered(population):
-        considered.append(Consideration(one.id, one.acceptance, float(rng.random())))
+    # Best first: a worse path is considered only where all better ones were refused.
+    for path in ordered(population):
+        considered.append(Consideration(path.id, path.acceptance, float(rng.random())))
         if considered[-1].accepted:
-            return ParentChoice(one.id, "population", True, tuple(considered), chance)
+            return ParentChoice(path.id, "population", True, tuple(considered), chance)
     if settings.fallback == "none":
         return ParentChoice(None, "none", False, tuple(considered), chance)
-    pool = [*(one.id for one in ordered(population)), *strangers]
+    pool = [*(path.id for path in ordered(population)), *strangers]
     if not pool:
         raise UsageError("there is no path to begin with: a system needs a root before its first agent.")
     place, probability = draw(pool, weights, rng)
@@ -128,13 +129,14 @@ def select_parents(
         The choices, and the population with its counts of offspring as they are then.
 
     Raises:
-        UsageError: nobody to choose from.
+        UsageError: there is no path to choose from.
     """
     choices: list[ParentChoice] = []
     members = tuple(population)
     for rng in generators:
         choice = select_parent(members, strangers, rng, settings, weights=weights)
         choices.append(choice)
+        # Only an accepted parent counts; a path that a uniform draw chose keeps its chance.
         if choice.parent is not None and choice.how == "population":
             members = with_offspring(members, choice.parent)
     return tuple(choices), members

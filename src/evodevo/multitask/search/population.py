@@ -61,11 +61,11 @@ Population = tuple[ScoredPath, ...]
 
 def ordered(population: Iterable[ScoredPath]) -> Population:
     """Best first; of equals the oldest first."""
-    return tuple(sorted(population, key=lambda one: (-one.score, one.number)))
+    return tuple(sorted(population, key=lambda path: (-path.score, path.number)))
 
 
 def best(population: Iterable[ScoredPath]) -> ScoredPath | None:
-    """The best member; None where nobody lives."""
+    """The best member; None in an empty population."""
     return next(iter(ordered(population)), None)
 
 
@@ -87,8 +87,8 @@ def with_generation(
         UsageError: a path is in it twice.
     """
     everyone = ordered([*population, *improved])
-    if len({one.id for one in everyone}) != len(everyone):
-        raise UsageError("a path is told once; one of this generation is in the population already.")
+    if len({path.id for path in everyone}) != len(everyone):
+        raise UsageError("a path is added once; one of this generation is in the population already.")
     cap = len(everyone) if settings.cap is None else settings.cap
     if len(everyone) <= cap:
         return everyone
@@ -99,13 +99,14 @@ def with_generation(
 
 def with_offspring(population: Sequence[ScoredPath], parent: str) -> Population:
     """The population after one of it was chosen as a parent."""
-    return tuple(replace(one, offspring=one.offspring + (one.id == parent)) for one in population)
+    return tuple(replace(path, offspring=path.offspring + (path.id == parent)) for path in population)
 
 
 def _survivors(rest: list[ScoredPath], cap: int, rng: np.random.Generator) -> list[ScoredPath]:
+    # The best path always survives, whatever is drawn.
     alive = [rest.pop(0)]
     while rest and len(alive) < cap:
-        chosen = next((one for one in rest if rng.random() < one.acceptance), rest[0])
+        chosen = next((path for path in rest if rng.random() < path.acceptance), rest[0])
         rest.remove(chosen)
         alive.append(chosen)
     return alive

@@ -68,15 +68,15 @@ def records(history: Iterable[tuple[Collection[str], bool]]) -> dict[str, Record
     return counts
 
 
-def component_similarity(one: Mapping[str, int], other: Mapping[str, int]) -> float:
+def component_similarity(first: Mapping[str, int], other: Mapping[str, int]) -> float:
     """The share of parameters that two paths have in common, of all that either has: 1 for one path, 0 for strangers.
 
     Args:
-        one, other: component id -> parameters.
+        first, other: component id -> parameters.
     """
-    union = {**one, **other}
+    union = {**first, **other}
     total = sum(union.values())
-    return sum(size for name, size in one.items() if name in other) / total if total else 0.0
+    return sum(size for name, size in first.items() if name in other) / total if total else 0.0
 
 
 def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: Evidence) -> dict[str, float]:
@@ -92,6 +92,7 @@ def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: 
     Raises:
         UsageError: a similarity outside [0, 1].
     """
+    # Sorted, since sets of strings have another order in each process.
     names = sorted(set(agents))
     if settings.kind == "uniform" or not names:
         return dict.fromkeys(names, 1.0)
@@ -101,6 +102,7 @@ def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: 
     usual = sum(known) / len(known) if known else 1.0
     raw = {name: evidence.records.get(name, Record()).rate * evidence.similarity.get(name, usual) for name in names}
     total = sum(raw.values())
+    # Without any success or similarity there is nothing to go by: uniform.
     if not total:
         return dict.fromkeys(names, 1.0)
     return {

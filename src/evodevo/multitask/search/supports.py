@@ -42,9 +42,9 @@ class MultipathSettings(Settings):
     """The settings of multipath children."""
 
     mutation: MutationSettings = Field(
-        default=MutationSettings(forced=()), description="which actions, and their rates; none is forced"
+        default=MutationSettings(forced=()), description="actions and their rates; none is forced"
     )
-    supports: SupportSettings = Field(default=SupportSettings(), description="how supports are drawn")
+    supports: SupportSettings = Field(default=SupportSettings(), description="draw of supports")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class MultipathPlan:
     @property
     def paths(self) -> tuple[SubPath, ...]:
         """The main path and its supports."""
-        return (self.main, *(one.path for one in self.supports))
+        return (self.main, *(support.path for support in self.supports))
 
     @property
     def own(self) -> bool:
@@ -101,7 +101,11 @@ class MultipathPlan:
         return (
             asdict(self)
             | {"main": self.main.model_dump(mode="json")}
-            | {"supports": [asdict(one) | {"path": one.path.model_dump(mode="json")} for one in self.supports]}
+            | {
+                "supports": [
+                    asdict(support) | {"path": support.path.model_dump(mode="json")} for support in self.supports
+                ]
+            }
         )
 
 
@@ -117,8 +121,8 @@ def draw_main(paths: Sequence[SubPath], rng: np.random.Generator) -> SubPath:
     """
     if not paths:
         raise UsageError("a multipath agent improves a singlepath agent's path; run one on its task first.")
-    ordered = sorted(paths, key=lambda one: (one.agent, one.number))
-    return ordered[draw([one.agent for one in ordered], None, rng)[0]]
+    ordered = sorted(paths, key=lambda path: (path.agent, path.number))
+    return ordered[draw([path.agent for path in ordered], None, rng)[0]]
 
 
 def choose_supports(
@@ -148,23 +152,29 @@ def choose_supports(
         NotFoundError: the forced first support's agent has no path in the pool.
     """
     choices: list[SupportChoice] = []
-    candidates = sorted({(one.agent, one.number): one for one in pool}.items())
+    candidates = sorted({(path.agent, path.number): path for path in pool}.items())
     for number in range(1, count + 1):
-        taken = {main.agent, *(one.path.agent for one in choices), *(one.agent for one in kept[number:count])}
+        taken = {
+            main.agent,
+            *(choice.path.agent for choice in choices),
+            *(choice.agent for choice in kept[number:count]),
+        }
         forced = settings.first if number == 1 else None
         old = kept[number - 1] if number <= len(kept) else None
         if old is not None and old.agent not in taken and forced in (None, old.agent):
             choices.append(SupportChoice(number, old, "kept"))
             continue
         if forced is not None:
-            rest = [one for _, one in candidates if one.agent == forced and one.agent != main.agent]
+            rest = [path for _, path in candidates if path.agent == forced and path.agent != main.agent]
             if not rest:
                 raise NotFoundError(f"the first support is to be a path of {forced!r}; no such path is in sight.")
         else:
-            rest = [one for _, one in candidates if one.agent not in taken and not matches(one.agent, settings.exclude)]
+            rest = [
+                path for _, path in candidates if path.agent not in taken and not matches(path.agent, settings.exclude)
+            ]
         if not rest:
             break
-        names = [one.agent for one in rest]
+        names = [path.agent for path in rest]
         index, probability = draw(names, agent_weights(names, settings.sampler, evidence), rng)
         choices.append(
             SupportChoice(number, rest[index], "drawn" if forced is None else "forced", len(rest), probability)
@@ -214,11 +224,11 @@ def plan_multipath_child(
     supports = choose_supports(kept, int(values[NUM_PATHS]) - 1, main, pool, rng, settings.supports, evidence)
     if not supports:
         raise UsageError("a multipath path needs a support: a path of another agent. The system has none in sight.")
-    fresh = {connector(one.number) for one in supports if one.how != "kept"}
-    if tuple(one.path for one in supports) != kept:
+    fresh = {connector(support.number) for support in supports if support.how != "kept"}
+    if tuple(support.path for support in supports) != kept:
         fresh.add(ROUTER)  # whoever comes or goes, the shares begin anew (µ4Net, section 2.2.2)
     components = plan_components(
-        needs((main, *(one.path for one in supports))),
+        needs((main, *(support.path for support in supports))),
         places,
         own=parent is not None,
         locked=lambda _: False,  # nobody else trains through a router or connector: they are always copied

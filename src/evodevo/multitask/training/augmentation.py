@@ -93,6 +93,7 @@ def _compressed(images: NDArray[np.uint8], delta: float, draws: Draws) -> NDArra
 
 def _boxes(count: int, height: int, width: int, values: DataValues, draws: Draws) -> list[tuple[int, int, int, int]]:
     """(top, left, height, width) of each image's crop; the first of some boxes that fits, or all of it."""
+    # All tries are drawn at once, so that the draws of an image do not depend on how often others failed.
     area = draws.uniform("crop area", (count, _TRIES), values.area, 1) * height * width
     aspect = draws.uniform("crop aspect", (count, _TRIES), values.aspect, 1 / values.aspect)
     corner = draws.uniform("crop corner", (count, 2), 0, 1)
@@ -153,6 +154,7 @@ def _turned(x: Tensor, turn: Tensor) -> Tensor:
     red, green, blue = x.unbind(1)
     largest, smallest = x.amax(1), x.amin(1)
     spread = largest - smallest
+    # Grey has no hue: its spread is 0, and any hue gives the same colour.
     safe = spread.clamp(min=1e-12)
     sixth = torch.where(
         largest == red,

@@ -27,7 +27,7 @@ from evodevo.training.settings import MomentumSettings
 
 State = Mapping[str, Tensor]
 Samples = tuple[Any, Tensor]
-"""What a model reads, and classes (B,)."""
+"""Input of the model, and classes (B,)."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class _Learner(nn.Module):
     def loss(self, batch: Mapping[str, Any]) -> Tensor:
         """Mean cross-entropy, in nats."""
         logits: Tensor = self.model(batch["inputs"])
+        # Under autocast logits have 16 bits; the loss is computed in float32 at least.
         loss = F.cross_entropy(logits if logits.dtype == torch.float64 else logits.float(), batch["classes"])
         self.losses.append(loss.detach())
         return loss

@@ -25,7 +25,7 @@ class PathTrainingSettings(Settings):
     validation_cap: int = Field(default=10_000, ge=1, description="validation samples of a look, at most")
     clip: float = Field(default=1.0, gt=0, description="largest norm of all gradients together")
     momentum_format: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="of the momentum; bfloat16 is the published one"
+        default="float32", description="number format of the momentum; bfloat16 is the published one"
     )
     representations: bool = Field(
         default=True, description="keep on disk what frozen paths make of samples that nothing changes by chance"
@@ -35,7 +35,7 @@ class PathTrainingSettings(Settings):
         description="objective on the validation split by which children are selected: a share, 0 to 1",
     )
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N")
-    precision: Literal["float32", "bfloat16"] = Field(default="float32", description="of products")
+    precision: Literal["float32", "bfloat16"] = Field(default="float32", description="number format of products")
 
     @field_validator("objective")
     @classmethod

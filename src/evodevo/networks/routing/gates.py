@@ -60,7 +60,9 @@ def open_gates(logits: Tensor, gate: Gate, alpha: float, legal: Tensor | None = 
     """
     logits = widened(logits)
     if gate == "gumbel" and noise:
+        # Kept off 0 and 1, where the noise would be infinite.
         uniform = torch.rand_like(logits).clamp(1e-6, 1 - 1e-6)
+        # Before the temperature, as in the binary concrete distribution.
         logits = logits + uniform.logit()
     logits = logits / alpha
     if legal is not None:
@@ -82,7 +84,7 @@ _GATES: dict[str, Callable[[Tensor], Tensor]] = {
 def doubly_stochastic(weights: Tensor, rounds: int = SINKHORN_ROUNDS) -> Tensor:
     """Weights rescaled so that what each source gives is at most one and what each target gets is one (Sinkhorn).
 
-    Targets that nobody addresses stay at 0.
+    Targets without any weight stay at 0.
     """
     for _ in range(rounds):
         weights = weights / weights.sum(-1, keepdim=True).clamp(min=1.0)

@@ -72,6 +72,7 @@ def _last(h: Tensor, mask: Tensor | None) -> Tensor:
     """The last real position, by mask and not by index."""
     if mask is None:
         return h[:, -1:]
+    # Counted from 1, so that a masked position, which is 0, is never the largest.
     order = torch.arange(1, h.shape[1] + 1, device=h.device) * mask
     place = order.argmax(1)
     picked = h.gather(1, place[:, None, None].expand(-1, 1, h.shape[-1]))
@@ -92,5 +93,6 @@ def softmax_mean(h: Tensor, scores: Tensor, mask: Tensor | None) -> Tensor:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)
     if mask is not None:
+        # A sample without any real position has a uniform softmax; it must be 0.
         weights = weights * mask
     return (weights.unsqueeze(-2) @ h).squeeze(-2)

@@ -38,7 +38,7 @@ def harden(weights: Tensor, hidden: int, inference: InferenceStructure, costs: S
         return torch.cat([kept[..., :hidden], weights[..., hidden:]], -1)
     if mode == "source_topk":
         return _source_topk(weights, hidden, inference.k, outputs_count=inference.outputs_count)
-    # Where a gate shares one unit out among sources, all targets hear equally much; rounding must not choose.
+    # Where a gate shares one unit out among sources, all inflows are equal; rounding must not choose.
     inflow = evened(weights[..., :hidden].sum(-2))
     if mode == "target_topm":
         chosen = largest(inflow, inference.m)
@@ -69,6 +69,7 @@ def largest(values: Tensor, count: int) -> Tensor:
     """True at the ``count`` largest along the last axis; of equal ones the first count."""
     if count >= values.shape[-1]:
         return torch.ones_like(values, dtype=torch.bool)
+    # Stable, unlike topk: of equal values the first are taken on every device.
     order = values.sort(dim=-1, descending=True, stable=True).indices[..., :count]
     return torch.zeros_like(values, dtype=torch.bool).scatter(-1, order, True)
 

@@ -97,7 +97,7 @@ class Core(nn.Module):
         if not structure.positions:
             _forget_positions(model)
         if structure.train == "none":
-            # Path and digest say what a frozen tower is; no checkpoint holds it once more.
+            # Path and digest identify a frozen tower; no checkpoint holds it once more.
             self.register_state_dict_post_hook(_leave_out)  # type: ignore[no-untyped-call]
             self.register_load_state_dict_pre_hook(_take_its_own)  # type: ignore[no-untyped-call]
         self.train()

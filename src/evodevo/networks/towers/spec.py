@@ -33,7 +33,7 @@ _TOWERS: Mapping[str, Tower] = {
 
 _USUAL = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
 _NAMES: Mapping[str, tuple[str, str, str, str]] = {"distilbert": ("dim", "hidden_dim", "n_heads", "n_layers")}
-# Of what a configuration need not say: the defaults of the family.
+# Defaults of the family, for keys that a configuration may leave out.
 _DEFAULTS: Mapping[str, Mapping[str, int]] = {
     "clip_text": dict(
         zip((*_USUAL, "vocab_size", "max_position_embeddings"), (512, 2048, 8, 12, 49408, 77), strict=True)

@@ -171,7 +171,7 @@ def pretrained_block(path: str, index: int, *, train: Literal["none", "all"], di
 def load_encoder(folder: Path, family: str) -> tuple[Any, frozenset[str]]:
     """A model without its head, in evaluation mode and float32, and the names of weights that the file lacks.
 
-    The last two are kept, since several layers of one model are common; whoever changes one copies it first.
+    The last two are kept, since several layers of one model are common; a caller that changes one copies it first.
     """
     chosen = FAMILIES[family]()
     return load_model(folder, chosen.model_class, tuple(chosen.options.items()))
@@ -197,7 +197,7 @@ def _load(
         import transformers
     except ImportError:
         raise missing_extra("transformers", "hf", "pretrained models") from None
-    # What a file lacks is drawn; the draws of the network around must not depend on who was loaded first.
+    # What a file lacks is drawn; the draws of the network around must not depend on which donor was loaded first.
     with torch.random.fork_rng(devices=[]), quiet(transformers):
         try:
             model, report = getattr(transformers, model_class).from_pretrained(

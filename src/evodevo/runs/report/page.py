@@ -89,7 +89,7 @@ def _summary(view: ReportView) -> Element:
     if not view.individuals:
         content.append(paragraph("No individual was evaluated in this run."))
     elif not scored:
-        content.append(paragraph("No evaluation succeeded; the failures below say why.", classes="bad"))
+        content.append(paragraph("No evaluation succeeded; the failures below show why.", classes="bad"))
     if view.reduced:
         content.append(
             paragraph(

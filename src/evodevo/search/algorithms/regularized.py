@@ -44,6 +44,6 @@ class RegularizedEvolution(Algorithm):
     def _survive(
         self, parents: tuple[Scored, ...], children: tuple[Scored, ...]
     ) -> tuple[tuple[Scored, ...], tuple[int, ...]]:
-        # Individuals are ordered by the time at which they were told, so the oldest come first.
+        # Individuals are ordered by the time of their results, so the oldest come first.
         population = (parents + children)[-self.settings.population :]
         return population, tuple(summed_standings(population).tolist())

@@ -30,7 +30,7 @@ def current(connection: Connection) -> str | None:
         raise StoreDamagedError("this database is not an evodevo store; name another folder with --store.")
     version = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
     if not (isinstance(version, str) and version.isdigit()):
-        raise StoreDamagedError(f"the store says that its version is {version!r}, which no evodevo wrote.")
+        raise StoreDamagedError(f"the store has the version {version!r}, which no evodevo wrote.")
     if int(version) > int(HEAD):
         needed = connection.execute(text("SELECT value FROM property WHERE key = 'evodevo'")).scalar()
         raise StoreVersionError(

@@ -171,7 +171,7 @@ def listing(connection: Connection) -> list[SystemCounts]:
 
 
 def _withdrawn(connection: Connection, silent: list[str], withdrawal: str) -> frozenset[str]:
-    # An agent whose children all failed publishes nothing either: the event tells them apart.
+    # An agent whose children all failed publishes nothing either: only the event distinguishes the two.
     table, withdrawn = event_table, set[str]()
     for batch in reading.batches(silent):
         query = select(table.c.run_id).where(table.c.run_id.in_(batch), table.c.type == withdrawal)

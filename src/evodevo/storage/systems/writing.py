@@ -102,9 +102,7 @@ def publish(
     for kept_path, parts in system_parts.components_of(connection, kept).items():
         check_held(parts, f"path {kept_path} of {agent.name}")
         if not parts:
-            raise UsageError(
-                f"path {kept_path} of {agent.name} was never told with components; it cannot be published."
-            )
+            raise UsageError(f"path {kept_path} of {agent.name} has no recorded components; it cannot be published.")
     if cycle is not None:
         require_open(connection, agent_id, cycle)
         waiting = reading.open_asks(connection, agent_id)

@@ -37,7 +37,7 @@ class ImagesSettings(Settings):
     )
     answers: Literal["each", "joint", "shared"] = Field(
         default="each",
-        description="of several domains: one output each, one output with all classes ('domain/class'), or one whose"
+        description="outputs for several domains: one each, one output with all classes ('domain/class'), or one whose"
         " classes of equal name are one class",
     )
     active: tuple[str, ...] = Field(

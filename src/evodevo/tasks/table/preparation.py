@@ -37,7 +37,7 @@ def prepare(settings: TableSettings, columns: Columns, parts: Sequence[TableFile
     if not present:
         raise DataError(f"{sources(parts)}: no row names an image in {columns.image!r}.")
     if "vectors" in present and not present["vectors"].any():
-        raise DataError(f"{sources(parts)}: no number stands in {quoted_list(columns.vectors)}.")
+        raise DataError(f"{sources(parts)}: there is no number in {quoted_list(columns.vectors)}.")
     answers = table_answers.read(
         column(parts, columns.label) if columns.label else None,
         column(parts, columns.match) if columns.match else None,

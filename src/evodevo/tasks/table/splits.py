@@ -107,7 +107,7 @@ def divide_rows(rows: Sequence[SplitRow], shares: Shares, group_column: str | No
     }
     free = [index for index in kept if rows[index].given in (None, "train")]
     if not free:
-        raise DataError("no row is left for training. Give rows that stand in no other split.")
+        raise DataError("no row is left for training. Give rows that are in no other split.")
     groups, rule = _groups([rows[index] for index in free], group_column)
     wanted: list[Split] = [
         split for split in ALL_SPLITS if split == "train" or (split not in given and getattr(shares, split) > 0)
@@ -116,7 +116,7 @@ def divide_rows(rows: Sequence[SplitRow], shares: Shares, group_column: str | No
     places |= {split: np.asarray(free, np.int64)[chosen] for split, chosen in chosen_rows.items()}
     for split, chosen in places.items():
         if not len(chosen):
-            raise DataError(f"every row of the {split} split stands in a later one too. Give rows of its own.")
+            raise DataError(f"every row of the {split} split is in a later one too. Give rows of its own.")
     if given:
         rule = f"given: {quoted_list(given)}; what they repeat is left out of the others; the rest {rule}"
     return Division(

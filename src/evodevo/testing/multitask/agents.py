@@ -61,7 +61,7 @@ class AgentTests:
         for task in self.tasks:
             for kind in (*self.companions, self.kind):
                 system.add_agent(kind, task, AgentSettings(classes=3, modalities=ALL))
-        agents = [one for one in system.agents() if not is_root(one)]
+        agents = [agent for agent in system.agents() if not is_root(agent)]
         if stops is not None:
             left = [stops]
 
@@ -90,7 +90,7 @@ class AgentTests:
     def children(self) -> dict[str, dict[str, Any]]:
         """Name -> child of an agent of the class."""
         own = {f"{self.kind}~{task}" for task in self.tasks}
-        return {name: one for name, one in told(self.system).items() if name.rpartition("/")[0] in own}
+        return {name: child for name, child in told(self.system).items() if name.rpartition("/")[0] in own}
 
     def test_its_children_follow_from_the_seed_alone(self) -> None:
         """Not from the number of workers, the order of results, or who stopped it; another seed makes others."""
@@ -102,23 +102,23 @@ class AgentTests:
 
     def test_each_generation_is_full_and_each_child_is_whole(self) -> None:
         assert len(self.children) == 12 * len(self.tasks)
-        for one in self.children.values():
-            parts = one["details"]["parts"]
+        for child in self.children.values():
+            parts = child["details"]["parts"]
             roles = [part["role"] for part in parts]
             assert len(set(roles)) == len(roles)
-            assert [part["id"] for part in parts] == [use["id"] for use in one["genome"]["genes"]["components"]]
+            assert [part["id"] for part in parts] == [use["id"] for use in child["genome"]["genes"]["components"]]
             assert all(part["parameters"] >= 0 for part in parts)
             assert any(part["train"] for part in parts), "a child in which nothing learns is its parent"
-            assert 0 < one["details"]["factor"] <= 1
+            assert 0 < child["details"]["factor"] <= 1
 
     def test_what_is_trained_is_new_and_what_is_shared_is_locked_by_others(self) -> None:
         cycles = {(agent, number): view for agent, number, _, view, _ in told(self.system)["cycles"]}
         seen: set[str] = set()
-        for name, one in self.children.items():
+        for name, child in self.children.items():
             agent = name.rpartition("/")[0]
             number = next(n for n in range(3) if name in self._of_cycle(agent, n))
             others = self.system.view(cycles[agent, number]).others(agent)
-            for part in one["details"]["parts"]:
+            for part in child["details"]["parts"]:
                 if part["train"]:
                     assert part["id"].startswith(f"{agent}:")
                     assert part["id"] not in seen
@@ -128,21 +128,21 @@ class AgentTests:
 
     def test_numbers_are_given_once_and_in_order(self) -> None:
         for task in self.tasks:
-            own = [one for name, one in self.children.items() if name.startswith(f"{self.kind}~{task}/")]
-            numbers = sorted(one["genome"]["genes"]["number"] for one in own)
+            own = [child for name, child in self.children.items() if name.startswith(f"{self.kind}~{task}/")]
+            numbers = sorted(child["genome"]["genes"]["number"] for child in own)
             assert numbers == list(range(len(own)))
             made = [
                 int(part["id"].rpartition(":")[2])
-                for one in sorted(own, key=lambda one: int(one["genome"]["genes"]["number"]))
-                for part in one["details"]["parts"]
+                for child in sorted(own, key=lambda child: int(child["genome"]["genes"]["number"]))
+                for part in child["details"]["parts"]
                 if part["train"]
             ]
             assert made == list(range(len(made)))
 
     def test_what_is_stated_is_counted(self) -> None:
         """Parameters of each part and work of a sample are those of its family; a path inside another counts, too."""
-        for one in self.children.values():
-            details, path = one["details"], validate(Path, one["genome"]["genes"], what="a path")
+        for child in self.children.values():
+            details, path = child["details"], validate(Path, child["genome"]["genes"], what="a path")
             parts = {part["role"]: part["parameters"] for part in details["parts"]}
             assert details["parameters"] == sum(parts.values())
             assert details["trainable"] == sum(part["parameters"] for part in details["parts"] if part["train"])
@@ -161,12 +161,12 @@ class AgentTests:
 
     def test_a_genome_survives_storage_and_says_what_it_builds_on(self) -> None:
         kind = AGENTS.get(self.kind)
-        for name, one in self.children.items():
-            genes = one["genome"]["genes"]
+        for name, child in self.children.items():
+            genes = child["genome"]["genes"]
             path = validate(Path, canonical.loads(canonical.dumps(genes)), what="a path")
             assert path.model_dump(mode="json") == genes
             assert path.id == name
-            agents = {parent.rpartition("/")[0] for parent in one["parents"]} - {path.agent}
+            agents = {parent.rpartition("/")[0] for parent in child["parents"]} - {path.agent}
             assert all(kind.reads(self.system.agent(agent)) for agent in agents)
 
     def test_options_that_it_does_not_know_are_refused(self) -> None:
@@ -189,8 +189,8 @@ class AgentTests:
 
     def test_values_and_rates_stay_in_their_lists(self) -> None:
         tuned: dict[str, set[Any]] = defaultdict(set)
-        for one in self.children.values():
-            genes = one["genome"]["genes"]
+        for child in self.children.values():
+            genes = child["genome"]["genes"]
             assert "_mu_" in genes["mu"]
             assert all(0.0 < rate <= 0.3 for rate in genes["mu"].values())
             for key, value in genes["hparams"].items():
@@ -206,7 +206,7 @@ class AgentTests:
 
     def _of_cycle(self, agent: str, number: int) -> set[str]:
         row = self.system.agent(agent)
-        return {f"{agent}/{one.number}" for one in self.system.store.systems.paths(row.id, number)}
+        return {f"{agent}/{path.number}" for path in self.system.store.systems.paths(row.id, number)}
 
 
 def _flops(path: Path, *, headless: bool = False) -> float:

@@ -76,18 +76,18 @@ class PathKindTests(ABC):
 
     def test_only_what_is_asked_for_learns_and_becomes_new_blobs(self, asked: tuple[Request, dict[str, Any]]) -> None:
         request, answer = asked
-        learning = {role for role, one in request["components"].items() if one.get("train")}
+        learning = {role for role, source in request["components"].items() if source.get("train")}
         assert set(answer["components"]) == learning
-        given = {one["digest"] for one in request["components"].values()}
-        assert given.isdisjoint(one["digest"] for one in answer["components"].values())
+        given = {source["digest"] for source in request["components"].values()}
+        assert given.isdisjoint(component["digest"] for component in answer["components"].values())
         pool = FolderPool(Folder(request["blobs"]))
-        assert all(pool.verify(one) is None for one in pool.digests()), "no blob was written to"
+        assert all(pool.verify(digest) is None for digest in pool.digests()), "no blob was written to"
 
     def test_what_is_stated_is_counted(self, asked: tuple[Request, dict[str, Any]]) -> None:
         request, answer = asked
         built, _, _ = open_path(validate(PathRequest, request, what="a request"))
         counted = {role: count_parameters(part) for role, part in built.components.items()}
-        trained = {role: one["parameters"] for role, one in answer["components"].items()}
+        trained = {role: component["parameters"] for role, component in answer["components"].items()}
         assert trained == {role: counted[role] for role in trained}
         assert answer["trainable"] == sum(trained.values())
         assert answer["parameters"] == built.parameters >= sum(counted.values())
@@ -116,26 +116,26 @@ class PathKindTests(ABC):
         request, answer = asked
         pool = FolderPool(Folder(request["blobs"]))
         before = set(pool.digests())
-        found = _ask({**request, "bar": answer["quality"]})
-        assert (found["reason"], found["improved"], found["components"]) == (None, False, {})
+        discarded = _ask({**request, "bar": answer["quality"]})
+        assert (discarded["reason"], discarded["improved"], discarded["components"]) == (None, False, {})
         assert set(pool.digests()) == before
 
     def test_a_damaged_or_missing_component_is_named(self, asked: tuple[Request, dict[str, Any]]) -> None:
         request, answer = asked
         kept = _kept(request, answer)
-        role, one = next(iter(answer["components"].items()))
+        role, component = next(iter(answer["components"].items()))
         kept["components"][role] |= {"source": "Class~task:7"}
-        file = FolderPool(Folder(request["blobs"])).path(one["digest"])
+        file = FolderPool(Folder(request["blobs"])).path(component["digest"])
         data = bytearray(file.read_bytes())
         data[-1] ^= 1
         file.chmod(0o600)
         file.write_bytes(data)
         for _ in range(2):
-            found = _ask(kept)
-            assert found["reason"] == "damaged"
-            assert one["digest"] in found["detail"]
-            assert "Class~task:7" in found["detail"]
-            assert repr(role) in found["detail"]
+            refused = _ask(kept)
+            assert refused["reason"] == "damaged"
+            assert component["digest"] in refused["detail"]
+            assert "Class~task:7" in refused["detail"]
+            assert repr(role) in refused["detail"]
             file.unlink(missing_ok=True)
 
     def test_another_number_of_classes_is_refused(self, place: dict[str, str]) -> None:
@@ -150,18 +150,18 @@ class PathKindTests(ABC):
             return
         request, answer = asked
         kept = validate(PathRequest, _kept(request, answer), what="a request")
-        digests = {role: one.digest or "" for role, one in kept.components.items()}
+        digests = {role: component.digest or "" for role, component in kept.components.items()}
         pool = FolderPool(Folder(kept.blobs))
         _, task, _ = open_path(kept)
         samples = PathSamples(task, "test", np.arange(40), DataValues(), 0, None)
         whole, bare = (KINDS.get(self.kind).single().freeze(kept.path, digests, pool, head) for head in (True, False))
         with torch.no_grad():
-            said, represented = (one.path({str(one.path.reads): one.read(samples)}) for one in (whole, bare))
-        torch.testing.assert_close(said, _logits(kept.model_dump(mode="json")), rtol=1e-5, atol=1e-6)
+            logits, represented = (model.path({str(model.path.reads): model.read(samples)}) for model in (whole, bare))
+        torch.testing.assert_close(logits, _logits(kept.model_dump(mode="json")), rtol=1e-5, atol=1e-6)
         assert represented.shape == (40, bare.width)
         assert whole.flops > bare.flops
         canonical.dumps({"structure": dict(bare.structure), "preparation": dict(bare.preparation)})
-        assert not any(one.requires_grad for one in bare.path.parameters())
+        assert not any(parameter.requires_grad for parameter in bare.path.parameters())
 
 
 def _ask(request: Request, what: Any = evaluate_path) -> dict[str, Any]:
@@ -170,9 +170,9 @@ def _ask(request: Request, what: Any = evaluate_path) -> dict[str, Any]:
 
 def _kept(request: Request, answer: dict[str, Any]) -> Request:
     """The path that training made, nothing of which learns any more."""
-    parts = {role: {**one, "train": False, "how": "reference"} for role, one in request["components"].items()}
-    for role, one in answer["components"].items():
-        parts[role]["digest"] = one["digest"]
+    parts = {role: {**source, "train": False, "how": "reference"} for role, source in request["components"].items()}
+    for role, component in answer["components"].items():
+        parts[role]["digest"] = component["digest"]
     return {**request, "components": parts}
 
 

@@ -78,10 +78,12 @@ def answer_of(payload: bytes) -> dict[str, Any]:
 def _sizes(path: Path, job: dict[str, Any]) -> dict[str, int]:
     if path.kind != "multipath":
         return KINDS.get(path.kind).single().parameters(structure_of(path))
-    inside = [validate(Path, one["path"], what="path") for one in job["supports"]]
-    assert [one.agent for one in inside] == [one.agent for one in path.paths], "sub-paths come in order, the main first"
+    inside = [validate(Path, support["path"], what="path") for support in job["supports"]]
+    assert [sub_path.agent for sub_path in inside] == [sub_path.agent for sub_path in path.paths], (
+        "sub-paths come in order, the main first"
+    )
     structure = validate(MultipathStructure, path.structure, what="structure")
-    return multipath_parameters(structure, path.classes, [structure_of(one).width for one in inside[1:]])
+    return multipath_parameters(structure, path.classes, [structure_of(sub_path).width for sub_path in inside[1:]])
 
 
 def accuracy(path: Path, seed: int, step: int) -> float:
@@ -101,7 +103,7 @@ class Shuffled(SerialExecutor):
 
     def poll(self, timeout: float) -> list[Event]:
         while len(self._ready) < self.workers and self.waiting():
-            self._ready += [one for one in super().poll(timeout) if isinstance(one, Result)]
+            self._ready += [event for event in super().poll(timeout) if isinstance(event, Result)]
         self._chance.shuffle(self._ready)
         return [self._ready.pop()] if self._ready else []
 
@@ -130,44 +132,44 @@ def add(system: System, task: str, kind: str = "VitTiny") -> None:
 
 
 def tasks_of(system: System) -> list[Any]:
-    return [one for one in system.agents() if not one.settings["root"]]
+    return [agent for agent in system.agents() if not agent.settings["root"]]
 
 
 def told(system: System) -> dict[str, Any]:
     """All that a system is, without what chance or clocks put there: ids of runs, times, the order of events."""
-    store, names = system.store, {one.id: one.name for one in system.agents()}
+    store, names = system.store, {agent.id: agent.name for agent in system.agents()}
     paths = {row.id: row for name in names for row in store.systems.paths(name)}
     rows = store.systems.individuals(paths)
-    label = {one: f"{names[row.agent_id]}/{row.number}" for one, row in paths.items()}
+    label = {individual: f"{names[row.agent_id]}/{row.number}" for individual, row in paths.items()}
     results = store.systems.evaluations_of(paths)
     parts = store.systems.components_of(paths)
     text = canonical.dumps(
         {
-            label[one]: {
-                "genome": rows[one].genome_envelope,
-                "details": rows[one].details,
-                "seed": rows[one].seed,
-                "parents": rows[one].parents,
+            label[individual]: {
+                "genome": rows[individual].genome_envelope,
+                "details": rows[individual].details,
+                "seed": rows[individual].seed,
+                "parents": rows[individual].parents,
                 "results": [
                     [r.state, r.reason, {n: s.value for n, s in r.scores.items()}, r.cost, r.extra["fate"]]
-                    for r in results[one]
+                    for r in results[individual]
                 ],
-                "parts": [[part.role, part.id, part.digest] for part in parts[one]],
+                "parts": [[part.role, part.id, part.digest] for part in parts[individual]],
             }
-            for one in paths
+            for individual in paths
         }
         | {
             "publications": [
-                [one.seq, one.agent, one.cycle, label.get(one.path_id or "")]
-                for one in store.systems.publications(system.row.id)
+                [publication.seq, publication.agent, publication.cycle, label.get(publication.path_id or "")]
+                for publication in store.systems.publications(system.row.id)
             ],
             "cycles": sorted(
-                [names[one.agent_id], one.number, one.round, one.view, one.state]
-                for one in store.systems.cycles(system_id=system.row.id)
+                [names[cycle.agent_id], cycle.number, cycle.round, cycle.view, cycle.state]
+                for cycle in store.systems.cycles(system_id=system.row.id)
             ),
         }
     )
     for individual, name in label.items():
         text = text.replace(individual, name)
-    found: dict[str, Any] = canonical.loads(text, max_bytes=2**26)
-    return found
+    data: dict[str, Any] = canonical.loads(text, max_bytes=2**26)
+    return data

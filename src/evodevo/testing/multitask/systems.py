@@ -52,7 +52,7 @@ class HeldAgent:
             )
             for number in range(path.first_component, path.first_component + path.new_components)
         ]
-        uses = [*others, *(Use(one.role, one.id) for one in made)]
+        uses = [*others, *(Use(component.role, component.id) for component in made)]
         assert self.store.systems.tell(self.lease, result(path, attempt=attempt), made, uses)
         self.told.append(path.individual.id)
         return path.individual.id
@@ -103,4 +103,4 @@ def new_agent(store: Store, system: str, task: str, kind: str = "Vit") -> HeldAg
 
 def uses_of(store: Store, individual: str) -> list[Use]:
     """Components of a path as uses, for a child that shares them."""
-    return [Use(one.role, one.id) for one in store.systems.components_of([individual])[individual]]
+    return [Use(component.role, component.id) for component in store.systems.components_of([individual])[individual]]

@@ -45,14 +45,14 @@ class Mean:
 
 
 def means(courses: Sequence[Sequence[float | None]]) -> list[Mean]:
-    """Mean and standard error of each cycle that anybody measured, counted from 1."""
-    found = []
+    """Mean and standard error of each cycle with a measurement, counted from 1."""
+    rows = []
     for place in range(max(map(len, courses), default=0)):
-        known = [v for one in courses if place < len(one) and (v := finite(one[place])) is not None]
+        known = [v for course in courses if place < len(course) and (v := finite(course[place])) is not None]
         if known:
             error = stdev(known) / math.sqrt(len(known)) if len(known) > 1 else None
-            found.append(Mean(place + 1, fmean(known), error, len(known)))
-    return found
+            rows.append(Mean(place + 1, fmean(known), error, len(known)))
+    return rows
 
 
 def cycle_chart(
@@ -73,35 +73,35 @@ def cycle_chart(
         references: (name, accuracy) drawn as horizontal lines, as the paper draws the singlepath agent.
         width, height: size of the panel, in pixels.
     """
-    found = [(one, place, rows) for place, one in enumerate(arms) if (rows := means(one.courses))]
-    if not found:
+    shown = [(arm, place, rows) for place, arm in enumerate(arms) if (rows := means(arm.courses))]
+    if not shown:
         return empty(f"No {one_line(name, 80)} was recorded.", width)
-    low = [row.mean - (row.error or 0.0) for _, _, rows in found for row in rows]
-    high = [row.mean + (row.error or 0.0) for _, _, rows in found for row in rows]
+    low = [row.mean - (row.error or 0.0) for _, _, rows in shown for row in rows]
+    high = [row.mean + (row.error or 0.0) for _, _, rows in shown for row in rows]
     lines = [(words, value) for words, given in references if (value := finite(given)) is not None]
-    labels = [shorten(one_line(one.name, 80), _NAME, 11) for one, _, _ in found]
+    labels = [shorten(one_line(arm.name, 80), _NAME, 11) for arm, _, _ in shown]
     labels += [shorten(one_line(words, 80), _NAME, 11) for words, _ in lines]
-    last = max(row.cycle for _, _, rows in found for row in rows)
+    last = max(row.cycle for _, _, rows in shown for row in rows)
     right = width - 26 - max(text_width(label, 11) for label in labels)
     frame = Frame(
         Scale.fit([1.0, float(max(last, 2))], LEFT_MARGIN, right, False, 0.03),
         Scale.fit([*low, *high, *(value for _, value in lines)], height - BOTTOM_MARGIN, 22, False, 0.08),
     )
-    most = max(row.count for _, _, rows in found for row in rows)
+    most = max(row.count for _, _, rows in shown for row in rows)
     band = f", band: standard error over {most} {one_line(over, 60)}" if most > 1 else ""
-    said = "; ".join(f"{one.name} {percent(rows[-1].mean)} %" for one, _, rows in found[:20])
-    drawing = Drawing(width, height, f"{name} over cycles{band}. At the end: {said}")
+    summary = "; ".join(f"{arm.name} {percent(rows[-1].mean)} %" for arm, _, rows in shown[:20])
+    drawing = Drawing(width, height, f"{name} over cycles{band}. At the end: {summary}")
     draw_frame(drawing, frame, Axis("cycles ended"), Axis(name, minimise=False), whole_x=True)
-    ends = [frame.y(rows[-1].mean) for _, _, rows in found] + [frame.y(value) for _, value in lines]
+    ends = [frame.y(rows[-1].mean) for _, _, rows in shown] + [frame.y(value) for _, value in lines]
     places = spread_apart(ends, 14, frame.top, frame.bottom)
-    for (_, value), label, place_y in zip(lines, labels[len(found) :], places[len(found) :], strict=True):
+    for (_, value), label, place_y in zip(lines, labels[len(shown) :], places[len(shown) :], strict=True):
         y = frame.y(value)
         drawing.line(frame.left, y, frame.right, y, "reference stroke-muted", stroke_dasharray="3 3", stroke_width=1.4)
         drawing.text(right + 10, place_y + 4, label, "fill-muted")
-    for (one, place, rows), label, y in zip(found, labels, places, strict=False):
-        _draw_arm(drawing, frame, one, place if one.number is None else one.number, rows, over)
-        role = task_role(place if one.number is None else one.number)
-        drawing.text(right + 10, y + 4, label, f"fill-{role} strong", title=one.name)
+    for (arm, place, rows), label, y in zip(shown, labels, places, strict=False):
+        _draw_arm(drawing, frame, arm, place if arm.number is None else arm.number, rows, over)
+        role = task_role(place if arm.number is None else arm.number)
+        drawing.text(right + 10, y + 4, label, f"fill-{role} strong", title=arm.name)
     if band:
         drawing.text(frame.right, 14, f"mean{band}", "fill-muted", 10.5, "end")
     return drawing.svg()
@@ -117,7 +117,7 @@ def system_cycles(
 ) -> str:
     """Two panels: validation accuracy, by which paths are chosen, and test accuracy, which chooses nothing."""
     panels = [cycle_chart(validation, over=over, references=references)]
-    if any(means(one.courses) for one in test):
+    if any(means(arm.courses) for arm in test):
         panels.append(cycle_chart(test, "test accuracy", over=over, references=test_references))
     return stacked(panels, "Validation and test accuracy over cycles")
 

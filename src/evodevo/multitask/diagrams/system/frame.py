@@ -130,7 +130,7 @@ class SystemFrame:
     @property
     def parameters(self) -> int:
         """Distinct ones of all that is shown."""
-        return sum(one.parameters for one in self.parts.values())
+        return sum(part.parameters for part in self.parts.values())
 
     def number(self, task: str) -> int:
         """Number of a task, from 1, the same in all frames of a system; 0 for a root."""
@@ -138,7 +138,7 @@ class SystemFrame:
 
     def users(self, part: str) -> tuple[str, ...]:
         """Tasks and roots whose routes pass a component."""
-        return tuple(one.task for one in self.routes if part in one.parts)
+        return tuple(route.task for route in self.routes if part in route.parts)
 
 
 def mark_of(frame: SystemFrame, part: PartMark) -> str:

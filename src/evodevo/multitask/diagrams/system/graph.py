@@ -44,12 +44,12 @@ def system_graph(
     """
     if not frame.routes:
         return empty("The system offers no path yet.")
-    frames = [*within] if any(one is frame for one in within) else [frame, *within]
+    frames = [*within] if any(other is frame for other in within) else [frame, *within]
     names = columns_of(frames)
     pitch = min(max(1120 / len(names), 30.0), 92.0)
-    rows = role_rows([one.parts[part].role for part in route.parts] for one in frames for route in one.routes)
+    rows = role_rows([other.parts[part].role for part in route.parts] for other in frames for route in other.routes)
     gap = 16.0 if len(rows) > 14 else 30.0 if len(names) <= 12 else 36.0 if len(names) <= 40 else 46.0
-    upper = _UPPER * 2 if any(one.joined for one in frames) else 0.0
+    upper = _UPPER * 2 if any(other.joined for other in frames) else 0.0
     head = headline_height(title, subtitle)
     sizes = Measures(pitch, gap, MARGIN + _ROLE_SPACE, head + 18 + upper)
     layout = plan(frame, frames, sizes)
@@ -62,24 +62,24 @@ class _Graph:
     def __init__(self, frame: SystemFrame, layout: FrameLayout, sizes: Measures, task: str, y: float) -> None:
         self.frame, self.plan, self.sizes, self.task = frame, layout, sizes, task
         self.level = {"router": y + NODE_HEIGHT / 2, "connectors": y + NODE_HEIGHT / 2 + _UPPER}
-        self.bold = {one.path for one in frame.joined if one.task == task} if task else set()
+        self.bold = {model.path for model in frame.joined if model.task == task} if task else set()
         if not task and len(frame.joined) <= _BOLD_AT_MOST:
-            self.bold = {one.path for one in frame.joined}
+            self.bold = {model.path for model in frame.joined}
         self.flat = sizes.pitch >= 72
         self.thick = 4.2 if len(layout.lines) <= 12 else 2.2 if len(layout.lines) <= 40 else 1.6
-        self.heads = {one.parts[-1]: one for one in frame.routes if one.parts and not one.root}
+        self.heads = {route.parts[-1]: route for route in frame.routes if route.parts and not route.root}
 
     def draw(self, title: str, subtitle: str) -> str:
         frame, layout = self.frame, self.plan
         names = {name: self._name(name) for name in layout.columns}
-        room = 34.0 if self.flat else 14 + min(max(text_width(one, 10.5) for one in names.values()), _NAME_SPACE)
+        room = 34.0 if self.flat else 14 + min(max(text_width(name, 10.5) for name in names.values()), _NAME_SPACE)
         width = max(layout.width + MARGIN, 480)
         facts = wrapped(self._facts(), width - 2 * MARGIN, 10.5)
         height = layout.foot + room + LINE * len(facts) + 14
-        answered = [one for one in frame.routes if not one.root]
-        said = ", ".join(f"{one.task} {percent(one.accuracy)} %" for one in answered[:40])
+        answered = [route for route in frame.routes if not route.root]
+        summary = ", ".join(f"{route.task} {percent(route.accuracy)} %" for route in answered[:40])
         words = f"{title or frame.system}: {len(answered)} tasks, {len(frame.parts)} components"
-        self.drawing = Drawing(width, height, f"{words}. Validation accuracy: {said}")
+        self.drawing = Drawing(width, height, f"{words}. Validation accuracy: {summary}")
         draw_headline(self.drawing, title, subtitle)
         self._rows()
         for line in layout.lines:
@@ -143,7 +143,7 @@ class _Graph:
             stops = self.plan.stops[stream.path]
             head = self.sizes.top + NODE_HEIGHT
             whole = place == 0 or stream.root
-            inside = stops if whole else tuple(one for one in stops if one[1] > head + 1) or stops[:1]
+            inside = stops if whole else tuple(point for point in stops if point[1] > head + 1) or stops[:1]
             weight = "" if stream.weight is None else f"\nmean weight {stream.weight:.3f}"
             words = f"{'main path' if place == 0 else 'support'} of {model.path}\n{stream.path}{weight}"
             with self.drawing.group("stream", words, data_model=one_line(model.path)):

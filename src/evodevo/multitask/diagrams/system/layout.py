@@ -91,21 +91,26 @@ class Measures:
 
 def lines_of(frame: SystemFrame) -> tuple[Line, ...]:
     """Paths that are offered, and older ones that multipath models keep, by column."""
-    found = {one.path: Line(one.path, one.agent if one.root else one.task, one.parts, one) for one in frame.routes}
+    lines = {
+        route.path: Line(route.path, route.agent if route.root else route.task, route.parts, route)
+        for route in frame.routes
+    }
     for model in frame.joined:
-        for one in model.streams:
-            if one.path not in found:
-                found[one.path] = Line(one.path, one.agent if one.root else one.task, one.parts, None)
+        for stream in model.streams:
+            if stream.path not in lines:
+                lines[stream.path] = Line(stream.path, stream.agent if stream.root else stream.task, stream.parts, None)
     order = {name: place for place, name in enumerate(columns_of([frame]))}
-    return tuple(sorted((one for one in found.values() if one.column in order), key=lambda one: order[one.column]))
+    return tuple(sorted((line for line in lines.values() if line.column in order), key=lambda line: order[line.column]))
 
 
 def columns_of(frames: Sequence[SystemFrame]) -> tuple[str, ...]:
     """Roots by agent, then the tasks that any of the frames shows, in the order of the system."""
-    shown = [one for frame in frames for one in frame.routes]
-    inside = [one for frame in frames for model in frame.joined for one in model.streams]
-    roots = dict.fromkeys([*(one.agent for one in shown if one.root), *(one.agent for one in inside if one.root)])
-    seen = {one.task for one in shown} | {one.task for one in inside}
+    shown = [route for frame in frames for route in frame.routes]
+    inside = [stream for frame in frames for model in frame.joined for stream in model.streams]
+    roots = dict.fromkeys(
+        [*(route.agent for route in shown if route.root), *(route.agent for route in inside if route.root)]
+    )
+    seen = {route.task for route in shown} | {route.task for route in inside}
     seen |= {model.task for frame in frames for model in frame.joined}
     return (*roots, *dict.fromkeys(task for frame in frames for task in frame.tasks if task in seen))
 
@@ -123,7 +128,7 @@ def role_rows(paths: Iterable[Sequence[str]]) -> dict[str, int]:
         for low, high in pairwise(once):
             if high not in above[low] and not _reaches(above, high, low):
                 above[low].add(high)
-    below = {role: sum(role in found for found in above.values()) for role in above}
+    below = {role: sum(role in lower for lower in above.values()) for role in above}
     rows, free = dict.fromkeys(above, 0), [role for role, count in below.items() if not count]
     while free:
         low = free.pop(0)
@@ -162,7 +167,11 @@ def plan(frame: SystemFrame, within: Sequence[SystemFrame], sizes: Measures) -> 
     """
     lines = lines_of(frame)
     columns = {name: sizes.pitch * (place + 0.5) for place, name in enumerate(columns_of(within))}
-    rows = role_rows([one.parts[part].role for part in line.parts] for one in within for line in lines_of(one))
+    rows = role_rows(
+        [frame_within.parts[part].role for part in line.parts]
+        for frame_within in within
+        for line in lines_of(frame_within)
+    )
     last = max(rows.values(), default=0)
     row_of = {part: rows[frame.parts[part].role] for line in lines for part in line.parts}
     nodes, passing = _nodes(lines, row_of, columns, sizes, last)
@@ -187,10 +196,10 @@ def plan(frame: SystemFrame, within: Sequence[SystemFrame], sizes: Measures) -> 
     return FrameLayout(
         lines,
         {name: x + shift for name, x in columns.items()},
-        {name: _moved(one, shift) for name, one in nodes.items()},
+        {name: _moved(box, shift) for name, box in nodes.items()},
         stops,
         {name: x + shift for name, x in ends.items()},
-        {", ".join(found): sizes.level(row, last) for row, found in sorted(words.items())},
+        {", ".join(names): sizes.level(row, last) for row, names in sorted(words.items())},
         max(edges, default=sizes.pitch) + shift,
         foot,
     )
@@ -208,19 +217,19 @@ def _nodes(
         for low, high in pairwise(row_of[part] for part in line.parts):
             for row in range(low + 1, high):
                 rows[row].append((columns[line.column], _PASS, "", line.key))
-    for part, found in users.items():
-        wanted = sum(columns[one.column] for one in found) / len(found)
-        width = max(sizes.box, min(_LANE * len(found) + 8, _WIDEST))
+    for part, crossing in users.items():
+        wanted = sum(columns[item.column] for item in crossing) / len(crossing)
+        width = max(sizes.box, min(_LANE * len(crossing) + 8, _WIDEST))
         rows[row_of[part]].append((wanted, width, part, ""))
     nodes: dict[str, ComponentBox] = {}
     passing: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for row, items in rows.items():
-        items.sort(key=lambda one: one[0])
+        items.sort(key=lambda item: item[0])
         for (_, width, part, key), x in zip(items, spread([i[0] for i in items], [i[1] for i in items]), strict=True):
             if part:
                 lane = min(_LANE, (width - 8) / len(users[part]))
                 middle = (len(users[part]) - 1) / 2
-                lanes = {one.key: x + (place - middle) * lane for place, one in enumerate(users[part])}
+                lanes = {line.key: x + (place - middle) * lane for place, line in enumerate(users[part])}
                 nodes[part] = ComponentBox(x, sizes.level(row, last), width, lanes)
             else:
                 passing[key].append((row, x))
@@ -233,26 +242,26 @@ def _moved(node: ComponentBox, shift: float) -> ComponentBox:
 
 def _ends(frame: SystemFrame, columns: Mapping[str, float], box: float) -> dict[str, float]:
     """Routers in one row and connectors in another, near the columns of their tasks."""
-    models = sorted((one for one in frame.joined if one.task in columns), key=lambda one: columns[one.task])
-    routers = [(one.path, columns[one.task]) for one in models]
+    models = sorted((model for model in frame.joined if model.task in columns), key=lambda model: columns[model.task])
+    routers = [(model.path, columns[model.task]) for model in models]
     connectors = []
-    for one in models:
-        names = [stream.connector for stream in one.streams if stream.connector is not None]
-        connectors += [(name, columns[one.task] + (place + 1) * (box + _GAP)) for place, name in enumerate(names)]
-    found = {}
+    for model in models:
+        names = [stream.connector for stream in model.streams if stream.connector is not None]
+        connectors += [(name, columns[model.task] + (place + 1) * (box + _GAP)) for place, name in enumerate(names)]
+    ends = {}
     for row in (routers, connectors):
         places = spread([x for _, x in row], [box] * len(row))
-        found.update({name: x for (name, _), x in zip(row, places, strict=True)})
-    return found
+        ends.update({name: x for (name, _), x in zip(row, places, strict=True)})
+    return ends
 
 
 def _reaches(above: Mapping[str, set[str]], start: str, goal: str) -> bool:
     waiting, seen = [start], set[str]()
     while waiting:
-        one = waiting.pop()
-        if one == goal:
+        part = waiting.pop()
+        if part == goal:
             return True
-        if one not in seen:
-            seen.add(one)
-            waiting += above.get(one, ())
+        if part not in seen:
+            seen.add(part)
+            waiting += above.get(part, ())
     return False

@@ -91,11 +91,11 @@ class PathCache:
 
     def _files(self) -> list[tuple[float, int, Path]]:
         """(last use, bytes, path); what another process removes meanwhile is left out."""
-        found = []
+        files = []
         for path in self.folder.glob("*/*/*.rows"):
             try:
                 status = path.stat()
             except FileNotFoundError:
                 continue
-            found.append((status.st_mtime, status.st_size, path))
-        return found
+            files.append((status.st_mtime, status.st_size, path))
+        return files

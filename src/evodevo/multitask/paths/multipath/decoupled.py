@@ -100,7 +100,7 @@ def aggregated(
 
 def ema_coefficients(weights: Tensor, average: Tensor) -> Tensor:
     """c_p = w_p / EMA(w_p), (B, P), without gradient; about 1 in the mean, however small a weight has become."""
-    # A path that every sample has given up would be 0 / 0; so it gets no gradient, as its weight says.
+    # A path that every sample has given up would be 0 / 0; so it gets no gradient, as its weight is 0.
     return weights.detach() / average.to(weights.dtype).clamp(min=torch.finfo(weights.dtype).tiny)
 
 

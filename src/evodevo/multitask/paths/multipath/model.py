@@ -81,7 +81,7 @@ class Multipath(nn.Module):
         self.classes = classes
         self.widths = tuple(widths)
         self.paths = nn.ModuleDict({MAIN: _frozen(main)})
-        self.paths.update({support(number): _frozen(one) for number, one in enumerate(supports, start=1)})
+        self.paths.update({support(number): _frozen(path) for number, path in enumerate(supports, start=1)})
         self.shapes = multipath_shapes(self.structure, classes, widths)
         given = dict(components or {})
         for role in self.shapes:
@@ -235,8 +235,8 @@ def _represented(inputs: Inputs, names: Sequence[str]) -> dict[str, Tensor]:
     """Representations by name where the inputs are some, else nothing."""
     if isinstance(inputs, Tensor) or MAIN not in set(inputs):
         return {}
-    found = {str(name): value for name, value in inputs.items()}
-    missing = [name for name in names if name not in found]
+    by_name = {str(name): value for name, value in inputs.items()}
+    missing = [name for name in names if name not in by_name]
     if missing:
         raise UsageError(f"representations of all paths are needed; there is none of {', '.join(missing)}.")
-    return found
+    return by_name

@@ -39,9 +39,9 @@ class MultipathReader:
         self.rows = None if rows is None else dict(rows)
         if rows is None:
             return
-        if {name: one.width for name, one in rows.items()} != widths_of(model):
+        if {name: cached.width for name, cached in rows.items()} != widths_of(model):
             raise UsageError("rows are kept for every path of the model, as wide as what it represents.")
-        if len({one.count for one in rows.values()}) > 1:
+        if len({cached.count for cached in rows.values()}) > 1:
             raise UsageError("rows of all paths are of the same samples.")
 
     def __call__(self, places: Places) -> Inputs:

@@ -51,7 +51,7 @@ class Imported:
     @property
     def modalities(self) -> tuple[str, ...]:
         """Modalities that it can read."""
-        return tuple(one.asks for one in self.structure.read)
+        return tuple(spec.asks for spec in self.structure.read)
 
 
 def read_import(pool: BlobPool, weights: str, cache_folder: Path | None = None) -> Imported:
@@ -99,18 +99,18 @@ def _network(pool: BlobPool, weights: str, cache_folder: Path | None) -> tuple[N
     network, about = load_network(pool, weights)
     spec = validate(NetworkEnvelope, kept.genome or {}, what="the checkpoint's network").network
     structure = spec.structure
-    read = {one.name for one in read_inputs(getattr(structure, "without", ()), network.input_specs)}
-    texts = [one for one in network.input_specs if one.modality == "tokens" and one.name in read]
+    read = {source.name for source in read_inputs(getattr(structure, "without", ()), network.input_specs)}
+    texts = [source for source in network.input_specs if source.modality == "tokens" and source.name in read]
     task = reopen_task(about, cache_folder) if texts else None  # its tokenizer says what ids mean
-    ids = {one.name: modality_of(task, one).removeprefix("tokens:") for one in texts if task is not None}
-    can_do_without = all(getattr(one, "missing", False) for one in getattr(structure, "members", (structure,)))
+    ids = {text.name: modality_of(task, text).removeprefix("tokens:") for text in texts if task is not None}
+    can_do_without = all(getattr(member, "missing", False) for member in getattr(structure, "members", (structure,)))
     inputs = [
         _input(
-            one,
-            ids.get(one.name, ""),
-            "unread" if one.name not in read else "optional" if can_do_without else "needed",
+            source,
+            ids.get(source.name, ""),
+            "unread" if source.name not in read else "optional" if can_do_without else "needed",
         )
-        for one in network.input_specs
+        for source in network.input_specs
     ]
     described = {"source": "network", "genome": kept.genome, "inputs": inputs, "outputs": kept.input["outputs"]}
     return network, {**described, "newborns": kept.input.get("newborns", {})}, spec.kind
@@ -158,13 +158,13 @@ def _taken_apart(pool: BlobPool, weights: str, network: Network, described: dict
 
 def _batch(inputs: Sequence[NetworkInput]) -> Batch:
     """Two samples of zeros."""
-    found: dict[str, Tensor] = {}
-    for one in inputs:
-        if one.modality == "image":
-            found[one.name] = torch.zeros(_ROWS, one.height, one.width, one.channels, dtype=torch.uint8)
-        elif one.modality == "tokens":
-            found[one.name] = torch.zeros(_ROWS, one.length, dtype=torch.long)
+    tensors: dict[str, Tensor] = {}
+    for spec in inputs:
+        if spec.modality == "image":
+            tensors[spec.name] = torch.zeros(_ROWS, spec.height, spec.width, spec.channels, dtype=torch.uint8)
+        elif spec.modality == "tokens":
+            tensors[spec.name] = torch.zeros(_ROWS, spec.length, dtype=torch.long)
         else:
-            shape = (_ROWS, one.size) if one.modality == "vector" else (_ROWS, one.length, one.size)
-            found[one.name] = torch.zeros(shape)
-    return found
+            shape = (_ROWS, spec.size) if spec.modality == "vector" else (_ROWS, spec.length, spec.size)
+            tensors[spec.name] = torch.zeros(shape)
+    return tensors

@@ -46,28 +46,30 @@ def read_samples(
     Raises:
         UsageError: an input that the network needs is missing or ambiguous.
     """
-    found: dict[str, Tensor] = {}
-    for one in inputs:
-        if one.use == "unread":
+    tensors: dict[str, Tensor] = {}
+    for spec in inputs:
+        if spec.use == "unread":
             continue
-        names = [name for name, modality in given if modality == one.modality]
-        name = one.name if one.name in names else names[0] if len(names) == 1 else None
+        names = [name for name, modality in given if modality == spec.modality]
+        name = spec.name if spec.name in names else names[0] if len(names) == 1 else None
         if name is None:
-            if not names and one.use == "optional":
+            if not names and spec.use == "optional":
                 continue
             told = ", ".join(f"{name} ({modality})" for name, modality in given)
-            raise UsageError(f"the network reads {one.modality} as {one.name!r}; the samples of this task hold {told}.")
-        if one.modality == "image":
-            found[one.name] = torch.cat([sized(view, one) for view in images()])
-        elif one.modality == "vector":
-            found[one.name] = torch.from_numpy(batch[name])
+            raise UsageError(
+                f"the network reads {spec.modality} as {spec.name!r}; the samples of this task hold {told}."
+            )
+        if spec.modality == "image":
+            tensors[spec.name] = torch.cat([sized(view, spec) for view in images()])
+        elif spec.modality == "vector":
+            tensors[spec.name] = torch.from_numpy(batch[name])
         else:
-            found[one.name] = torch.from_numpy(batch[name][:, : one.length])
+            tensors[spec.name] = torch.from_numpy(batch[name][:, : spec.length])
             if f"{name}/mask" in batch:
-                found[f"{one.name}/mask"] = torch.from_numpy(batch[f"{name}/mask"][:, : one.length])
+                tensors[f"{spec.name}/mask"] = torch.from_numpy(batch[f"{name}/mask"][:, : spec.length])
         if f"{name}/present" in batch:
-            found[f"{one.name}/present"] = torch.from_numpy(batch[f"{name}/present"])
-    return found
+            tensors[f"{spec.name}/present"] = torch.from_numpy(batch[f"{name}/present"])
+    return tensors
 
 
 def sized(images: Tensor, wanted: NetworkInput) -> Tensor:

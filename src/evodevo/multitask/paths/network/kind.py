@@ -67,11 +67,11 @@ class NetworkPaths(SinglepathKind):
         return Hyperparameters(rows=tuple(row for row in space.rows if row.key not in settled))
 
     def needs(self, structure: NetworkStructure) -> frozenset[str]:
-        return frozenset(one.asks for one in structure.read if one.use == "needed")
+        return frozenset(spec.asks for spec in structure.read if spec.use == "needed")
 
     def reads(self, structure: NetworkStructure, modalities: Collection[str]) -> bool:
         """Whether all inputs that it needs are there, and at least one of the others."""
-        return super().reads(structure, modalities) and any(one.asks in modalities for one in structure.read)
+        return super().reads(structure, modalities) and any(spec.asks in modalities for spec in structure.read)
 
 
 NETWORK = NetworkPaths()

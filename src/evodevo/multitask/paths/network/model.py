@@ -72,7 +72,7 @@ class NetworkPath(nn.Module):
         own = part.state_dict()
         packed = {packed_name(name, one): one for one in own}
         if packed and packed.keys() <= state.keys():
-            state = {one: state[stored] for stored, one in packed.items()}
+            state = {own_name: state[stored] for stored, own_name in packed.items()}
         try:
             part.load_state_dict(dict(state))
         except RuntimeError as error:

@@ -128,7 +128,7 @@ class NetworkStructure(Settings):
         roles = [*(part.role for part in self.parts), NORM, HEAD]
         if len(set(roles)) != len(roles):
             raise ValueError(f"each part has a role of its own, and none is called {NORM!r} or {HEAD!r}")
-        asked = [one.asks for one in self.read]
+        asked = [spec.asks for spec in self.read]
         if len(set(asked)) != len(asked):
             raise ValueError("a network that reads several inputs of one kind cannot tell which is which elsewhere")
         if not asked:
@@ -151,7 +151,7 @@ class NetworkStructure(Settings):
     @property
     def read(self) -> tuple[NetworkInput, ...]:
         """The inputs that are read."""
-        return tuple(one for one in self.inputs if one.use != "unread")
+        return tuple(spec for spec in self.inputs if spec.use != "unread")
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -161,11 +161,11 @@ class NetworkStructure(Settings):
     @property
     def input_spec(self) -> dict[str, Any]:
         """Preparation of a task's samples for the network; see ``multitask/paths/network/input.py``."""
-        return {"inputs": [one.model_dump(mode="json") for one in self.inputs], "resize": "bilinear", "as": "uint8"}
+        return {"inputs": [spec.model_dump(mode="json") for spec in self.inputs], "resize": "bilinear", "as": "uint8"}
 
     def part(self, role: str) -> NetworkPart | None:
         """The part of a role; None of the norm and the head."""
-        return next((one for one in self.parts if one.role == role), None)
+        return next((part for part in self.parts if part.role == role), None)
 
     def changed(self, **values: Any) -> NetworkStructure:
         """The structure with other values, checked.

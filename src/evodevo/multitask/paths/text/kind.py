@@ -84,7 +84,7 @@ class TextPaths(SinglepathKind):
     def check_root(self, structure: TextStructure, how: str) -> None:
         if structure.tokenizer == "bpe" and how != "pretrain":
             raise UsageError(
-                "the tokenizer 'bpe' is trained on the texts of a root's task; say --root pretrain:NAME, or take bytes."
+                "the tokenizer 'bpe' is trained on the texts of a root's task; use --root pretrain:NAME, or take bytes."
             )
 
 
