@@ -428,7 +428,7 @@ def test_a_stored_state_follows_too() -> None:
 def test_an_origin_that_never_was_is_refused() -> None:
     model = small_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(UsageError, match="'ghost', which the model did not have"):
+    with pytest.raises(UsageError, match="'ghost' of a parameter is none that the model had"):
         operate(optimizer, dict(model.named_parameters()), model, {"core.layers.0": Origin("ghost")})
 
 

@@ -83,6 +83,7 @@ class NetworkSlice(Slice):
         from evodevo.networks.saved import load_network, reopen_task
 
         network, about = load_network(individual.run.archive.store.blobs, individual.weights())
+        network.writer()  # refuses a network that does not write, before its task refuses the prompt
         task, name = reopen_task(about), network.input_specs[0].name
         ids = torch.from_numpy(task.encode(name, prompt)).long().unsqueeze(0)
         return task.decode(name, network.continue_text(ids, count, sampling=sampling, seed=seed)[0].numpy())
