@@ -11,6 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+# The first optimiser of a process imports it, which takes two seconds. Imported here, a warm worker pays once for all
+# the children that it forks, and commands that train nothing do not pay.
+import torch._dynamo  # noqa: F401
+
 from evodevo import canonical
 from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
 from evodevo.execution.base import Report

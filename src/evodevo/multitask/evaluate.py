@@ -12,6 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
+
+# The first optimiser of a process imports it, which takes two seconds. Imported here, a warm worker pays once for all
+# the children that it forks, and commands that train nothing do not pay.
+import torch._dynamo
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError

@@ -6,10 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
-
-# The first optimiser of a process imports it, which takes a second. Imported here, a warm worker pays once for all the
-# children that it forks.
-import torch._dynamo
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError

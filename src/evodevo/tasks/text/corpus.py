@@ -12,7 +12,7 @@ import os
 import platform
 import sysconfig
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeVar
@@ -231,8 +231,8 @@ def encoded(text: str, place: str) -> bytes:
 def _standard_library(reader: _CorpusReader) -> Iterator[bytes]:
     root = Path(sysconfig.get_path("stdlib"))
     any_module = False
-    for path in _files(root):
-        if path.suffix != ".py" or _NOT_STANDARD_LIBRARY.intersection(path.relative_to(root).parts):
+    for path in _files(root, without=_NOT_STANDARD_LIBRARY):
+        if path.suffix != ".py":
             continue
         any_module = True
         try:
@@ -257,11 +257,16 @@ def _folder(root: Path, reader: _CorpusReader) -> Iterator[bytes]:
         yield from reader.documents(path)
 
 
-def _files(root: Path) -> Iterable[Path]:
-    """Regular files below a folder in the order of their paths, without hidden ones and those in linked folders."""
+def _files(root: Path, without: Collection[str] = ()) -> Iterable[Path]:
+    """Regular files below a folder in the order of their paths, without hidden ones and those in linked folders.
+
+    Args:
+        root: the folder.
+        without: names of folders that are not entered.
+    """
     candidates: list[Path] = []
     for folder, names, files in os.walk(root):
-        names[:] = [name for name in names if not name.startswith(".")]
+        names[:] = [name for name in names if not name.startswith(".") and name not in without]
         candidates += [Path(folder, name) for name in files if not name.startswith(".")]
     return sorted((path for path in candidates if path.is_file()), key=lambda path: path.relative_to(root).parts)
 
