@@ -458,7 +458,9 @@ ABLATION_CODES = re.compile(r"``[A-D]\d+``")
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of comments and docstrings with their numbers."""
+    """Lines of comments and docstrings with their numbers; none of a file in which no other form is anywhere."""
+    if not OTHER_FORMS.search(path.read_text(encoding="utf-8")):
+        return
     with path.open("rb") as file:
         for token in tokenize.tokenize(file.readline):
             docstring = token.type == tokenize.STRING and token.string.startswith('"""')

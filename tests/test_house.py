@@ -7,6 +7,7 @@ do entry points written as strings (``"evodevo.a.b:c"``); only the package's laz
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -85,10 +86,21 @@ FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 MODULES = {module_of(path): path for path in FILES}
 
 
+@functools.cache
+def nodes(source: str) -> list[ast.Import | ast.ImportFrom | ast.ClassDef | ast.Constant]:
+    """Imports, classes and strings of a file; files are parsed once for all tests."""
+    return [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.ClassDef)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str) and ENTRY.fullmatch(node.value))
+    ]
+
+
 def imported(path: Path, source: str) -> Iterator[tuple[int, str]]:
     """(line, absolute dotted name) of everything that a file imports, wherever in it."""
     package = ["evodevo", *path.parent.parts]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             for name in node.names:
                 yield node.lineno, name.name
@@ -101,9 +113,9 @@ def imported(path: Path, source: str) -> Iterator[tuple[int, str]]:
 
 def entry_strings(source: str) -> Iterator[tuple[int, str]]:
     """(line, module) of every string constant that names code of ours."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and ENTRY.fullmatch(node.value):
-            yield node.lineno, node.value.partition(":")[0]
+    for node in nodes(source):
+        if isinstance(node, ast.Constant):
+            yield node.lineno, str(node.value).partition(":")[0]
 
 
 def room_of(path: Path) -> str:
@@ -281,7 +293,7 @@ def test_a_right_arrow_is_left_alone(path: str, source: str) -> None:
 def test_a_class_name_has_one_meaning() -> None:
     homes: dict[str, list[str]] = defaultdict(list)
     for path in FILES:
-        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+        for node in nodes((ROOT / path).read_text(encoding="utf-8")):
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(f"{path}:{node.lineno}")
     twice = {name: places for name, places in homes.items() if len(places) > 1}

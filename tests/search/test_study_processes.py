@@ -189,7 +189,7 @@ def test_evolve_exits_0_with_one_row_and_one_reason_each(tmp_path: Path, package
         "evaluation.training.batch_size": 2,
         "evaluation.training.device": "cpu",
         "evaluation.validation_tokens": 256,
-        "evaluation.seconds": 12,
+        "evaluation.seconds": 8,
         "evaluation.memory_bytes": 2**30,
         "study.confirmations": 0,
         "execution.packages": '["misbehaving"]',
@@ -197,7 +197,7 @@ def test_evolve_exits_0_with_one_row_and_one_reason_each(tmp_path: Path, package
     command = [
         *(sys.executable, "-m", "evodevo.cli", "evolve", "backbone.demo", "--data", str(data)),
         *("--objective", "quality", "--objective", "misbehave", "--tokens", "320", "--workers", "2"),
-        *("--population", "12", "--generations", "2", "--seed", "0", "--store", str(tmp_path / "runs")),
+        *("--population", "14", "--generations", "1", "--seed", "0", "--store", str(tmp_path / "runs")),
         *[word for key, value in settings.items() for word in ("--set", f"{key}={value}")],
     ]
     with subprocess.Popen(
@@ -224,7 +224,7 @@ def test_evolve_exits_0_with_one_row_and_one_reason_each(tmp_path: Path, package
         individuals = {row.id: row for row in store.individuals(run.id)}
         rows = store.evaluations(run.id)
         assert Counter(row.individual_id for row in rows) == Counter(list(individuals)), "one row each"
-        assert len(individuals) == 12 * 2 + 1
+        assert len(individuals) == 14 + 1
         reasons = set()
         for row in rows:
             genes = individuals[row.individual_id].genome_envelope["genes"]
