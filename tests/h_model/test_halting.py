@@ -227,7 +227,7 @@ def test_easy_samples_think_less_and_answers_stay() -> None:
         halting={"rule": "output_mass", "threshold": 0.3},
     )
     settings_ = TrainingSettings(
-        budget=Budget(steps=500),
+        budget=Budget(steps=350),
         optimizer=OptimizerSettings(learning_rate=3e-3, weight_decay=0.01),
         batch_size=32,
         device="cpu",

@@ -243,12 +243,12 @@ class MemoryStoreMachine(StoreMachine):
 
 
 HISTORIES = settings(
-    max_examples=15,
+    max_examples=10,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestFolderHistories = pytest.mark.slow(StoreMachine.TestCase)
-TestFolderHistories.settings = settings(HISTORIES, max_examples=15)  # the same histories; files cost most of the time
-TestMemoryHistories = MemoryStoreMachine.TestCase
+TestFolderHistories.settings = HISTORIES
+TestMemoryHistories = pytest.mark.slow(MemoryStoreMachine.TestCase)
 TestMemoryHistories.settings = HISTORIES

@@ -152,8 +152,8 @@ def test_unusual_traces_have_pages(trace) -> None:
 
 @pytest.mark.slow
 def test_a_large_trace_stays_under_the_limit_and_says_what_is_left_out() -> None:
-    trace = random_trace(30, 20, 20, inputs=2, outputs=3)
-    many = dataclasses.replace(trace, facts={"digit": np.arange(30) % 10})
+    trace = random_trace(12, 12, 20, inputs=2, outputs=3)
+    many = dataclasses.replace(trace, facts={"digit": np.arange(12) % 10})
     html = routing_page(routing_report(many, "Large", fact="digit"))
     assert len(html.encode()) <= LIMIT_BYTES
     assert "Fewer samples and classes are drawn" in html

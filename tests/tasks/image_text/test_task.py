@@ -125,7 +125,7 @@ def test_questions_are_answered_by_the_scene(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["match", "caption_match", "both"])
 def test_one_side_alone_says_nothing_about_a_match(tmp_path: Path, form: Form) -> None:
-    sizes = SplitSizes(train=6_000, validation=100, test=5_000)
+    sizes = SplitSizes(train=3_000, validation=100, test=3_000)
     task = _open(tmp_path, form=form, scenes=SceneSettings(samples=sizes))
     found = task.baselines("test")
     before = "match: " if form == "both" else ""
