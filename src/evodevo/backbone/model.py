@@ -93,6 +93,10 @@ class Backbone(Network):
         """See ``Network``."""
         return {self.output_specs[0].name: self.next_logits(batch[self.input_specs[0].name])}
 
+    def unrepresented(self) -> tuple[str, ...]:
+        """See ``Network``."""
+        return ("head",)
+
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``."""
         name = self.input_specs[0].name

@@ -46,6 +46,10 @@ class HModel(HModelParts):
         answers: dict[str, Tensor] = self.outputs(final.y, final.masks, messages.places)
         return answers
 
+    def unrepresented(self) -> tuple[str, ...]:
+        """See ``Network``: with halting, answers may decide how many iterations there are."""
+        return ("outputs",) if self.structure.halting.rule == "none" else ()
+
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``: the sum that the outputs have received."""
         messages = self.inputs(batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from evodevo.h_model.cost import h_model_cost
 from evodevo.h_model.draw import h_model_drawing, h_model_words
@@ -13,6 +13,7 @@ from evodevo.operators.cost import Cost
 
 if TYPE_CHECKING:
     from evodevo.h_model.model import HModel
+    from evodevo.operators.layers.base import Layer
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -23,6 +24,15 @@ class HModelNetwork(NetworkSpec):
     kind: Literal["h_model"] = "h_model"
     structure: HModelStructure = HModelStructure()
     structure_cost: ClassVar[Callable[..., Cost]] = staticmethod(h_model_cost)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """See ``NetworkSpec``."""
+        return self.structure.hidden
+
+    def with_layers(self, layers: tuple[Layer, ...]) -> Self:
+        """See ``NetworkSpec``."""
+        return self.model_copy(update={"structure": self.structure.model_copy(update={"hidden": layers})})
 
     def describe(self) -> list[str]:
         """See ``NetworkSpec``."""

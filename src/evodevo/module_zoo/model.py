@@ -311,6 +311,10 @@ class ModuleZoo(Network):
         """See ``Network``."""
         return self.passage(batch).answers
 
+    def unrepresented(self) -> tuple[str, ...]:
+        """See ``Network``."""
+        return ("heads", "alignment")
+
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``: F, and z_r as its summary."""
         passage = self.passage(batch)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.experiments.correct_bits import pack
-from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.frozen import route
 from evodevo.training.precision import Precision
 
 
@@ -38,13 +38,10 @@ def exact_answers(model: nn.Module, batches: Iterable[tuple[Any, Tensor]], preci
     weights: list[Tensor] = []
     for inputs, classes in batches:
         with precision.autocast():
-            if isinstance(model, Multipath):
-                routed = model.route(inputs)
-                logits = routed.logits
-                weights.append(routed.weights.double().sum(0).cpu())
-            else:
-                logits = model(inputs)
-        chosen.append(logits.argmax(1).cpu())
+            routed = route(model, inputs)
+        if routed.weights is not None:
+            weights.append(routed.weights.double().sum(0).cpu())
+        chosen.append(routed.logits.argmax(1).cpu())
         wanted.append(classes.cpu())
     answers, targets = torch.cat(chosen).numpy(), torch.cat(wanted).numpy()
     right = answers == targets

@@ -32,6 +32,7 @@ from evodevo.settings import RowOf, Settings
 if TYPE_CHECKING:
     from evodevo.networks.base import Network
     from evodevo.networks.towers.spec import ExtractorStructure
+    from evodevo.operators.layers.base import Layer
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -102,6 +103,19 @@ class NetworkSpec(Settings):
             facts: facts of its evaluation, such as ``routing``; None where it was not trained.
         """
         return None
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Hidden layers that may be replaced one by one; none where the network is not made of such."""
+        return ()
+
+    def with_layers(self, layers: tuple[Layer, ...]) -> Self:
+        """The network with other hidden layers, as many as it has.
+
+        Raises:
+            UsageError: a network without such layers.
+        """
+        raise UsageError(f"a network of kind {self.kind!r} has no layers that can be replaced.")
 
     def towers(self, inputs: Sequence[InputSpec]) -> dict[str, ExtractorStructure]:
         """Input -> the pretrained tower that reads it and never learns."""

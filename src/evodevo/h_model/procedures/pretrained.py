@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,16 +20,13 @@ from torch import nn
 from evodevo.errors import UsageError
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
-from evodevo.h_model.model import HModel
-from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures.checkpoints import RECORD, DonorIsMadeError, pretrain_donor
 from evodevo.h_model.procedures.pretrained_settings import DonorSettings, PretrainedOptions, donor_sizes, with_layers
 from evodevo.networks.base import Network
 from evodevo.networks.inputs import InputLayer
 from evodevo.networks.spec import NetworkSpec
-from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.networks.stacks.stack_model import LayerStack
-from evodevo.operators.layers.base import Layer
+from evodevo.networks.writer import LayeredNetwork
 from evodevo.operators.pretrained.embeddings import embedding_tables
 from evodevo.operators.pretrained.files import weights_digest
 from evodevo.operators.pretrained.spec import model_folder
@@ -139,7 +136,7 @@ def _order(options: PretrainedOptions, seed: int) -> list[int]:
 
 def _fit(bench: Trainer, network: Network, in_order: NetworkSpec, options: PretrainedOptions) -> list[list[float]]:
     """Least squares for all adapters; (place, explained on the way in, on the way out) of each."""
-    layers, specs = _layers(network), _specs(in_order)
+    specs = in_order.layers
     if not any(spec.width is not None for spec in specs):
         return []
     spec = _tokens(bench)
@@ -151,7 +148,7 @@ def _fit(bench: Trainer, network: Network, in_order: NetworkSpec, options: Pretr
     batch = bench.task.fetch("train", np.sort(rows))
     mask = batch.get(f"{spec.name}/mask")
     fits = fit_adapters(
-        layers,
+        cast(LayeredNetwork, network).hidden_layers(),
         specs,
         torch.from_numpy(np.asarray(batch[spec.name])),
         None if mask is None else torch.from_numpy(np.asarray(mask)),
@@ -174,18 +171,6 @@ def _take_embeddings(bench: Trainer, network: Network, options: PretrainedOption
         tokens, positions = embedding_tables(paths[donor], spec.vocabulary, spec.length)
         reader.embedding.weight.copy_(tokens)
         reader.positions.copy_(positions)
-
-
-def _layers(network: Network) -> Sequence[nn.Module]:
-    if isinstance(network, HModel):
-        return list(network.core.layers)
-    return list(network.layers) if isinstance(network, LayerStack) else []
-
-
-def _specs(network: NetworkSpec) -> tuple[Layer, ...]:
-    if isinstance(network, HModelNetwork):
-        return network.structure.hidden
-    return network.structure.layers if isinstance(network, StackNetwork) else ()  # whole donors have no adapters
 
 
 def _texts(bench: Trainer) -> Texts:

@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from evodevo.errors import UsageError
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options
 from evodevo.experiments.trials import Trial
-from evodevo.h_model.network import HModelNetwork
 from evodevo.networks.spec import NetworkSpec
 from evodevo.networks.stacks.ensemble import EnsembleNetwork
 from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
@@ -180,18 +179,12 @@ def with_layers(
             raise UsageError(f"an ensemble of {len(members)} stacks needs as many whole donors, not {options.whole}.")
         stacks = tuple(whole(member, donor) for member, donor in zip(members, options.whole, strict=True))
         return EnsembleNetwork(structure=EnsembleStructure(members=stacks))
-    if isinstance(network, StackNetwork):
-        stack = network.structure
-        if options.whole:
-            if len(options.whole) != 1:
-                raise UsageError(f"one stack takes one whole donor, not {len(options.whole)}.")
-            return StackNetwork(structure=whole(stack, options.whole[0]))
-        layers = chosen(stack.layers, stack.width)
-        return StackNetwork(structure=stack.model_copy(update={"layers": layers}))
-    if not isinstance(network, HModelNetwork):
+    if options.whole and isinstance(network, StackNetwork):
+        if len(options.whole) != 1:
+            raise UsageError(f"one stack takes one whole donor, not {len(options.whole)}.")
+        return StackNetwork(structure=whole(network.structure, options.whole[0]))
+    if not network.layers:
         raise UsageError(f"a network of kind {network.kind!r} takes no pretrained layers this way.")
     if options.whole:
         raise UsageError("an H-Model takes single layers: name them in layers, as (donor, layer), instead of whole.")
-    structure = network.structure
-    hidden = chosen(structure.hidden, structure.width)
-    return HModelNetwork(structure=structure.model_copy(update={"hidden": hidden}))
+    return network.with_layers(chosen(network.layers, network.structure.width))

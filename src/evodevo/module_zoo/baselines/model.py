@@ -69,6 +69,10 @@ class BaselineModel(Network):
         answers: dict[str, Tensor] = self.heads(self._think(batch).pooled)
         return answers
 
+    def unrepresented(self) -> tuple[str, ...]:
+        """See ``Network``."""
+        return ("heads", "side_heads")
+
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``: the trunk's tokens; where it has none, its one vector as a sequence of length 1."""
         thought = self._think(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Self, cast
 
 import torch
@@ -13,6 +14,30 @@ from evodevo.networks.base import Representation
 
 Inputs = Tensor | Mapping[int, Tensor] | Mapping[str, Tensor]
 """Inputs of a batch: one tensor that all paths read, or one for each size or name."""
+
+
+@dataclass(frozen=True)
+class Routed:
+    """An answer and how it came about.
+
+    Attributes:
+        logits: (B, C).
+        weights: (B, P) of the paths inside, all 1 without a router; None for a path without others inside.
+        ran: (B, P), true where a path was run for a sample; None likewise.
+        by_router: whether a router gave the weights.
+    """
+
+    logits: Tensor
+    weights: Tensor | None = None
+    ran: Tensor | None = None
+    by_router: bool = False
+
+
+def route(model: nn.Module, inputs: Inputs) -> Routed:
+    """The answer of a path's model: by its own ``route``, which returns ``Routed``, or its logits alone."""
+    own = getattr(model, "route", None)
+    answer: Routed = own(inputs) if callable(own) else Routed(model(inputs))
+    return answer
 
 
 class FrozenPath(nn.Module):

@@ -156,7 +156,7 @@ class PathPredictor:
         """Logits (B, C); of a multipath model weights (B, P), None without a router, and which paths ran (B, P)."""
         import torch
 
-        from evodevo.multitask.paths.multipath.model import Multipath
+        from evodevo.multitask.paths.frozen import route
         from evodevo.multitask.training.values import DataValues
 
         task = OwnSamples(self.samples.inputs, batch)
@@ -164,21 +164,17 @@ class PathPredictor:
         read = self.built.reader(task, "test", DataValues(), 0)(np.arange(count), None)
         model = self.built.model
         with torch.no_grad():
-            if not isinstance(model, Multipath):
-                return model(read).float().cpu().numpy(), None, None
-            routed = model.route(read)
-            weights = routed.weights.float().cpu().numpy() if model.structure.has_router else None
-            return routed.logits.float().cpu().numpy(), weights, routed.ran.cpu().numpy()
+            routed = route(model, read)
+        weights = routed.weights.float().cpu().numpy() if routed.weights is not None and routed.by_router else None
+        ran = None if routed.ran is None else routed.ran.cpu().numpy()
+        return routed.logits.float().cpu().numpy(), weights, ran
 
     def _skip(self, below: float) -> None:
-        from evodevo.multitask.paths.multipath.model import Multipath
-
         if not 0 <= below < 1:
             raise UsageError(f"supports are skipped below a weight from 0 up to 1; got {below}.")
-        model = self.built.model
-        if isinstance(model, Multipath) and model.structure.has_router:
-            bar = max(below, model.structure.skip_below) if below else 0.0
-            model.structure = model.structure.model_copy(update={"skip_below": bar})
+        skip = getattr(self.built.model, "skip_below", None)
+        if callable(skip):
+            skip(below)
 
     def _own_input(self) -> InputSpec | None:
         """Input that the path, or the main path in it, reads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.networks.cost import WEIGHT_BYTES, check_pass
@@ -16,6 +16,7 @@ from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, l
 
 if TYPE_CHECKING:
     from evodevo.networks.stacks.stack_model import LayerStack
+    from evodevo.operators.layers.base import Layer
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -37,6 +38,15 @@ class StackNetwork(NetworkSpec):
     ) -> Cost:
         """See ``NetworkSpec``."""
         return stack_cost(self.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """See ``NetworkSpec``."""
+        return self.structure.layers
+
+    def with_layers(self, layers: tuple[Layer, ...]) -> Self:
+        """See ``NetworkSpec``."""
+        return self.model_copy(update={"structure": self.structure.model_copy(update={"layers": layers})})
 
     def describe(self) -> list[str]:
         """See ``NetworkSpec``."""

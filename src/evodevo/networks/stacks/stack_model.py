@@ -67,6 +67,10 @@ class LayerStack(LayeredNetwork):
         answers: dict[str, Tensor] = self.outputs(ys, masks, places)
         return answers
 
+    def unrepresented(self) -> tuple[str, ...]:
+        """See ``Network``."""
+        return ("outputs",)
+
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``."""
         y, mask, _ = self._hidden(batch)

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError, unknown_name
-from evodevo.multitask.paths.frozen import FrozenPath, Inputs
+from evodevo.multitask.paths.frozen import FrozenPath, Inputs, Routed
 from evodevo.multitask.paths.multipath.decoupled import aggregated
 from evodevo.multitask.paths.multipath.router import PathRouter, zero_linear
 from evodevo.multitask.paths.multipath_spec import (
@@ -32,21 +32,6 @@ from evodevo.multitask.paths.multipath_spec import (
     multipath_shapes,
     support,
 )
-
-
-@dataclass(frozen=True)
-class Routed:
-    """An answer and how it came about.
-
-    Attributes:
-        logits: (B, C).
-        weights: (B, P); all 1 without a router.
-        ran: (B, P), true where a path was run for a sample.
-    """
-
-    logits: Tensor
-    weights: Tensor
-    ran: Tensor
 
 
 class Multipath(nn.Module):
@@ -151,7 +136,7 @@ class Multipath(nn.Module):
         main = known[MAIN] if known else self._path(MAIN)(inputs)
         everyone = torch.ones(main.shape[0], len(self.paths), dtype=torch.bool, device=main.device)
         if len(self.paths) == 1:
-            return Routed(main, torch.ones_like(everyone, dtype=main.dtype), everyone)
+            return Routed(main, torch.ones_like(everyone, dtype=main.dtype), everyone, self.structure.has_router)
         weights = self._weights(main)
         bar = 0.0 if self.training else self.structure.skip_below
         ran = torch.cat([everyone[:, :1], weights[:, 1:] >= bar], 1) if bar else everyone
@@ -163,7 +148,30 @@ class Multipath(nn.Module):
         logits = aggregated(torch.stack(parts, 1), weights, self.structure.aggregation, average)
         if self.training and torch.is_grad_enabled() and ROUTER in self.shapes:
             self._router.observe(weights)
-        return Routed(logits, weights, ran)
+        return Routed(logits, weights, ran, self.structure.has_router)
+
+    def skip_below(self, weight: float) -> None:
+        """Run a support only for samples that give it this weight at least, or the structure's; 0 runs all."""
+        if self.structure.has_router:
+            bar = max(weight, self.structure.skip_below) if weight else 0.0
+            self.structure = self.structure.model_copy(update={"skip_below": bar})
+
+    def image_inputs(self) -> dict[str, Any]:
+        """Entry of a batch -> structure of the vision paths that read it.
+
+        Raises:
+            UsageError: a path inside reads no images.
+        """
+        entries = {}
+        for part in map(self._path, self.names):
+            reads_images = getattr(part.module, "image_inputs", None)
+            if reads_images is None:
+                raise UsageError(
+                    f"this multipath model reads a {type(part.module).__name__}, which is not exported yet; exported "
+                    "are models of vision paths alone."
+                )
+            (entries[str(part.reads)],) = reads_images().values()
+        return entries
 
     def represent_path(self, name: str, inputs: Inputs) -> Tensor:
         """Representation of a batch by one path of ``names``: logits of the main one (B, C), else (B, h_k)."""
@@ -178,19 +186,13 @@ class Multipath(nn.Module):
 
     @property
     def _router(self) -> PathRouter:
-        router = self.get_submodule(ROUTER)
-        assert isinstance(router, PathRouter)
-        return router
+        return cast(PathRouter, self.get_submodule(ROUTER))
 
     def _path(self, name: str) -> FrozenPath:
-        path = self.paths[name]
-        assert isinstance(path, FrozenPath)
-        return path
+        return cast(FrozenPath, self.paths[name])
 
     def _connector(self, number: int) -> nn.Linear:
-        joint = self.get_submodule(connector(number))
-        assert isinstance(joint, nn.Linear)
-        return joint
+        return cast(nn.Linear, self.get_submodule(connector(number)))
 
     def _weights(self, main: Tensor) -> Tensor:
         if ROUTER not in self.shapes:

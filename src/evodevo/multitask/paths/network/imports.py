@@ -18,7 +18,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.execution.base import Report
 from evodevo.module_zoo.encoders.spec import read_inputs
 from evodevo.multitask.evaluate_settings import answered
-from evodevo.multitask.paths.network.model import NetworkPath, part_of, unread_parts
+from evodevo.multitask.paths.network.model import NetworkPath, part_of
 from evodevo.multitask.paths.network.spec import NetworkInput, NetworkPart, NetworkStructure, role_of
 from evodevo.multitask.paths.weights import count_parameters, load_state
 from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
@@ -134,7 +134,7 @@ def _input(spec: InputSpec, tokenizer: str, use: str) -> dict[str, Any]:
 
 def _taken_apart(pool: BlobPool, weights: str, network: Network, described: dict[str, Any], kind: str) -> Imported:
     kept = checkpoints.load(pool, weights).manifest
-    unread = unread_parts(kind, network)
+    unread = network.unrepresented()
     parts = [
         NetworkPart(role=role_of(name), name=name, parameters=count_parameters(part_of(network, name)))
         for name in checkpoints.parts_of(network)

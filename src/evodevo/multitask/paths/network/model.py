@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError
-from evodevo.h_model.model import HModel
 from evodevo.multitask.paths.network.spec import HEAD, LOOSE, NORM, NetworkStructure
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.build import build_network
@@ -23,15 +22,6 @@ from evodevo.operators.dense import affine
 from evodevo.randomness import integer_seed
 from evodevo.tasks.inputs import InputSpec
 from evodevo.training.parts import packed_name
-
-ANSWERS: Mapping[str, tuple[str, ...]] = {
-    "h_model": ("outputs",),
-    "stack": ("outputs",),
-    "module_zoo": ("heads", "alignment"),
-    "baseline": ("heads", "side_heads"),
-    "backbone": ("head",),
-}
-"""Kind of a network -> its children that ``represent`` never asks. Ensembles are taken whole, with their answers."""
 
 
 class NetworkPath(nn.Module):
@@ -153,13 +143,6 @@ def part_of(network: nn.Module, name: str) -> nn.Module:
         return network.get_submodule(name)
     except AttributeError:
         raise UsageError(f"the network has no part {name!r}; it was made by another version of evodevo.") from None
-
-
-def unread_parts(kind: str, network: nn.Module) -> tuple[str, ...]:
-    """Children of a network that ``represent`` never asks."""
-    if isinstance(network, HModel) and network.structure.halting.rule != "none":
-        return ()  # its answers may say when it has thought enough
-    return ANSWERS.get(kind, ())
 
 
 def zero_head(width: int, classes: int) -> nn.Linear:

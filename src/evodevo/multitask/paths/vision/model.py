@@ -64,6 +64,10 @@ class VisionPath(BlockPath[VisionStructure]):
         """A path all of whose components are new."""
         return cls(structure, {role: build_component(structure, role, seed) for role in structure.roles})
 
+    def image_inputs(self) -> dict[str, VisionStructure]:
+        """Its one entry of a batch, the whole; see ``Multipath.image_inputs``."""
+        return {"": self.structure}
+
     def forward(self, images: Tensor) -> Tensor:
         """Images (B, channels, S, S) in [-1, 1] -> logits (B, classes), or class tokens (B, h) without a head.
 
