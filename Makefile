@@ -32,7 +32,7 @@ test: lint types
 	$(TEST)
 
 quick: $(STAMP)
-	$(TEST) -m "not slow"
+	$(TEST) -m "not slow" --first-cases
 
 check: lint types
 	$(TEST) tests/test_house.py tests/test_public_names.py tests/test_docs.py

@@ -23,6 +23,22 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--first-cases", action="store_true", help="of each test only the first of its cases")
+
+
+@pytest.hookimpl(trylast=True)  # the first of those that ``-m`` leaves
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """``make quick``: each law on one of its cases; ``make test`` runs all."""
+    if not config.getoption("--first-cases"):
+        return
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    config.hook.pytest_deselected(items=[item for item in items if item is not first[item.nodeid.partition("[")[0]]])
+    items[:] = first.values()
+
+
 def pytest_collection_finish() -> None:
     """What was collected stays: the garbage collector need not look through it again and again."""
     gc.collect()

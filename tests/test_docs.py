@@ -481,6 +481,7 @@ def test_every_citation_of_a_specification_names_a_page_and_a_heading() -> None:
     assert count > 200, "citations have another form than the one that this test reads"
 
 
+@pytest.mark.slow
 def test_specifications_are_cited_in_one_form() -> None:
     other = [
         f"{name(path)}:{number}: {line.strip()}"

@@ -44,11 +44,13 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert len(loaded) < 600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [c.name or c.callback.__name__ for c in app.registered_commands if c.callback])
 def test_the_help_of_each_command_loads_nothing_heavy(command: str) -> None:
     assert not modules_after(COMMAND_LINE.format([command, "--help"])) & HEAVY
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_genome_needs_no_torch() -> None:
     assert "torch" not in modules_after(COMMAND_LINE.format(["cost", "transformer++"]))
 

@@ -61,6 +61,7 @@ def same(one: Outcome, other: Outcome) -> None:
     assert one.blobs == other.blobs, "the very same weights"
 
 
+@pytest.mark.slow
 def test_the_same_evaluation_gives_the_same_bits(problem: Make, tmp_path: Path) -> None:
     first, messages = evaluate(problem(blobs=tmp_path))
     again, _ = evaluate(problem(blobs=tmp_path))
@@ -76,6 +77,7 @@ def test_checkpoints_change_nothing(problem: Make, tmp_path: Path) -> None:
     same(evaluate(problem(CHECKPOINTS, blobs=tmp_path))[0], evaluate(problem(blobs=tmp_path))[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_training_that_was_cut_short_goes_on_to_the_same_bits(problem: Make, tmp_path: Path, number: int) -> None:
     one = problem(CHECKPOINTS, blobs=tmp_path)
@@ -87,6 +89,7 @@ def test_a_training_that_was_cut_short_goes_on_to_the_same_bits(problem: Make, t
     assert [message["step"] for message in later if "step" in message] == list(range(3 * number + 1, 9))
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_costs_its_work_and_nothing_else(problem: Make, tmp_path: Path) -> None:
     one = problem(CHECKPOINTS, blobs=tmp_path)
     whole, _ = evaluate(one)
@@ -174,6 +177,7 @@ def test_weights_are_kept_only_where_that_is_wanted(problem: Make, tmp_path: Pat
     assert list(FolderPool(tmp_path).digests()) == []
 
 
+@pytest.mark.slow
 def test_measured_objectives_have_a_spread(problem: Make) -> None:
     outcome, _ = evaluate(problem({"objectives": ["quality", "decode_latency", "prefill_latency"]}))
     assert outcome.scores["decode_latency"] > 0

@@ -93,6 +93,7 @@ GENOMES = random_genomes(12)
 # Order, steps, splits, batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("genome", GENOMES, ids=shown)
 def test_one_forward_for_everything(genome: BackboneGenome) -> None:
     model, length = model_of(genome).requires_grad_(False), 40
@@ -118,6 +119,7 @@ def test_one_forward_for_everything(genome: BackboneGenome) -> None:
         torch.testing.assert_close(rows[1:, 30:], model.next_logits(padded[1:, 30:]), rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("genome", GENOMES[:4], ids=shown)
 def test_single_precision(genome: BackboneGenome) -> None:
     model = small_backbone(FREE, genome, VOCABULARY, 0).requires_grad_(False)
@@ -212,6 +214,7 @@ def test_stated_products_are_executed(kind: str) -> None:
             assert products + head == counter.flops, (space.print(genome), length)
 
 
+@pytest.mark.slow
 def test_the_papers_transformer_on_meta() -> None:
     """docs/spec/star.md#static-cost: 84,934,656 parameters and 2·P·L + 12·4·L²·d FLOPs at 4096, counted by torch."""
     space = BackboneSpace()
@@ -394,6 +397,7 @@ def test_seeds_alone_decide_and_the_global_stream_stays() -> None:
         small_backbone(FREE, ((1, 2, 1, 1, 1, 1),), VOCABULARY, 0)
 
 
+@pytest.mark.slow
 def test_turning_sharing_on_never_grows_the_live_state() -> None:
     for genome in GENOMES:
         alone = tuple((*segment[:4], 1, segment[5]) for segment in genome)

@@ -64,11 +64,13 @@ def test_every_error_of_ours_is_one_line_and_its_exit_code(
     assert seen.out == ""
 
 
+@pytest.mark.slow
 def test_an_error_in_a_process_ends_it_with_its_code() -> None:
     code, out, err = outcome('raise errors.RunOwnedError("open elsewhere")')
     assert (code, out, err) == (ExitCode.RUN_OWNED, "", "evodevo: open elsewhere\n")
 
 
+@pytest.mark.slow
 def test_debug_shows_the_traceback() -> None:
     code, _, err = outcome('raise errors.UsageError("no")', EVODEVO_DEBUG="1")
     assert code == ExitCode.USAGE
@@ -76,6 +78,7 @@ def test_debug_shows_the_traceback() -> None:
     assert err.endswith("evodevo: no\n")
 
 
+@pytest.mark.slow
 def test_a_mistake_of_ours_is_reported_in_a_file(tmp_path: Path) -> None:
     code, out, err = outcome('raise ZeroDivisionError("by zero")', TMPDIR=str(tmp_path))
     (report,) = tmp_path.iterdir()
@@ -89,6 +92,7 @@ def test_a_mistake_of_ours_is_reported_in_a_file(tmp_path: Path) -> None:
     assert report.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, ExitCode.TERMINATED), (signal.SIGINT, ExitCode.INTERRUPTED)]
 )
@@ -102,6 +106,7 @@ def test_signals_have_their_codes_and_no_traceback(number: signal.Signals, code:
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_gone_is_no_error() -> None:
     with start("for _ in range(100000): output.line('x' * 100)") as process:
         assert process.stdout is not None

@@ -20,6 +20,7 @@ def cost(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.slow
 def test_the_paper_s_integers(capsys: pytest.CaptureFixture[str]) -> None:
     command = "transformer++ --depth 24 --width 768 --length 4096 --convention star --json"
     assert run(["cost", *command.split()]) == ExitCode.SUCCESS
@@ -50,6 +51,7 @@ def test_every_option_reaches_the_space(capsys: pytest.CaptureFixture[str]) -> N
     assert answer["embedding_parameters"] == 2 * 256 * 128
 
 
+@pytest.mark.slow
 def test_texts_of_one_genome_cost_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     spaced = cost(capsys, "11111 91111", "--width", "64")
     hyphened = cost(capsys, "11111-91111", "--width", "64")
@@ -102,6 +104,7 @@ def test_bad_input_is_one_line(arguments: list[str], wanted: str, capsys: pytest
     assert wanted in seen.err
 
 
+@pytest.mark.slow
 def test_an_h_model_costs_its_layers_as_often_as_they_run(capsys: pytest.CaptureFixture[str]) -> None:
     once = cost(capsys, "T1 a1 r1 sum dense | tr tr mlp", "--width", "64", "--length", "32")
     four = cost(capsys, "T4 a1 r1 sum dense | tr tr mlp", "--width", "64", "--length", "32")
@@ -116,6 +119,7 @@ def test_an_h_model_costs_its_layers_as_often_as_they_run(capsys: pytest.Capture
     assert "nonsense" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_zoo_costs_what_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
     pool = "4*mlp lstm"
     dense = cost(capsys, f"k2 output | {pool}", "--width", "64", "--length", "32")

@@ -29,6 +29,7 @@ def events(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.slow
 def test_events_tell_the_whole_story(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert small.evolve(tmp_path / "runs", "--json", "--set", "study.confirmations=0") == ExitCode.SUCCESS
     told = events(capsys)
@@ -42,6 +43,7 @@ def test_events_tell_the_whole_story(small: Small, tmp_path: Path, capsys: pytes
     assert sum(len(event["individuals"]) for event in told if event["type"] == "proposed") == EVALUATIONS
 
 
+@pytest.mark.slow
 def test_people_get_the_front_on_stdout_and_the_course_on_stderr(
     small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,6 +55,7 @@ def test_people_get_the_front_on_stdout_and_the_course_on_stderr(
     assert "\x1b" not in seen.err
 
 
+@pytest.mark.slow
 def test_recipe_then_file_then_set_then_flags(small: Small, tmp_path: Path) -> None:
     more = ["--set", "study.population=5", "--set", "study.generations=1", "--set", "evaluation.tied=true"]
     flags = ["--population", "2", "--seed", "7", "--tokens", "0.1K", "--objective", "quality"]
@@ -129,6 +132,7 @@ def test_data_that_is_empty_binary_or_too_small(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_where_everything_is_too_large_the_run_fails(
     small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +191,7 @@ def test_train_repeats_an_individual_with_several_seeds(
     assert trained["fresh_seeds"]["quality"]["seeds"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [(["--seeds", "0"], "seeds"), (["--tokens", "0"], "tokens"), (["--seconds", "-1"], "seconds")],

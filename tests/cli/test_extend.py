@@ -68,6 +68,7 @@ def everything(store: Path) -> dict[str, Any]:
         return told(System.open(opened, "zoo"))
 
 
+@pytest.mark.slow
 def test_a_system_is_made_and_gets_a_task(
     tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

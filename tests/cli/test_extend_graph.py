@@ -30,6 +30,7 @@ def graph(folder: Path, *arguments: str) -> int:
     return run(["extend", "graph", "--store", str(folder), *arguments])
 
 
+@pytest.mark.slow
 def test_without_a_file_it_is_told_in_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert graph(folder, "zoo") == ExitCode.SUCCESS
     said = capsys.readouterr().out

@@ -22,6 +22,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return folder
 
 
+@pytest.mark.slow
 def test_a_network_of_another_store_is_imported(store: str, small: Any, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["extend", "import", "zoo", "reader", "--run", "last", "--from", str(small.store), "--store", store]
     capsys.readouterr()
@@ -40,6 +41,7 @@ def test_a_network_of_another_store_is_imported(store: str, small: Any, capsys: 
     assert "import 'reader' already" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_people_read_what_it_is_made_of(store: str, small: Any, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["extend", "import", "zoo", "reader", "--run", small.run, "--from", str(small.store), "--store", store]
     assert run(asked) == ExitCode.SUCCESS
@@ -49,6 +51,7 @@ def test_people_read_what_it_is_made_of(store: str, small: Any, capsys: pytest.C
     assert "--class Net" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "code"),
     [

@@ -51,6 +51,7 @@ def watch(folder: Path, view: AgentsView, stop_after: int | None = None, fail: b
     return done.state
 
 
+@pytest.mark.slow
 def test_counts_go_on_where_an_earlier_session_stopped(store: Path) -> None:
     first, second = AgentsView(), AgentsView()
     assert watch(store, first, stop_after=3) == "interrupted"
@@ -62,6 +63,7 @@ def test_counts_go_on_where_an_earlier_session_stopped(store: Path) -> None:
     assert second.standing.seconds_left == 0
 
 
+@pytest.mark.slow
 def test_a_failed_child_is_counted(store: Path) -> None:
     view = AgentsView()
     assert watch(store, view, fail=True) == "finished"
@@ -84,6 +86,7 @@ def test_time_left_follows_the_pace_of_the_session() -> None:
     assert standing.seconds_left == pytest.approx(30.0)
 
 
+@pytest.mark.slow
 def test_lines_tell_every_child_once(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert watch(store, AgentsView(), agents=["single", "multi"], fail=True) == "finished"
     seen = capsys.readouterr()
@@ -94,6 +97,7 @@ def test_lines_tell_every_child_once(store: Path, capsys: pytest.CaptureFixture[
     assert "\r" not in seen.err
 
 
+@pytest.mark.slow
 def test_events_are_those_of_the_page(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert watch(store, AgentsEventView()) == "finished"
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -106,6 +110,7 @@ def test_events_are_those_of_the_page(store: Path, capsys: pytest.CaptureFixture
     assert {"tested", "finished"} <= set(documented)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 120])
 def test_the_live_table_fits(store: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()

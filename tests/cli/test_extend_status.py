@@ -56,6 +56,7 @@ def say(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return answer
 
 
+@pytest.mark.slow
 def test_without_a_name_it_lists_the_systems(ask: Ask, say: Callable[..., str]) -> None:
     zoo, bare = ask()["systems"]
     assert (zoo["system"], zoo["tasks"], zoo["agents"], zoo["cycles"], zoo["running"]) == ("zoo", 2, 4, 7, [])
@@ -77,6 +78,7 @@ def test_a_system_is_told_alike_to_people_and_to_programs(ask: Ask, say: Callabl
     assert f"children: {every['asked']} ({every['kept']} kept" in text
 
 
+@pytest.mark.slow
 def test_a_task_is_told_in_depth(ask: Ask, say: Callable[..., str]) -> None:
     document, text = ask("zoo", "--task", "a"), say("zoo", "--task", "a")
     assert [one["agent"] for one in document["agents"]] == ["VitTiny~a", "MultiVitTiny~a"] == list(document["course"])
@@ -128,6 +130,7 @@ def test_a_system_without_tasks_says_what_to_do(folder: Path, capsys: pytest.Cap
     assert "evodevo extend add bare" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_it_loads_neither_torch_nor_numpy_and_writes_nothing(folder: Path) -> None:
     script = f"""
 import sys

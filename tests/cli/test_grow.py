@@ -114,6 +114,7 @@ def test_events_tell_of_growth(begin: list[str], capsys: pytest.CaptureFixture[s
     assert kinds.index("plan") < kinds.index("started")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "words"),
     [

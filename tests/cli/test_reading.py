@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .conftest import Ask
 
 
+@pytest.mark.slow
 def test_every_document_says_its_schema(ask: Ask, small: Small) -> None:
     one = ask("front", small.run)["front"][0]["id"]
     documents = {
@@ -79,6 +80,7 @@ def test_pick_says_why_and_compares(ask: Ask, small: Small) -> None:
     assert limited["scores"]["cache"] == smallest
 
 
+@pytest.mark.slow
 def test_a_child_knows_its_parents_and_they_know_it(ask: Ask, small: Small) -> None:
     everyone = ask("show", small.run)["individuals"]
     child = next(one for one in everyone if one["parents"])
@@ -89,6 +91,7 @@ def test_a_child_knows_its_parents_and_they_know_it(ask: Ask, small: Small) -> N
         assert child["id"] in ask("show", parent)["children"]
 
 
+@pytest.mark.slow
 def test_diff_names_every_liv_that_differs(ask: Ask, small: Small) -> None:
     a, b = ask("show", small.run)["individuals"][:2]
     document = ask("diff", a["id"], b["id"])
@@ -99,6 +102,7 @@ def test_diff_names_every_liv_that_differs(ask: Ask, small: Small) -> None:
     assert ask("diff", a["id"], a["id"])["differences"] == []
 
 
+@pytest.mark.slow
 def test_people_see_tables(small: Small, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     one = ask("pick", small.run)["id"]
     for arguments in (
@@ -134,6 +138,7 @@ def test_the_report_is_one_page_of_its_own(ask: Ask, small: Small, tmp_path: Pat
         assert f'href="{outside}' not in page
 
 
+@pytest.mark.slow
 def test_a_trained_model_writes_the_same_again(ask: Ask, small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     one = ask("pick", small.run)["id"]
     first = ask("generate", one, "--prompt", "def ", "--tokens", "12", "--seed", "3")

@@ -24,6 +24,7 @@ def test_every_recipe_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         assert row["summary"] in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["quick", "full"])
 @pytest.mark.parametrize("name", RECIPES.names())
 def test_the_shown_settings_are_a_file_that_gives_them_back(

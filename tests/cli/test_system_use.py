@@ -38,6 +38,7 @@ def document(capsys: Said) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_images_are_named_one_after_another(gallery: Path, pictures: list[str], capsys: Said) -> None:
     given = [word for one in pictures for word in ("--input", one)]
     assert predict(gallery, "--task", SHAPES, *given, "--json") == 0
@@ -65,6 +66,7 @@ def test_people_see_classes_and_paths(gallery: Path, pictures: list[str], capsys
     assert "paths asked" not in shown.out
 
 
+@pytest.mark.slow
 def test_a_folder_becomes_a_table(gallery: Path, pictures: list[str], tmp_path: Path, capsys: Said) -> None:
     out = tmp_path / "answers" / "out.csv"
     words = ["--task", SHAPES, "--data", str(Path(pictures[0]).parent), "-o", str(out)]

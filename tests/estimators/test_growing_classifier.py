@@ -60,12 +60,14 @@ def fitted(iris: Any) -> GrowingClassifier:
     return model
 
 
+@pytest.mark.slow
 def test_it_learns_iris(iris: Any) -> None:
     X, y = iris
     model = small(epochs=25, width=16).fit(X[::2], y[::2])
     assert model.score(X[1::2], y[1::2]) > 0.9
 
 
+@pytest.mark.slow
 def test_counts_are_those_of_the_history(fitted: GrowingClassifier) -> None:
     history = fitted.history_
     born = [one for event in history["timeline"] for one in event["born"]]
@@ -106,6 +108,7 @@ def test_equal_seeds_grow_equally(iris: Any, fitted: GrowingClassifier) -> None:
     assert other.history_["edits"] != fitted.history_["edits"]
 
 
+@pytest.mark.slow
 def test_the_global_random_streams_are_left_alone(iris: Any) -> None:
     state, numbers = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index,union-attr]
     small(epochs=5, strategist="ppo").fit(*iris)
@@ -130,6 +133,7 @@ def test_the_log_rebuilds_the_zoo_and_every_newborn(fitted: GrowingClassifier) -
     assert set(found.newborns) == {one for event in fitted.history_["timeline"] for one in event["born"]}
 
 
+@pytest.mark.slow
 def test_what_is_kept_answers_and_replays_the_same(iris: Any, fitted: GrowingClassifier, tmp_path: Path) -> None:
     X, _ = iris
     fitted.save(tmp_path)
@@ -191,6 +195,7 @@ def test_texts_images_and_labels() -> None:
     assert (model.predict(table) == labels).mean() > 0.85
 
 
+@pytest.mark.slow
 def test_growth_sees_samples_of_its_own(iris: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither trained on nor used to choose weights, and whole groups."""
     groups = np.arange(150) // 5
@@ -286,6 +291,7 @@ def test_what_is_not_fitted_has_no_history() -> None:
             ask(small())
 
 
+@pytest.mark.slow
 def test_it_says_how_it_goes(iris: Any, capsys: pytest.CaptureFixture[str]) -> None:
     model = small(verbose=1).fit(*iris)
     out = capsys.readouterr().out

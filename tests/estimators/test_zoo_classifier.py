@@ -51,6 +51,7 @@ def test_it_learns_iris_with_all_six_families(iris: Any) -> None:
     assert model.metric_ == "auc"
 
 
+@pytest.mark.slow
 def test_it_says_what_it_saw(iris: Any, fitted: ZooClassifier) -> None:
     X, _ = iris
     assert fitted.classes_.tolist() == [0, 1, 2]
@@ -62,6 +63,7 @@ def test_it_says_what_it_saw(iris: Any, fitted: ZooClassifier) -> None:
     assert np.allclose(sum(weights.values()), 1)
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_models(iris: Any, fitted: ZooClassifier) -> None:
     X, y = iris
     assert np.array_equal(clone(fitted).fit(X, y).predict_proba(X), fitted.predict_proba(X))
@@ -121,6 +123,7 @@ def test_groups_do_not_stand_on_both_sides() -> None:
         divided(answers, groups[:5], 0.2)
 
 
+@pytest.mark.slow
 def test_early_stopping_keeps_the_best_epoch(iris: Any) -> None:
     X, y = iris
     model = small(epochs=60, patience=2, learning_rate=3e-2).fit(X, y)
@@ -259,6 +262,7 @@ def test_it_says_how_it_goes(iris: Any, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.startswith("epoch 1: train_loss ")
 
 
+@pytest.mark.slow
 def test_it_works_in_a_search(iris: Any) -> None:
     search = GridSearchCV(small(epochs=2), {"modules": [("mlp",), "start"]}, cv=2).fit(*iris)
     assert search.best_params_["modules"] in (("mlp",), "start")

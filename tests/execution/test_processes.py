@@ -50,6 +50,7 @@ def test_impossible_settings_are_refused(settings: dict[str, object], words: str
 # Whoever is killed, nothing stays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["warm", "guard", "both"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_worker_that_is_killed_loses_its_job_and_is_replaced(victim: str, number: signal.Signals) -> None:
@@ -71,6 +72,7 @@ def test_a_worker_that_is_killed_loses_its_job_and_is_replaced(victim: str, numb
         assert executor.pids() != [guard]
 
 
+@pytest.mark.slow
 def test_a_job_that_kills_its_worker_again_and_again_is_lost_each_time() -> None:
     with make() as executor:
         for _ in range(4):
@@ -139,6 +141,7 @@ def test_a_coordinator_that_just_exits_leaves_nothing() -> None:
         assert wait_until_gone(family, seconds=10.0) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_terminal_reaches_the_coordinator_alone() -> None:
     code = """
         executor.submit(Job("a", "testing.sleep", b"1.0"))
@@ -160,6 +163,7 @@ def test_ctrl_c_in_the_terminal_reaches_the_coordinator_alone() -> None:
         assert process.stdout.read().split() == ["interrupted", "done"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_stands_still_is_ended_by_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "GRACE_SECONDS", 0.5)
     with make() as executor:
@@ -172,6 +176,7 @@ def test_a_worker_that_stands_still_is_ended_by_the_coordinator(monkeypatch: pyt
         assert evaluate(executor, "testing.echo", b"next").payload == b"next"
 
 
+@pytest.mark.slow
 def test_temporary_folders_go_with_their_worker(tmp_path: Path) -> None:
     for end in ("close", "warm", "guard", "both"):
         with make(environment={"TMPDIR": str(tmp_path)}) as executor:

@@ -59,6 +59,7 @@ def test_malformed_frames_say_what_is_wrong(body: bytes, words: str) -> None:
         list(Decoder().feed(struct.pack(">I", len(body)) + body))
 
 
+@pytest.mark.slow
 def test_the_size_limit_holds_on_both_sides_before_anything_is_read() -> None:
     with pytest.raises(ProtocolError, match=str(MESSAGE_BYTES)):
         encode({"type": "x", "data": "a" * MESSAGE_BYTES})
@@ -66,6 +67,7 @@ def test_the_size_limit_holds_on_both_sides_before_anything_is_read() -> None:
         list(Decoder().feed(struct.pack(">I", MESSAGE_BYTES + 1)))
 
 
+@pytest.mark.slow
 def test_the_largest_result_fits_into_a_message() -> None:
     result = Result("id", "done", bytes(PAYLOAD_BYTES), "crash", "\0" * 4096, 1.0, "\0" * 65536)
     (message,) = Decoder().feed(encode(protocol.from_result(result)))
@@ -106,6 +108,7 @@ def test_a_result_with_an_unknown_reason_is_refused() -> None:
         protocol.to_result(message | {"reason": "boredom"})
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_plain_data_is_reported_unchanged(payload: dict[str, Any]) -> None:
     assert protocol.plain(payload) == payload

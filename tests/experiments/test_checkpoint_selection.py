@@ -157,6 +157,7 @@ def test_terms_are_means_and_go_on_where_they_were() -> None:
 SELECT: dict[str, Any] = {"select": {"metric": "accuracy"}, "training": {"checkpoint_every": 3}, "curve_points": 8}
 
 
+@pytest.mark.slow
 def test_the_network_that_is_kept_is_the_best_one(tmp_path: Path) -> None:
     given = problem({**SELECT, "training": {"budget": {"steps": 12}}, "curve_points": 12}, tmp_path)
     outcome = evaluate(given, h_model(learning_rate=5e-2))
@@ -173,6 +174,7 @@ def test_the_network_that_is_kept_is_the_best_one(tmp_path: Path) -> None:
     assert again.accuracy == pytest.approx(selection["best"])
 
 
+@pytest.mark.slow
 def test_a_training_that_gets_no_better_stops_and_has_finished() -> None:
     changes = {"select": {"metric": "loss", "patience": 2, "min_share": 0.5}, "curve_points": 40}
     outcome = evaluate(problem({**changes, "training": {"budget": {"steps": 40}}}), h_model(learning_rate=0.3))

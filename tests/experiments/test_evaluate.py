@@ -58,6 +58,7 @@ def weights(pool: Path, outcome: Outcome) -> dict[str, list[float]]:
     return {name: tensor.flatten().tolist() for name, tensor in network.state_dict().items()}
 
 
+@pytest.mark.slow
 def test_everything_comes_back(tmp_path: Path) -> None:
     probes = [
         {"name": "T = 5", "iterations": 5},
@@ -89,6 +90,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert kept == ["course/2", "course/4", "course/6", "course/8"]
 
 
+@pytest.mark.slow
 def test_what_is_asked_of_classifiers_comes_back() -> None:
     given = problem({"objectives": ["auc", "f1", "log_loss", "calibration_error"]})
     outcome = evaluate(given, h_model())
@@ -106,6 +108,7 @@ def test_what_is_asked_of_classifiers_comes_back() -> None:
     assert facts["selection"] == []
 
 
+@pytest.mark.slow
 def test_an_objective_that_is_not_defined_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     given = problem({"objectives": ["auc"]})
     fetch = PointerTask.fetch
@@ -127,6 +130,7 @@ def test_a_stack_has_no_routes_and_no_probes_of_routing(tmp_path: Path) -> None:
     assert "trace" not in outcome.blobs
 
 
+@pytest.mark.slow
 def test_the_network_comes_back_from_its_blobs(tmp_path: Path) -> None:
     given = problem(blobs=tmp_path)
     outcome = evaluate(given, h_model())
@@ -210,6 +214,7 @@ def test_a_pace_is_a_time() -> None:
     assert answer["begin"] > 0
 
 
+@pytest.mark.slow
 def test_a_trace_travels_and_anything_else_is_refused(tmp_path: Path) -> None:
     outcome = evaluate(problem(blobs=tmp_path), h_model())
     data = FolderPool(tmp_path).get(outcome.blobs["trace"])
@@ -253,6 +258,7 @@ def test_a_wrong_arm_is_refused_before_anything_is_trained(arm: Any, words: str)
         problem(arms=[arm])
 
 
+@pytest.mark.slow
 def test_an_arms_budget_replaces_the_common_one() -> None:
     given = problem()
     assert given.steps(h_model()) == 8

@@ -71,6 +71,7 @@ def tensors(batch: Any) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(np.asarray(array)) for name, array in batch.items()}
 
 
+@pytest.mark.slow
 def test_a_network_on_features_is_the_network_on_the_tower(folders: dict[str, Path], tmp_path: Path) -> None:
     task = a_task()
     extractors = {"text": frozen(folders["bert"]), "image": frozen(folders["vit"])}

@@ -72,6 +72,7 @@ def run(store: Path) -> Iterator[Run]:
         yield archive.runs()[0]
 
 
+@pytest.mark.slow
 def test_every_arm_rate_and_seed_is_trained_and_twins_once(run: Run) -> None:
     assert (run.kind, run.state, run.recipe, run.is_experiment) == ("train", "finished", "h_model.testing", True)
     individuals = run.individuals()

@@ -149,6 +149,7 @@ def test_a_training_on_features_is_the_training_with_live_towers(
         torch.testing.assert_close(tensor, other[name], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_kept_network_has_its_towers_again(towers: dict[str, Path], data: Path) -> None:
     problem = given(data)
     outcome = trained(problem, zoo(towers))
@@ -166,6 +167,7 @@ def test_the_kept_network_has_its_towers_again(towers: dict[str, Path], data: Pa
     assert found.loss == pytest.approx(outcome.extra["test"]["loss"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_tower_that_changed_or_moved_is_one_clear_error(towers: dict[str, Path], data: Path) -> None:
     problem = given(data)
     outcome = trained(problem, zoo(towers))
@@ -183,6 +185,7 @@ def test_a_tower_that_changed_or_moved_is_one_clear_error(towers: dict[str, Path
         load_network(pool(problem), outcome.blobs["weights"])
 
 
+@pytest.mark.slow
 def test_features_are_computed_once(towers: dict[str, Path], data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, told = given(data), list[dict[str, Any]]()
     arm = Trial(name="arm", network=zoo(towers), learning_rate=1e-2)
@@ -233,6 +236,7 @@ def test_towers_are_settled(towers: dict[str, Path], monkeypatch: pytest.MonkeyP
         settled(structure.model_copy(update={"extractor": wrong}))
 
 
+@pytest.mark.slow
 def test_a_tower_that_learns_is_kept(towers: dict[str, Path], data: Path) -> None:
     problem = given(data, {"probes": []})
     outcome = trained(problem, zoo(towers, train="last"))

@@ -134,6 +134,7 @@ def weights(pool: Path, outcome: Outcome) -> dict[str, list[float]]:
     return {name: tensor.flatten().tolist() for name, tensor in network.state_dict().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "select"),
     [
@@ -188,6 +189,7 @@ def test_segments_with_edits_survive_being_killed_anywhere(tmp_path: Path) -> No
         assert resumed.extra["training_flops"] == whole.extra["training_flops"]
 
 
+@pytest.mark.slow
 def test_time_between_segments_counts_against_the_budget_but_is_no_training(tmp_path: Path) -> None:
     seconds: dict[str, float] = {}
 
@@ -265,6 +267,7 @@ def test_flops_are_counted_where_a_network_has_changed(tmp_path: Path, monkeypat
     assert len(counted) == 1 + 3
 
 
+@pytest.mark.slow
 def test_of_a_budget_in_seconds_nothing_is_told_before_a_checkpoint_holds_it(tmp_path: Path) -> None:
     training = {"budget": {"steps": 8, "seconds": 600.0}, "checkpoint_every": 100}
     given = problem({"training": training}, tmp_path)

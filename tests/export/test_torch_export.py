@@ -38,6 +38,7 @@ class Deciding(nn.Module):
         return x.expand(3, -1).T if x.max() > 1 else -x.expand(3, -1).T
 
 
+@pytest.mark.slow
 def test_what_cannot_be_followed_is_refused_with_a_reason() -> None:
     with pytest.raises(UsageError, match=r"B~shapes/4 cannot be written as pt2: torch.export cannot follow"):
         exported(Deciding(), subject(vision_path()))

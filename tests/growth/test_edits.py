@@ -113,6 +113,7 @@ def test_a_twin_is_no_event_for_any_gate(gate: str, synergy: str) -> None:
     torch.testing.assert_close(weights[edit.module or ""], weights["mlp-1"])
 
 
+@pytest.mark.slow
 def test_only_a_child_that_answers_alike_shares_its_parents_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the weight for somebody who says something else would be heard. Mutants are drawn until one does not."""
 
@@ -273,6 +274,7 @@ def test_a_newborn_is_slow_and_a_module_that_is_warmed_again_too() -> None:
     assert zoo.births == {edit.module: 0.0}, "who is warmed again stays heard"
 
 
+@pytest.mark.slow
 def test_a_larger_scale_mutates_farther() -> None:
     def moved(scale: float) -> float:
         total = 0.0

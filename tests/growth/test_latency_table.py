@@ -44,6 +44,7 @@ def test_modules_that_are_not_run_take_no_time() -> None:
     assert sparse == pytest.approx(dense / 2)
 
 
+@pytest.mark.slow
 def test_a_measured_table_is_finite_and_tells_what_was_measured() -> None:
     zoo = build_network(
         ModuleZooNetwork(structure=ZooStructure(width=WIDTH, modules=start_zoo(WIDTH))), (IMAGE, TEXT), (CLASS,), 0

@@ -260,6 +260,7 @@ def test_a_zoo_with_a_hybrid_loads_in_another_process(grown: Grown, tmp_path: Pa
     ]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_in_the_middle_of_a_warm_up_knows_who_is_half_born(grown: Grown) -> None:
     given, whole, found = grown.given, grown.outcome, grown.checkpoints
     (newborn,) = whole.extra["growth"]["timeline"][0]["born"]
@@ -277,6 +278,7 @@ def test_a_checkpoint_in_the_middle_of_a_warm_up_knows_who_is_half_born(grown: G
     assert zoo_of(grown.pool, whole).births == {}
 
 
+@pytest.mark.slow
 def test_a_zoo_that_nobody_changes_trains_as_ever(tmp_path: Path) -> None:
     given = problem({"training": TRAINING}, tmp_path)
     fixed = evaluate(given, arm(strategist="fixed", replay={"capacity": 0}))
@@ -310,6 +312,7 @@ def test_who_is_killed_before_the_first_event_still_remembers_earlier_runs(tmp_p
     assert len(kept.edits) > decided[1] // 2 > 0, "earlier edits are there, too"
 
 
+@pytest.mark.slow
 def test_growth_sees_the_split_architecture_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What selects the model and what it is judged by are no part of a probe, and no two splits share a sample."""
     seen: list[tuple[str, frozenset[int]]] = []
@@ -370,6 +373,7 @@ class Insistent(Strategist):
         return Decision(legal=legal, action=legal.targets("noop")[0])
 
 
+@pytest.mark.slow
 def test_who_gave_its_place_is_not_pruned_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "create", lambda _, **given: Insistent(given["settings"], actions=given["actions"]))
     events = {"count": 1, "first": 0.4, "last": 0.4, "actions": 8}

@@ -211,6 +211,7 @@ def test_edits_leave_the_moments_of_all_others_alone(tmp_path: Path, monkeypatch
     assert any(event["gone"] for event in growth["timeline"])
 
 
+@pytest.mark.slow
 def test_one_that_nobody_changes_trains_as_ever(tmp_path: Path) -> None:
     given = problem({"training": TRAINING}, tmp_path)
     fixed = evaluate(given, arm(strategist="fixed", events={"count": 0}, replay={"capacity": 0}))

@@ -103,6 +103,7 @@ def log_of(one: Individual) -> dict[str, Any]:
 # Replay
 
 
+@pytest.mark.slow
 def test_a_growth_made_again_is_the_one_that_was(one: Individual) -> None:
     done = replay(one)
     growth = one.fact["growth"]

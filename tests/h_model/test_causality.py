@@ -78,6 +78,7 @@ def assert_causal(model: HModel, seed: int = 0, places: tuple[int, ...] = (4,)) 
     assert torch.isfinite(whole).all()
 
 
+@pytest.mark.slow
 @given(st.fixed_dictionaries({name: st.sampled_from(values) for name, values in CHOICES.items()}), st.integers(0, 99))
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_combination_leaks(chosen: dict[str, Any], seed: int) -> None:

@@ -101,6 +101,7 @@ def zeros(inputs: tuple[InputSpec, ...], rows: int = 1) -> dict[str, Tensor]:
     return {spec.name: shapes[spec.modality](spec) for spec in inputs}
 
 
+@pytest.mark.slow
 @given(structure=structures(), several=st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_stated_parameters_are_built_part_by_part(structure: HModelStructure, several: bool) -> None:
@@ -124,6 +125,7 @@ def test_stated_parameters_are_built_part_by_part(structure: HModelStructure, se
     assert cost.embedding_parameters == stated["embeddings"] + stated["heads"]
 
 
+@pytest.mark.slow
 @given(structure=structures(), several=st.booleans())
 @settings(max_examples=10, deadline=None)
 def test_stated_products_are_executed(structure: HModelStructure, several: bool) -> None:

@@ -129,6 +129,7 @@ def test_its_rows_follow_when_layers_come_and_go() -> None:
     torch.testing.assert_close(model(batch)["answer"], before)
 
 
+@pytest.mark.slow
 def test_it_is_trained_killed_resumed_and_loaded(tmp_path: Path) -> None:
     class Killed(BaseException):
         """As kill -9."""
@@ -156,6 +157,7 @@ def test_it_is_trained_killed_resumed_and_loaded(tmp_path: Path) -> None:
         assert sorted(powers) == [2.0, 3.0]  # type: ignore[type-var]
 
 
+@pytest.mark.slow
 def test_it_is_evolved(tmp_path: Path) -> None:
     space = HModelSpaceSettings(
         hidden_range=(1, 2),
@@ -187,6 +189,7 @@ def test_it_is_evolved(tmp_path: Path) -> None:
         assert isinstance(run.individuals()[0].load().get_submodule("core.aggregation"), Echo)
 
 
+@pytest.mark.slow
 def test_it_lives_in_an_h_model_that_grows(tmp_path: Path) -> None:
     hidden = tuple(GenotypeLayer(module=start_zoo(WIDTH)[place]) for place in (1, 2, 5))
     events = {"count": 2, "first": 0.2, "last": 0.7, "warm": 0.2, "horizon": 0.15, "looks": 0}

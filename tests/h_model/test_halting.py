@@ -77,6 +77,7 @@ def alone_until_its_step(model: HModel, sample: dict[str, Tensor], last: int) ->
     return logits  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=NAMES)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("runner", RUNNERS)

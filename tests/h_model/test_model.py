@@ -76,6 +76,7 @@ def padded_further(batch: dict[str, Tensor], by: int = 2) -> dict[str, Tensor]:
     return longer
 
 
+@pytest.mark.slow
 @given(st.fixed_dictionaries({name: st.sampled_from(values) for name, values in CHOICES.items()}), st.integers(0, 99))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_sample_is_alone_and_padding_is_nothing(chosen: dict[str, Any], seed: int) -> None:

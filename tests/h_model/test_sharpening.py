@@ -34,6 +34,7 @@ def loss_of(model: HModel) -> float:
         return float(model.eval().loss(small_batch(count=8)))
 
 
+@pytest.mark.slow
 def test_the_hard_model_learns_and_is_left_in_its_mode() -> None:
     model = small_model(hidden=[{"kind": "transformer", "heads": 2}] * 4)
     model.inference = TOP

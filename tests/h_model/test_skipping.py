@@ -112,6 +112,7 @@ def test_skipping_is_lossless_in_a_window(window: dict[str, Any]) -> None:
     assert_lossless(model_of(MODES["target_topm"], **window), batch_of())
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 1000),

@@ -50,6 +50,7 @@ def counted(network: torch.nn.Module, inputs: tuple[InputSpec, ...]) -> float:
     return counter.flops
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**20),
     count=st.integers(1, 4),

@@ -370,6 +370,7 @@ def test_impacts_of_which_none_helps_count_for_nobody() -> None:
     torch.testing.assert_close(network.statistics.contribution(ids), expected)
 
 
+@pytest.mark.slow
 def test_modules_of_the_start_differ_between_networks_and_newborns_do_not() -> None:
     one, same, other = zoo(seed=0), zoo(seed=0), zoo(seed=1)
     for name, parameter in one.pool.parts.named_parameters():

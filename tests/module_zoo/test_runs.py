@@ -76,6 +76,7 @@ def run(search: Path) -> Iterator[Run]:
         yield archive.runs()[0]
 
 
+@pytest.mark.slow
 def test_nsga2_evolves_zoos_and_keeps_what_routers_did(run: Run) -> None:
     individuals = run.individuals()
     assert (run.state, len(individuals)) == ("finished", 4)
@@ -90,6 +91,7 @@ def test_nsga2_evolves_zoos_and_keeps_what_routers_did(run: Run) -> None:
     assert "<main>" in run.slice.report(run)
 
 
+@pytest.mark.slow
 def test_an_individual_is_shown_drawn_loaded_and_not_traced(
     run: Run, search: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +142,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     del RECIPES._rows["module_zoo.testing"]
 
 
+@pytest.mark.slow
 def test_the_report_shows_zoos(compared: Run) -> None:
     table = compare_arms(compared)
     shares, pictures = router_shares(table), zoo_pictures(table)

@@ -148,6 +148,7 @@ def test_the_start_is_one_of_each_archetype() -> None:
 # Variation
 
 
+@pytest.mark.slow
 def test_mutation_changes_every_gene_and_every_kind_of_pool() -> None:
     rng = generator(0)
     start = SPACE.parse("asym_residual sparsemax similar h4 k4 output | mlp lstm cnn")

@@ -80,6 +80,7 @@ def resolved(changes: dict[str, Any], baselines: str = "none") -> ExperimentSett
     return settings
 
 
+@pytest.mark.slow
 def test_a_run_computes_features_once_and_its_network_reads_raw_samples(
     changes: dict[str, Any], tower: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,6 +136,7 @@ def test_a_checkpoint_that_is_no_vit_makes_no_system(
         assert [one.name for one in store.systems.systems()] == ["zoo"]
 
 
+@pytest.mark.slow
 def test_a_system_of_a_newer_version_is_not_touched(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Store.open(folder) as store, store._database.writing() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
@@ -148,6 +149,7 @@ def test_a_system_of_a_newer_version_is_not_touched(folder: Path, capsys: pytest
     assert (folder / "store.db").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_damaged_component_is_reported_and_nothing_else_is_lost(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

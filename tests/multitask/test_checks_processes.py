@@ -81,6 +81,7 @@ def test_a_replay_repeats_withdrawals() -> None:
     assert told(again) == told(first), "a replay that is done has nothing to do"
 
 
+@pytest.mark.slow
 def test_an_agent_that_was_withdrawn_in_the_midst_of_a_cycle_is_withdrawn_there() -> None:
     first = new_system(Store.memory(), ("a", "b"))
     first.run(tasks_of(first), 1, executor_of(PathTrainer(first.store)))

@@ -35,6 +35,7 @@ def run(system: System, cycles: int = 1) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda one: int(one["genome"]["genes"]["number"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["v4b", pytest.param("paper", marks=pytest.mark.slow)])
 def test_every_version_runs(version: Version) -> None:
     system = system_of(version, cycle=small(4, 2))
@@ -81,6 +82,7 @@ def test_what_is_told_goes_before_a_version_and_an_agent_before_its_system() -> 
             system.add_agent("VitTiny", "wrong", AgentSettings(classes=3, options={"version": version}))
 
 
+@pytest.mark.slow
 def test_a_child_as_good_as_its_parent_is_discarded() -> None:
     """Every child is as good as its parent, and just as large."""
     system = System.create(Store.memory(), "zoo", seed=5, settings=SystemSettings(cycle=small(8, 2)))

@@ -86,6 +86,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, cache: str) -> tuple[dict[
     return place, _ask(_request(place))
 
 
+@pytest.mark.slow
 def test_a_path_is_trained_and_every_component_is_a_blob(trained: tuple[dict[str, str], dict[str, Any]]) -> None:
     place, answer = trained
     structure = VisionStructure(**STRUCTURE, classes=10)
@@ -124,6 +125,7 @@ def test_the_same_request_gives_the_same_answer_in_any_executor(
         assert {**again, "seconds": 0} == {**first, "seconds": 0}
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_path(trained: tuple[dict[str, str], dict[str, Any]], place: dict[str, str]) -> None:
     assert _ask(_request(place, seed=2))["components"] != trained[1]["components"]
 
@@ -140,6 +142,7 @@ def test_only_unlocked_components_are_trained(trained: tuple[dict[str, str], dic
     assert answer["parameters"] == root["parameters"]
 
 
+@pytest.mark.slow
 def test_a_child_below_its_bar_leaves_nothing(trained: tuple[dict[str, str], dict[str, Any]]) -> None:
     place, root = trained
     pool = FolderPool(Folder(place["blobs"]))
@@ -152,6 +155,7 @@ def test_a_child_below_its_bar_leaves_nothing(trained: tuple[dict[str, str], dic
     assert not tied["improved"]
 
 
+@pytest.mark.slow
 def test_what_is_published_answers_as_it_was_measured(trained: tuple[dict[str, str], dict[str, Any]]) -> None:
     """Its logits are bit-identical before and after another path was made of its components."""
     place, root = trained
@@ -195,6 +199,7 @@ def test_an_inserted_block_and_a_resized_grid_begin_where_the_parent_is(
     assert answer["components"]["posembed_input"]["parameters"] == 17 * 8
 
 
+@pytest.mark.slow
 def test_values_of_the_path_decide_how_it_is_trained(
     trained: tuple[dict[str, str], dict[str, Any]], place: dict[str, str]
 ) -> None:
@@ -298,6 +303,7 @@ def _multipath(place: dict[str, str], root: dict[str, Any], **other: Any) -> dic
     return _request(place, path, components=components, supports=supports, **other)
 
 
+@pytest.mark.slow
 def test_a_multipath_model_is_trained_with_and_without_a_cache(
     trained: tuple[dict[str, str], dict[str, Any]], tmp_path: Folder
 ) -> None:
@@ -357,6 +363,7 @@ def text_paths() -> Iterator[None]:
     KINDS._rows.pop(_TextKind.kind)
 
 
+@pytest.mark.slow
 def test_a_task_of_texts_goes_through_the_same_contract(place: dict[str, str], text_paths: None) -> None:
     settings = {
         "source": "text_labels",

@@ -16,6 +16,7 @@ def go(system: System, cycles: int, trainer: PathTrainer | None = None) -> None:
     assert system.run(tasks_of(system), cycles, executor_of(used)).state == "finished"
 
 
+@pytest.mark.slow
 def test_a_copy_is_the_system_and_trains_nothing() -> None:
     first = new_system(Store.memory(), ("a", "b"))
     go(first, 2)
@@ -43,6 +44,7 @@ def test_copies_go_on_alike_and_apart() -> None:
     assert told(first)["publications"] == told(one)["publications"], "a copy goes on as the first would have"
 
 
+@pytest.mark.slow
 def test_a_copy_with_failed_and_discarded_children_is_whole() -> None:
     first = new_system(Store.memory(), ("a",), samples=8)
     trainer = PathTrainer(first.store)
@@ -51,6 +53,7 @@ def test_a_copy_with_failed_and_discarded_children_is_whole() -> None:
     assert told(fork(first, "copy"))["publications"] == told(first)["publications"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_copy_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     first = new_system(Store.memory(), ("a", "b"))
     go(first, 2)

@@ -79,6 +79,7 @@ def test_blobs_of_another_store_are_copied_and_stay_when_that_is_gone(system: Sy
     assert {one.digest for one in known.components} <= set(system.store.blobs.digests())
 
 
+@pytest.mark.slow
 def test_garbage_is_what_nobody_offers_or_uses(system: System) -> None:
     used, idle = imported(system, "used"), imported(system, "idle", seed=1)
     system.add_agent("Net", "task", AgentSettings(classes=3, options={}))
@@ -97,6 +98,7 @@ def test_garbage_is_what_nobody_offers_or_uses(system: System) -> None:
     assert system.store.check(deep=False).ok
 
 
+@pytest.mark.slow
 def test_children_share_parts_that_others_offer_and_add_a_norm_and_a_head(system: System) -> None:
     imported(system)
     system.add_agent("Net", "task", AgentSettings(classes=3))
@@ -110,6 +112,7 @@ def test_children_share_parts_that_others_offer_and_add_a_norm_and_a_head(system
     assert child.flops == pytest.approx(system.view().offers["Import~one"].flops + 2 * 8 * 3)
 
 
+@pytest.mark.slow
 def test_each_agent_sees_the_imports_that_can_read_its_task(system: System) -> None:
     imported(system, "sees")
     imported(system, "reads", inputs=(WORDS,), **TEXTS)
@@ -134,6 +137,7 @@ def test_each_agent_sees_the_imports_that_can_read_its_task(system: System) -> N
         assert not any(one["key"].startswith("ds_") for one in row.details["story"]["plan"]["moves"])
 
 
+@pytest.mark.slow
 def test_who_finds_nothing_to_build_on_says_what_to_do(system: System) -> None:
     imported(system, "reads", inputs=(WORDS,), **TEXTS)
     system.add_agent("Net", "pictures", AgentSettings(classes=3))
@@ -141,6 +145,7 @@ def test_who_finds_nothing_to_build_on_says_what_to_do(system: System) -> None:
         system.run([system.agent("Net~pictures")], 1, executor_of(PathTrainer(system.store)))
 
 
+@pytest.mark.slow
 def test_an_import_that_was_killed_goes_on(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     class Killed(BaseException):
         pass
@@ -182,6 +187,7 @@ def test_names_that_an_import_cannot_have(system: System, name: str, message: st
     assert len(system.agents()) == before
 
 
+@pytest.mark.slow
 def test_a_network_is_imported_once_while_it_is_offered(system: System) -> None:
     imported(system)
     with pytest.raises(UsageError, match="this network already, as Import~one"):
@@ -208,6 +214,7 @@ def test_roots_of_nets_are_imports_and_imports_are_roots(system: System) -> None
         )
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_system_has_its_imports(system: System) -> None:
     imported(system)
     system.add_agent("Net", "task", AgentSettings(classes=3))

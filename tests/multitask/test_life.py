@@ -59,6 +59,7 @@ def test_settings_that_make_no_agent_are_refused_when_it_is_added(settings: Agen
         new_system(Store.memory()).add_agent("VitTiny", "c", settings)
 
 
+@pytest.mark.slow
 def test_a_later_task_builds_on_earlier_ones() -> None:
     system = grown(("a",), 2)
     add(system, "later")
@@ -71,6 +72,7 @@ def test_a_later_task_builds_on_earlier_ones() -> None:
     assert system.best("later").quality is not None
 
 
+@pytest.mark.slow
 def test_a_withdrawn_task_leaves_what_others_use() -> None:
     system = grown(("a", "b"), 2)
     go(system, 3)
@@ -92,6 +94,7 @@ def test_a_withdrawn_task_leaves_what_others_use() -> None:
     assert sum(system.accounts().values()) == pytest.approx(sum(distinct.values()))
 
 
+@pytest.mark.slow
 def test_withdrawing_the_root_changes_no_score() -> None:
     system = grown(("a",), 1)
     system.withdraw("VitTiny~root_model~random_init")
@@ -100,6 +103,7 @@ def test_withdrawing_the_root_changes_no_score() -> None:
     assert all(0 < factor < 1 for factor in factors), "the base of the scores is still there"
 
 
+@pytest.mark.slow
 def test_agents_of_two_classes_compete_on_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = dict(AGENTS._rows)
     monkeypatch.setattr(AGENTS, "_rows", rows)
@@ -134,6 +138,7 @@ def test_an_asynchronous_run_is_repeated_from_its_views() -> None:
         again.replay(first, executor_of(PathTrainer(again.store)))
 
 
+@pytest.mark.slow
 def test_a_stopped_asynchronous_run_goes_on_with_the_views_that_it_has() -> None:
     system = new_system(Store.memory())
     agents, seen = tasks_of(system), 0
@@ -155,6 +160,7 @@ def test_a_stopped_asynchronous_run_goes_on_with_the_views_that_it_has() -> None
     assert told(again) == told(system)
 
 
+@pytest.mark.slow
 def test_every_child_can_be_explained() -> None:
     system = grown(("a",), 3)
     for row in system.store.individuals(system.agent("VitTiny~a").id):
@@ -170,6 +176,7 @@ def test_every_child_can_be_explained() -> None:
         fate(system.store, "nobody")
 
 
+@pytest.mark.slow
 def test_an_agent_keeps_several_paths_where_that_is_asked_for() -> None:
     system = new_system(Store.memory(), ("a",))
     cycle = CycleSettings(samples=4, generation_size=2, retained=3)

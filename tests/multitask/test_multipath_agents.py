@@ -38,6 +38,7 @@ def test_singlepath_rounds_come_first_whatever_the_workers() -> None:
     assert told(system) == told(grown(2, workers=3))
 
 
+@pytest.mark.slow
 def test_paths_are_of_distinct_agents_the_main_one_first() -> None:
     system = grown(3)
     for child in children(system):
@@ -70,6 +71,7 @@ def test_a_child_keeps_its_parents_supports_and_what_belongs_to_them() -> None:
             assert inherited == (number < len(parent["paths"]))
 
 
+@pytest.mark.slow
 def test_the_score_is_the_accuracy_and_what_is_run_through_is_not_split() -> None:
     system = grown(2)
     view = system.view()
@@ -82,6 +84,7 @@ def test_the_score_is_the_accuracy_and_what_is_run_through_is_not_split() -> Non
     assert all(one["results"][0][2]["score"] == one["results"][0][2]["quality"] for one in results)
 
 
+@pytest.mark.slow
 def test_no_singlepath_agent_builds_on_a_multipath_one() -> None:
     system = grown(1)
     add(system, "d")
@@ -100,6 +103,7 @@ def test_a_forced_support_and_an_informed_sampler_are_settings() -> None:
     assert told(grown(3, informed)) == told(grown(3, informed, workers=3))
 
 
+@pytest.mark.slow
 def test_withdrawn_supports_still_serve_whoever_runs_through_them() -> None:
     system = grown(1)
     inside = system.view().offers["MultiVitTiny~a"].path.paths

@@ -33,6 +33,7 @@ def system() -> System:
     return grown()
 
 
+@pytest.mark.slow
 def test_a_frame_is_the_view_of_its_publication(system: System) -> None:
     picture = SystemFrames(system)
     for frame in [picture.frame(one.seq) for one in picture.publications]:
@@ -70,6 +71,7 @@ def test_there_is_one_frame_for_each_round_and_the_last_is_now(system: System) -
     assert [one.seq for one in picture.frames(limit=2)] == [frames[0].seq, frames[-1].seq]
 
 
+@pytest.mark.slow
 def test_without_rounds_each_publication_is_a_frame() -> None:
     picture = SystemFrames(grown(free=True, multi=False))
     assert len(picture.moments) == len(picture.publications) == 7
@@ -105,6 +107,7 @@ def test_an_empty_system_has_an_empty_frame() -> None:
         picture.frame(1)
 
 
+@pytest.mark.slow
 def test_who_withdrew_is_gone_and_what_others_use_of_it_stays() -> None:
     system = grown()
     before = SystemFrames(system).frame()
@@ -123,6 +126,7 @@ def test_who_withdrew_is_gone_and_what_others_use_of_it_stays() -> None:
     assert picture.frame(before.seq) == before
 
 
+@pytest.mark.slow
 def test_the_better_of_two_agents_answers_a_task() -> None:
     system = new_system(Store.memory(), ("a",))
     system.add_root("VitT3", "random_init", AgentSettings(classes=0, options={"structure": {"width": 8, "heads": 2}}))
@@ -135,6 +139,7 @@ def test_the_better_of_two_agents_answers_a_task() -> None:
     assert sum(one.root for one in frame.routes) == 2
 
 
+@pytest.mark.slow
 def test_what_was_measured_on_test_data_is_shown() -> None:
     system = grown()
     model = SystemFrames(system).frame().joined[0]
@@ -151,6 +156,7 @@ def test_what_was_measured_on_test_data_is_shown() -> None:
     assert model.test is None
 
 
+@pytest.mark.slow
 def test_no_torch_is_loaded() -> None:
     modules = "evodevo.multitask.report.picture, evodevo.multitask.diagrams.system.graph"
     code = f"import sys, {modules}; assert 'torch' not in sys.modules"

@@ -57,6 +57,7 @@ def killed_run(monkeypatch: pytest.MonkeyPatch, death: int, cycles: int) -> tupl
     return again, was_killed
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_changes_nothing() -> None:
     assert facts_of() == facts_of(3) == facts_of(5)
 
@@ -91,6 +92,7 @@ def test_wherever_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert death > 60
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(store: Store) -> None:
     system = new_system(Store.memory())
     trainer = PathTrainer(system.store)
@@ -108,6 +110,7 @@ def test_a_stopped_run_goes_on(store: Store) -> None:
     assert told(system) == facts_of()
 
 
+@pytest.mark.slow
 def test_running_again_changes_nothing() -> None:
     system = run()
     before = told(system)
@@ -117,12 +120,14 @@ def test_running_again_changes_nothing() -> None:
     assert not trainer.calls
 
 
+@pytest.mark.slow
 def test_more_cycles_go_on_where_the_last_one_ended() -> None:
     system = run(cycles=1)
     system.run(tasks_of(system), 2, executor_of(PathTrainer(system.store)))
     assert told(system) == facts_of(cycles=2)
 
 
+@pytest.mark.slow
 def test_a_round_has_one_view_and_its_publications_keep_the_order_of_agents() -> None:
     system = run(3, tasks=("c", "a", "b"))
     facts = told(system)
@@ -146,6 +151,7 @@ def test_numbers_are_given_once_also_to_the_discarded() -> None:
         assert all(name.startswith(f"{agent}:") for name in new)
 
 
+@pytest.mark.slow
 def test_a_child_trains_no_component_that_anybody_else_has() -> None:
     facts = facts_of(tasks=("a", "b", "c"))
     for name, one in ((n, o) for n, o in facts.items() if "/" in n):
@@ -158,6 +164,7 @@ def test_a_child_trains_no_component_that_anybody_else_has() -> None:
             assert {"encoder_norm", "head"} <= {part["role"] for part in one["details"]["parts"] if part["train"]}
 
 
+@pytest.mark.slow
 def test_what_was_published_never_changes() -> None:
     system = run(cycles=1)
     before = {one.id: (one.digest, one.role) for one in system.store.systems.components(system.row.id)}
@@ -182,6 +189,7 @@ def test_nothing_of_an_unfinished_cycle_is_visible() -> None:
     assert offered[1:5] == [{"VitTiny~root_model~random_init"}] * 4
 
 
+@pytest.mark.slow
 def test_accounts_add_up_to_the_distinct_parameters() -> None:
     system = run(tasks=("a", "b", "c"))
     for seq in range(1, system.store.systems.view_now(system.row.id) + 1):
@@ -189,6 +197,7 @@ def test_accounts_add_up_to_the_distinct_parameters() -> None:
         assert sum(system.accounts(seq).values()) == pytest.approx(sum(distinct.values()))
 
 
+@pytest.mark.slow
 def test_the_best_score_never_falls() -> None:
     facts = facts_of(cycles=4)
     results = {name: one["results"][0] for name, one in facts.items() if "/" in name}
@@ -203,6 +212,7 @@ def test_the_best_score_never_falls() -> None:
         assert qualities
 
 
+@pytest.mark.slow
 def test_the_test_metric_never_matters() -> None:
     outcomes = []
     for value in (0.0, 1.0):
@@ -214,6 +224,7 @@ def test_the_test_metric_never_matters() -> None:
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["it raises", "it contradicts itself"])
 def test_a_child_that_fails_is_a_result_of_its_own(how: str) -> None:
     class Liar(PathTrainer):
@@ -235,6 +246,7 @@ def test_a_child_that_fails_is_a_result_of_its_own(how: str) -> None:
     assert set(system.view().offers) == {one.name for one in system.agents()}
 
 
+@pytest.mark.slow
 def test_an_agent_all_of_whose_children_fail_ends_the_run_and_may_try_again() -> None:
     system = new_system(Store.memory())
     trainer = PathTrainer(system.store)

@@ -84,6 +84,7 @@ def test_every_setting_that_is_gone_is_gone() -> None:
     assert not any(has(CYCLE, one) for one in OF_CYCLE)
 
 
+@pytest.mark.slow
 def test_a_system_of_an_earlier_version_of_the_library_goes_on_as_a_new_one_does() -> None:
     now = new_system(Store.memory(), ("a",), samples=2, size=2)
     store = Store.memory()

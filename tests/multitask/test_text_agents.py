@@ -47,6 +47,7 @@ def ran() -> System:
     return system
 
 
+@pytest.mark.slow
 def test_each_family_leaves_the_paths_of_the_other_alone(ran: System) -> None:
     system, view = ran, ran.view()
     families = {name: {part.id.partition("~")[0] for part in one.components} for name, one in view.offers.items()}
@@ -73,6 +74,7 @@ def test_chance_changes_no_text_and_so_everything_about_it_can_be_kept(ran: Syst
     assert vision.family.augments
 
 
+@pytest.mark.slow
 def test_a_task_of_its_own_subwords_is_read_by_nobody() -> None:
     system = mixed(Store.memory())
     foreign = AgentSettings(classes=3, modalities=(f"tokens:{64 * 'a'}",))

@@ -85,6 +85,7 @@ def test_greedy_text_is_the_argmax_of_full_forwards() -> None:
             text = torch.cat([text, token.unsqueeze(1)], 1)
 
 
+@pytest.mark.slow
 def test_equal_seeds_write_equal_text() -> None:
     model = model_of()
     before = torch.random.get_rng_state()
@@ -96,6 +97,7 @@ def test_equal_seeds_write_equal_text() -> None:
     assert int(one.max()) < VOCABULARY
 
 
+@pytest.mark.slow
 def test_sampled_tokens_follow_the_probabilities() -> None:
     model, prompt = model_of(), prompt_of(1, 6)
     with torch.no_grad():
@@ -115,6 +117,7 @@ def test_padded_prompts_write_what_they_write_alone() -> None:
         assert torch.equal(together[row : row + 1], alone)
 
 
+@pytest.mark.slow
 def test_stop_ends_rows_and_then_the_text() -> None:
     model, prompt = model_of(), prompt_of(4, 3)
     free = model.continue_text(prompt, 40, seed=2)

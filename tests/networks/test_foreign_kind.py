@@ -166,6 +166,7 @@ def test_what_is_kept_beside_the_weights_comes_back(tmp_path: Path, monkeypatch:
         load_network(FolderPool(tmp_path), outcome.blobs["weights"])
 
 
+@pytest.mark.slow
 def test_a_run_of_it_is_recorded_shown_and_asked(tmp_path: Path) -> None:
     with (tmp_path / "posts.csv").open("w", newline="") as opened:
         writer = csv.writer(opened)

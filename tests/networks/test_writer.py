@@ -66,6 +66,7 @@ def in_pieces(writer: Writer, text: Tensor, cuts: tuple[int, ...]) -> Tensor:
     return torch.cat([writer.logits(writer.hidden(piece, state=state)) for piece in pieces], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [*STREAMING, *READING_AGAIN], ids=str)
 @torch.no_grad()
 def test_in_pieces_as_at_once(changes: dict[str, Any]) -> None:

@@ -53,6 +53,7 @@ def _row() -> Iterator[None]:
     del OBJECTIVES._rows["worst_class"]
 
 
+@pytest.mark.slow
 def test_trainings_are_compared_by_it(tmp_path: Path) -> None:
     settings = ExperimentSettings(
         experiment=Comparison(arms=(Variant(name="H-Model", network=HModelNetwork(structure=STRUCTURE)),), seeds=1),
@@ -71,6 +72,7 @@ def test_trainings_are_compared_by_it(tmp_path: Path) -> None:
     assert len(SEEN[-1].groups["hops"]) == len(SEEN[-1].targets)
 
 
+@pytest.mark.slow
 def test_a_search_selects_by_it(tmp_path: Path) -> None:
     settings = HModelSearchSettings(
         space=HModelSpaceSettings(
@@ -91,6 +93,7 @@ def test_a_search_selects_by_it(tmp_path: Path) -> None:
             assert one.scores["worst_class"] == output["worst_class"]
 
 
+@pytest.mark.slow
 def test_an_agent_selects_its_children_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     tiny = {

@@ -111,6 +111,7 @@ def test_modal_filter_is_its_recurrence() -> None:
     torch.testing.assert_close(modes, end, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_modal_gradients_by_state_and_filter() -> None:
     group = filter_group("modal")
     assert isinstance(group, ModalFilter)

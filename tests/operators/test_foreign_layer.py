@@ -158,6 +158,7 @@ def test_who_is_no_row_is_refused() -> None:
         HModelStructure.model_validate_json('{"hidden": [{"kind": "other"}]}')
 
 
+@pytest.mark.slow
 def test_it_is_trained_killed_resumed_loaded_priced_and_shown(
     structure: HModelStructure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

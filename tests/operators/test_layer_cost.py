@@ -68,6 +68,7 @@ def test_stated_parameters_are_built(spec: Layer, causal: bool) -> None:
     assert layer_parameters(spec, WIDTH, causal) == sum(p.numel() for p in layer.parameters())
 
 
+@pytest.mark.slow
 @given(spec=layers(), causal=st.booleans(), length=st.integers(1, 40))
 @settings(max_examples=25, deadline=None)
 def test_stated_products_are_executed(spec: Layer, causal: bool, length: int) -> None:

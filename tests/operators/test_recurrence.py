@@ -72,6 +72,7 @@ def test_no_tokens_leave_the_state() -> None:
     assert end is initial
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("tokens", [1, 5, 9])
 def test_gradients(tokens: int, groups: int) -> None:

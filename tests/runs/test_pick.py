@@ -65,6 +65,7 @@ def test_the_direction_of_a_goal_counts(recorded: Any) -> None:
     assert name_of(pick(run, "best:cache").individual) == "best"
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
 def test_the_knee_lies_nearest_to_the_ideal_corner(recorded: Any, points: list[tuple[int, int]]) -> None:

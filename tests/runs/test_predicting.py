@@ -90,6 +90,7 @@ def zoo(archive: Archive) -> Run:
     return archive.runs()[0]
 
 
+@pytest.mark.slow
 def test_the_best_seed_answers_for_a_run(archive: Archive, zoo: Run) -> None:
     best = best_trained(archive, zoo.id)
     errors = {one.id: one.scores["error"] for one in zoo.individuals()}
@@ -166,6 +167,7 @@ def asked(store: Path, *words: str) -> list[str]:
     return ["predict", *words, "--store", str(store)]
 
 
+@pytest.mark.slow
 def test_the_command_says_it_in_words_and_in_json(
     store: Path, zoo: Run, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +183,7 @@ def test_the_command_says_it_in_words_and_in_json(
     assert document["answers"]["label"]["chosen"] == ["red"]
 
 
+@pytest.mark.slow
 def test_the_command_answers_a_table(
     store: Path, zoo: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

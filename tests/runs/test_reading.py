@@ -72,6 +72,7 @@ def test_a_loaded_model_has_the_recorded_loss_bit_for_bit(run: Run, small: Any) 
         assert measured.bits_per_byte == one.scores["quality"]
 
 
+@pytest.mark.slow
 def test_text_follows_from_the_seed(run: Run) -> None:
     one = run.front()[0]
     first = one.generate("def f", 20, seed=1)

@@ -73,6 +73,7 @@ def test_stopped_and_resumed_is_the_same_run(tmp_path: Path, settings: dict[str,
         run.archive.close()
 
 
+@pytest.mark.slow
 def test_other_objectives_have_directions_of_their_own(tmp_path: Path, settings: dict[str, Any]) -> None:
     changes = {**settings, "evaluation": {**settings["evaluation"], "objectives": ["flops", "parameters:maximise"]}}
     with evolve("backbone.demo", overrides=changes, store=tmp_path).archive as archive:
@@ -250,6 +251,7 @@ def test_data_are_found_from_any_folder(
 # Damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["manifest", "weights"])
 def test_damaged_weights_are_found_mended_and_trained_again(copy: Path, small: Any, part: str) -> None:
     with Archive(copy) as archive:

@@ -35,6 +35,7 @@ def scores(run: Run) -> list[str]:
     return [rows[seed].hex() for seed in wanted]
 
 
+@pytest.mark.slow
 def test_each_seed_is_a_training_of_its_own(copy: Path, small: Any, best: str) -> None:
     run = train(best[:8], steps=6, seeds=3, overrides=SERIAL, store=copy)
     assert (run.kind, run.state, run.recipe) == ("train", "finished", "backbone.demo")
@@ -53,6 +54,7 @@ def test_each_seed_is_a_training_of_its_own(copy: Path, small: Any, best: str) -
     run.archive.close()
 
 
+@pytest.mark.slow
 def test_the_same_budget_gives_the_scores_of_the_search(copy: Path, small: Any, best: str) -> None:
     run = train(best, overrides=SERIAL, store=copy, baselines=True)
     with Archive(copy) as archive:
@@ -63,6 +65,7 @@ def test_the_same_budget_gives_the_scores_of_the_search(copy: Path, small: Any, 
     run.archive.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "expected"), [({"tokens": 640}, (640, None, None)), ({"steps": 7, "seconds": 60.0}, (None, 7, 60.0))]
 )

@@ -142,6 +142,7 @@ def test_a_slot_does_not_depend_on_how_many_are_asked_for() -> None:
     assert ask(12, lambda _: False)[:5] == ask(5, lambda _: False)
 
 
+@pytest.mark.slow
 def test_the_room_loads_nothing_heavy() -> None:
     script = (
         "import sys; from evodevo.search.base import ALGORITHMS; [ALGORITHMS.get(name) for name in ALGORITHMS]; "

@@ -46,6 +46,7 @@ def peel(values: np.ndarray, violations: np.ndarray) -> list[int]:
     return result
 
 
+@pytest.mark.slow
 @LAWS
 @given(tables(COARSE) | tables(FREE) | tables(COARSE | st.just(np.inf) | st.just(-np.inf)))
 def test_ranks_are_those_of_the_definition_and_of_pymoo(values: np.ndarray) -> None:
@@ -59,6 +60,7 @@ def test_ranks_are_those_of_the_definition_and_of_pymoo(values: np.ndarray) -> N
     assert dominance.front(values).tolist() == np.flatnonzero(ranks == 0).tolist()
 
 
+@pytest.mark.slow
 @LAWS
 @given(tables(COARSE), st.data())
 def test_constrained_ranks_are_those_of_the_definition(values: np.ndarray, data: st.DataObject) -> None:
@@ -66,6 +68,7 @@ def test_constrained_ranks_are_those_of_the_definition(values: np.ndarray, data:
     assert dominance.constrained_ranks(values, violations).tolist() == peel(values, violations)
 
 
+@pytest.mark.slow
 @LAWS
 @given(tables(COARSE), st.data())
 def test_infeasible_values_change_nothing(values: np.ndarray, data: st.DataObject) -> None:
@@ -148,6 +151,7 @@ def _volume_of_cells(values: np.ndarray) -> float:
     return float(volumes[dominated].sum()) if len(rows) else 0.0
 
 
+@pytest.mark.slow
 @LAWS
 @given(tables(st.floats(0, 2)), st.data())
 def test_hypervolume_laws(values: np.ndarray, data: st.DataObject) -> None:
@@ -208,6 +212,7 @@ def test_nan_is_refused_not_ranked() -> None:
         dominance.ranks([[np.nan, 0.0], [1.0, 1.0]])
 
 
+@pytest.mark.slow
 def test_minus_infinity_is_ranked_and_survived() -> None:
     # moocore 0.3.2 given these points ends the process with a segmentation fault.
     rng = np.random.default_rng(0)
@@ -222,6 +227,7 @@ def test_nothing_to_rank() -> None:
     assert dominance.front(np.empty((0, 2))).tolist() == []
 
 
+@pytest.mark.slow
 def test_moocore_is_known_here_only() -> None:
     root = Path(evodevo.__file__).parent
     importers = {

@@ -281,6 +281,7 @@ def test_a_generational_search_on_many_workers_has_the_same_future(
         same(told(store, one), told(store, study(store, population=4).run()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("end", [once, twice, kill])
 @pytest.mark.parametrize("moment", [2, 9, 22])
@@ -368,6 +369,7 @@ def test_what_steady_state_recorded_replays_to_the_same_proposals(
             assert row.operation == proposal.operation
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_be_made_longer(store: Store) -> None:
     short = study(store, generations=2).run()
     longer = study(store, run=short.run, generations=4).run()
@@ -510,6 +512,7 @@ def test_a_run_that_has_failed_trains_nothing_more() -> None:
     assert heard.count("phase") == 1, "no confirmation"
 
 
+@pytest.mark.slow
 def test_the_share_of_failures_is_judged_where_that_is_wanted() -> None:
     def evaluate(genome: int) -> float:
         return math.nan if genome < 3 else float(genome)
@@ -544,6 +547,7 @@ def test_where_every_genome_breaks_a_constraint_the_run_has_failed() -> None:
         study(space=Digits(8), evaluate=Strict(Digits(8)), population=4).run()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_not_the_fault_of_a_genome(store: Store) -> None:
     class Full(Noisy):
         def read(self, payload: bytes) -> Outcome:
@@ -602,6 +606,7 @@ def test_a_child_that_equals_a_baseline_takes_its_outcome(memory: Store, mode: s
     assert 7 in {one.genome for one in result.front}, "it counts for the search"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [once, twice, kill])
 def test_the_front_and_the_baselines_are_confirmed_with_fresh_seeds(
     memory: Store, end: Callable[[Study], None]
@@ -635,6 +640,7 @@ def test_the_front_and_the_baselines_are_confirmed_with_fresh_seeds(
 # What is recorded on the way
 
 
+@pytest.mark.slow
 def test_the_hypervolume_is_that_of_all_so_far_and_never_falls(store: Store) -> None:
     result = study(store, generations=12).run()
     events = _events(store, result.run)
@@ -722,6 +728,7 @@ def test_confirmations_belong_to_the_time_too() -> None:
 # What is refused
 
 
+@pytest.mark.slow
 def test_a_run_that_is_open_elsewhere_is_refused(store: Store) -> None:
     refused = []
 
@@ -751,6 +758,7 @@ def test_a_run_is_continued_with_its_own_data(store: Store) -> None:
         study(store, evaluate=changed, run=first.run)
 
 
+@pytest.mark.slow
 def test_a_study_runs_once(store: Store) -> None:
     one = study(store)
     one.run()
@@ -780,6 +788,7 @@ def test_the_nearest_algorithm_is_named(store: Store) -> None:
         study(store, algorithm="nsga3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_no_genome_is_evaluated_twice(memory: Store, mode: str) -> None:
     calls: Counter[tuple[int, ...]] = Counter()

@@ -107,6 +107,7 @@ def test_a_run_whose_own_blob_is_lost_says_so(tmp_path: Path) -> None:
         assert store.check(deep=True).ok
 
 
+@pytest.mark.slow
 def test_a_flipped_page_of_the_database_is_found(tmp_path: Path) -> None:
     _scored(tmp_path / "runs")
     path = tmp_path / "runs/store.db"

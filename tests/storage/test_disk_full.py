@@ -61,6 +61,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow
 def test_on_a_disk_of_three_megabytes(small_disk: Path) -> None:
     def make_room() -> None:
         subprocess.run(["mount", "-o", "remount,size=30m", str(small_disk)], check=True)
@@ -90,6 +91,7 @@ def test_with_any_room_that_is_left(small_disk: Path, room: int) -> None:
         assert store.check(deep=True).ok
 
 
+@pytest.mark.slow
 def test_when_sqlite_may_not_grow(tmp_path: Path) -> None:
     with Store.open(tmp_path / "runs") as store:
 
@@ -102,6 +104,7 @@ def test_when_sqlite_may_not_grow(tmp_path: Path) -> None:
         _fill_and_go_on(store, lambda: pages(100_000))
 
 
+@pytest.mark.slow
 def test_under_a_limit_of_file_size(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -81,6 +81,7 @@ def test_the_first_schema_is_still_what_it_was(first: Path) -> None:
         connection.execute("INSERT INTO blob_reference SELECT 'component', 'x', 'weights', digest, 0 FROM blob LIMIT 1")
 
 
+@pytest.mark.slow
 def test_a_store_of_the_first_schema_keeps_every_row_and_takes_systems(first: Path) -> None:
     before = rows(first)
     assert all(before[name] for name in ("run", "parentage", "evaluation", "score", "series", "blob_reference"))
@@ -113,6 +114,7 @@ def test_reading_an_old_store_asks_for_one_opening_to_write_and_changes_nothing(
     assert version(first) == "0001"
 
 
+@pytest.mark.slow
 def test_a_kill_before_the_commit_leaves_the_first_schema_and_the_next_opening_ends_it(first: Path) -> None:
     before = rows(first)
     code = "import sys; from evodevo.storage import Store; Store.open(sys.argv[1])"
@@ -127,6 +129,7 @@ def test_a_kill_before_the_commit_leaves_the_first_schema_and_the_next_opening_e
     assert (version(first), rows(first)) == (migrations.HEAD, before)
 
 
+@pytest.mark.slow
 def test_two_processes_that_meet_an_old_store_migrate_it_once(first: Path) -> None:
     code = "import sys; from evodevo.storage import Store; Store.open(sys.argv[1]).create_run('evolve', 'r', {}, 0)"
     processes = [subprocess.Popen([sys.executable, "-c", code, str(first)]) for _ in range(2)]

@@ -25,6 +25,7 @@ def _schema(database: Database) -> dict[str, str]:
         return {name: " ".join(sql.split()) for name, sql in rows if VERSION_TABLE not in name}
 
 
+@pytest.mark.slow
 def test_the_migrations_lead_to_the_schema(tmp_path: Path) -> None:
     migrated, direct = open_file(tmp_path / "store.db", mode="rwc"), open_memory()
     with migrated.writing() as connection:
@@ -155,6 +156,7 @@ def test_an_empty_database_without_blobs_is_an_interrupted_creation(tmp_path: Pa
         new_run(store)
 
 
+@pytest.mark.slow
 def test_a_folder_with_a_strange_name_is_only_a_name(tmp_path: Path) -> None:
     for name in ("a b", "100%", "what?mode=ro#x", "größe", "'quoted'"):
         with Store.open(tmp_path / name) as store:
@@ -164,6 +166,7 @@ def test_a_folder_with_a_strange_name_is_only_a_name(tmp_path: Path) -> None:
         assert (tmp_path / name / "store.db").is_file()
 
 
+@pytest.mark.slow
 def test_processes_that_make_one_store_at_once_agree(tmp_path: Path) -> None:
     code = "import sys; from evodevo.storage import Store; Store.open(sys.argv[1]).create_run('evolve', 'r', {}, 0)"
     processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "runs")]) for _ in range(4)]

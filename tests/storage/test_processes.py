@@ -58,6 +58,7 @@ def coordinator(folder: Path, run_id: str, what: str, failpoint: str = "") -> It
             process.kill()
 
 
+@pytest.mark.slow
 def test_the_second_process_is_refused_and_takes_over_at_once_when_the_first_is_killed(
     folder: Path, run_id: str
 ) -> None:
@@ -83,6 +84,7 @@ def test_the_second_process_is_refused_and_takes_over_at_once_when_the_first_is_
             assert store.acquire(run_id).token == 2
 
 
+@pytest.mark.slow
 def test_a_zombie_is_dead(folder: Path, run_id: str) -> None:
     with coordinator(folder, run_id, "hold") as first, Store.open(folder) as store:
         assert first.stdout is not None
@@ -107,6 +109,7 @@ def test_a_holder_that_was_overtaken_writes_nothing(folder: Path, run_id: str) -
         store.add_individuals(new, [newborn(run_id, "0/0")])
 
 
+@pytest.mark.slow
 def test_of_many_that_start_at_once_one_works(folder: Path, run_id: str) -> None:
     with ExitStack() as stack:
         processes = [stack.enter_context(coordinator(folder, run_id, "hold")) for _ in range(4)]
@@ -117,6 +120,7 @@ def test_of_many_that_start_at_once_one_works(folder: Path, run_id: str) -> None
         assert sorted(answers) == ["", "", "", "held 1\n"]
 
 
+@pytest.mark.slow
 def test_writers_of_many_runs_wait_for_each_other(folder: Path) -> None:
     # Each of these reads before it writes: with a plain BEGIN, SQLite refuses some of them at once.
     errors: list[BaseException] = []
@@ -205,6 +209,7 @@ def test_this_process_lives_and_another_start_time_does_not() -> None:
 # Readers beside a writer
 
 
+@pytest.mark.slow
 def test_readers_see_one_moment_while_a_writer_writes(folder: Path, run_id: str) -> None:
     with coordinator(folder, run_id, "write") as writer:
         assert writer.stdout is not None
@@ -249,6 +254,7 @@ def _kill_and_look(folder: Path, run_id: str, failpoint: str) -> list[str]:
         return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", failpoints.POINTS)
 def test_a_kill_at_any_point_loses_nothing_and_the_search_goes_on_to_the_same_end(
     folder: Path, run_id: str, point: str
@@ -292,6 +298,7 @@ def test_a_row_before_its_blob_would_be_caught(folder: Path, run_id: str, monkey
         assert [problem.message for problem in store.check().problems] == ["the file is missing"]
 
 
+@pytest.mark.slow
 def test_a_failpoint_can_only_kill_and_says_what_it_wants() -> None:
     code = "from evodevo.storage.failpoints import failpoint; failpoint('after_individuals'); print('passed')"
     for value, answer in [

@@ -38,6 +38,7 @@ def gc(store: Store) -> set[str]:
     return there(store)
 
 
+@pytest.mark.slow
 def test_a_better_path_replaces_what_only_the_old_one_used(store: Store) -> None:
     system = new_system(store)
     agent = new_agent(store, system, "a")
@@ -86,6 +87,7 @@ def test_what_an_open_cycle_sees_and_holds_stays(store: Store) -> None:
     assert gc(store) == {"Vit~a:2"}
 
 
+@pytest.mark.slow
 def test_what_agents_of_the_same_round_are_going_to_see_stays(store: Store) -> None:
     system = new_system(store)
     a, b = new_agent(store, system, "a"), new_agent(store, system, "b")
@@ -149,6 +151,7 @@ def test_blobs_that_came_after_the_oldest_open_ask_stay(store: Store) -> None:
     assert set(store.gc(grace_seconds=0).blobs) == {digest, litter}
 
 
+@pytest.mark.slow
 def test_looking_first_changes_nothing(store: Store) -> None:
     agent = new_agent(store, new_system(store), "a")
     for _ in range(2):
@@ -186,6 +189,7 @@ class _Model:
         return {part for path in paths for part in self.parts[path]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_gc_takes_nothing_that_is_reachable_in_any_history(seed: int) -> None:
     draw = generator(seed, "systems", "gc")
@@ -242,6 +246,7 @@ def _damage(store: Store, component: str) -> str:
     return row.digest
 
 
+@pytest.mark.slow
 def test_a_damaged_component_is_named_and_withdrawing_its_users_frees_the_rest(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         system = new_system(store)
@@ -317,6 +322,7 @@ WRONG_ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG_ROWS)
 def test_check_sees_rows_that_do_not_fit(tmp_path: Path, name: str) -> None:
     statement, message = WRONG_ROWS[name]

@@ -102,6 +102,7 @@ POINTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_at_any_point_leaves_all_or_nothing_and_the_same_end(
     tmp_path: Path, uninterrupted: dict[str, Any], point: str
@@ -118,6 +119,7 @@ def test_a_kill_at_any_point_leaves_all_or_nothing_and_the_same_end(
         assert store.check(deep=True).ok
 
 
+@pytest.mark.slow
 def test_a_half_written_result_would_be_seen(tmp_path: Path, uninterrupted: dict[str, Any]) -> None:
     # The test above would be worthless if a component without its path's uses went unnoticed.
     folder = tmp_path / "runs"

@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from evodevo.storage import Store
 from evodevo.testing.multitask.systems import new_agent, new_system
 
@@ -47,6 +49,7 @@ def _see(store: Store, system: str) -> int:
     return view
 
 
+@pytest.mark.slow
 def test_two_agents_in_two_processes_see_each_others_finished_cycles(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     with Store.open(folder) as store:
@@ -79,6 +82,7 @@ def test_two_agents_in_two_processes_see_each_others_finished_cycles(tmp_path: P
             assert numbers == list(range(2 * CYCLES))
 
 
+@pytest.mark.slow
 def test_a_second_process_for_the_same_agent_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     with Store.open(folder) as store:

@@ -114,6 +114,7 @@ def test_an_agent_is_added_once(store: Store) -> None:
 # Cycles and views
 
 
+@pytest.mark.slow
 def test_a_cycle_sees_what_was_published_before_its_view(store: Store) -> None:
     system = new_system(store)
     first, second = new_agent(store, system, "a"), new_agent(store, system, "b")
@@ -155,6 +156,7 @@ def test_a_cycle_begins_once_and_one_at_a_time(store: Store) -> None:
             systems.begin_cycle(agent.lease, 1, round=1, view=view)
 
 
+@pytest.mark.slow
 def test_locks_follow_from_the_view(store: Store) -> None:
     system = new_system(store)
     root, a, b = (new_agent(store, system, task) for task in ("root", "a", "b"))
@@ -210,6 +212,7 @@ def test_a_sub_path_was_published_at_the_view(store: Store) -> None:
 # Numbers and ids
 
 
+@pytest.mark.slow
 def test_no_number_is_given_twice(store: Store) -> None:
     system = new_system(store)
     agent = new_agent(store, system, "a")
@@ -331,6 +334,7 @@ def test_a_component_has_the_role_that_a_path_gives_it(store: Store) -> None:
     assert uses_of(store, other.told[0])[0] == Use("role_0", "Vit~b:0")
 
 
+@pytest.mark.slow
 def test_two_components_may_share_one_blob(store: Store) -> None:
     agent, other, _ = _a_told_path(store)
     first = agent.tell(agent.ask(), weights=b"zeros")
@@ -389,6 +393,7 @@ def test_rows_of_a_system_can_be_neither_changed_nor_deleted(tmp_path: Path, tab
         assert connection.execute(f"SELECT * FROM {table}").fetchall() == before
 
 
+@pytest.mark.slow
 def test_a_stale_token_writes_nothing(store: Store) -> None:
     agent, _, individual = _a_told_path(store)
     waiting = agent.ask()
@@ -425,6 +430,7 @@ def test_an_agent_writes_only_what_is_its_own(store: Store) -> None:
 # How much is asked
 
 
+@pytest.mark.slow
 def test_reading_a_large_system_asks_a_fixed_number_of_questions(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         system = new_system(store)

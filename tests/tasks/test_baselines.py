@@ -35,6 +35,7 @@ def _naive_unigram(train: bytes, alpha: float, text: bytes) -> float:
     return -sum(math.log2((train.count(b) + alpha) / (len(train) + 256 * alpha)) for b in text[1:]) / (len(text) - 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(train=TEXT, validation=TEXT, test=TEXT)
 def test_both_models_equal_the_naive_ones_at_the_alpha_that_is_best_on_validation(

@@ -24,6 +24,7 @@ def test_texts_of_a_language_are_cut_to_the_window(tmp_path: Path) -> None:
     assert task.encode("text", "a" * 99).tolist() == [97] * 8
 
 
+@pytest.mark.slow
 def test_labelled_texts_are_read_as_in_the_splits(tmp_path: Path) -> None:
     task = opened("text_labels", tmp_path, length=24)
     batch = task.fetch("validation", np.array([0]))
@@ -32,6 +33,7 @@ def test_labelled_texts_are_read_as_in_the_splits(tmp_path: Path) -> None:
     assert task.encode("text", text).tolist() == real.tolist()
 
 
+@pytest.mark.slow
 def test_captions_are_read_as_in_the_splits(tmp_path: Path) -> None:
     task = opened("image_text", tmp_path)
     name = next(spec.name for spec in task.inputs if spec.modality == "tokens")

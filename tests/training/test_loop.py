@@ -72,6 +72,7 @@ def test_it_equals_a_plain_loop(tiny: Any, batch_at: Any) -> None:
     assert (result.state, result.steps, result.tokens) == ("finished", 20, 480)
 
 
+@pytest.mark.slow
 def test_it_learns(tiny: Any, batch_at: Any) -> None:
     result = _train(tiny(dropout=0.0, width=16), _settings(300), batch_at, uniform_loss=math.log(11))
     assert result.state == "finished"

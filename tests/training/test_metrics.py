@@ -33,6 +33,7 @@ def same(found: float, wanted: float) -> bool:
     return (math.isnan(found) and math.isnan(wanted)) or found == pytest.approx(wanted, abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, rows=st.integers(2, 40))
 def test_a_binary_output_is_judged_as_by_scikit_learn(seed: int, rows: int) -> None:
@@ -50,6 +51,7 @@ def test_a_binary_output_is_judged_as_by_scikit_learn(seed: int, rows: int) -> N
         assert math.isnan(found["auc"])
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, rows=st.integers(3, 40), classes=st.integers(3, 6))
 def test_several_classes_are_judged_as_by_scikit_learn(seed: int, rows: int, classes: int) -> None:
@@ -67,6 +69,7 @@ def test_several_classes_are_judged_as_by_scikit_learn(seed: int, rows: int, cla
         assert same(found["auc"], wide)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, rows=st.integers(2, 40), classes=st.integers(1, 5))
 def test_labels_are_judged_as_by_scikit_learn(seed: int, rows: int, classes: int) -> None:

@@ -63,6 +63,7 @@ class AlgorithmTests:
         assert self.history() == self.history()
         assert self.history().proposals != self.history(seed=2).proposals
 
+    @pytest.mark.slow
     def test_another_process_gives_the_same_search(self) -> None:
         algorithm = self.make_algorithm()
         kind = type(algorithm)

@@ -166,6 +166,7 @@ class StrategistTests:
         strategist.update(told(strategist, range(3)))
         assert torch.equal(before, torch.get_rng_state())
 
+    @pytest.mark.slow
     def test_what_was_learnt_goes_on_identically_in_another(self) -> None:
         first, second = self.make_strategist(seed=1), self.make_strategist(seed=2)
         first.update(told(first, range(6)))

@@ -164,6 +164,7 @@ class SampleTaskTests:
         assert description["digest"] == task.digest
         assert len(task.digest) == 64
 
+    @pytest.mark.slow
     def test_baselines_are_numbers(self, task: SampleTask) -> None:
         for split in task.splits:
             assert all(np.isfinite(value) for value in task.baselines(split).values())
@@ -174,6 +175,7 @@ class SampleTaskTests:
             assert settings != self.settings
             assert fingerprint(self._open(settings, tmp_path)) == fingerprint(task)
 
+    @pytest.mark.slow
     def test_other_data_has_another_digest(self, task: SampleTask, cache: Path) -> None:
         tasks = [task, *(self._open(settings, cache) for settings in self.decisive)]
         digests, samples = zip(*(fingerprint(other).split() for other in tasks), strict=True)

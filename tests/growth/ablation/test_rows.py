@@ -145,6 +145,7 @@ def test_rows_are_chosen_by_block_and_name() -> None:
 # Settings
 
 
+@pytest.mark.slow
 def test_every_row_has_an_arm_and_every_block_a_base() -> None:
     settings, left = made()
     assert [one.row.name for one in left] == []
@@ -190,6 +191,7 @@ def test_events_come_at_the_rate_that_the_row_says() -> None:
     assert [plan.options["events"]["count"] for plan in settings.experiment.arms[1:]] == [1, 6]
 
 
+@pytest.mark.slow
 def test_what_a_task_does_not_have_is_left_out_with_the_reason() -> None:
     settings, left = ablation(resolved(), ROWS, (TEXT,))
     reasons = {one.row.name: one.why for one in left}
@@ -239,6 +241,7 @@ def test_the_same_arm_answers_the_same() -> None:
     assert torch.equal(learned(base_of(chosen_rows("text_off")[0])), learned_base("text_off"))
 
 
+@pytest.mark.slow
 def test_texts_in_bytes_are_the_same_questions_in_other_numbers() -> None:
     (row,) = [row for row in ROWS if row.task]
     assert row.name == "text_raw"

@@ -34,6 +34,7 @@ def test_all_arms_have_the_same_budget(size: str) -> None:
     assert settings.evaluation.task_settings == {}, "it runs offline, on data that are always there"
 
 
+@pytest.mark.slow
 def test_baselines() -> None:
     assert names(made(baselines="none")) == ["zoo"]
     quick, every = (names(made(baselines=one)) for one in ("quick", "all"))

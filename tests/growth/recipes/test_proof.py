@@ -116,6 +116,7 @@ def test_data_that_nobody_knows_want_a_task() -> None:
     assert settings.evaluation.task_settings == {"data": "posts.csv"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["sib200_6", pytest.param("easy_vqa", marks=pytest.mark.slow), "nlvr", "fashion_mnist"]
 )

@@ -61,6 +61,7 @@ def test_it_keeps_no_reasons_and_no_noop_that_only_ends_an_event() -> None:
     assert not any(one.legal.reasons for one in memory.edits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "reinforce", "meta_gradient", "reinforce_meta"])
 @pytest.mark.parametrize(
     "settings", [MemorySettings(epochs=0), MemorySettings(bias=0.0), MemorySettings()], ids=["lean", "imitate", "both"]
@@ -83,6 +84,7 @@ def test_a_rewarded_action_is_likelier_in_a_second_run(name: str, settings: Memo
         assert prune[1] < prune[0]
 
 
+@pytest.mark.slow
 def test_only_what_was_better_than_usual_is_imitated() -> None:
     strategist = create("ppo")
     assert strategist.remember(MIXED) == 3
@@ -104,6 +106,7 @@ def test_the_lean_has_the_sign_of_the_reward_and_stays_within_its_bounds() -> No
     assert set(memory_of(event(GROW, 0.0)).lean(MemorySettings()).values()) == {0.0}
 
 
+@pytest.mark.slow
 def test_what_was_remembered_is_part_of_what_is_kept() -> None:
     strategist, other = create("ppo"), create("ppo", seed=5)
     strategist.remember(MIXED)

@@ -121,6 +121,7 @@ def test_a_module_that_harms_is_closed_and_its_prune_becomes_likelier(name: str)
     assert after.probability(target) > after.probability(other)
 
 
+@pytest.mark.slow
 def test_the_meta_strategist_does_what_its_gates_say() -> None:
     strategist = build()
     legal = Legal(prune=("m0", "m1"))

@@ -104,6 +104,7 @@ def test_entropy_is_that_of_all_actions() -> None:
     assert float(choice.entropy().detach()) == pytest.approx(naive, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_draws_follow_the_probabilities() -> None:
     state = some_zoo(2)
     legal = everything(state).model_copy(update={"spawn": ()})

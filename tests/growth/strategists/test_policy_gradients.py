@@ -59,6 +59,7 @@ def test_what_pays_is_done_soon_and_nearly_always_within_300_decisions(name: str
     assert all(strategist.choice(STATE, barred).probability(one) == 0 for one in LEGAL.targets("grow"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["reinforce", pytest.param("ppo", marks=pytest.mark.slow)])
 def test_what_costs_is_left(name: str) -> None:
     strategist = build(name)
@@ -103,6 +104,7 @@ def test_what_has_moved_past_the_clip_is_pushed_no_further(ratio: float, advanta
     assert float(found) == pytest.approx(slope, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_dear_networks_are_punished_while_the_mean_is_over_its_target() -> None:
     strategist = build("ppo", target_cost=100.0, multiplier_rate=0.5)
     made = strategist.decide(STATE, LEGAL, randomness.generator(0))

@@ -32,6 +32,7 @@ def test_fixed_never_acts() -> None:
         assert create("fixed").propose(state, everything(state), randomness.generator(number)) == ()
 
 
+@pytest.mark.slow
 def test_random_is_uniform_over_operations_then_over_their_targets() -> None:
     state = some_zoo(3)
     legal = everything(state).model_copy(update={"rewarm": ("m2",), "spawn": ()})

@@ -74,6 +74,7 @@ def test_removing_the_least_used_layer_is_made_good() -> None:
     assert all(torch.equal(one, kept[name]) for name, one in teacher.state_dict().items())
 
 
+@pytest.mark.slow
 def test_a_network_of_another_kind_learns_too() -> None:
     teacher = small_model((TEXT,), (CLASS, LABELS))
     spec = StackNetwork(structure=StackStructure(width=8, layers=()))

@@ -74,6 +74,7 @@ def distilled(network: ModuleZoo, steps: int = 50, *, tolerance: float = 0.0, mo
     return distil_module(network, module, batch_at, steps, tolerance=tolerance, batch_size=SIZE, seed=3, precision=CPU)
 
 
+@pytest.mark.slow
 def test_pruning_costs_less_after_it(learned: ModuleZoo) -> None:
     network = copy.deepcopy(learned)
     lessons = taught(network, HELD_OUT, CPU)
@@ -132,6 +133,7 @@ def test_only_modules_and_the_router_learn_and_all_else_is_as_before(learned: Mo
     assert torch.equal(random_state, torch.get_rng_state())
 
 
+@pytest.mark.slow
 def test_it_ends_early_where_the_others_have_learned(learned: ModuleZoo) -> None:
     whole = distilled(copy.deepcopy(learned))
     early = distilled(copy.deepcopy(learned), tolerance=whole.before / 2)
@@ -146,6 +148,7 @@ def test_it_ends_early_where_the_others_have_learned(learned: ModuleZoo) -> None
         assert all(torch.equal(one, learned.state_dict()[name]) for name, one in network.state_dict().items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", ["genotype", "predictor"])
 def test_any_keys(keys: str) -> None:
     torch.set_num_threads(1)
@@ -155,6 +158,7 @@ def test_any_keys(keys: str) -> None:
     assert result.after < result.before
 
 
+@pytest.mark.slow
 def test_equal_seeds_teach_equally(learned: ModuleZoo) -> None:
     one, other = copy.deepcopy(learned), copy.deepcopy(learned)
     assert distilled(one, 5) == distilled(other, 5)

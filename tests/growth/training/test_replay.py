@@ -67,6 +67,7 @@ def test_rare_classes_are_held_whole_and_common_ones_evenly() -> None:
     assert held == {"a": 28, "b": 28, "c": 4}
 
 
+@pytest.mark.slow
 def test_within_a_class_everything_seen_is_equally_likely() -> None:
     """200 samples of a class in a memory that holds 20 of them: the early, the middle and the late ones alike."""
     counted: Counter[int] = Counter()

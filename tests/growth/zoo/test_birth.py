@@ -113,6 +113,7 @@ def test_what_grows_answers_as_before(
     assert all(one is not None and bool(one.any()) for one in gradients.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), family=st.sampled_from(("mlp", "transformer", "resnet1d", "lstm")))
 def test_units_may_come_in_any_number(seed: int, family: str) -> None:
@@ -177,6 +178,7 @@ def crossed(kind: Any, seed: int, how: dict[str, Any], names: tuple[str, str] | 
     return result, owns, parents, newborn, record, chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["replace", "insert"])
 @pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 250), marks=pytest.mark.slow)], ids=len)
 def test_hybrids_build_run_and_are_made_again(kind: str, seeds: range) -> None:
@@ -195,6 +197,7 @@ def test_hybrids_build_run_and_are_made_again(kind: str, seeds: range) -> None:
             assert same(remade(result.child, record, parents, how, seed), newborn.state_dict())
 
 
+@pytest.mark.slow
 def test_hybrids_of_hybrids_run_and_are_made_again() -> None:
     rng = np.random.default_rng(2)
     zoo = [ZooModule(id=name, genotype=with_lineage(sample(name, WIDTH, rng), name)) for name in FAMILIES]

@@ -64,6 +64,7 @@ def spliced(
 ANSWERING = {"attention", "feed_forward", "convolution", "lstm", "squeeze_excite", "projection", "operator", "layer"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["replace", "insert"])
 def test_a_splice_means_what_it_says(kind: str) -> None:
     """docs/spec/architect_thyself.md#splices."""

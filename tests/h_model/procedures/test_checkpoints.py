@@ -28,6 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("donors")
 
 
+@pytest.mark.slow
 def test_a_donor_learns_and_is_made_once(folder: Path) -> None:
     losses: list[float] = []
     options: dict[str, Any] = {**SIZES, "width": 16, "steps": 60, "seed": 1, "learning_rate": 1e-2}

@@ -33,6 +33,7 @@ def extended(options: dict[str, Any], maker: Any = h_model, **more: Any) -> Any:
     return maker(procedure="extend", options=options, **more)
 
 
+@pytest.mark.slow
 def test_an_extended_network_is_kept_with_its_new_layers(tmp_path: Path) -> None:
     outcome = evaluate(problem(blobs=tmp_path), extended(NEW))
     assert outcome.reason is None, outcome.detail
@@ -49,6 +50,7 @@ def test_an_extended_network_is_kept_with_its_new_layers(tmp_path: Path) -> None
     assert outcome.cost["parameters"] == sum(one.numel() for one in network.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learn", ["output", "all"])
 @pytest.mark.parametrize("maker", [h_model, transformer])
 def test_who_learns(tmp_path: Path, learn: str, maker: Any) -> None:
@@ -59,6 +61,7 @@ def test_who_learns(tmp_path: Path, learn: str, maker: Any) -> None:
     assert learning == whole if learn == "all" else learning < 0.1 * whole
 
 
+@pytest.mark.slow
 def test_frozen_routers_learn_less() -> None:
     given = problem()
     with_routers, without = (

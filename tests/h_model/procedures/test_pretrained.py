@@ -115,6 +115,7 @@ def donor_of(outcome: Outcome, number: int) -> str:
     return str(outcome.extra["facts"]["donors"][str(number)]["path"])
 
 
+@pytest.mark.slow
 def test_frozen_layers_are_the_donors_and_what_is_around_them_learns(folder: Path) -> None:
     outcome = evaluate(folder, arm(layers=LAYERS, train="none"))
     network = network_of(folder, outcome)
@@ -135,6 +136,7 @@ def test_frozen_layers_are_the_donors_and_what_is_around_them_learns(folder: Pat
     assert not torch.equal(changed, network.state_dict()["core.layers.0.operator.layer.output.dense.weight"])
 
 
+@pytest.mark.slow
 def test_adapters_begin_where_the_layers_expect_them(folder: Path) -> None:
     """What least squares explain is kept with the facts; orthogonal adapters explain nothing."""
     fits = evaluate(folder, arm()).extra["facts"]["adapters"]
@@ -146,6 +148,7 @@ def test_adapters_begin_where_the_layers_expect_them(folder: Path) -> None:
     assert "adapters" not in plain.extra["facts"]
 
 
+@pytest.mark.slow
 def test_shuffled_layers_are_the_same_in_other_places(folder: Path) -> None:
     outcome = evaluate(folder, arm(layers=LAYERS, shuffled=True, train="none"))
     network = network_of(folder, outcome)
@@ -180,6 +183,7 @@ def test_a_donor_alone_is_all_of_its_layers_in_order(folder: Path) -> None:
     assert float((kept - tokens).abs().max()) < 0.2
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_the_mean_and_its_members_learn_alone(folder: Path) -> None:
     outcome = evaluate(folder, arm(BOTH, whole=[0, 1]))
     network = network_of(folder, outcome)

@@ -80,6 +80,7 @@ def html(report: RoutingReport) -> str:
     return routing_page(report)
 
 
+@pytest.mark.slow
 def test_the_policy_allows_our_style_and_script_by_hash_and_nothing_else(html: str) -> None:
     page = Page(html)
     (policy,) = (
@@ -99,11 +100,13 @@ def test_the_policy_allows_our_style_and_script_by_hash_and_nothing_else(html: s
     assert html.index("Content-Security-Policy") < html.index("<style") < html.index("<script")
 
 
+@pytest.mark.slow
 def test_the_script_is_a_constant(html: str) -> None:
     other = routing_page(routing_report(chain_trace(), "Other"))
     assert Page(html).raw["script"] == Page(other).raw["script"] != ""
 
 
+@pytest.mark.slow
 def test_links_lead_somewhere_and_ids_are_unique(html: str) -> None:
     page = Page(html)
     ids = Counter(value for _, name, value in page.attributes if name == "id")
@@ -159,6 +162,7 @@ def test_a_large_trace_stays_under_the_limit_and_says_what_is_left_out() -> None
     assert "Fewer samples and classes are drawn" in html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "payload", ["<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "\x1b[31m\u202e"]
 )

@@ -146,6 +146,7 @@ def test_dropout_in_a_group_is_dropout() -> None:
         assert torch.equal(model(batch)["answer"], first)
 
 
+@pytest.mark.slow
 def test_what_is_kept_for_inference_follows_the_parameters() -> None:
     """Steps of every optimiser, loading, writing, other parameters, other layers, another type: never an old answer."""
     model, batch = model_of(EQUAL["transformer"]), batch_of()
@@ -207,6 +208,7 @@ def test_inference_keeps_nothing_that_gradients_need() -> None:
     assert model.core.layers[0].get_parameter("attention.operator.out.weight").grad is not None
 
 
+@pytest.mark.slow
 def test_gradients_add_up_over_passes_and_through_checkpoints() -> None:
     for changes in ({}, {"checkpointing": True}, {"regularisation": {"backprop_last": 2}}):
         model, batch = model_of(EQUAL["transformer"], **cast(Any, changes)), batch_of()

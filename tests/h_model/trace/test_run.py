@@ -66,6 +66,7 @@ def trace(folder: Path) -> list[str]:
         return ["trace", identity(archive, "h_model"), "--store", str(folder)]
 
 
+@pytest.mark.slow
 def test_samples_are_traced_as_the_model_routes_them(tracer: Tracer) -> None:
     traced = tracer.samples("validation", 70)  # more than are run at once
     assert traced.trace.count == 70
@@ -83,6 +84,7 @@ def test_joined_traces_are_the_trace_of_all(tracer: Tracer) -> None:
     assert parts.samples == trace.samples
 
 
+@pytest.mark.slow
 def test_a_report_has_gradients_controls_and_the_course_of_training(tracer: Tracer) -> None:
     report = tracer.report(tracer.samples("validation", 80), fact="hops", probe="hops")
     assert report.gradient_norms is not None
@@ -100,6 +102,7 @@ def test_a_report_has_gradients_controls_and_the_course_of_training(tracer: Trac
     assert [each.name for each in report.classes] == ["1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 def test_the_untrained_control_is_the_model_before_training(tracer: Tracer) -> None:
     torch.manual_seed(3)  # what was drawn before must not matter
     traced = tracer.samples("validation", 80)
@@ -140,6 +143,7 @@ def test_nonsense_is_refused(tracer: Tracer) -> None:
 # The command
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page(trace: list[str], tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "t.html"
     assert command([*trace, "--samples", "80", "--probe", "hops", "-o", str(path)]) == 0
@@ -152,6 +156,7 @@ def test_the_command_writes_a_page(trace: list[str], tmp_path: Path, capsys: Any
     assert "Drift over training" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "titles"), [([], 1), (["--per", "hops"], 4), (["--per", "hops", "--difference", "1,4"], 1)]
 )
@@ -165,6 +170,7 @@ def test_the_command_draws(trace: list[str], tmp_path: Path, more: list[str], ti
     assert ("hops: 3" in texts) == (titles == 4)
 
 
+@pytest.mark.slow
 def test_the_command_prints_json(trace: list[str], capsys: Any) -> None:
     assert command([*trace, "--samples", "20", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -109,12 +109,14 @@ def test_mutants_are_valid_and_reproducible(seed: int, name: str, scale: float) 
     assert mutant == mutate(start, generator(seed, "mutation"), scale)
 
 
+@pytest.mark.slow
 def test_mutation_nearly_always_changes_something() -> None:
     for genotype in (*(archetype(name, 16) for name in ARCHETYPES), free()):
         changed = sum(genotype_hash(mutate(genotype, generator(seed))) != genotype_hash(genotype) for seed in range(40))
         assert changed >= 36, genotype.archetype
 
 
+@pytest.mark.slow
 def test_every_attribute_can_change() -> None:
     for name in ARCHETYPES:
         start = archetype(name, 16)

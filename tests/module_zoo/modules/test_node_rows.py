@@ -43,6 +43,7 @@ def test_a_node_that_reads_one_value_joins_nothing() -> None:
         NormNode(id="n").join([])
 
 
+@pytest.mark.slow
 def test_descriptions_of_nodes_load_no_torch() -> None:
     script = (
         "import sys\n"

@@ -85,6 +85,7 @@ def assert_mended(graph: ModuleGraph, width: int) -> ModuleGraph:
     return mended
 
 
+@pytest.mark.slow
 @given(graph=GRAPHS, width=st.integers(1, 20))
 @settings(max_examples=80, deadline=None)
 def test_absurd_graphs_are_refused_and_mended(graph: ModuleGraph, width: int) -> None:
@@ -123,6 +124,7 @@ SCALARS = st.none() | st.booleans() | st.integers(-3, 1 << 40) | st.floats() | s
 JUNK = st.dictionaries(st.sampled_from(["id", "type", "heads", "hidden", "width", "kernel", "layer", "x"]), SCALARS)
 
 
+@pytest.mark.slow
 @given(
     data=st.fixed_dictionaries(
         {

@@ -35,6 +35,7 @@ def test_the_empty_module_has_a_vector() -> None:
     assert sum(vector) <= 1  # only that a way leads past everything
 
 
+@pytest.mark.slow
 def test_every_attribute_moves_the_vector() -> None:
     """But for the texts of H-Models, of which it says no more than that it is one, and what it costs."""
     for name in ARCHETYPES:

@@ -69,6 +69,7 @@ def found_by(procedure: str) -> dict[str, Any]:
     return facts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("procedure", SMALL)
 def test_a_search_stays_within_its_budget_and_keeps_what_it_found(tmp_path: Path, procedure: str) -> None:
     arm = searched(procedure)
@@ -126,6 +127,7 @@ def test_a_budget_may_be_samples_or_seconds(procedure: str) -> None:
     assert seconds.extra["search"]["steps"] < seconds.extra["steps"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("procedure", SMALL)
 def test_no_search_trains_on_the_samples_by_which_it_judges(monkeypatch: pytest.MonkeyPatch, procedure: str) -> None:
     train, seen = Trainer.train, []
@@ -141,6 +143,7 @@ def test_no_search_trains_on_the_samples_by_which_it_judges(monkeypatch: pytest.
     assert all(isinstance(task, HeldBackTask) for task in seen)
 
 
+@pytest.mark.slow
 def test_the_policy_of_enas_learns_from_the_architecture_split(monkeypatch: pytest.MonkeyPatch) -> None:
     batch, seen = HeldBackTask.batch, []
 
@@ -153,6 +156,7 @@ def test_the_policy_of_enas_learns_from_the_architecture_split(monkeypatch: pyte
     assert seen.count("architecture") == 8, "a batch for each step of the search"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "left"), [(1000.0, 600.0), (300.0, 15.0)], ids=["the rest", "the least"])
 def test_seconds_of_judging_are_taken_from_the_final_training(
     monkeypatch: pytest.MonkeyPatch, budget: float, left: float
@@ -186,6 +190,7 @@ def test_the_best_is_the_best() -> None:
     assert facts["drawn"] == 8
 
 
+@pytest.mark.slow
 def test_darts_cuts_down_to_the_heaviest_and_moves_both_sides() -> None:
     facts = found_by("darts")
     weights = facts["weights"]
@@ -215,6 +220,7 @@ def test_a_collapse_is_said(kinds: dict[str, int], weights: dict[str, float], mo
     assert bool(words) == bool(found)
 
 
+@pytest.mark.slow
 def test_terms_of_the_loss_have_curves() -> None:
     arm = Trial(name="zoo", network=ModuleZooNetwork(structure=STRUCTURE), learning_rate=1e-2)
     outcome = evaluate(given(), arm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,6 +57,7 @@ def test_stated_parameters_are_built(structure: ZooRouterStructure, count: int) 
     assert router_parameters(structure, WIDTH, count, VECTOR) == sum(p.numel() for p in whole.parameters())
 
 
+@pytest.mark.slow
 @given(structure=STRUCTURES, count=st.integers(1, 9))
 @settings(max_examples=40, deadline=None)
 def test_stated_products_are_executed(structure: ZooRouterStructure, count: int) -> None:

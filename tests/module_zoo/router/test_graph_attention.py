@@ -164,6 +164,7 @@ SWITCHES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(switches=SWITCHES, count=st.integers(1, 6), seed=st.integers(0, 1000), hidden=st.booleans())
 def test_every_switch_does_what_is_printed(switches: dict[str, Any], count: int, seed: int, hidden: bool) -> None:
@@ -345,6 +346,7 @@ def test_straight_through_has_the_gradient_of_the_soft_choice() -> None:
     torch.testing.assert_close(gradients[0], gradients[1])
 
 
+@pytest.mark.slow
 def test_noise_lets_others_in_now_and_then_and_never_who_has_no_weight() -> None:
     torch.manual_seed(0)
     router = built(7, gate="sparsemax", top_k=1, train_top_k="gumbel").train()

@@ -89,6 +89,7 @@ def test_a_real_zoo_on_a_real_task(keys: str, run: int) -> None:
     assert again == found
 
 
+@pytest.mark.slow
 def test_looking_inside_a_zoo() -> None:
     network, read = zoo("output", None), task()
     found = look_inside(network, zoo("output", None), read, settings(SETTINGS), decide("cpu"))

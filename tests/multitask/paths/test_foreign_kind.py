@@ -140,6 +140,7 @@ def rows_of_a_package() -> Iterator[None]:
     AGENTS._rows.pop(f"Multi{CLASS}")
 
 
+@pytest.mark.slow
 def test_a_system_of_a_foreign_kind_goes_through_every_verb(
     rows_of_a_package: None, tmp_path: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -181,6 +181,7 @@ assert "torch" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_many_processes_fill_one_cache(tmp_path: Path) -> None:
     """Two of them throw out what others have just made."""
     processes = [subprocess.Popen([sys.executable, "-c", FILL, str(tmp_path), str(seed)]) for seed in range(4)]

@@ -130,6 +130,7 @@ def test_parts_are_blobs_of_the_checkpoint_and_as_large_as_stated(pool: FolderPo
     assert found.modalities == ("image",)
 
 
+@pytest.mark.slow
 def test_a_newborn_is_as_half_born_as_it_was(pool: FolderPool) -> None:
     name = NETWORKS["module_zoo"]["structure"]["modules"][0]["id"]
     plain = merge(NETWORKS["module_zoo"], {"structure": {"router": {"top_k": None}}})
@@ -202,6 +203,7 @@ def test_texts_are_cut_where_the_network_ends(pool: FolderPool) -> None:
     assert read["words"].shape == read["words/mask"].shape == (4, 6)
 
 
+@pytest.mark.slow
 def test_what_a_network_can_do_without_may_be_missing(pool: FolderPool) -> None:
     words = InputSpec("words", "tokens", length=6, vocabulary=256)
     about = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 6}}
@@ -237,6 +239,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.mark.slow
 def test_a_head_learns_and_the_network_stays_what_it_is(pool: FolderPool, cache: str) -> None:
     found = read_import(pool, checkpoint_of(pool, network_of("stack")))
     answer = ask(request(pool, found, {NORM: None, HEAD: None}, cache=cache))
@@ -256,6 +259,7 @@ def test_a_head_learns_and_the_network_stays_what_it_is(pool: FolderPool, cache:
     assert torch.equal(look(bare, images()), look(imported, images()))
 
 
+@pytest.mark.slow
 def test_a_copied_part_learns_and_its_source_does_not(pool: FolderPool, cache: str) -> None:
     found = read_import(pool, checkpoint_of(pool, network_of("h_model")))
     source = found.digests["core"]

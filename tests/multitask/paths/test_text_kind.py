@@ -74,6 +74,7 @@ def trained(place: dict[str, str]) -> dict[str, Any]:
     return ask(request_of(place, path_of()))
 
 
+@pytest.mark.slow
 def test_a_path_learns_to_tell_topics_apart_by_their_bytes(place: dict[str, str], trained: dict[str, Any]) -> None:
     structure = structure_of(validate(Path, path_of(), what="a path"))
     assert trained["reason"] is None

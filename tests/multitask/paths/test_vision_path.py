@@ -87,6 +87,7 @@ def test_stated_products_are_computed(name: str) -> None:
     assert counter.flops == path_work(structure).products
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "pixels", "classes"), [("Ti3", 32, 2), ("B", 32, 2), ("L", 224, 2), ("L", 384, 1000)])
 def test_published_sizes_are_built_and_counted(name: str, pixels: int, classes: int) -> None:
     structure = PRESETS[name].changed(image_size=pixels, classes=classes)
@@ -220,6 +221,7 @@ def test_half_precision_answers_nearly_the_same() -> None:
         torch.testing.assert_close(half.float(), path(x).detach(), rtol=0.1, atol=0.1)
 
 
+@pytest.mark.slow
 def test_a_path_is_exported_for_any_number_of_samples() -> None:
     path = VisionPath.fresh(TINY, 0).eval()
     noisy(path)

@@ -66,6 +66,7 @@ def test_all_arms_tune_the_same_hyperparameters_of_training(name: Any) -> None:
     assert set(tuned) - free <= {"ds_image_size"}
 
 
+@pytest.mark.slow
 def test_questions_about_digits_hold_out_the_same_images(tmp_path: Path) -> None:
     held = []
     for plan in (OFFLINE_ROOT, *OFFLINE):

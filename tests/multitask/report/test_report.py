@@ -33,6 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_the_data_are_those_of_the_store(folder: Path) -> None:
     with Archive(folder) as archive:
         system = System.open(archive.store, "zoo")
@@ -97,6 +98,7 @@ def test_a_system_without_publications_has_a_report(folder: Path) -> None:
     assert 'id="graph"' not in html
 
 
+@pytest.mark.slow
 def test_the_command_writes_one_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "zoo.html"
     assert run(["report", "zoo", "-o", str(path), "--store", str(folder), "--json"]) == ExitCode.SUCCESS

@@ -40,6 +40,7 @@ def system() -> System:
     return grown(Store.memory(), 3, fail=lambda job: job["seed"] % 5 == 0)
 
 
+@pytest.mark.slow
 def test_accounts_are_the_drivers_and_add_up_to_the_distinct_parameters(system: System) -> None:
     found, accounts = of(system), system.accounts()
     assert {one.name: one.offer.accounted for one in found.agents if one.offer} == pytest.approx(accounts)
@@ -92,6 +93,7 @@ def test_tasks_are_charged_for_what_their_agents_made(system: System) -> None:
     assert a.added + a.shared == sum(part.parameters for part in parts)
 
 
+@pytest.mark.slow
 def test_children_are_counted_by_the_fates_that_are_told(system: System) -> None:
     seen: Counter[str] = Counter()
     for one in of(system).agents:
@@ -122,6 +124,7 @@ def test_the_course_of_an_agent_is_what_it_published(system: System) -> None:
         assert cycles[-1].path == (one.offer.path if one.offer else None)
 
 
+@pytest.mark.slow
 def test_a_measurement_on_test_data_is_shown_and_decides_nothing() -> None:
     system = grown(Store.memory())
     before = of(system)
@@ -145,6 +148,7 @@ def test_a_measurement_on_test_data_is_shown_and_decides_nothing() -> None:
     assert found.fates == worse.fates, "it is no child"
 
 
+@pytest.mark.slow
 def test_a_cycle_that_was_stopped_is_open_and_says_how_far_it_is() -> None:
     store = Store.memory()
     system = new_system(store, ("a", "b"))
@@ -195,6 +199,7 @@ def test_an_agent_whose_children_all_failed_is_new() -> None:
     assert one.last.failed == one.last.asked == 4
 
 
+@pytest.mark.slow
 def test_paths_that_were_replaced_stay_pinned_by_those_that_run_through_them() -> None:
     system = grown(Store.memory(), 1)
     assert of(system).pinned == 0
@@ -212,6 +217,7 @@ def test_paths_that_were_replaced_stay_pinned_by_those_that_run_through_them() -
     assert found.pinned == sum(inside.values()) > 0
 
 
+@pytest.mark.slow
 def test_a_larger_system_costs_no_further_questions() -> None:
     counts = []
     for tasks, cycles in ((1, 1), (6, 3)):

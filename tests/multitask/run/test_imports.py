@@ -93,6 +93,7 @@ def home(cache: Path, tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+@pytest.mark.slow
 def test_a_language_model_of_a_search_is_its_best_or_the_one_that_is_named(home: Path, small: Any) -> None:
     made = import_individual("zoo", "best", small.run, source=small.store, store=home)
     with Archive(small.store) as archive:
@@ -108,6 +109,7 @@ def test_a_language_model_of_a_search_is_its_best_or_the_one_that_is_named(home:
         assert set(System.open(store, "zoo").view().offers) == {"Import~best", "Import~other"}
 
 
+@pytest.mark.slow
 def test_what_is_not_said_or_not_there_is_refused(home: Path, small: Any) -> None:
     with pytest.raises(UsageError, match="choose the network"):
         import_individual("zoo", "one", store=home)

@@ -53,6 +53,7 @@ def numbers(answers: Any) -> NDArray[np.float64]:
     return np.asarray([list(one.probabilities.values()) for one in answers])
 
 
+@pytest.mark.slow
 def test_the_path_with_the_best_validation_accuracy_answers_and_another_agent_when_it_is_named(opened: Store) -> None:
     best = open_answerer(opened, NAME, SHAPES)
     assert (best.agent, best.known.quality) == (MULTI, 0.625)
@@ -72,6 +73,7 @@ def test_names_and_sizes_are_known_where_the_data_are_gone(opened: Store) -> Non
     assert answer.paths == ()
 
 
+@pytest.mark.slow
 def test_without_anything_recorded_classes_are_numbers_and_images_are_the_paths_own(tmp_path: Path) -> None:
     answering_system(tmp_path / "runs", recorded=False)
     with Store.open(tmp_path / "runs", "ro", create=False) as store:
@@ -82,6 +84,7 @@ def test_without_anything_recorded_classes_are_numbers_and_images_are_the_paths_
         assert len(answerer.predict(pictures(2, (5, 9)))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recorded", [True, False])
 def test_texts_are_read_as_bytes_without_the_data_of_their_task(tmp_path: Path, recorded: bool) -> None:
     answering_texts(tmp_path / "runs", recorded=recorded)
@@ -124,6 +127,7 @@ def test_other_sizes_become_the_tasks_size_first(opened: Store) -> None:
     np.testing.assert_allclose(large, resized, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_samples_answer_as_one_by_one(opened: Store) -> None:
     answerer = open_answerer(opened, NAME, SHAPES)
     many = pictures(70)

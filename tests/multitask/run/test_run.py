@@ -139,6 +139,7 @@ def test_a_pretrained_root_is_called_after_its_task(tmp_path: Path) -> None:
     assert sum(made.samples.values()) == 1797
 
 
+@pytest.mark.slow
 def test_a_system_may_have_roots_of_several_classes(busy: Path) -> None:
     own = {"task": {"source": "text_labels"}}
     made = add_root("zoo", root="pretrain:topics", kind="TextTiny", overrides=own, store=busy)
@@ -297,6 +298,7 @@ def test_another_class_takes_the_data_that_a_task_has(busy: Path) -> None:
 # Run
 
 
+@pytest.mark.slow
 def test_agents_that_combine_paths_come_where_they_are_missing(busy: Path) -> None:
     ended = work(busy, agents=["single", "multi"], tasks=["digits"])
     assert [one.agent for one in ended.agents] == ["VitTiny~digits", "MultiVitTiny~digits"]
@@ -305,6 +307,7 @@ def test_agents_that_combine_paths_come_where_they_are_missing(busy: Path) -> No
     assert work(busy, agents=["multi"], tasks=["digits"]).agents == ended.agents[1:], "it is added once"
 
 
+@pytest.mark.slow
 def test_the_same_call_does_nothing_twice_and_more_cycles_go_on(busy: Path) -> None:
     first = work(busy)
     with Store.open(busy) as store:
@@ -344,6 +347,7 @@ def test_what_was_stopped_goes_on_to_the_same_system(stores: Path, tmp_path: Pat
     assert systems[0] == systems[1]
 
 
+@pytest.mark.slow
 def test_a_wish_to_stop_from_before_the_run_counts(busy: Path) -> None:
     assert work(busy, on_start=lambda session: session.stop()).state == "interrupted"
     assert work(busy).state == "finished"
@@ -371,6 +375,7 @@ def test_a_system_without_tasks_says_what_comes_next(folder: Path) -> None:
         work(folder)
 
 
+@pytest.mark.slow
 def test_nobody_runs_an_agent_that_somebody_holds(busy: Path) -> None:
     work(busy)
     with Store.open(busy) as store:
@@ -389,6 +394,7 @@ def test_nobody_runs_an_agent_that_somebody_holds(busy: Path) -> None:
 # Withdraw
 
 
+@pytest.mark.slow
 def test_a_withdrawn_task_is_offered_no_more_and_others_stay(busy: Path) -> None:
     work(busy, agents=["single", "multi"], tasks=["digits"])
     work(busy)
@@ -410,6 +416,7 @@ def test_a_withdrawn_task_is_offered_no_more_and_others_stay(busy: Path) -> None
     assert [one.agent for one in work(busy, cycles=2).agents] == ["VitTiny~digits_parity"]
 
 
+@pytest.mark.slow
 def test_an_agent_is_withdrawn_alone(busy: Path) -> None:
     work(busy, agents=["single", "multi"])
     assert withdraw("zoo", "MultiVitTiny~digits", store=busy) == ["MultiVitTiny~digits"]

@@ -28,6 +28,7 @@ def child(
     return mutator.mu, sum(one.applied for one in mutator.decisions)
 
 
+@pytest.mark.slow
 def test_moves_are_even_inside_and_half_of_them_stay_at_the_ends() -> None:
     row = Hyperparameter(key="a", values=(1, 2, 3), default=2)
     rng = generator(0, "moves")
@@ -73,6 +74,7 @@ def test_the_mean_number_of_actions_is_that_of_the_specification() -> None:
     assert 2.5 <= np.std(counts) <= 2.8
 
 
+@pytest.mark.slow
 def test_without_selection_the_global_rate_drifts_around_its_start() -> None:
     rng = generator(4, "drift")
     ends = []

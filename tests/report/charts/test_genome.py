@@ -43,6 +43,7 @@ def drawn_genomes(draw: st.DrawFn) -> tuple[list[LivMark], list[Arc], list[Arc],
     return livs, arcs(st.sampled_from(["K", "V", "K, V"])), arcs(st.just("")), arcs(st.just(""))
 
 
+@pytest.mark.slow
 @given(drawn_genomes())
 @settings(max_examples=25, deadline=None)
 def test_every_arc_is_drawn_once_between_its_livs_and_on_its_side(genome) -> None:
@@ -62,6 +63,7 @@ def test_every_arc_is_drawn_once_between_its_livs_and_on_its_side(genome) -> Non
             assert bool(path.get("stroke-dasharray")) == (kind != "featurizer-arc")
 
 
+@pytest.mark.slow
 @given(drawn_genomes())
 @settings(max_examples=15, deadline=None)
 def test_arc_ends_lie_within_their_boxes(genome) -> None:

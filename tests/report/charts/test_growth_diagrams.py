@@ -97,6 +97,7 @@ def thickness(svg: str, name: str) -> float:
 # The timeline
 
 
+@pytest.mark.slow
 @given(zoos())
 @settings(max_examples=25, deadline=None)
 def test_every_module_has_its_lane_and_its_marks(lanes: list[Lane]) -> None:
@@ -109,6 +110,7 @@ def test_every_module_has_its_lane_and_its_marks(lanes: list[Lane]) -> None:
     inside(svg)
 
 
+@pytest.mark.slow
 @given(zoos())
 @settings(max_examples=25, deadline=None)
 def test_children_lie_below_their_first_parent_and_nobody_is_lost(lanes: list[Lane]) -> None:

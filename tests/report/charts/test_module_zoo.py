@@ -127,6 +127,7 @@ def test_a_graph_says_what_its_nodes_are() -> None:
 # The whole network
 
 
+@pytest.mark.slow
 @given(
     st.lists(MODULES, min_size=1, max_size=60),
     st.lists(st.builds(InputMark, TEXT, TEXT), min_size=1, max_size=12),

@@ -126,6 +126,7 @@ def test_rows_follow_the_first_path_and_leave_no_role_out(paths: list[list[str]]
     assert first == sorted(set(first))
 
 
+@pytest.mark.slow
 def test_rows_of_paths_of_different_depth() -> None:
     rows = role_rows([["e", "b0", "norm"], ["e", "norm", "head"], ["e", "b0", "b1", "norm", "head"]])
     assert rows == {"e": 0, "b0": 1, "b1": 2, "norm": 3, "head": 4}

@@ -82,6 +82,7 @@ def html(build: Any, sample: Any) -> str:
     return str(build(sample))
 
 
+@pytest.mark.slow
 def test_the_file_needs_nothing_from_outside(html: str) -> None:
     page = Page(html)
     assert not re.search(r"https?:|url\(|@import|<script|<link|<iframe|<img|<object|<embed", html, re.IGNORECASE)
@@ -165,6 +166,7 @@ def test_dominance_over_a_baseline_is_judged_in_all_goals(samples: ModuleType, b
     assert "None on the front dominates base" in words(None, 0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 5e-324, 1e308])
 def test_any_number_survives_everywhere(sample: Any, build: Any, bad: Any) -> None:
     changed = [
@@ -203,6 +205,7 @@ def test_one_individual_has_a_page(sample: Any, build: Any) -> None:
     assert "1 on the front" in page.text
 
 
+@pytest.mark.slow
 def test_one_goal_is_drawn_over_the_generations(sample: Any, build: Any) -> None:
     page = Page(build(replace(sample, goals=sample.goals[:1])))
     assert "by generation of birth" in page.text
@@ -335,5 +338,6 @@ def test_terminal_controls_and_direction_overrides_are_visible(samples: ModuleTy
     assert "\\x1b[31m\\x9b\\u202eabc\\x07" in html
 
 
+@pytest.mark.slow
 def test_equal_runs_give_equal_bytes(sample: Any, build: Any, html: str) -> None:
     assert build(sample) == html

@@ -97,6 +97,7 @@ def _attribute(tag: str, name: str) -> str:
     return match[1]
 
 
+@pytest.mark.slow
 def test_each_arc_of_each_drawn_genome_is_one_arc_of_the_page(recorded: Any) -> None:
     rows = {str(number): {0: {"quality": 1.0 + number, "cache": 100.0 - number}} for number in range(6)}
     run = recorded(rows, drawn={"plain": {0: {"quality": 9.0, "cache": 999.0}}}, **CONNECTED)
@@ -180,6 +181,7 @@ def test_a_mixer_in_each_half_is_asked_for() -> None:
 # Words
 
 
+@pytest.mark.slow
 def test_the_notes_say_who_dominates_whom_and_how_sure_that_is(recorded: Any) -> None:
     def seeds(*values: tuple[float, float]) -> dict[int, dict[str, float]]:
         return {number: {"quality": a, "cache": b} for number, (a, b) in enumerate(values)}

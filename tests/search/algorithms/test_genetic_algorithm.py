@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from evodevo.search.base import Scored, create
 from evodevo.testing.bare_search import generational, steady_state
 from evodevo.testing.tabular import Cell, CellSpace
@@ -34,6 +36,7 @@ def test_one_child_at_a_time_replaces_the_worst_parent() -> None:
     assert [one.id for one in state.population] == ["p0", "p1", "p2", "c"]
 
 
+@pytest.mark.slow
 def test_it_finds_a_target() -> None:
     def misses(genome: Cell) -> tuple[float]:
         return (float(sum(a != b for a, b in zip(genome, (4, 0, 3, 1, 2, 2), strict=True))),)

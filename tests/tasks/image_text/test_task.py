@@ -134,6 +134,7 @@ def test_one_side_alone_says_nothing_about_a_match(tmp_path: Path, form: Form) -
     assert all(abs(value - 0.5) < 0.03 for value in sides), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["multilabel", pytest.param("both", marks=pytest.mark.slow)])
 def test_both_sides_tell_of_genres_and_together_tell_more(tmp_path: Path, form: Form) -> None:
     task = _open(tmp_path, form=form, scenes=SceneSettings(samples=SplitSizes(train=1_500, validation=50, test=1_000)))
@@ -357,6 +358,7 @@ def test_questions_about_real_files(tmp_path: Path) -> None:
     assert task.outputs[0].names == tuple(sorted(json.loads((folder / "answers.json").read_text())))
 
 
+@pytest.mark.slow
 def test_sentences_about_real_pictures_with_a_palette(tmp_path: Path) -> None:
     folder = DATA / "nlvr"
     if not folder.is_dir():

@@ -73,6 +73,7 @@ def test_both_answers_are_equally_frequent_for_every_digit_and_question(
         assert len(np.unique(groups["question"])) == len(QUESTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["answer", "match"])
 def test_no_side_alone_says_anything(tasks: dict[Form, DigitsQuestionsTask], form: Form) -> None:
     task = tasks[form]
@@ -86,6 +87,7 @@ def test_no_side_alone_says_anything(tasks: dict[Form, DigitsQuestionsTask], for
     assert all(abs(value - 0.5) < 0.05 for value in task.baselines("test").values())
 
 
+@pytest.mark.slow
 def test_a_number_is_told_by_no_side_alone_either(tasks: dict[Form, DigitsQuestionsTask]) -> None:
     found = tasks["sums"].baselines("test")
     # A text tells whether a digit or yes or no is asked for.
@@ -93,6 +95,7 @@ def test_a_number_is_told_by_no_side_alone_either(tasks: dict[Form, DigitsQuesti
     assert found["logistic regression on text"] < 0.35
 
 
+@pytest.mark.slow
 def test_of_mixed_questions_a_quarter_asks_for_the_digit_and_no_side_suffices(
     tasks: dict[Form, DigitsQuestionsTask],
 ) -> None:
@@ -155,6 +158,7 @@ def test_frequencies_are_even_for_uneven_digits() -> None:
     np.testing.assert_allclose(by_question[:, 0], by_question[:, 1], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_hardly_any_images_are_enough_for_a_split() -> None:
     shares = Shares(train=0.99, architecture=0.002, validation=0.002, test=0.006)
     task = DigitsQuestionsTask.open(DigitsQuestionsSettings(questions=4, form="answer", shares=shares))
@@ -163,6 +167,7 @@ def test_hardly_any_images_are_enough_for_a_split() -> None:
         assert batch["answer/target"].mean() == 0.5
 
 
+@pytest.mark.slow
 def test_a_split_can_be_left_out() -> None:
     task = DigitsQuestionsTask.open(DigitsQuestionsSettings(questions=4, shares=Shares(architecture=0)))
     assert task.splits == ("train", "validation", "test")

@@ -97,6 +97,7 @@ def test_digits_are_easier_than_chance_for_a_line(tmp_path: Path) -> None:
     assert found["logistic regression"] > 0.9
 
 
+@pytest.mark.slow
 def test_each_domain_answers_with_its_own_output(tmp_path: Path) -> None:
     task = _open(tmp_path, domains=DRAWN, size=(12, 12))
     assert [output.name for output in task.outputs] == list(BUILTINS)
@@ -121,6 +122,7 @@ def test_joint_and_shared_answers_agree_with_separate_ones(tmp_path: Path) -> No
         assert shared.show("train", place)["class"] == words[domain]
 
 
+@pytest.mark.slow
 def test_active_domains_keep_the_outputs_and_narrow_the_samples(tmp_path: Path) -> None:
     whole = _open(tmp_path, domains=DRAWN, size=(12, 12))
     some = _open(tmp_path, domains=DRAWN, size=(12, 12), active=("shapes", "digits"))
@@ -133,6 +135,7 @@ def test_active_domains_keep_the_outputs_and_narrow_the_samples(tmp_path: Path) 
         _open(tmp_path, domains=DRAWN, size=(12, 12), active=("shape",))
 
 
+@pytest.mark.slow
 def test_the_limit_takes_some_of_each_file(tmp_path: Path) -> None:
     task = _open(tmp_path, domains=(Domain(name="one", builtin="letters", limit=200),))
     assert sum(task.count(split) for split in SPLITS) == 200
@@ -215,6 +218,7 @@ def test_settings_that_cannot_be_meant(values: dict[str, Any], message: str) -> 
         validate(ImagesSettings, values, what="settings")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "train", "test", "shape", "classes"),
     [

@@ -222,6 +222,7 @@ def test_copies_with_two_labels_are_counted(cache: Path, tmp_path: Path) -> None
     assert _open(cache, data=str(tmp_path)).describe()["contradictory"] == 2
 
 
+@pytest.mark.slow
 def test_a_source_that_asks_for_no_class_is_refused(cache: Path) -> None:
     with pytest.raises(UsageError, match="one class per sample"):
         _open(

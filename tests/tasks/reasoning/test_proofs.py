@@ -115,6 +115,7 @@ def opened(given: ProofsSettings) -> ProofsTask:
 WORLDS = pytest.mark.parametrize("world", ["closed", "open"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wording", ["english", "terse"])
 @WORLDS
 def test_another_prover_agrees(world: str, wording: str) -> None:
@@ -150,6 +151,7 @@ def test_each_answer_is_equally_frequent_at_each_depth(world: str) -> None:
         assert max(cells.values()) - min(cells.values()) <= 1
 
 
+@pytest.mark.slow
 @WORLDS
 def test_the_question_alone_says_nothing(world: str) -> None:
     task = opened(settings(world=world, samples=SplitSizes(train=5_000, validation=60, test=1_200)))
@@ -186,6 +188,7 @@ def test_training_is_no_deeper_than_it_should_be() -> None:
     assert depths == {"train": {0, 1, 2}, "validation": set(range(6)), "test": set(range(6))}
 
 
+@pytest.mark.slow
 @WORLDS
 def test_language_is_the_same_samples_with_the_answer_to_predict(world: str) -> None:
     asked, told = opened(settings(world=world)), opened(settings(world=world, form="language"))
@@ -205,6 +208,7 @@ def test_language_is_the_same_samples_with_the_answer_to_predict(world: str) -> 
     assert [theory_text.VOCABULARY[token] for token in told.answer_tokens] == list(told.group_names["answer"])
 
 
+@pytest.mark.slow
 @WORLDS
 def test_questions_may_all_be_positive(world: str) -> None:
     task = opened(settings(world=world, negated_questions=False))
@@ -235,6 +239,7 @@ def test_theories_too_small_for_the_depth_are_refused(values: dict[str, Any], me
         validate(ProofsSettings, values, what="task")
 
 
+@pytest.mark.slow
 def test_questions_that_hardly_exist_are_told() -> None:
     # Two entities and three attributes have six facts.
     given = settings(depths_train=(0, 1), depths_test=(0, 1), entities=2, attributes=3, facts=7)
@@ -242,6 +247,7 @@ def test_questions_that_hardly_exist_are_told() -> None:
         ProofsTask.open(given)
 
 
+@pytest.mark.slow
 @WORLDS
 @pytest.mark.parametrize("loss", ["all", "answer"])
 def test_further_questions_are_answered_in_the_targets_and_nowhere_in_the_text(world: str, loss: str) -> None:
@@ -277,6 +283,7 @@ def test_held_out_theories_are_asked_one_question() -> None:
         assert ((task.fetch(split, np.arange(task.count(split)))["text"] == theory_text.ID["?"]).sum(1) == 1).all()
 
 
+@pytest.mark.slow
 def test_few_words_are_those_that_a_theory_needs() -> None:
     task = opened(settings(words="few"))
     words = {word for place in range(200) for word in task.show("train", place)["text"].split()}
@@ -298,6 +305,7 @@ def test_how_much_is_said_of_whom_hints_at_no_answer(world: str) -> None:
         assert set(Counter(name for name, _ in theory.facts).values()) == {2}
 
 
+@pytest.mark.slow
 def test_shares_decide_which_depths_further_questions_have() -> None:
     task = opened(settings(form="language", questions=8, words="few", negated_questions=False, shares=(8, 1, 1)))
     depths: Counter[int] = Counter()

@@ -35,6 +35,7 @@ def _owners(task: TableTask) -> dict[bytes, Split]:
     return owner
 
 
+@pytest.mark.slow
 def test_sentences_about_pictures(tmp_path: Path) -> None:
     files = {"data": "dev.jsonl.gz", "images": "dev_images.npz"}
     columns = {"image": "example", "text": "sentence", "match": "label"}
@@ -47,6 +48,7 @@ def test_sentences_about_pictures(tmp_path: Path) -> None:
     _owners(task)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", ["words", "bpe"])
 def test_topics_of_sentences(tmp_path: Path, tokenizer: str) -> None:
     files = {"data": "train.jsonl.gz", "validation": "dev.jsonl.gz", "test": "test.jsonl.gz"}

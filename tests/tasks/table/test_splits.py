@@ -21,6 +21,7 @@ def _owner(division: Division) -> dict[int, Split]:
     return {int(row): split for split, rows in division.places.items() for row in rows}
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 60), st.integers(0, 60), st.sampled_from([None, None, "train", "validation", "test"])),

@@ -345,6 +345,7 @@ def test_samples_that_cannot_be_read_say_why(tmp_path: Path) -> None:
         task.texts("train")
 
 
+@pytest.mark.slow
 def test_opponents_find_what_is_there(tmp_path: Path) -> None:
     task = _open(tmp_path, data=str(_posts(tmp_path, 300)), image="image", text="text", label="kind")
     found = task.baselines("test")

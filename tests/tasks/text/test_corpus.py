@@ -90,6 +90,7 @@ def test_max_bytes_cuts_one_long_document_at_a_character(tmp_path: Path) -> None
     assert corpus.read(tmp_path / "a.txt", max_bytes=10).documents == ("\u20ac\u20ac\u20ac".encode(),)
 
 
+@pytest.mark.slow
 def test_the_standard_library_is_large_real_text_without_tests_or_packages() -> None:
     found = corpus.read(None)
     assert found.source.startswith("the source of Python")

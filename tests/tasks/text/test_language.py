@@ -71,6 +71,7 @@ def test_a_batch_is_the_inputs_and_targets_of_windows(task: LanguageTask) -> Non
     np.testing.assert_array_equal(windows[2], stream[places[2] : places[2] + 17])
 
 
+@pytest.mark.slow
 def test_windows_lie_in_the_split_and_reach_both_ends(task: LanguageTask) -> None:
     views = np.lib.stride_tricks.sliding_window_view(task.tokens("train"), 17)
     allowed = {tuple(view) for view in views.tolist()}
