@@ -98,7 +98,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise _RefusedError(f"{name} is not a number that JSON knows.")
+    raise _RefusedError(f"{name} is not a number in JSON.")
 
 
 def _bounded_int(text: str) -> int:

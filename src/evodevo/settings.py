@@ -133,7 +133,7 @@ def assign(values: dict[str, Any], dotted: str, text: str) -> None:
     """
     keys = dotted.split(".")
     if not all(keys):
-        raise UsageError(f"--set wants key=value or key.sub=value; got {dotted!r}.")
+        raise UsageError(f"--set needs key=value or key.sub=value; got {dotted!r}.")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):

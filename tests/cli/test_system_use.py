@@ -63,7 +63,7 @@ def test_people_see_classes_and_paths(gallery: Path, pictures: list[str], capsys
     assert predict(gallery, "--task", COLOURS, "--data", str(Path(pictures[0]).parent)) == 0
     shown = capsys.readouterr()
     assert len(shown.out.splitlines()) == 4
-    assert "paths asked" not in shown.out
+    assert "paths used" not in shown.out
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ class BackboneSpan(Operator):
             if theirs is None or theirs.shape != mine.shape:
                 shape = "missing" if theirs is None else f"of shape {tuple(theirs.shape)}"
                 raise UsageError(
-                    f"the weight {source!r} is {shape}, and the span wants {tuple(mine.shape)}: these weights are of "
+                    f"the weight {source!r} is {shape}, and the span needs {tuple(mine.shape)}: these weights are of "
                     "another backbone."
                 )
             state[name] = theirs

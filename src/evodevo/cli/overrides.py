@@ -26,7 +26,7 @@ def overrides(config: Path | None, assignments: Sequence[str], flags: Mapping[st
     for text in assignments:
         key, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"--set wants key=value, for example study.population=8; got {text[:60]!r}.")
+            raise UsageError(f"--set needs key=value, for example study.population=8; got {text[:60]!r}.")
         assign(values, key.strip(), value.strip())
     for dotted, value in flags.items():
         if value is not None:

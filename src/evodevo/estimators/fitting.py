@@ -92,7 +92,7 @@ def divided(
         )
     names = np.arange(count) if groups is None else np.asarray(groups)
     if names.shape != (count,):
-        raise UsageError(f"groups want one value for each of {count} samples; they have the shape {names.shape}.")
+        raise UsageError(f"groups need one value for each of {count} samples; they have the shape {names.shape}.")
     shares: dict[Split, float] = {"train": 1 - validation - architecture}
     shares |= {"validation": validation} if validation else {}
     shares |= {"architecture": architecture} if architecture else {}

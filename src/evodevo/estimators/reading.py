@@ -82,7 +82,7 @@ class InputReading(Settings):
         if IMAGE in columns:
             shapes = {image.shape for image in _images(columns[IMAGE]) if image is not None}
             if len(shapes) != 1:
-                raise UsageError(f"images want one size; there are {quoted_list(sorted(shapes)) or 'none'}.")
+                raise UsageError(f"images need one size; there are {quoted_list(sorted(shapes)) or 'none'}.")
             values["image"] = shapes.pop()
         if TEXT in columns:
             if not any(text.strip() for text in _texts(columns[TEXT])):
@@ -123,7 +123,7 @@ class InputReading(Settings):
                 raise UsageError(f"the classifier was fitted without {name!r}; it reads {quoted_list(known)}.")
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) != 1:
-            raise UsageError(f"the columns of X want equal lengths; they have {lengths}.")
+            raise UsageError(f"the columns of X need equal lengths; they have {lengths}.")
         count = next(iter(lengths.values()))
         batch: dict[str, NDArray[Any]] = {}
         if self.image is not None:

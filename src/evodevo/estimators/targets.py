@@ -48,7 +48,7 @@ def read_targets(y: Any, samples: int) -> tuple[EstimatorTargets, NDArray[Any]]:
     _check_length(len(column), samples)
     classes, numbers = np.unique(column, return_inverse=True)
     if len(classes) < 2:
-        raise UsageError(f"y has one class alone, {str(classes[0])[:40]!r}; a classifier wants two classes or more.")
+        raise UsageError(f"y has one class alone, {str(classes[0])[:40]!r}; a classifier needs two classes or more.")
     return EstimatorTargets(_output("class", classes), classes), numbers.astype(np.int64)
 
 
@@ -63,4 +63,4 @@ def _output(kind: Any, classes: NDArray[Any]) -> OutputSpec:
 
 def _check_length(length: int, samples: int) -> None:
     if length != samples:
-        raise UsageError(f"X has {samples} samples and y has {length}; they want equal numbers.")
+        raise UsageError(f"X has {samples} samples and y has {length}; they need equal numbers.")

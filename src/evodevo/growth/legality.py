@@ -123,7 +123,9 @@ def _no_birth(situation: EventState, settings: GrowthSettings, replaces: str | N
     if situation.warming:
         return f"{', '.join(sorted(situation.warming))} warms up, and meanwhile nobody is born"
     if situation.left < settings.events.warm:
-        return f"{situation.left:.1%} of the budget is left, and a newborn needs {settings.events.warm:.1%} to be heard"
+        return (
+            f"{situation.left:.1%} of the budget is left, and a newborn needs {settings.events.warm:.1%} for a weight"
+        )
     count = len(situation.structure.live)
     if count > settings.birth.most:
         return f"the zoo has {count} modules, and may have {settings.birth.most}"

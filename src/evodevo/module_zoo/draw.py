@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
 
 _FUSIONS = {
-    "asym_residual": "one modality asks the other and keeps what it had",
-    "paper": "one modality asks, values come from the other alone",
-    "symmetric": "each modality asks the other",
+    "asym_residual": "queries of one modality, keys and values of the other, added to the queries",
+    "paper": "queries of one modality, values of the other alone",
+    "symmetric": "queries of each modality, keys and values of the other",
     "concat": "both sequences side by side",
     "gmu": "a gated multimodal unit",
     "bilinear": "low-rank products",

@@ -64,7 +64,7 @@ def named_zoo(modules: str | Sequence[str], width: int) -> tuple[ZooModule, ...]
         if entry not in ARCHETYPES:
             raise unknown_name("archetype", str(entry), ARCHETYPES.names())
     if not modules:
-        raise UsageError("a zoo wants at least one module; give 'start', 'table_3' or names of archetypes.")
+        raise UsageError("a zoo needs at least one module; give 'start', 'table_3' or names of archetypes.")
     counts: Counter[str] = Counter()
     zoo_modules = []
     for seed, entry in enumerate(modules):

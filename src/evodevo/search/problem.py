@@ -160,7 +160,7 @@ class FunctionProblem(Problem):
         # A scalar of numpy or torch is an array without dimensions, so isinstance(scores, float) would miss it.
         values = [float(value) for value in ([scores] if np.ndim(scores) == 0 else scores)]  # type: ignore[arg-type,union-attr]
         if len(values) != len(self.goals):
-            raise UsageError(f"the function gave {len(values)} numbers; {len(self.goals)} goals want one each.")
+            raise UsageError(f"the function gave {len(values)} numbers; {len(self.goals)} goals need one each.")
         return {goal.name: value for goal, value in zip(self.goals, values, strict=True)}
 
 

@@ -48,7 +48,7 @@ def failpoint(name: str) -> None:
 def _pass(name: str, armed: str) -> None:
     match = re.fullmatch(r"([a-z_]+):kill@([1-9][0-9]{0,8})", armed)
     if match is None:
-        raise UsageError(f"{VARIABLE} wants name:kill@count, for example {POINTS[0]}:kill@1; got {armed[:80]!r}.")
+        raise UsageError(f"{VARIABLE} needs name:kill@count, for example {POINTS[0]}:kill@1; got {armed[:80]!r}.")
     wanted, count = match[1], int(match[2])
     every = (*POINTS, *SYSTEM_POINTS, *MIGRATION_POINTS)
     if wanted not in every:

@@ -45,7 +45,7 @@ class InMemoryTask(SampleTask):
 
     @classmethod
     def open(cls, settings: Any, cache_folder: Path | None = None, key: str | None = None) -> NoReturn:
-        raise UsageError("samples in memory are in one process alone; a run wants files: see the task 'table'.")
+        raise UsageError("samples in memory are in one process alone; a run needs files: see the task 'table'.")
 
     def count(self, split: Split) -> int:
         return len(self._part(split)[self.inputs[0].name])
@@ -83,7 +83,7 @@ class InMemoryTask(SampleTask):
             raise DataError(f"the split {split!r} has no array {missing!r}; it has {quoted_list(sorted(part))}.")
         lengths = {name: len(array) for name, array in part.items()}
         if len(set(lengths.values())) != 1 or 0 in lengths.values():
-            raise DataError(f"the arrays of the split {split!r} want equal lengths above 0; they have {lengths}.")
+            raise DataError(f"the arrays of the split {split!r} need equal lengths above 0; they have {lengths}.")
         for name, shape in wanted.items():
             if part[name].shape[1:] != shape:
                 raise DataError(f"{name!r} in the split {split!r} has samples of {part[name].shape[1:]}, not {shape}.")

@@ -73,9 +73,9 @@ def numbers(text: str, name: str) -> NDArray[np.float32]:
     try:
         values = np.asarray([float(piece) for piece in pieces], np.float64)
     except ValueError:
-        raise UsageError(f"{name} wants numbers with commas between them, got {text[:80]!r}.") from None
+        raise UsageError(f"{name} needs numbers with commas between them, got {text[:80]!r}.") from None
     if not (np.abs(values) <= _LARGEST).all():
-        raise UsageError(f"{name} wants finite numbers, got {text[:80]!r}.")
+        raise UsageError(f"{name} needs finite numbers, got {text[:80]!r}.")
     return values.astype(np.float32)
 
 

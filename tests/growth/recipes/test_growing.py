@@ -105,7 +105,7 @@ def test_the_zoo_and_the_table_are_named_as_in_train() -> None:
     ("changes", "words"),
     [
         ({"grow": {"strategist": "pop"}}, "Did you mean 'ppo'"),
-        ({"grow": {"strategist": []}}, "wants a strategist"),
+        ({"grow": {"strategist": []}}, "needs a strategist"),
         ({"grow": {"strategist": 3}}, "several with commas"),
         ({"grow": 3}, "grow is a table of settings"),
         ({"gorw": {}}, "gorw"),

@@ -29,7 +29,7 @@ def withdraw(
         with Store.open(store, "ro", create=False) as opened:
             gone = ", ".join(agent.name for agent in withdrawable(open_system(opened, system), name))
         if not sys.stdin.isatty():
-            raise UsageError(f"this withdraws {gone} for good. Say --yes if that is what you want.")
+            raise UsageError(f"this withdraws {gone} for good. Add --yes to do it.")
         if not typer.confirm(f"Withdraw {gone} for good?", err=True):
             output.words("nothing was withdrawn.")
             return

@@ -123,7 +123,7 @@ def _show_rows(predictions: Sequence[Prediction]) -> None:
             for name in names
         ]
         rows.append((number, *told, *([heard] if prediction.weights else [])))
-    output.table(("row", *names, *(["heard most"] if predictions[0].weights else [])), rows, right=("row",))
+    output.table(("row", *names, *(["most weight"] if predictions[0].weights else [])), rows, right=("row",))
     if len(predictions) > MOST_SHOWN:
         output.words(f"{len(predictions):,} rows in all; --output FILE.csv takes all of them, with every probability.")
 

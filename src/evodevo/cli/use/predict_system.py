@@ -120,7 +120,7 @@ def _show(answerer: PathPredictor, names: Sequence[str], answers: Sequence[Syste
         (name, answer.chosen, f"{answer.probabilities[answer.chosen]:.3f}", *([_told(answer)] if answer.paths else []))
         for name, answer in zip(names[:MOST_SHOWN], answers, strict=False)
     ]
-    heard = ["paths asked"] if answers and answers[0].paths else []
+    heard = ["paths used"] if answers and answers[0].paths else []
     output.table(("sample", "class", "probability", *heard), rows, right=("probability",))
     if len(answers) > MOST_SHOWN:
         output.words(f"{len(answers):,} samples in all; --output FILE.csv takes all of them, with every probability.")

@@ -33,7 +33,7 @@ def chosen_rows(wanted: str | Sequence[str]) -> tuple[AblationRow, ...]:
         if name not in known:
             raise unknown_name("row of the ablation", name, known)
     if not names:
-        raise UsageError("an ablation wants rows: all, table_3, A, B, C, D, more, or names of rows.")
+        raise UsageError("an ablation needs rows: all, table_3, A, B, C, D, more, or names of rows.")
     return tuple(
         row for row in ROWS if {ALL, row.block, row.name} & set(names) or (TABLE_3 in names and row.block != "more")
     )

@@ -111,11 +111,11 @@ C = (
         zoo={"fusion": {"heads": 1}}, needs=BOTH,
     ),
     AblationRow(
-        "query_text", "Image-as-Query Cross-Attn.", "C", "fused", "the text asks, image keys and values answer",
+        "query_text", "Image-as-Query Cross-Attn.", "C", "fused", "queries of the text, keys and values of the image",
         zoo={"fusion": {"query": "text"}}, needs=BOTH,
     ),
     AblationRow(
-        "values_image", "Text-as-Key/Value Cross-Attn.", "C", "fused", "the image asks itself: its own keys and values",
+        "values_image", "Text-as-Key/Value Cross-Attn.", "C", "fused", "queries, keys and values of the image",
         zoo={"fusion": {"values": "own"}}, needs=BOTH,
     ),
     AblationRow(
@@ -131,7 +131,7 @@ C = (
         extractor={"image": {"self_attention": False}}, needs=IMAGE,
     ),
     AblationRow(
-        "fusion_no_attention", "Cross-Modal QKV Attention", "C", "fused", "both sides stand beside one another",
+        "fusion_no_attention", "Cross-Modal QKV Attention", "C", "fused", "both sides are concatenated",
         zoo={"fusion": {"kind": "concat"}}, needs=BOTH,
     ),
     AblationRow(

@@ -42,7 +42,7 @@ def growing_arms(network: NetworkSpec, strategists: Sequence[str]) -> tuple[Vari
         if name not in STRATEGISTS:
             raise unknown_name("strategist", name, STRATEGISTS.names())
     if not strategists:
-        raise UsageError(f"a zoo that grows wants a strategist: {', '.join(STRATEGISTS.names())}.")
+        raise UsageError(f"a zoo that grows needs a strategist: {', '.join(STRATEGISTS.names())}.")
     beside = UNLEARNED if any(is_learned(name) for name in strategists) else ()
     wanted = [name for name in dict.fromkeys((*strategists, *beside)) if name != FIXED]
     role = GROWABLES.get(network.kind).role

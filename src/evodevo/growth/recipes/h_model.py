@@ -73,7 +73,7 @@ def growing(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
             learning_rates=learning_rates(size, 2e-3),
             seeds=3 if full else 1,
             reference=FIXED,
-            caveats=("Equal steps, not equal FLOPs: who grows computes more, which the table says.",),
+            caveats=("Equal steps, not equal FLOPs: an arm that grows computes more, as the table shows.",),
         ),
         evaluation=made.model_copy(update={"options": {"grow": dict(GROWTH)}}),
     )

@@ -22,7 +22,7 @@ def paper_classifier(size: Size, driver: Driver, changes: Changes) -> Experiment
         experiment=comparison(
             structure,
             changes.baselines or "none",
-            title="a zoo of modules, trained as section 4.1 of Architect Thyself says",
+            title="a zoo of modules, trained as in section 4.1 of Architect Thyself",
             learning_rates=(training.optimizer.learning_rate,),
             seeds=3,
             caveats=(

@@ -140,7 +140,7 @@ def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
 def _caveats(trial: ProofTrial, full: bool) -> tuple[str, ...]:
     caveats = ["All arms end when they have computed as many FLOPs; those of probes, distillation and replay count."]
     if trial.direction_only:
-        caveats.append(f"{trial.name} is too small to decide anything: it tells a direction.")
+        caveats.append(f"{trial.name} is too small to decide anything: it shows a direction.")
     if not full:
         caveats.append("The size quick shows that all works; one seed and a fifth of the budget prove nothing.")
     return tuple(caveats)

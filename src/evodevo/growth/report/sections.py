@@ -44,7 +44,7 @@ class GrowthPart(PagePart):
         for row in rows:
             if any(growth.events for _, growth in row.grown):
                 content += _arm(row)
-        return section("growth", "GrowthHistory", *content)
+        return section("growth", "Growth", *content)
 
     def remarks(self, run: Run, table: ComparisonTable) -> Sequence[str]:
         return missing_rivals(run.settings.experiment.arms)
@@ -84,8 +84,8 @@ def growth_pictures(individual: Individual, growth: GrowthHistory) -> list[Capti
     timeline = timeline_drawing(growth, "contribution", title=individual.title)
     usage = timeline_drawing(growth, "usage", title=individual.title)
     curve = (
-        "Error on the validation split, which chooses the weights, and on the architecture split, which is all that "
-        "growth sees; marks are events with their edits."
+        "Error on the validation split, which chooses the weights, and on the architecture split, the only one that "
+        "growth reads; marks are events with their edits."
     )
     network = grown_network(individual)
     drawn = (

@@ -127,7 +127,7 @@ def missing_rivals(arms: Iterable[Variant]) -> list[str]:
     if not learned or not missing:
         return []
     beside = f"No arm with strategist {' or '.join(missing)} stands beside {' and '.join(learned)}"
-    why = "what was learnt cannot be told from chance, from rules or from no growth at all"
+    why = "what was learnt cannot be distinguished from chance, from rules or from no growth at all"
     return [f"{beside}: {why}. `evodevo grow` runs all of them."]
 
 

@@ -58,11 +58,11 @@ def router_shares(table: ComparisonTable) -> TextTable | None:
     ]
     caption = (
         "Mean router weight of each module in percent, on validation samples, mean over seeds; effective modules are "
-        "1 / sum of squared weights, heard ones have a weight, run ones were computed."
+        "1 / sum of squared weights, run ones were computed."
     )
     if NEWBORNS in ids:
         caption += " Newborns are all that were not there from the start, together; the section on growth has each."
-    return TextTable(("arm", "effective", "heard", "run", *ids), rows, caption)
+    return TextTable(("arm", "effective", "with weight", "run", *ids), rows, caption)
 
 
 NEWBORNS = "newborns"
@@ -96,7 +96,7 @@ def _pictures(structure: ZooStructure, individual: Individual) -> list[Captioned
     caption = "The network; the bar of a module is its mean router weight on validation samples."
     drawn = [CaptionedDrawing(drawing_of(structure, individual, individual.title), caption)]
     for fact, svg in routing_drawings(individual.fact.get("routing", {})).items():
-        drawn.append(CaptionedDrawing(svg, f"Whom the router listens to, by {fact}, on validation samples."))
+        drawn.append(CaptionedDrawing(svg, f"Router weights by {fact}, on validation samples."))
     drawn += [
         CaptionedDrawing(module_drawing(module.genotype, title=module.id), folded=f"The graph of {module.id}")
         for module in structure.live

@@ -40,7 +40,7 @@ def image_text(size: Size) -> ExperimentSettings:
             caveats=(
                 (
                     "'other image' and 'other text' give that input of another sample: what is lost is what was read "
-                    "from it. The match cannot be told from one side alone."
+                    "from it. The match cannot be derived from one side alone."
                 ),
                 "The paper says that at alpha = 0.1 the image input lost its connections (Figure 17); see the trace.",
             ),

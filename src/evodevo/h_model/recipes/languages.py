@@ -38,7 +38,7 @@ def languages(size: Size) -> ExperimentSettings:
                     "'leak' is how much the answers before a position move when that position's token is changed; 0 is "
                     "causal."
                 ),
-                "Routes that tell the language count only beyond those of the same network before its training.",
+                "Routes that predict the language count only beyond those of the same network before its training.",
             ),
         ),
         evaluation=evaluation(

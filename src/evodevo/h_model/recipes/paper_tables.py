@@ -49,6 +49,6 @@ OHSUMED = PaperTable(
         ("H-Model of pretrained layers", "10 (12)", "10", ".87", ".27"),
     ),
     caveats=(
-        "A test accuracy of .27 beside .87 in training is memorised; no pretrained model alone stands beside it.",
+        "A test accuracy of .27 beside .87 in training is memorised; no pretrained model alone is listed beside it.",
     ),
 )

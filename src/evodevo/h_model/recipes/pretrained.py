@@ -40,7 +40,7 @@ def pretrained(size: Size) -> ExperimentSettings:
             seeds=3 if full else 1,
             paper=(paper_tables.OHSUMED,),
             caveats=(
-                "Accuracy on the training split stands beside validation and test: their gap is what was memorised.",
+                "Accuracy on the training split is listed beside validation and test: their gap is what was memorised.",
                 (
                     "Donors are pretrained here on the training texts alone (their steps and losses are in the facts); "
                     "that work is in no column of FLOPs or time."

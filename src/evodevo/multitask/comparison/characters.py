@@ -256,7 +256,7 @@ def _notes(size: str, end: CharactersEnd) -> list[str]:
     if size == "quick":
         notes.append("The size quick shows that all works; its budget is too small to decide anything.")
     if settings.study.copies == 1:
-        notes.append("One copy: intervals speak of test samples alone, not of chance in the search.")
+        notes.append("One copy: intervals cover test samples alone, not chance in the search.")
     return notes
 
 

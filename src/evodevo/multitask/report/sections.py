@@ -91,7 +91,8 @@ def parameter_section(data: SystemReport, detail: SystemDetail) -> Element | Non
         content.append(
             figure(
                 svg,
-                "Who uses whose components. Columns have the numbers of the tasks; + is a further agent of a task.",
+                "Components by user (row) and origin (column). Columns have the numbers of the tasks; + is a further "
+                "agent of a task.",
                 classes="fits" if len(data.makers) < 20 else "",
             )
         )

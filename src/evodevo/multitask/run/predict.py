@@ -271,7 +271,7 @@ def _build(system: System, known: PublishedPath, precision: Any) -> Any:
 
     folder = system.store.blobs_folder
     if folder is None:
-        raise UsageError("a store in memory keeps no weights; paths are asked in a store on disk.")
+        raise UsageError("a store in memory keeps no weights; paths predict in a store on disk.")
     # What frozen paths make of a user's samples is nobody else's, and is not kept.
     more = {"blobs": str(folder), "training": {"representations": False}}
     request = validate(PathRequest, {**system.library.request(known), **more}, what="request")

@@ -78,7 +78,7 @@ def plan_root(
         agent, samples = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
         check_modalities(kind, word, agent)
     elif data is not None or "task" in own:
-        raise UsageError(f"only a root that is pretrained has data; {root} has none. Say --root pretrain:NAME.")
+        raise UsageError(f"only a root that is pretrained has data; {root} has none. Give --root pretrain:NAME.")
     agent = with_own(kind, agent, system, own)
     if how == CHECKPOINT:
         agent = agent.model_copy(update={"options": {**agent.options, CHECKPOINT: word}})

@@ -55,7 +55,7 @@ def augmented(images: NDArray[np.uint8], values: DataValues, seed: int, step: in
     """
     if images.ndim != 4 or images.shape[3] not in (1, 3) or images.dtype != np.uint8:
         raise UsageError(
-            "augmentation wants bytes of shape (samples, height, width, 1 or 3 channels); "
+            "augmentation needs bytes of shape (samples, height, width, 1 or 3 channels); "
             f"{images.dtype} of shape {images.shape} were given."
         )
     draws = Draws(seed, step)

@@ -94,8 +94,8 @@ def _summary(view: ReportView) -> Element:
         content.append(
             paragraph(
                 f"Reduced to keep this file under {LIMIT_BYTES // 1_000_000} MB: curves have at most "
-                f"{view.detail.curve_points} points (their extremes are kept), long lists are cut where they say "
-                "so. The store holds everything.",
+                f"{view.detail.curve_points} points (their extremes are kept), long lists are cut where "
+                "noted. The store holds everything.",
                 classes="muted",
             )
         )

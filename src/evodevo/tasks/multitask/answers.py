@@ -57,7 +57,7 @@ def answers(classes: Sequence[str], question: Question, rotate: int = 0, only: S
     elif question == "upper_half":
         names, numbers = ("lower", "upper"), [int(2 * number >= len(kept)) for number in numbers]
     if len(set(numbers)) < 2:
-        raise DataError(f"a task wants two answers at least; of the classes {', '.join(classes)} one is left.")
+        raise DataError(f"a task needs two answers at least; of the classes {', '.join(classes)} one is left.")
     count = len(names)
     table = np.full(len(classes), -1, np.int64)
     table[kept] = (np.asarray(numbers) + rotate) % count

@@ -67,7 +67,7 @@ def plan_batches(train: int, validation: int, *, batch: int, most_between: int, 
     given = {"train": train, "validation": validation, "batch": batch, "between": most_between, "cap": validation_cap}
     for name, number in given.items():
         if number < 1:
-            raise UsageError(f"batches want 1 sample at least; {name} is {number}.")
+            raise UsageError(f"batches need 1 sample at least; {name} is {number}.")
     between = -(-min(train, most_between) // batch)
     if validation_cap <= validation:
         size = min(batch, validation_cap)

@@ -68,7 +68,7 @@ class PathCache:
             width: W.
         """
         if not _KEY.fullmatch(key) or count < 1 or width < 1:
-            raise UsageError(f"rows want a key of 64 hexadecimal digits, samples and numbers; got {key[:80]!r}.")
+            raise UsageError(f"rows need a key of 64 hexadecimal digits, samples and numbers; got {key[:80]!r}.")
         place = self.folder / key[:2] / f"{key}-{self.settings.kept}-{width}"
         return CachedRows(place, count, width, self.settings, self.make_room)
 
