@@ -43,7 +43,6 @@ from evodevo.operators.layers.base import LAYERS
 from evodevo.registry import TABLES
 from evodevo.runs.recipe import RECIPES
 from evodevo.search.base import ALGORITHMS
-from evodevo.search.space import SPACES
 from evodevo.settings import Settings
 from evodevo.tasks.base import TASKS
 
@@ -529,7 +528,6 @@ def test_every_option_named_exists(page: Path) -> None:
         (NODES, "docs/module-zoo.md", "Nodes"),
         (OPERATORS, "docs/genome.md", "Classes"),
         (PROCEDURES, "docs/experiments.md", "Procedures"),
-        (SPACES, "docs/concepts.md", "Spaces"),
         (STRATEGISTS, "docs/growth.md", "Strategists"),
         (TASKS, "docs/concepts.md", "Tasks"),
     ],
@@ -566,11 +564,10 @@ def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
         "operators",
         "procedures",
         "recipes",
-        "spaces",
     }
     documented |= {"agents", "growables", "path_kinds", "strategists", "tasks", "zoo_nodes"}
     # Chosen by settings, not by users' files.
-    internal = {"evaluators", "executors", "networks", "page_parts", "slices"}
+    internal = {"evaluators", "executors", "networks", "slices"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
 
 

@@ -1,4 +1,4 @@
-"""Named tables: operators, spaces, tasks, objectives, algorithms, recipes, evaluators, exporters.
+"""Named tables: operators, tasks, objectives, algorithms, recipes, evaluators, exporters.
 
 A row is a value, or a ``"module:attribute"`` that is imported on first use, so that listing names loads nothing.
 Built-in rows of a table's own room are written where the table is; those of higher rooms are declared by string in the
@@ -37,14 +37,12 @@ TABLE_MODULES = (
     "evodevo.operators.classes",
     "evodevo.operators.layers.base",
     "evodevo.search.base",
-    "evodevo.search.space",
     "evodevo.networks.spec",
     "evodevo.export.base",
     "evodevo.h_model.aggregations.base",
     "evodevo.runs.archive",
     "evodevo.runs.recipe",
     "evodevo.experiments.procedures",
-    "evodevo.experiments.report.parts",
     "evodevo.module_zoo.modules.families",
     "evodevo.module_zoo.modules.nodes.base",
     "evodevo.growth.growable",

@@ -19,7 +19,6 @@ from evodevo.operators.layers.liv import LIVLayer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
-from evodevo.search.space import SPACES
 from evodevo.testing.spaces import SpaceTests
 
 
@@ -336,7 +335,3 @@ def test_hash_is_of_the_genome_alone() -> None:
     text = "T4 a1 r1 sum dense | tr tr mlp"
     assert wide.hash(wide.parse(text)) == narrow.hash(narrow.parse(text))
     assert wide.hash(wide.parse(text)) == ("f4c874f6bdf66346054dbb8ffc73176056c38ad07c2cf8b0b0b50aefba2495e9")
-
-
-def test_it_is_in_the_table() -> None:
-    assert SPACES.get("h_model") is HModelSpace

@@ -33,9 +33,3 @@ declare(
         "backbone": "evodevo.backbone.evaluate:evaluate_backbone",
     },
 )
-declare(
-    "evodevo.spaces",
-    {
-        "backbone": "evodevo.backbone.space:BackboneSpace",
-    },
-)

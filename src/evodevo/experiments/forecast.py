@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.execution.base import Executor, Job, Result
+from evodevo.execution.base import Executor, Job
+from evodevo.execution.jobs import run_jobs
 from evodevo.experiments.problem import PACE, NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import training_settings
@@ -136,20 +136,15 @@ def _too_short(arms: Sequence[Trial], problem: NetworkProblem, paces: Mapping[st
 
 def _measure(kinds: dict[str, Trial], problem: NetworkProblem, executor: Executor, seed: int) -> dict[str, Pace]:
     """By kind, of those that could be measured."""
-    for name, arm in kinds.items():
-        executor.submit(Job(f"pace/{name}", PACE, problem.payload(arm, seed), problem.seconds, problem.memory_bytes))
-    paces, waiting, deadline = {}, set(kinds), time.monotonic() + LONGEST
-    while waiting and time.monotonic() < deadline:
-        for event in executor.poll(1.0):
-            if not isinstance(event, Result):
-                continue
-            name = event.id.removeprefix("pace/")
-            waiting.discard(name)
-            if event.payload is not None:
-                answer = canonical.loads(event.payload, what="a pace")
-                paces[name] = Pace(float(answer["step"]), float(answer["begin"]), answer.get("flops"))
-    for name in waiting:
-        executor.cancel(f"pace/{name}")
+    jobs = [
+        Job(f"pace/{name}", PACE, problem.payload(arm, seed), problem.seconds, problem.memory_bytes)
+        for name, arm in kinds.items()
+    ]
+    paces = {}
+    for id, result in run_jobs(executor, jobs, seconds=LONGEST).items():
+        if result.payload is not None:
+            answer = canonical.loads(result.payload, what="a pace")
+            paces[id.removeprefix("pace/")] = Pace(float(answer["step"]), float(answer["begin"]), answer.get("flops"))
     return paces
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import DataError
 from evodevo.execution.base import Executor, Job, Progress, Result
+from evodevo.execution.jobs import run_jobs
 from evodevo.experiments.problem import FEATURES, NetworkProblem
 from evodevo.experiments.trials import Trial
 
@@ -45,22 +46,17 @@ def prepare_features(
                 "task": arm.task,
             }
             kinds.setdefault(canonical.digest(facts), arm)
+
+    def on_progress(event: Progress) -> None:
+        if listener is not None and "features" in event.payload:
+            listener("features", event.payload)
+
     for name, arm in kinds.items():  # one after the other: they may share towers
         job = Job(f"features/{name}", FEATURES, problem.payload(arm, seed), None, problem.memory_bytes)
-        _wait_for(job, executor, listener)
+        result = run_jobs(executor, [job], listener=on_progress)[job.id]
+        if result.state == "failed":
+            raise DataError(f"the features of frozen towers cannot be computed: {_last_line(result)}")
     return len(kinds)
-
-
-def _wait_for(job: Job, executor: Executor, listener: Callable[[str, dict[str, Any]], None] | None) -> None:
-    executor.submit(job)
-    while True:
-        for event in executor.poll(1.0):
-            if isinstance(event, Progress) and listener is not None and "features" in event.payload:
-                listener("features", event.payload)
-            if isinstance(event, Result):
-                if event.state == "failed":
-                    raise DataError(f"the features of frozen towers cannot be computed: {_last_line(event)}")
-                return
 
 
 def _last_line(result: Result) -> str:

@@ -28,12 +28,13 @@ network that is returned is measured on validation and test, traced and kept. Fa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evodevo.registry import Registry, table
 
 if TYPE_CHECKING:
+    from evodevo.experiments.report.parts import PagePart
     from evodevo.experiments.settings import NetworkEvaluationSettings
     from evodevo.experiments.trained import Trained
     from evodevo.experiments.trainer import Trainer
@@ -77,6 +78,10 @@ class Procedure(ABC):
     def words(self, individual: Individual) -> list[str]:
         """Sentences on a training beside its scores; none where there is nothing more."""
         return []
+
+    def page_parts(self) -> Sequence[PagePart]:
+        """Sections that it adds to the page of every experiment to which they apply."""
+        return ()
 
 
 class TrainedBy(Procedure):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evodevo.experiments.procedures import Procedure
@@ -16,6 +16,7 @@ from evodevo.runs.archive import Individual
 from evodevo.tasks.base import SampleTask
 
 if TYPE_CHECKING:
+    from evodevo.experiments.report.parts import PagePart
     from evodevo.experiments.trained import Trained
     from evodevo.experiments.trainer import Trainer
 
@@ -40,6 +41,13 @@ class Grow(Procedure):
     def words(self, individual: Individual) -> list[str]:
         growth = growth_of(individual)
         return [] if growth is None else growth_words(growth)
+
+    def page_parts(self) -> Sequence[PagePart]:
+        from evodevo.growth.ablation.report import ABLATION
+        from evodevo.growth.report.sections import GROWTH
+        from evodevo.growth.report.zoos import ZOOS
+
+        return (ABLATION, GROWTH, ZOOS)
 
 
 GROW = Grow()

@@ -17,11 +17,3 @@ declare(
         "grow": "evodevo.growth.rows:GROW",
     },
 )
-declare(
-    "evodevo.page_parts",
-    {
-        "ablation": "evodevo.growth.ablation.report:ABLATION",
-        "growth": "evodevo.growth.report.sections:GROWTH",
-        "zoos": "evodevo.growth.report.zoos:ZOOS",
-    },
-)

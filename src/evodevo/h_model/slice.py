@@ -42,9 +42,3 @@ declare(
         "extend": "evodevo.h_model.procedures.rows:EXTEND",
     },
 )
-declare(
-    "evodevo.spaces",
-    {
-        "h_model": "evodevo.h_model.space:HModelSpace",
-    },
-)

@@ -37,9 +37,3 @@ declare(
         "enas": "evodevo.module_zoo.procedures.rows:ENAS",
     },
 )
-declare(
-    "evodevo.spaces",
-    {
-        "module_zoo": "evodevo.module_zoo.space:ModuleZooSpace",
-    },
-)

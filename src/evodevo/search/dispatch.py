@@ -158,7 +158,7 @@ def _check(problem: Problem, outcome: Outcome) -> None:
     """Refuse what the store would refuse: here it costs one individual, there it would end the run."""
     missing = [goal.name for goal in problem.goals if goal.name not in outcome.scores]
     if outcome.reason is None and missing:
-        raise UsageError(f"it lacks{', '.join(missing)}.")
+        raise UsageError(f"it lacks {', '.join(missing)}.")
     if not (math.isfinite(outcome.seconds) and outcome.seconds >= 0):
         raise UsageError(f"it took {outcome.seconds} seconds.")
     canonical.dumps([dict(outcome.cost), dict(outcome.extra)])

@@ -14,11 +14,8 @@ import numpy as np
 
 from evodevo import canonical
 from evodevo.errors import GenomeError
-from evodevo.registry import Registry, table
 
 G = TypeVar("G", bound=Hashable)
-
-SPACES: Registry[Any] = table("space", "evodevo.spaces")
 
 
 class Space(ABC, Generic[G]):

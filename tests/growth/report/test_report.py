@@ -349,7 +349,7 @@ def test_the_network_is_drawn_as_it_is_in_the_end(
     assert not {one.id for one in growth.living} - ZOO_IDS & set(shares.columns)
     folded = [one.folded for one in others if one.folded]
     assert folded == [f"The graph of {one.id}" for one in growth.living]
-    heat_maps = [texts(one.svg) for one in others if "Whom the router" in one.caption]
+    heat_maps = [texts(one.svg) for one in others if "Router weights by" in one.caption]
     assert heat_maps, "routing by class"
     assert all(one.id in drawn for one in growth.living for drawn in heat_maps)
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from evodevo.experiments.comparison import ComparisonTable, compare_arms
+from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.recipe import PaperTable
-from evodevo.experiments.report.parts import PAGE_PARTS
+from evodevo.experiments.report.parts import PagePart
 from evodevo.experiments.report.tables import (
     Chart,
     arms_table,
@@ -42,8 +43,8 @@ _NOTES = 6
 def report(run: Run) -> str:
     """One self-contained HTML page on an experiment, as one string of HTML."""
     table, comparison = compare_arms(run), run.settings.experiment
-    parts = [PAGE_PARTS.get(name) for name in PAGE_PARTS]
-    page_parts = (
+    parts = page_parts()
+    shown = (
         summary_section(_cards(run, table), remarks(run, table), baseline_words(table)),
         *(part.section(run, table) for part in parts if part.is_first),
         _arms(table),
@@ -57,7 +58,7 @@ def report(run: Run) -> str:
         _trainings(run.individuals()),
         _facts(run),
     )
-    sections = [part for part in page_parts if part is not None]
+    sections = [part for part in shown if part is not None]
     nav = navigation(sections)
     given = (run.recipe, run.id, run.state, run.row.created_at, duration(run))
     subtitle = " · ".join(cut(text) for text in given if text)
@@ -67,11 +68,16 @@ def report(run: Run) -> str:
     return page(f"Experiment {cut(run.id)}", header, element("main", *sections), footer)
 
 
+def page_parts() -> list[PagePart]:
+    """Sections of all procedures, in the order of their names; each returns None where it does not apply."""
+    return [part for name in PROCEDURES for part in PROCEDURES.get(name).page_parts()]
+
+
 def remarks(run: Run, table: ComparisonTable) -> list[str]:
     """Remarks for the reader, one sentence each."""
     return [
         *run.settings.experiment.caveats,
-        *(sentence for name in PAGE_PARTS for sentence in PAGE_PARTS.get(name).remarks(run, table)),
+        *(sentence for part in page_parts() for sentence in part.remarks(run, table)),
         *(f"{row.group}: {sentence}." for row in table.rows for sentence in row.remarks),
         *(f"Missing: {words}." for row in table.rows for words in row.missing),
     ]

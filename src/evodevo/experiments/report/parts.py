@@ -1,7 +1,4 @@
-"""The sections that higher rooms add to the page of an experiment.
-
-A row of ``PAGE_PARTS`` is declared in the ``slice`` module of its room; the page shows every row, by name.
-"""
+"""The sections that procedures add to the page of an experiment; see ``Procedure.page_parts``."""
 
 from __future__ import annotations
 
@@ -10,14 +7,11 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from evodevo.experiments.comparison import ComparisonTable
-from evodevo.registry import Registry, table
 from evodevo.runs.archive import Run
-
-PAGE_PARTS: Registry[PagePart] = table("part of an experiment's page", "evodevo.page_parts")
 
 
 class PagePart(ABC):
-    """One row.
+    """One section.
 
     Attributes:
         is_first: true puts the section before the table of arms; false before the list of trainings.

@@ -10,7 +10,8 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError
-from evodevo.execution.base import Event, Executor, Job, Progress
+from evodevo.execution.base import Event, Executor, Job
+from evodevo.execution.jobs import run_jobs
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.comparison.systems import RecipeRunner
 from evodevo.multitask.system import System
@@ -127,13 +128,9 @@ def _timed(executor: Executor, payload: dict[str, Any], batch: int, steps: int) 
     source = {**payload["task_settings"], "batch": batch}
     name = f"forecast/{steps}"
     data = canonical.dumps({**payload, "training": training, "task_settings": source}).encode()
-    executor.submit(Job(name, "path", data))
-    while True:
-        for event in executor.poll(1.0):
-            if isinstance(event, Progress) or event.id != name:
-                continue
-            answer = {} if event.payload is None else canonical.loads(event.payload, max_bytes=1 << 26)
-            if event.payload is None or answer.get("reason") is not None:
-                detail = answer.get("detail") or event.detail[-500:]
-                raise EvaluationsFailedError(f"no root of this recipe could be trained: {detail}")
-            return float(event.seconds)
+    result = run_jobs(executor, [Job(name, "path", data)])[name]
+    answer = {} if result.payload is None else canonical.loads(result.payload, max_bytes=1 << 26)
+    if result.payload is None or answer.get("reason") is not None:
+        detail = answer.get("detail") or result.detail[-500:]
+        raise EvaluationsFailedError(f"no root of this recipe could be trained: {detail}")
+    return float(result.seconds)

@@ -1,0 +1,35 @@
+"""Jobs that are no evaluations of a driver: all end, or are cancelled at the deadline; the executor is idle again."""
+
+from __future__ import annotations
+
+import pytest
+
+from evodevo.execution.base import Job, Progress, Report
+from evodevo.execution.jobs import run_jobs
+from evodevo.execution.processes import ProcessExecutor
+from evodevo.execution.serial import SerialExecutor
+
+
+def test_each_job_has_its_own_result_and_its_messages_reach_the_listener() -> None:
+    def double(payload: bytes, report: Report) -> bytes:
+        report({"size": len(payload)})
+        return payload * 2
+
+    messages: list[Progress] = []
+    with SerialExecutor(evaluators={"double": double}) as executor:
+        jobs = [Job("a", "double", b"x"), Job("b", "double", b"yy"), Job("c", "testing.fail", b"no")]
+        results = run_jobs(executor, jobs, listener=messages.append)
+        assert not executor.running()
+        assert not executor.waiting()
+    assert {name: result.payload for name, result in results.items()} == {"a": b"xx", "b": b"yyyy", "c": None}
+    assert [(message.id, message.payload) for message in messages] == [("a", {"size": 1}), ("b", {"size": 2})]
+
+
+@pytest.mark.slow
+def test_what_has_not_ended_at_the_deadline_is_cancelled() -> None:
+    with ProcessExecutor(workers=2) as executor:
+        results = run_jobs(executor, [Job("short", "testing.echo", b"x"), Job("long", "testing.hang")], seconds=4.0)
+        assert set(results) == {"short"}
+        assert results["short"].payload == b"x"
+        executor.poll(5.0)
+        assert not executor.running()
