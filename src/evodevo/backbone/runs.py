@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from evodevo.backbone.genome import LIVPlan
 from evodevo.backbone.problem import BackboneProblem
@@ -71,8 +71,8 @@ class BackboneSlice(Slice):
         from evodevo.backbone.diagrams.glyph_line import text_strip
         from evodevo.backbone.draw import marks
 
-        assert isinstance(space, BackboneSpace), "the slice's own"
-        return text_strip(marks(space.plan(genome), genome), ascii_only=ascii_only)
+        own = cast(BackboneSpace, space)
+        return text_strip(marks(own.plan(genome), genome), ascii_only=ascii_only)
 
     def plan(self, individual: Individual) -> tuple[LIVPlan, ...]:
         return self.space(individual.run.settings).plan(individual.genome)

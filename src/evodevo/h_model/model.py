@@ -255,6 +255,11 @@ class HModel(HModelParts):
         return Diagnosis(routing_numbers(self, before, task, precision, fact))
 
 
+def as_h_model(network: Network) -> HModel | None:
+    """The network itself where it is an H-Model, else None."""
+    return network if isinstance(network, HModel) else None
+
+
 def _plus(loss: Tensor, extra: Mapping[str, Tensor]) -> Tensor:
     for value in extra.values():
         loss = loss + value

@@ -49,3 +49,8 @@ class HModelNetwork(NetworkSpec):
         from evodevo.h_model.model import HModel
 
         return HModel(self.structure, inputs, outputs)
+
+
+def structure_of_h_model(network: NetworkSpec) -> HModelStructure | None:
+    """The structure of an H-Model; None for a network of another kind."""
+    return network.structure if isinstance(network, HModelNetwork) else None

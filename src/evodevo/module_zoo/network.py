@@ -9,6 +9,7 @@ from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.draw import zoo_drawing, zoo_words
 from evodevo.module_zoo.reading import ReadingNetwork
 from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.spec import NetworkSpec
 from evodevo.operators.cost import Cost
 
 if TYPE_CHECKING:
@@ -39,3 +40,8 @@ class ModuleZooNetwork(ReadingNetwork):
         from evodevo.module_zoo.model import ModuleZoo
 
         return ModuleZoo(self.structure, inputs, outputs)
+
+
+def structure_of_zoo(network: NetworkSpec) -> ZooStructure | None:
+    """The structure of a zoo; None for a network of another kind."""
+    return network.structure if isinstance(network, ModuleZooNetwork) else None

@@ -138,7 +138,7 @@ def test_rows_are_chosen_by_block_and_name() -> None:
     assert all(row_called(row.title, cell_of(row)) is row for row in ROWS)
     with pytest.raises(UsageError, match="synergy_off"):
         chosen_rows("sinergy_off")
-    with pytest.raises(UsageError, match="wants rows"):
+    with pytest.raises(UsageError, match="needs rows"):
         chosen_rows("")
 
 

@@ -21,7 +21,7 @@ from evodevo.growth.spec import GrowthSettings
 from evodevo.module_zoo.encoders.spec import origin
 from evodevo.module_zoo.modules.zoo import random_zoo
 from evodevo.module_zoo.named import zoo_structure
-from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.network import ModuleZooNetwork, structure_of_zoo
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.canvas import InputSizes, NamedInput
 from evodevo.networks.towers.spec import ExtractorStructure
@@ -70,10 +70,10 @@ def ablation(
     Raises:
         UsageError: the first arm is no zoo, settings of the growth that cannot be, or no row is left.
     """
-    network = settings.experiment.arms[0].network
-    if not isinstance(network, ModuleZooNetwork):
+    structure = structure_of_zoo(settings.experiment.arms[0].network)
+    if structure is None:
         raise UsageError("an ablation takes parts of a zoo away, and the first arm of this recipe is none.")
-    maker = _Maker(settings, network.structure, tuple(inputs))
+    maker = _Maker(settings, structure, tuple(inputs))
     plans: dict[str, list[Variant]] = {}
     left: list[SkippedRow] = []
     for row in rows:

@@ -20,7 +20,7 @@ from evodevo.growth.report.tables import (
 )
 from evodevo.growth.report.text import HISTORY, edit_words, growth_words, history
 from evodevo.h_model.draw import h_model_drawing
-from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.network import structure_of_h_model
 from evodevo.report.html import cut, details, element, paragraph, section
 from evodevo.report.word_tables import CaptionedDrawing, TextTable, pictures, words_table
 from evodevo.runs.archive import Individual, Run
@@ -87,15 +87,15 @@ def growth_pictures(individual: Individual, growth: GrowthHistory) -> list[Capti
         "Error on the validation split, which chooses the weights, and on the architecture split, the only one that "
         "growth reads; marks are events with their edits."
     )
-    network = grown_network(individual)
+    structure = structure_of_h_model(grown_network(individual))
     drawn = (
         [
             CaptionedDrawing(
-                h_model_drawing(network.structure, title=individual.id, subtitle=individual.title),
+                h_model_drawing(structure, title=individual.id, subtitle=individual.title),
                 "The network in the end.",
             )
         ]
-        if isinstance(network, HModelNetwork)
+        if structure is not None
         else []
     )
     return [

@@ -10,7 +10,7 @@ from evodevo.experiments.comparison import ComparisonTable
 from evodevo.experiments.report.parts import PagePart
 from evodevo.growth.report.reading import grown_network, growth_of, started
 from evodevo.module_zoo.draw import drawing_of, module_drawing, routing_drawings
-from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.network import structure_of_zoo
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.report.html import cut, element, section
 from evodevo.report.word_tables import CaptionedDrawing, TextTable, pictures, words_table
@@ -86,9 +86,9 @@ def zoo_pictures(table: ComparisonTable) -> dict[str, list[CaptionedDrawing]]:
     for row in table.rows:
         if row.trainings:
             best = max(row.trainings, key=lambda individual: individual.fact["validation"]["accuracy"])
-            network = grown_network(best)
-            if isinstance(network, ModuleZooNetwork):
-                drawings[row.group] = _pictures(network.structure, best)
+            structure = structure_of_zoo(grown_network(best))
+            if structure is not None:
+                drawings[row.group] = _pictures(structure, best)
     return drawings
 
 

@@ -9,7 +9,7 @@ routers while everything else is frozen, or by an output layer alone. After each
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -17,7 +17,7 @@ from evodevo.errors import UsageError
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.extension import freeze_old
-from evodevo.h_model.model import HModel
+from evodevo.h_model.model import HModel, as_h_model
 from evodevo.networks.base import Network
 from evodevo.operators.layers.base import Layer
 from evodevo.randomness import integer_seed
@@ -126,18 +126,18 @@ def _prepare(network: Network, settings: ExtendSettings, domain: str, seed: int)
     old = {id(parameter) for parameter in network.parameters()}
     new: list[int] = []
     if settings.add:
-        if not isinstance(network, HModel):
+        model = as_h_model(network)
+        if model is None:
             raise UsageError(f"a {type(network).__name__} cannot be extended by layers; leave add out.")
         new = [
-            network.add_node(layer, enabled=True, seed=integer_seed(seed, number, "layer")).place
+            model.add_node(layer, enabled=True, seed=integer_seed(seed, number, "layer")).place
             for number, layer in enumerate(settings.add)
         ]
     added = [parameter for parameter in network.parameters() if id(parameter) not in old and parameter.requires_grad]
     names = [spec.name for spec in network.output_specs]
     outputs = [domain] if domain in names else names
     if settings.learn == "new":
-        assert isinstance(network, HModel), "it has grown"
-        freeze_old(network, new, routers=settings.routers, outputs=outputs)
+        freeze_old(cast(HModel, network), new, routers=settings.routers, outputs=outputs)
     elif settings.learn == "output":
         heads = tuple(f"outputs.layers.{name}." for name in outputs)
         for name, parameter in network.named_parameters():

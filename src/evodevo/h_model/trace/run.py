@@ -63,17 +63,18 @@ class Tracer:
     """
 
     def __init__(self, individual: Individual, cache_folder: Path | None = None) -> None:
-        from evodevo.h_model.model import HModel
+        from evodevo.h_model.model import as_h_model
         from evodevo.networks.saved import load_network
         from evodevo.training.precision import decide
 
         if individual.run.slice.name == "backbone":
             raise UsageError(f"{individual.id} is a backbone: its layers have a fixed order. Trace an H-Model.")
         network, self._specification = load_network(individual.run.archive.store.blobs, individual.weights())
-        if not isinstance(network, HModel):
+        model = as_h_model(network)
+        if model is None:
             raise UsageError(network.untraced.format(name=individual.id, title=individual.title))
         self.individual = individual
-        self.model: HModel = network
+        self.model: HModel = model
         self._precision = decide("cpu")
         self._cache_folder = cache_folder
 

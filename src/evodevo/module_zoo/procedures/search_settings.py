@@ -9,7 +9,7 @@ from pydantic import Field
 from evodevo.errors import UsageError
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options
 from evodevo.experiments.trials import Trial
-from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.network import structure_of_zoo
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import Settings, validate
 from evodevo.training.settings import TrainingSettings
@@ -87,11 +87,12 @@ def zoo_of(arm: Trial) -> ZooStructure:
     Raises:
         UsageError: the arm's network is no zoo, or has no module.
     """
-    if not isinstance(arm.network, ModuleZooNetwork):
+    structure = structure_of_zoo(arm.network)
+    if structure is None:
         raise UsageError(f"the procedure {arm.procedure!r} searches a zoo; {arm.name} is a {arm.network.kind}.")
-    if not arm.network.structure.live:
+    if not structure.live:
         raise UsageError(f"the procedure {arm.procedure!r} has nothing to search: {arm.name} has no live module.")
-    return arm.network.structure
+    return structure
 
 
 def candidates_of(structure: ZooStructure, each: Literal["archetype", "module"]) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from evodevo import canonical
 from evodevo.errors import UsageError
@@ -16,12 +16,17 @@ from evodevo.multitask.recipes.settings import CharactersSettings, MultipathReci
 from evodevo.multitask.stored import OF_CYCLE, OF_TRAINING, as_recorded_before
 from evodevo.registry import enable_packages
 from evodevo.runs.drive import create_executor
+from evodevo.runs.recipe import RunSettings
 from evodevo.runs.resolve import resolve
 from evodevo.search.study import Listener
 from evodevo.settings import merge
 from evodevo.storage import Store
 
 PRELOAD = ("paths",)
+_DRIVES: Mapping[type[RunSettings], Callable[[RecipeRunner, Any], RecipeResult]] = {
+    CharactersSettings: characters.drive,
+    MultipathRecipeSettings: multipath.drive,
+}
 
 
 def run_recipe(
@@ -58,9 +63,11 @@ def run_recipe(
     changes = dict(overrides or {})
     if workers is not None:
         changes = merge(changes, {"execution": {"workers": workers}})
-    settings = resolve(name, size=size, driver="extend", overrides=changes)
-    if not isinstance(settings, CharactersSettings | MultipathRecipeSettings):
+    resolved = resolve(name, size=size, driver="extend", overrides=changes)
+    drive = _DRIVES.get(type(resolved))
+    if drive is None:
         raise UsageError(f"the recipe {name!r} makes no multitask systems.")
+    settings = cast(MultitaskRecipeSettings, resolved)
     enable_packages(settings.execution.packages)
     session = RecipeSession(name, size, label(name, size, settings))
     own: list[Executor] = []
@@ -78,9 +85,7 @@ def run_recipe(
             course = RecipeRunner(opened, settings, session, of_workers, cache, listener)
             if on_start is not None:
                 on_start(session)
-            if isinstance(settings, CharactersSettings):
-                return characters.drive(course, settings)
-            return multipath.drive(course, settings)
+            return drive(course, settings)
     except InterruptedRecipe:
         told = {"recipe": name, "size": size, "systems": session.label, "state": "interrupted"}
         return RecipeResult(name, size, session.label, "interrupted", told)

@@ -63,6 +63,11 @@ class FrozenPath(nn.Module):
             raise UsageError(f"{type(module).__name__} has no represent(): it cannot support a multipath model.")
         self.train(False)
 
+    @classmethod
+    def of(cls, module: nn.Module) -> FrozenPath:
+        """The module itself where it is frozen already."""
+        return module if isinstance(module, FrozenPath) else cls(module)
+
     def train(self, mode: bool = True) -> Self:
         """Stays in evaluation: what is published behaves as it did when it was measured."""
         # Asked twice for every look at a batch, and a path has hundreds of modules: only what somebody else moved is

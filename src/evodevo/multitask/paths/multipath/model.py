@@ -65,8 +65,8 @@ class Multipath(nn.Module):
         self.structure = structure or MultipathStructure()
         self.classes = classes
         self.widths = tuple(widths)
-        self.paths = nn.ModuleDict({MAIN: _frozen(main)})
-        self.paths.update({support(number): _frozen(path) for number, path in enumerate(supports, start=1)})
+        self.paths = nn.ModuleDict({MAIN: FrozenPath.of(main)})
+        self.paths.update({support(number): FrozenPath.of(path) for number, path in enumerate(supports, start=1)})
         self.shapes = multipath_shapes(self.structure, classes, widths)
         given = dict(components or {})
         for role in self.shapes:
@@ -227,10 +227,6 @@ def build_component(structure: MultipathStructure, role: str, classes: int, widt
     if role == ROUTER:
         return PathRouter(structure, classes, len(widths) + 1)
     return zero_linear(shapes[role]["weight"][1], classes)
-
-
-def _frozen(module: nn.Module) -> FrozenPath:
-    return module if isinstance(module, FrozenPath) else FrozenPath(module)
 
 
 def _represented(inputs: Inputs, names: Sequence[str]) -> dict[str, Tensor]:

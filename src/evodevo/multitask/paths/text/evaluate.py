@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,9 +121,7 @@ def _component(
 
 
 def _tokenizer(components: Mapping[str, nn.Module]) -> Tokenizer | None:
-    embedding = components[EMBEDDING]
-    assert isinstance(embedding, TokenEmbedding)
-    return tokenizer_of(embedding)
+    return tokenizer_of(cast(TokenEmbedding, components[EMBEDDING]))
 
 
 def _identity(tokenizer: Tokenizer | None) -> str:
