@@ -60,7 +60,7 @@ def test_a_run_from_its_begin_to_its_table_again(tmp_path: Path, capsys: pytest.
     ("words", "said"),
     [
         (["module_zoo.classifier", "--rows", "E"], "row of the ablation"),
-        (["module_zoo.classifier", "--rows", ""], "wants rows"),
+        (["module_zoo.classifier", "--rows", ""], "needs rows"),
         (["module_zoo.classifier", "--rows", "A", "--seeds", "0"], "seeds"),
         (["module_zoo.classifier", "--rows", "D", "--set", "grow.strategist=nobody"], "nobody"),
         (["module_zoo.classifier", "--rows", "D", "--budget", "5steps"], "too few"),

@@ -81,7 +81,7 @@ def test_words_that_were_not_trained_on_are_unknown_and_long_texts_cut() -> None
         ({"text": [1, 2]}, "texts are strings"),
         ({"text": ["", None, " "]}, "no text has a word"),
         ({"image": [np.zeros((2, 2))]}, "an image is an array of uint8"),
-        ({"image": [np.zeros((2, 2), np.uint8), np.zeros((2, 3), np.uint8)]}, "want one size"),
+        ({"image": [np.zeros((2, 2), np.uint8), np.zeros((2, 3), np.uint8)]}, "need one size"),
         ({"image": [None]}, "there are none"),
         ({"vectors": [[np.nan]]}, "without a missing number"),
         ({"vectors": [[np.inf]]}, "infinity"),
