@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
-from evodevo.backbone.genome import LIVPlan
+from evodevo.backbone.genome import PLACES, LIVPlan
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSpace
 from evodevo.networks.sampling import SamplingSettings
+from evodevo.operators.genome_text import print_segments
 from evodevo.runs.archive import Individual, Run, Slice, absolute
 from evodevo.search.space import Space
 
@@ -22,6 +24,7 @@ class BackboneSlice(Slice):
     settings_class = EvolveSettings
     preload = ("torch", "evaluation")
     judged = "language_model"
+    differing = "LIVs"
 
     def space(self, settings: EvolveSettings) -> BackboneSpace:
         return BackboneSpace(settings.space)
@@ -81,6 +84,22 @@ class BackboneSlice(Slice):
         from evodevo.backbone.draw import words
 
         return words(individual.plan)
+
+    def differences(self, a: Individual, b: Individual) -> list[dict[str, Any]]:
+        """LIV by LIV: ``position`` from 1, both LIVs as text, and the names of the integers that differ."""
+        differences = []
+        for place, (left, right) in enumerate(zip_longest(a.genome, b.genome)):
+            if left == right:
+                continue
+            texts = [
+                None if segment is None else f"{individual.plan[place].row.name} {print_segments([segment])}"
+                for individual, segment in ((a, left), (b, right))
+            ]
+            names = ["all"]
+            if left is not None and right is not None:
+                names = [name for name, x, y in zip(PLACES, left, right, strict=True) if x != y]
+            differences.append({"position": place + 1, "a": texts[0], "b": texts[1], "integers": names})
+        return differences
 
     def drawing(self, individual: Individual) -> str:
         from evodevo.backbone.draw import drawn

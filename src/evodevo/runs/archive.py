@@ -20,6 +20,7 @@ from evodevo.objectives.base import Judged, parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.registry import Registry, enable_packages, table
 from evodevo.runs.answers import Prediction, Predicts, continues_texts
+from evodevo.runs.differences import setting_differences
 from evodevo.runs.pick import Pick, Summary, pick
 from evodevo.runs.recipe import RunSettings
 from evodevo.search.base import Algorithm
@@ -431,12 +432,14 @@ class Slice(ABC):
         settings_class: class of the runs' settings.
         preload: packages that workers import before their first job (``execution.preload``).
         judged: kind of individuals that objectives score.
+        differing: noun in the plural for the rows of ``differences``.
     """
 
     name: str
     settings_class: type[RunSettings]
     preload: tuple[str, ...]
     judged: Judged
+    differing: str = "settings"
 
     @abstractmethod
     def space(self, settings: Any) -> Space[Any]:
@@ -507,6 +510,10 @@ class Slice(ABC):
     def words(self, individual: Individual) -> list[str]:
         """The genome in sentences."""
         return []
+
+    def differences(self, a: Individual, b: Individual) -> list[dict[str, Any]]:
+        """Differences of two genomes as JSON rows: what differs, and its values under ``a`` and ``b``."""
+        return setting_differences(a.row.genome_envelope["genes"], b.row.genome_envelope["genes"])
 
     def drawing(self, individual: Individual) -> str:
         """The architecture as SVG."""
