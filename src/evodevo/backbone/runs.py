@@ -97,7 +97,7 @@ class BackboneSlice(Slice):
             ]
             names = ["all"]
             if left is not None and right is not None:
-                names = [name for name, x, y in zip(PLACES, left, right, strict=True) if x != y]
+                names = [PLACES[n] for n, (x, y) in enumerate(zip(left, right, strict=True)) if x != y]
             differences.append({"position": place + 1, "a": texts[0], "b": texts[1], "integers": names})
         return differences
 
