@@ -12,7 +12,7 @@ from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.measure import measured
 from evodevo.multitask.recorded import TEST
-from evodevo.multitask.report.outcomes import fate
+from evodevo.multitask.report.outcomes import child_record
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 
@@ -139,7 +139,7 @@ def _ancestors(system: System, known: PublishedPath) -> Iterator[tuple[str, str]
     """(path, what was changed to make it), nearest first; the path itself is not among them."""
     for individual in system.library.lineage(known.id)[:MOST_ANCESTORS]:
         try:
-            outcome = fate(system.store, individual)
+            outcome = child_record(system.store, individual)
         except NotFoundError:
             return
         yield outcome["path"], ", ".join(map(str, outcome["applied"]))
