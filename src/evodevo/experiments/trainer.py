@@ -334,8 +334,8 @@ class Trainer:
         """Selection of each stage whose weights were selected: metric, its best value, the step, whether it was stopped
         early."""
         return [
-            {"stage": int(stage), **standing.model_dump(mode="json", exclude={"since", "weights"})}
-            for stage, standing in self._selections.items()
+            {"stage": int(stage), **state.model_dump(mode="json", exclude={"since", "weights"})}
+            for stage, state in self._selections.items()
         ]
 
     @property
@@ -439,9 +439,9 @@ class Trainer:
         more = {f"loss/{name}": value for name, value in self._terms.take_means().items()}
         if self._best is not None:
             value = self._best.look(measured, network, step, share)
-            assert self._best.standing is not None, "looked"
-            more[f"validation_{self._best.standing.metric}"] = value
-            self._selections[str(len(self._ended))] = self._best.standing
+            assert self._best.state is not None, "looked"
+            more[f"validation_{self._best.state.metric}"] = value
+            self._selections[str(len(self._ended))] = self._best.state
         for name, value in {**more, **dict(zip(CURVE, values, strict=True))}.items():
             self._series.setdefault(name, []).append((float(whole), value))
         if self.settings.trace_course:
@@ -464,8 +464,8 @@ class Trainer:
             if before is not None:
                 self._selections[str(stage)] = before
             return self._best
-        standing = self._selections.get(str(stage)) if cut_short else None
-        return BestWeights(self.settings.select, standing, self.pool)
+        state = self._selections.get(str(stage)) if cut_short else None
+        return BestWeights(self.settings.select, state, self.pool)
 
     def _end(self, ended: FinishedStage) -> None:
         self._ended.append(ended)
@@ -496,8 +496,8 @@ class Trainer:
     def _checkpoint(self, network: Network, snapshot: TrainingSnapshot, *, border: bool = False) -> None:
         assert self.pool is not None, "asked for only where there is one"
         best = None if self._best is None else self._best.keep(self.pool)
-        if best is not None and self._best is not None and self._best.standing is not None:
-            self._selections[str(len(self._ended))] = self._best.standing
+        if best is not None and self._best is not None and self._best.state is not None:
+            self._selections[str(len(self._ended))] = self._best.state
         digest, parts = self.save(network, self.pool, snapshot, border=border)
         parts = [*parts, *self.held, *([] if best is None else [best])]
         self._report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})

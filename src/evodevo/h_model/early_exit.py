@@ -89,7 +89,7 @@ class _Judge:
             self._logits = self._answers(flow)
 
     def after(self, flow: RoutingState) -> tuple[Tensor, Tensor]:
-        """The state (b, O, S, d) and who is sure (b, P)."""
+        """The state (b, O, S, d) and whether each position is certain enough to stop (b, P)."""
         y = self.model.core.answer(flow)
         if self.rule == "kl":
             return y, self._steady(flow)

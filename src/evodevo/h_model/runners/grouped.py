@@ -105,18 +105,18 @@ class GroupedRunner(LayerRunner):
     def _all_of(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, team: StackedLayers) -> Tensor:
         for place in range(len(layers)):
             self.count(place, len(layers), len(x))
-        heard = x.transpose(0, 1)
+        inputs = x.transpose(0, 1)
         present = None if masks is None else masks.transpose(0, 1)
         if len(team.groups) == 1 and not team.singles:
-            return team.groups[0][1](heard, present).transpose(0, 1)
+            return team.groups[0][1](inputs, present).transpose(0, 1)
         outputs: list[Tensor | None] = [None] * len(layers)
         for places, grouped in team.groups:
             chosen = torch.tensor(places, device=x.device)
-            spoken = grouped(heard[chosen], None if present is None else present[chosen])
-            for place, output in zip(places, spoken.unbind(0), strict=True):
+            stacked = grouped(inputs[chosen], None if present is None else present[chosen])
+            for place, output in zip(places, stacked.unbind(0), strict=True):
                 outputs[place] = output
         for place in team.singles:
-            outputs[place] = layers[place](heard[place], mask=None if present is None else present[place]).y
+            outputs[place] = layers[place](inputs[place], mask=None if present is None else present[place]).y
         return torch.stack([output for output in outputs if output is not None]).transpose(0, 1)
 
     def _addressed(
@@ -130,12 +130,12 @@ class GroupedRunner(LayerRunner):
         lonely = list(team.singles)
         for places, grouped in team.groups:
             wanted = [number for number, place in enumerate(places) if rows[place] is not None]
-            who = [places[number] for number in wanted]
-            here = _as_many([rows[place] for place in who])
-            if len(who) < 2 or here is None:
-                lonely += who
+            active = [places[number] for number in wanted]
+            here = _as_many([rows[place] for place in active])
+            if len(active) < 2 or here is None:
+                lonely += active
                 continue
-            there = torch.tensor(who, device=x.device)
+            there = torch.tensor(active, device=x.device)
             part = grouped if len(wanted) == len(places) else grouped.pick(torch.tensor(wanted, device=x.device))
             if isinstance(here, Tensor):
                 there = there.unsqueeze(1)
@@ -144,7 +144,7 @@ class GroupedRunner(LayerRunner):
             else:
                 mask = None if masks is None else masks[:, there].transpose(0, 1)
                 output = written(output, x, here, there, part(x[:, there].transpose(0, 1), mask).transpose(0, 1))
-            for place in who:
+            for place in active:
                 self.count(place, len(layers), here.shape[1] if isinstance(here, Tensor) else len(x))
         for place in lonely:
             own = rows[place]

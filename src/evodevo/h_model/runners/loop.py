@@ -87,11 +87,11 @@ class LayerRunner(ABC):
 
     def _everybody(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, states: States | None) -> Tensor:
         # Unbinding has one backward for all layers; a slice has one each, over the inputs of all layers.
-        heard = x.unbind(1)
+        inputs = x.unbind(1)
         present = [None] * len(layers) if masks is None else masks.unbind(1)
         outputs = []
         for place, layer in enumerate(layers):
-            output = layer(heard[place], mask=present[place], state=None if states is None else states[place])
+            output = layer(inputs[place], mask=present[place], state=None if states is None else states[place])
             if states is not None:
                 states[place] = output.state
             outputs.append(output.y)

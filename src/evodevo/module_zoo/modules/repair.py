@@ -41,15 +41,15 @@ def _connected(graph: ModuleGraph) -> ModuleGraph:
         walked = order(kept)
         last = walked[-1].id if walked else INPUT
         kept = ModuleGraph(nodes=kept.nodes, edges=(*kept.edges, (last, OUTPUT)))
-    heard = reaching(sources(kept), OUTPUT)
+    leading_to_output = reaching(sources(kept), OUTPUT)
     return ModuleGraph(
-        nodes=tuple(node for node in kept.nodes if node.id in heard),
-        edges=tuple(edge for edge in kept.edges if edge[1] in heard),
+        nodes=tuple(node for node in kept.nodes if node.id in leading_to_output),
+        edges=tuple(edge for edge in kept.edges if edge[1] in leading_to_output),
     )
 
 
 def _sensible(edges: tuple[Edge, ...], nodes: dict[str, NodeSpec]) -> dict[str, list[str]]:
-    """Reader -> who it reads: edges between nodes that are there, as many as it reads, and without cycles."""
+    """Reader -> its sources: edges between nodes that are there, as many as it reads, and without cycles."""
     inputs: dict[str, list[str]] = {name: [] for name in (*nodes, OUTPUT)}
     for begin, end in edges[: MAX_EDGES - 2]:  # room for a projection before ``out``
         known = (begin == INPUT or begin in nodes) and end in inputs
@@ -66,10 +66,12 @@ def _restricted(nodes: dict[str, NodeSpec], inputs: dict[str, list[str]]) -> Mod
     for end, begins in inputs.items():
         for begin in begins:
             readers.setdefault(begin, []).append(end)
-    told = reaching(readers, INPUT)
+    reached_from_input = reaching(readers, INPUT)
     return ModuleGraph(
-        nodes=tuple(node for node in nodes.values() if node.id in told),
-        edges=tuple((begin, end) for end, begins in inputs.items() for begin in begins if {begin, end} <= told),
+        nodes=tuple(node for node in nodes.values() if node.id in reached_from_input),
+        edges=tuple(
+            (begin, end) for end, begins in inputs.items() for begin in begins if {begin, end} <= reached_from_input
+        ),
     )
 
 
@@ -144,8 +146,8 @@ def _fitted(graph: ModuleGraph, width: int) -> ModuleGraph:
         last = fitting.project(last, width)
     fitting.edges.append((last, OUTPUT))
     # A value that a sum or concat had no room for may now reach nothing.
-    heard = reaching(sources(ModuleGraph(nodes=tuple(fitting.nodes), edges=tuple(fitting.edges))), OUTPUT)
+    leading_to_output = reaching(sources(ModuleGraph(nodes=tuple(fitting.nodes), edges=tuple(fitting.edges))), OUTPUT)
     return ModuleGraph(
-        nodes=tuple(node for node in fitting.nodes if node.id in heard),
-        edges=tuple(edge for edge in fitting.edges if edge[1] in heard),
+        nodes=tuple(node for node in fitting.nodes if node.id in leading_to_output),
+        edges=tuple(edge for edge in fitting.edges if edge[1] in leading_to_output),
     )

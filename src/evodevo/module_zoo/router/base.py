@@ -178,11 +178,11 @@ class ModuleRouter(nn.Module, ABC):
         noise, rank_noise = self._noise(logits, born, dense=dense)
 
         def weigh(places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-            heard = torch.zeros(1, 1, logits.shape[-1], dtype=torch.bool, device=logits.device)
-            heard = heard.index_fill(-1, torch.tensor(places, dtype=torch.long, device=logits.device), True)
-            heard = heard if legal is None else heard & legal
-            own = widened(self._logits(query, relations, ids, heard, contribution))
-            return self.gate(own, heard, noise), own.masked_fill(~heard, FAR).softmax(-1) * heard
+            enabled = torch.zeros(1, 1, logits.shape[-1], dtype=torch.bool, device=logits.device)
+            enabled = enabled.index_fill(-1, torch.tensor(places, dtype=torch.long, device=logits.device), True)
+            enabled = enabled if legal is None else enabled & legal
+            own = widened(self._logits(query, relations, ids, enabled, contribution))
+            return self.gate(own, enabled, noise), own.masked_fill(~enabled, FAR).softmax(-1) * enabled
 
         head_weights = born.weights(weigh)
         return logits, head_weights if dense else self._at_most_k(head_weights, born, rank_noise)
