@@ -79,7 +79,7 @@ class Region:
         self._drawn = 0.0
         self._drawing = False
         self._live: Live | None = None
-        self._said = ""
+        self._notice = ""
 
     def start(self) -> None:
         """Begin drawing."""
@@ -101,7 +101,7 @@ class Region:
         if self._live is None:
             output.words(text)
         else:
-            self._said = text
+            self._notice = text
             self.draw()
 
     def end(self) -> None:
@@ -119,7 +119,7 @@ class Region:
         self._drawing = True
         try:
             self._drawn = self._clock()
-            self._live.update(self._picture(self._said), refresh=True)
+            self._live.update(self._picture(self._notice), refresh=True)
         finally:
             self._drawing = False
 

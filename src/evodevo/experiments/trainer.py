@@ -494,7 +494,7 @@ class Trainer:
         return snapshot
 
     def _checkpoint(self, network: Network, snapshot: TrainingSnapshot, *, border: bool = False) -> None:
-        assert self.pool is not None, "asked for only where there is one"
+        assert self.pool is not None, "checkpoints are written only where there is one"
         best = None if self._best is None else self._best.keep(self.pool)
         if best is not None and self._best is not None and self._best.state is not None:
             self._selections[str(len(self._ended))] = self._best.state

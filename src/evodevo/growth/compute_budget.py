@@ -60,7 +60,7 @@ class Means:
         prices: Prices of the network as it is now.
         batch: Number of samples in a step.
         probes: Number of probes until then that are made in any case: the event's, its reward's, the one at the end.
-        looks: Number of looks that are wished until then.
+        looks: Number of probes between events that are wished until then.
         refined: FLOPs of the strategist's own gradient at the event.
         pace: Seconds of a FLOP of growth, as a multiple of those of training; None where seconds do not count.
     """

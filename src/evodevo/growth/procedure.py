@@ -168,7 +168,9 @@ class _Run:
             record = self.bench.once(
                 name,
                 lambda: (
-                    self.growth.look(result.steps, share, last).model_dump(mode="json") if self._looks(number) else None
+                    self.growth.look(result.steps, share, last).model_dump(mode="json")
+                    if self._look_is_made(number)
+                    else None
                 ),
             )
             self._left_out += record is None
@@ -229,7 +231,7 @@ class _Run:
         )
         return portions(self.settings, means)
 
-    def _looks(self, number: int) -> bool:
+    def _look_is_made(self, number: int) -> bool:
         """Whether a look is made: it only informs, and is left out where growth costs more than it may."""
         bench, portioned, wished = self.bench, self.growth.memory.portions, self.settings.events.looks
         if portioned is not None and not portioned.looks_at((number - 1) % wished, wished):

@@ -30,7 +30,7 @@ class AgentRunner:
         work: Limits of one child's evaluation.
         places: Folders of the pool of blobs and of caches, for the workers.
         listener: Function called with the type and the JSON-able facts of each event.
-        stopped: Function asked between any two steps; True ends the run, which can be resumed.
+        stopped: Function called between any two steps; True ends the run, which can be resumed.
     """
 
     def __init__(

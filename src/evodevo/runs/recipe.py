@@ -63,7 +63,7 @@ class Changes:
         recipe: Name of the recipe, for messages.
         part: Changes of what its networks are made of (``Recipe.part``).
         baselines: Which opponents stand beside; None leaves it to the recipe.
-        strategists: Who decides in the command ``grow``; None where the user names nobody.
+        strategists: Strategists of the command ``grow``; None where the user names none.
         data: The user's data, where they name no task for them and the recipe ``reads_data``.
     """
 

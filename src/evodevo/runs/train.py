@@ -102,7 +102,7 @@ def experiment(
 
 
 def _with_checkpoints(values: dict[str, Any], kind: Slice) -> dict[str, Any]:
-    """Settings, as plain data, with twenty checkpoints where none were asked for."""
+    """Settings, as plain data, with twenty checkpoints where no number is given."""
     training = values["evaluation"]["training"]
     if training["checkpoint_every"] is None:
         budget = training["budget"]

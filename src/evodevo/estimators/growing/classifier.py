@@ -100,10 +100,10 @@ class GrowingClassifier(Classifier):
 
     def report(self) -> str:
         """The history of the zoo, one line per edit, as text."""
-        from evodevo.estimators.growth_record import told
+        from evodevo.estimators.growth_record import summary_text
 
         check_is_fitted(self)
-        return told(self.history_, self.modules_)
+        return summary_text(self.history_, self.modules_)
 
     def replay(self) -> Replayed:
         """Rebuild every genotype, and the first weights of every newborn, from the log of the edits.

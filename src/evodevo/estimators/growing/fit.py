@@ -78,14 +78,14 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
         procedure="grow",
         options=growth.model_dump(mode="json"),
     )
-    report = _Telling() if plan.verbose else _silent
+    report = _Printer() if plan.verbose else _silent
     # The folder is for what several trainings share: a zoo of built-in extractors makes nothing of that kind.
     bench = Trainer(arm, settings, task, seed, decide(plan.device), None, report, None, Path())
     _check_flops(bench, growth)
     trained = train_grow(bench, arm.options)
     check_result(trained.result)
     network = trained.network
-    assert isinstance(network, ModuleZoo), "that is what was asked for"
+    assert isinstance(network, ModuleZoo), "the genome is a zoo"
     facts = dict(trained.extra["growth"])
     if growth.events.count and not facts["timeline"]:
         words = "the budget ended before the first event, so that nothing could grow; give more."
@@ -134,7 +134,7 @@ def _silent(message: Mapping[str, Any]) -> None:
     """Ignore the messages of a training that is not verbose."""
 
 
-class _Telling:
+class _Printer:
     """Prints progress: each tenth of the budget, and each event."""
 
     def __init__(self) -> None:

@@ -125,7 +125,7 @@ def _events(record: Mapping[str, Any]) -> tuple[Happening, ...]:
 
 
 def _probed(record: Mapping[str, Any], steps: float) -> list[Mapping[str, Any]]:
-    """Events, looks between them and the end, in order of time."""
+    """Events, probes between them and the end, in order of time."""
     end = record.get("end")
     entries = [*record["timeline"], *record.get("looks", ()), *([] if end is None else [{"step": steps, **end}])]
     return sorted(entries, key=lambda entry: float(entry["step"]))

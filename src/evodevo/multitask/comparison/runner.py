@@ -82,8 +82,8 @@ def run_recipe(
                 return characters.drive(course, settings)
             return multipath.drive(course, settings)
     except InterruptedRecipe:
-        told = {"recipe": name, "size": size, "systems": session.label, "state": "interrupted"}
-        return RecipeResult(name, size, session.label, "interrupted", told)
+        facts = {"recipe": name, "size": size, "systems": session.label, "state": "interrupted"}
+        return RecipeResult(name, size, session.label, "interrupted", facts)
     finally:
         for session_name in own:
             session_name.close()

@@ -36,7 +36,7 @@ class MutationSettings(Settings):
 
 @dataclass(frozen=True)
 class MutationDecision:
-    """Whether an action was taken, and why; kept for ever, so that each child's fate is explained.
+    """Whether an action was taken, and why; kept for ever, so that each child's outcome is explained.
 
     Attributes:
         action: its name.

@@ -150,7 +150,7 @@ class ReportView:
         return "" if shown == of else f" (first {shown:,} of {of:,})"
 
     def caption(self, individual: Individual) -> str:
-        """The first three scores in a few words, each told apart by its unit or name."""
+        """The first three scores in a few words, each with its unit or name."""
         parts = []
         for goal in self.goals[:3]:
             value = show(self.scores(individual).get(goal.name), goal.unit)
