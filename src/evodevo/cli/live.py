@@ -111,15 +111,15 @@ class LiveView(View):
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "plan":
             for line in (plan_words(facts), *facts.get("warnings", ())):
-                self.say(line)
+                self.notify(line)
         elif kind == "features":
-            self.say(features_words(facts))
+            self.notify(features_words(facts))
         elif kind == "progress" and "growth" in facts and self.progress.study is not None:
-            self.say(growth_words(self.progress.study, facts))
+            self.notify(growth_words(self.progress.study, facts))
         self._region.refresh(now=kind in ("generation", "finished"))
 
-    def say(self, text: str) -> None:
-        self._region.say(text)
+    def notify(self, text: str) -> None:
+        self._region.notify(text)
 
     def end(self) -> None:
         self._region.end()

@@ -35,7 +35,7 @@ class Shown:
     ) -> None:
         self.end()
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Show a sentence to the user."""
         output.words(text)
 
@@ -96,7 +96,7 @@ class Region:
         if now or self._clock() - self._drawn >= REDRAW_SECONDS:
             self.draw()
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Show a sentence to the user: in the region, or as a line while there is none."""
         if self._live is None:
             output.words(text)
@@ -113,7 +113,7 @@ class Region:
 
     def draw(self) -> None:
         """Draw now."""
-        # ``say`` is called from a signal handler, perhaps in the middle of a drawing; the next one shows it then.
+        # ``notify`` is called from a signal handler, perhaps in the middle of a drawing; the next one shows it then.
         if self._live is None or self._drawing:
             return
         self._drawing = True

@@ -109,7 +109,7 @@ class Trainer:
         self._border: tuple[TrainingSnapshot, float] | None = (
             None  # between two segments: where it stands, and since when
         )
-        self._untold: list[dict[str, Any]] = []
+        self._unsent: list[dict[str, Any]] = []
         self._counted: object = None  # the network whose step has been counted
 
     # For procedures
@@ -258,7 +258,7 @@ class Trainer:
         """FLOPs beside training steps so far."""
         return math.fsum(self._spent.values())
 
-    def tell(self, kind: str, name: str, payload: Mapping[str, Any], **live: Any) -> None:
+    def record_event(self, kind: str, name: str, payload: Mapping[str, Any], **live: Any) -> None:
         """Have the run record an event of this kind; once, whatever interruptions there are.
 
         It is sent where the next segment begins, or at the end; with a budget in seconds, once a checkpoint holds its
@@ -270,13 +270,13 @@ class Trainer:
             payload: JSON.
             live: values for a progress display, by name.
         """
-        self._untold.append({"event": {"type": kind, "name": name, "payload": dict(payload)}, **live})
+        self._unsent.append({"event": {"type": kind, "name": name, "payload": dict(payload)}, **live})
 
     def flush(self) -> None:
         """Send the waiting events, where no further segment comes."""
-        for message in self._untold:
+        for message in self._unsent:
             self._report(message)
-        self._untold = []
+        self._unsent = []
 
     def measure(
         self,
@@ -402,7 +402,7 @@ class Trainer:
         used = {"seconds": snapshot.cursor.seconds + waited, "flops": self._flops_of_segments + self.spent}
         snapshot = replace(snapshot, cursor=snapshot.cursor.model_copy(update=used))
         # What the clock decided comes otherwise a second time; all else comes again as it was, and needs no checkpoint.
-        if self._untold and self.pool is not None and self.training.budget.seconds is not None:
+        if self._unsent and self.pool is not None and self.training.budget.seconds is not None:
             self._checkpoint(network, snapshot, border=True)
         self.flush()
         return snapshot

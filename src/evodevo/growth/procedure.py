@@ -204,7 +204,7 @@ class _Run:
                 self.replayed.edited(record.step, record.portions.replay_steps)
                 self._spend_on_replay(number, record.portions.replay_steps)
             shown = {"event": number, "born": list(record.born), "gone": list(record.gone)}
-            self.bench.tell(EVENTS, name, {"event": facts}, growth=shown)
+            self.bench.record_event(EVENTS, name, {"event": facts}, growth=shown)
         if not known:
             self.bench.state[SECONDS] = self.bench.state.get(SECONDS, 0.0) + time.monotonic() - since
         self._remember()
@@ -253,7 +253,7 @@ class _Run:
     def _reward(self, number: int) -> RewardRecord:
         self._spend(f"reward {number}")
         facts = self.bench.once(f"reward {number}", lambda: self.growth.reward(number).model_dump(mode="json"))
-        self.bench.tell(EVENTS, f"reward {number}", {"reward": facts})
+        self.bench.record_event(EVENTS, f"reward {number}", {"reward": facts})
         return validate(RewardRecord, facts, what="a reward")
 
     def _remember(self) -> None:

@@ -47,7 +47,7 @@ class StepTrace:
         norms: Norms of the messages, (B, H, S); None for the input step.
         called: True where a layer was run for a sample, (B, H); None for the input step.
         rows: Indices in the batch of the samples that had not halted; None for all.
-        spoken: Messages as means over real positions, (B, H, d); None for the input step.
+        mean_messages: Messages as means over real positions, (B, H, d); None for the input step.
     """
 
     weights: Tensor
@@ -55,7 +55,7 @@ class StepTrace:
     norms: Tensor | None = None
     called: Tensor | None = None
     rows: Tensor | None = None
-    spoken: Tensor | None = None
+    mean_messages: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class RoutingState:
         penalties: Losses on the routing so far by name, summed over steps and weighted.
         record: List of moments, where a trace is wanted; None otherwise.
         rows: Indices in the batch of the samples of this flow; None before any has halted.
-        crew: Tensors that the runner has prepared for this pass.
+        cache: Tensors that the runner has prepared for this pass.
         routers: Routers of the hidden layers as one, where they are alike; None otherwise.
     """
 
@@ -91,7 +91,7 @@ class RoutingState:
     penalties: dict[str, Tensor] = field(default_factory=dict)
     record: list[StepTrace] | None = None
     rows: Tensor | None = None
-    crew: PassCache | None = None
+    cache: PassCache | None = None
     routers: RouterGroup | None = None
 
     def select(self, rows: Tensor) -> RoutingState:
@@ -336,7 +336,7 @@ class HCore(nn.Module):
             kept=kept,
             penalties=self._penalties({}, weights, logits, inflow, of_input=True),
             record=record,
-            crew=self.runner.crew(self.layers, x[:, : self.hidden_count]) if whole else None,
+            cache=self.runner.prepare(self.layers, x[:, : self.hidden_count]) if whole else None,
             routers=RouterGroup.of(cast("list[Router]", list(self.routers))) if whole else None,
         )
 
@@ -356,7 +356,7 @@ class HCore(nn.Module):
         x = self.embedding.on_input(x, t)
         active = self._active(inflow)
         states = None if streams is None else streams.layers[t]
-        outputs = self.runner.run(self.layers, x, masks, active, states, flow.crew)
+        outputs = self.runner.run(self.layers, x, masks, active, states, flow.cache)
         if masks is not None:
             outputs = outputs * masks.unsqueeze(-1)
         windowed = structure.window is not None
@@ -381,8 +381,8 @@ class HCore(nn.Module):
         if flow.record is not None:
             called = torch.ones_like(x[:, :, 0, 0], dtype=torch.bool) if active is None else active
             norms = messages.detach().norm(dim=-1)
-            spoken = masked_mean(messages.detach(), masks)
-            flow.record.append(StepTrace(weights, inflow_after, norms, called, flow.rows, spoken))
+            mean_messages = masked_mean(messages.detach(), masks)
+            flow.record.append(StepTrace(weights, inflow_after, norms, called, flow.rows, mean_messages))
         y, y_masks, share = self._answer_so_far(flow, inputs, node_masks)
         return replace(
             flow,

@@ -104,7 +104,7 @@ def _train(request: PathRequest, report: Report) -> Outcome:
         precision=precision,
         seed=request.seed,
         factors=built.factors,
-        tell=lambda step, steps: report({"step": step, "steps": steps}),
+        on_validation=lambda step, steps: report({"step": step, "steps": steps}),
     )
     facts: dict[str, Any] = {
         "flops": built.flops,

@@ -87,12 +87,12 @@ class AgentsLiveView(AgentsView):
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "tested":
-            self._region.say(f"{facts['agent']} cycle {facts['cycle'] + 1}: test {facts['accuracy']:.4f}")
+            self._region.notify(f"{facts['agent']} cycle {facts['cycle'] + 1}: test {facts['accuracy']:.4f}")
         else:
             self._region.refresh(now=kind == "published")
 
-    def say(self, text: str) -> None:
-        self._region.say(text)
+    def notify(self, text: str) -> None:
+        self._region.notify(text)
 
     def end(self) -> None:
         self._region.end()

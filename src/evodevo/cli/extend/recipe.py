@@ -118,7 +118,7 @@ class RecipeView(Shown):
     def begin(self, session: RecipeSession) -> None:
         """Start the view, before the systems run."""
         self.session = session
-        self.say(f"recipe {session.recipe} {session.size}   systems {session.label}.*")
+        self.notify(f"recipe {session.recipe} {session.size}   systems {session.label}.*")
 
     def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the listener."""
@@ -185,8 +185,8 @@ class _Live(RecipeView):
             self._last = f"{facts['agent']}  {outcome(facts)}"
         self._region.refresh(now=kind in ("plan", "arm", "variant"))
 
-    def say(self, text: str) -> None:
-        self._region.say(text)
+    def notify(self, text: str) -> None:
+        self._region.notify(text)
 
     def end(self) -> None:
         self._region.end()

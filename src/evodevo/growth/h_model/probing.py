@@ -81,9 +81,9 @@ class Muted(LayerRunner):
         self.inner = inner
         self.place = place
 
-    def crew(self, layers: nn.ModuleList, x: Tensor) -> PassCache | None:
+    def prepare(self, layers: nn.ModuleList, x: Tensor) -> PassCache | None:
         """See ``LayerRunner``."""
-        return self.inner.crew(layers, x)
+        return self.inner.prepare(layers, x)
 
     def run(
         self,
@@ -92,10 +92,10 @@ class Muted(LayerRunner):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: PassCache | None = None,
+        cache: PassCache | None = None,
     ) -> Tensor:
         """See ``LayerRunner``."""
-        outputs = self.inner.run(layers, x, masks, active, states, crew).clone()
+        outputs = self.inner.run(layers, x, masks, active, states, cache).clone()
         outputs[:, self.place] = 0
         return outputs
 
@@ -183,12 +183,12 @@ class _HModelSums:
         """(B, N, d): each layer's mean output over positions, summed over iterations."""
         total = torch.zeros(size, len(self.places), self.model.structure.width)
         for moment in moments:
-            if moment.spoken is None:
+            if moment.mean_messages is None:
                 continue
-            spoken = moment.spoken[:, list(self.places.values())]
-            total = total.to(spoken)
-            rows = torch.arange(size, device=spoken.device) if moment.rows is None else moment.rows
-            total = total.index_add(0, rows, spoken)
+            mean_messages = moment.mean_messages[:, list(self.places.values())]
+            total = total.to(mean_messages)
+            rows = torch.arange(size, device=mean_messages.device) if moment.rows is None else moment.rows
+            total = total.index_add(0, rows, mean_messages)
         return total
 
     def probe(self) -> ModuleProbe:

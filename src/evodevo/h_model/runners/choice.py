@@ -86,10 +86,10 @@ def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bo
     devices = [x.device] if x.device.type == "cuda" else []
     with torch.random.fork_rng(devices):  # dropout draws
         for turn in range(PROBE_TURNS + 1):
-            for number, (candidate, crew) in enumerate(candidates):
+            for number, (candidate, cache) in enumerate(candidates):
                 _wait(x)
                 start = time.perf_counter()
-                output = candidate.run(layers, sample, None, None, None, crew())
+                output = candidate.run(layers, sample, None, None, None, cache())
                 if learning:
                     torch.autograd.grad(output.sum(), [sample, *_wanted(layers)], allow_unused=True)
                 _wait(x)

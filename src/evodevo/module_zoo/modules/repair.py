@@ -82,7 +82,7 @@ class _Fitting:
         self.nodes: list[NodeSpec] = []
         self.edges: list[Edge] = []
         self.channels = {INPUT: width}
-        self.stands_for = {INPUT: INPUT}  # what went is stood for by what it read
+        self.replacement = {INPUT: INPUT}  # a removed node is replaced by its source
         self.taken = {node.id for node in graph.nodes}
         # One node and one edge stay free for a projection before ``out``.
         self.spare_nodes = MAX_NODES - 1 - len(graph.nodes)
@@ -90,12 +90,12 @@ class _Fitting:
 
     def add(self, node: NodeSpec, begins: list[str]) -> None:
         """Add a node that reads the replacements of these nodes."""
-        given = list(dict.fromkeys(self.stands_for[begin] for begin in begins))
+        given = list(dict.fromkeys(self.replacement[begin] for begin in begins))
         if node.joins:
             given = self._side_by_side(given) if node.side_by_side else self._of_one_width(given)
         fitting = node.fitted(self.channels[given[0]])
         if fitting is None:
-            self.stands_for[node.id] = given[0]
+            self.replacement[node.id] = given[0]
             return
         self._put(fitting, given)
 
@@ -103,7 +103,7 @@ class _Fitting:
         self.nodes.append(node)
         self.edges += [(begin, node.id) for begin in given]
         self.channels[node.id] = node.answer_width([self.channels[begin] for begin in given])
-        self.stands_for[node.id] = node.id
+        self.replacement[node.id] = node.id
 
     def project(self, begin: str, width: int) -> str:
         """The id of a new projection of a value."""
@@ -141,7 +141,7 @@ def _fitted(graph: ModuleGraph, width: int) -> ModuleGraph:
     inputs, fitting = sources(graph), _Fitting(graph, width)
     for node in order(graph):
         fitting.add(node, inputs[node.id])
-    last = fitting.stands_for[inputs[OUTPUT][0]]
+    last = fitting.replacement[inputs[OUTPUT][0]]
     if fitting.channels[last] != width:
         last = fitting.project(last, width)
     fitting.edges.append((last, OUTPUT))

@@ -44,7 +44,7 @@ class RouterOutput:
         return self.weights > 0
 
     @property
-    def silent(self) -> Tensor:
+    def unrouted(self) -> Tensor:
         """Samples without any weight, (B,): no module was legal, or all logits of a ``relu`` gate were below 0."""
         return ~self.chosen.any(-1)
 
@@ -145,8 +145,8 @@ class ModuleRouter(nn.Module, ABC):
 
     def each_left_out(self, relations: Relations) -> list[Relations]:
         """The result of ``relate`` without each of the N >= 2 modules in turn; nothing is computed again."""
-        everybody = range(relations.count)
-        return [relations.only([other for other in everybody if other != place]) for place in everybody]
+        places = range(relations.count)
+        return [relations.only([other for other in places if other != place]) for place in places]
 
     @abstractmethod
     def _logits(

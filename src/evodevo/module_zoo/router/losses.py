@@ -105,7 +105,7 @@ def predictor_loss(predicted: Tensor, decision: RouterOutput) -> Tensor:
         decision: Decision of the router to predict. Samples without any weight are left out.
     """
     target = decision.weights.detach()
-    routed = ~decision.silent
+    routed = ~decision.unrouted
     # Weights of a relu gate may sum to less than 1.
     target = target / target.sum(-1, keepdim=True).clamp(min=TINY)
     log_predicted = widened(predicted).masked_fill(~decision.legal, FAR).log_softmax(-1)

@@ -141,7 +141,7 @@ def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAg
     loads = remaining(course, groups)
     if loads:
         expected = forecast(course, loads)
-        course.tell("plan", **expected.to_json(), words=expected.words)
+        course.report("plan", **expected.to_json(), words=expected.words)
 
 
 def remaining(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAgent], int]]) -> list[Load]:
@@ -188,7 +188,7 @@ def continued(
     """
     system = course.fork(base, name, seed)
     agents = [course.agent(system, one.kind, one.task, one.settings) for one in members]
-    course.tell(word, **{word: name}, seed=seed, system=system.row.name)
+    course.report(word, **{word: name}, seed=seed, system=system.row.name)
     course.run(system, agents, cycles)
     return system, agents
 

@@ -266,7 +266,7 @@ class RecipeRunner:
                     whole += Spent(1, int(result.state == "failed"), seen, result.seconds)
         return whole
 
-    def tell(self, kind: str, **facts: object) -> None:
+    def report(self, kind: str, **facts: object) -> None:
         """Pass an event to the listener."""
         self._listener(kind, dict(facts))
 

@@ -115,7 +115,7 @@ def plan_components(
             plans.append(ComponentPlan(need.role, "new", None, "the parent answers for another agent"))
         elif not locked(has.id):
             plans.append(ComponentPlan(need.role, "clone", has.id, "no other agent uses it, so it may be trained"))
-        elif mutator.says(f"clone:{need.role}"):
+        elif mutator.applies(f"clone:{need.role}"):
             forced = mutator.decisions[-1].why == "forced"
             plans.append(ComponentPlan(need.role, "clone", has.id, "always copied" if forced else "copied by mutation"))
         else:

@@ -174,10 +174,10 @@ def listing(connection: Connection) -> list[SystemCounts]:
     ]
 
 
-def _withdrawn(connection: Connection, silent: list[str], withdrawal: str) -> frozenset[str]:
+def _withdrawn(connection: Connection, without_path: list[str], withdrawal: str) -> frozenset[str]:
     # An agent whose children all failed publishes nothing either: only the event distinguishes the two.
     table, withdrawn = event_table, set[str]()
-    for batch in reading.batches(silent):
+    for batch in reading.batches(without_path):
         query = select(table.c.run_id).where(table.c.run_id.in_(batch), table.c.type == withdrawal)
         withdrawn.update(connection.execute(query).scalars())
     return frozenset(withdrawn)
