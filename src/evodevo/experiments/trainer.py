@@ -106,9 +106,7 @@ class Trainer:
         self._steps = 0
         self._paused = self._memory.paused
         self._spent: dict[str, float] = dict(self._memory.spent)
-        self._border: tuple[TrainingSnapshot, float] | None = (
-            None  # between two segments: where it stands, and since when
-        )
+        self._border: tuple[TrainingSnapshot, float] | None = None  # between two segments: its position, and since when
         self._unsent: list[dict[str, Any]] = []
         self._counted: object = None  # the network whose step has been counted
 
@@ -357,7 +355,7 @@ class Trainer:
         return digest, checkpoints.load(pool, digest).manifest.digests()
 
     def describe(self, network: Network) -> dict[str, Any]:
-        """What a checkpoint says of the network: arguments of ``checkpoints.save``."""
+        """A checkpoint's facts about the network: arguments of ``checkpoints.save``."""
         return {
             "genome": NetworkEnvelope(network=specification_of(self.arm.network, network)).model_dump(mode="json"),
             "input_specification": {**specification(self.task, self.settings, self.arm), **network.state_extras()},

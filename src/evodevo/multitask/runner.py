@@ -186,7 +186,7 @@ class AgentRunner:
 
 
 def withdraw(store: Store, lease: Lease, agent: AgentRow) -> int:
-    """Withdraw what an agent offers; returns the seq of the publication that says so."""
+    """Withdraw what an agent offers; returns the seq of that publication."""
     store.add_event(lease, WITHDRAWN, agent.id, {"name": agent.name})
     return store.systems.withdraw(lease)
 

@@ -43,7 +43,7 @@ def attend(
         band = None
     plain = valid is None and band is None
     if nonlinearity == SOFTMAX and plain and tokens == 1:
-        # One token sees everything: the query heads of a group become rows of one product
+        # One token attends to all: the query heads of a group become rows of one product
         # (docs/spec/star.md#attention).
         packed = query.view(batch, groups, heads // groups, size)
         return F.scaled_dot_product_attention(packed, key, value).view(batch, heads, 1, size)

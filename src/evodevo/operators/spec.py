@@ -65,7 +65,7 @@ class Dimensions(Settings):
     Attributes:
         width: channels D of the residual stream.
         head_size: channels P per head; the largest of 64, 32 and 16 that gives at least 4 heads if left out.
-        band: tokens that a banded structure sees, itself included.
+        band: number of tokens that a banded structure reads, its own included.
         long_filter: form of implicit filters: ``modal`` (sums of real exponentials: constant state) or ``mlp``
             (a sine network over positions, Hyena's: state grows with length and ends at ``max_length``).
         modes: exponentials per channel of a modal filter.

@@ -57,7 +57,7 @@ class RunSettings(Settings):
 
 @dataclass(frozen=True)
 class Changes:
-    """What a user says about a whole recipe, beside changes of its single settings.
+    """A user's options of a whole recipe, beside changes of its single settings.
 
     Attributes:
         recipe: Name of the recipe, for messages.
@@ -121,7 +121,7 @@ class Recipe:
 
 
 def by_size(settings: Callable[[Size], RunSettings]) -> Make:
-    """The settings of a recipe of which nothing but the size can be said."""
+    """The settings of a recipe that has no option but its size."""
 
     def made(size: Size, driver: Driver, changes: Changes) -> RunSettings:
         changes.refuse_strategists()

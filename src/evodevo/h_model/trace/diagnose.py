@@ -49,7 +49,7 @@ def routing_numbers(
     try:
         trained_probe = route_probe(trace, fact, untrained=untrained, histograms=histograms)
     except DataError:
-        return numbers  # too few samples of some value; said by the missing numbers
+        return numbers  # too few samples of some value; the numbers are missing then
     numbers |= {
         f"{fact} told": trained_probe.trained.accuracy,
         f"{fact} told, shuffled": trained_probe.shuffled.accuracy,
