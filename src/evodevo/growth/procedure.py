@@ -4,7 +4,7 @@ Architect Thyself 3.5; the modules of an H-Model are its hidden layers (``growth
 
 One training in segments. Between two of them comes what ``growth.schedule`` schedules: an event, the end of a warm-up,
 the reward of an event. The result of each is kept with every checkpoint, and an interrupted run goes on identically
-where its budget is in steps. Growth sees only the split ``architecture``; ``validation`` selects weights.
+where its budget is in steps. Growth uses only the split ``architecture``; ``validation`` selects weights.
 """
 
 from __future__ import annotations
@@ -330,7 +330,7 @@ class _Run:
             or (bench.training.budget.seconds is not None and self._exceeds(seconds, FORESEEN * bench.seconds)),
         }
 
-    # What growth sees
+    # Inputs of growth
 
     def _edits_of_earlier_runs(self) -> EditMemory | None:
         digest = self.settings.edit_memory

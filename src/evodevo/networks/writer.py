@@ -1,7 +1,7 @@
 """Networks of hidden layers between input and output layers, and how a causal one continues a text.
 
 Where every layer streams and every connection is dense, each new token costs one step, and the answer is that of the
-whole text at once. Otherwise, and beyond the positions that the network knows, the text so far is read again: its last
+whole text at once. Otherwise, and beyond the positions that the network has, the text so far is read again: its last
 tokens, as many as there are positions.
 
 Legend: B samples, L tokens of this call, d width, V vocabulary.
@@ -142,7 +142,7 @@ class Writer:
         return state
 
     def hidden(self, tokens: Tensor, *, mask: Tensor | None = None, state: WriterState | None = None) -> Tensor:
-        """Input of the head: (B, L, d); of a text longer than the network knows, its last positions.
+        """Input of the head: (B, L, d); of a text longer than the network's positions, the last ones.
 
         Args:
             tokens: (B, L); with a state they continue its text.

@@ -59,7 +59,7 @@ def attend(
 
 
 def visibility(tokens: int, length: int, band: int | None, valid: Tensor | None, device: torch.device) -> Tensor:
-    """(1 or B, 1, T, S): whether the i-th of the last T tokens sees token j. A token sees itself: no empty row."""
+    """(1 or B, 1, T, S): whether the i-th of the last T tokens attends to token j; always to itself: no empty row."""
     i = torch.arange(length - tokens, length, device=device).unsqueeze(1)
     j = torch.arange(length, device=device)
     visible = j <= i

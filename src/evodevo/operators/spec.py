@@ -157,7 +157,7 @@ class OperatorSpec:
 
     @property
     def banded(self) -> bool:
-        """Whether the structure sees a band of tokens only."""
+        """Whether the structure reads a band of tokens only."""
         return self.operator[2] == genes.BANDED
 
     @property
@@ -186,7 +186,7 @@ class OperatorSpec:
         return self.structure == "low_rank" and (self.nonlinearity != genes.LINEAR or self.banded)
 
     def ends(self, dims: Dimensions) -> bool:
-        """Whether it sees at most ``max_length`` tokens: its filter is a function of that many positions."""
+        """Whether it reads at most ``max_length`` tokens: its filter is a function of that many positions."""
         implicit = self.structure == "toeplitz" and self.groups["filter"].parametrisation == genes.IMPLICIT
         return implicit and not self.banded and dims.long_filter == "mlp"
 

@@ -62,7 +62,7 @@ class Changes:
     Attributes:
         recipe: Name of the recipe, for messages.
         part: Changes of what its networks are made of (``Recipe.part``).
-        baselines: Which opponents stand beside; None leaves it to the recipe.
+        baselines: Compared baselines; None leaves the choice to the recipe.
         strategists: Strategists of the command ``grow``; None where the user names none.
         data: The user's data, where they name no task for them and the recipe ``reads_data``.
     """

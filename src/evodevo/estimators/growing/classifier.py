@@ -37,7 +37,7 @@ class GrowingClassifier(Classifier):
         budget: Budget instead of epochs, any of ``training.settings.Budget``: ``{"steps": 500}``, ``{"flops": 2e12}``,
             ``{"seconds": 60}``; the first that is reached ends the training. With seconds a fit cannot be repeated
             exactly.
-        architecture_fraction: Fraction of the samples (or groups) that only growth sees. Below 20 samples, and with
+        architecture_fraction: Fraction of the samples (or groups) that only growth uses. Below 20 samples, and with
             fewer than three groups, growth uses training samples.
         patience: Number of points of the validation curve (epochs, or fiftieths of a budget) without improvement after
             which training stops, but never before the last event and the warm-up that it begins. None trains to the

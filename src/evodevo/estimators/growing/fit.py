@@ -60,7 +60,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
 
     Args:
         structure: Structure of the zoo at the start.
-        task: Task with the splits ``train``, ``architecture`` (all that growth sees) and ``validation``.
+        task: Task with the splits ``train``, ``architecture`` (the only one that growth uses) and ``validation``.
         growth, plan: Settings of growth and of training.
         seed: Seed of everything that is drawn.
 

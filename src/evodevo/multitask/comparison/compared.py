@@ -132,7 +132,7 @@ class Compared:
 
 
 def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAgent], int]]) -> None:
-    """Tell how long it takes, where anything is still to be trained.
+    """Report the expected time, where anything is still to be trained.
 
     Args:
         course: Of the recipe.

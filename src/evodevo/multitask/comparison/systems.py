@@ -143,7 +143,7 @@ class RecipeRunner:
         return self._task(plan)[1]
 
     def child_samples(self, plan: TaskPlan) -> int:
-        """Training samples that one child sees."""
+        """Number of training samples of one child."""
         count = self.samples(plan)
         course = self.training.plan(count["train"], count["validation"], plan.source.batch)
         return course.batch * course.between * self.training.validations

@@ -129,7 +129,7 @@ class Systems:
             lease: Lease of the agent's run.
             number: Number of the cycle, greater than those of the agent's earlier cycles.
             round: Round of the schedule; None without rounds.
-            view: Largest seq of the publications that the cycle sees, whose weights must exist; None = all so far.
+            view: Largest seq of the publications in the cycle's view, whose weights must exist; None = all so far.
 
         Returns:
             The open cycle, with its view.
