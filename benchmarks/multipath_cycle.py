@@ -27,7 +27,7 @@ import numpy as np
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.hyperparameters import DATA, multipath_hyperparameters
 from evodevo.multitask.paths.weights import load_state
-from evodevo.multitask.report.outcomes import fates
+from evodevo.multitask.report.outcomes import child_records
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
@@ -105,7 +105,7 @@ def learned(folder: Path) -> tuple[list[Any], dict[str, Any]]:
     with Store.open(folder / "runs", "ro") as store:
         agent = System.open(store, "zoo").agent(MULTI)
         ids = [one.id for one in store.systems.paths(agent.id)]
-        told = [(one["path"], one["parent_path"], one["fate"], one["applied"]) for one in fates(store, ids)]
+        told = [(one["path"], one["parent_path"], one["fate"], one["applied"]) for one in child_records(store, ids)]
         pool = FolderPool(folder / "runs" / "blobs")
         parts = {part.id: part for found in store.systems.components_of(ids).values() for part in found}
         return told, {name: load_state(pool, part.digest, part.role) for name, part in parts.items()}

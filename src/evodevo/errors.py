@@ -46,7 +46,7 @@ class GenomeError(UsageError):
 
 
 class DataError(UsageError):
-    """A data set that is empty, unreadable, or too small for what was asked."""
+    """A data set that is empty, unreadable, or too small for the request."""
 
 
 class MissingExtraError(UsageError):

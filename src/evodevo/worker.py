@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
 def _watch(pid: int, coordinator: int, signals: SignalPipe) -> int:
     """Until the warm process or the coordinator ends, or the end is requested."""
     poll = select.poll()
-    poll.register(0, 0)  # the end of the stream only: what stands in it is for the warm process
+    poll.register(0, 0)  # the end of the stream only: its content is for the warm process
     poll.register(signals.fd, select.POLLIN)
     while True:
         ready = {fd for fd, _ in poll.poll(_COORDINATOR_SECONDS * 1000)}

@@ -144,7 +144,7 @@ class Heard:
     def stop(self) -> None:
         self.stops += 1
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         self.said += 1
 
 

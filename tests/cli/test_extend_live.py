@@ -39,7 +39,7 @@ def watch(folder: Path, view: AgentsView, stop_after: int | None = None, fail: b
 
     def hear(kind: str, facts: dict[str, Any]) -> None:
         nonlocal children
-        view.hear(kind, facts)
+        view.handle(kind, facts)
         children += kind == "child"
         if children == stop_after:
             sessions[0].stop()
@@ -55,19 +55,19 @@ def watch(folder: Path, view: AgentsView, stop_after: int | None = None, fail: b
 def test_counts_go_on_where_an_earlier_session_stopped(store: Path) -> None:
     first, second = AgentsView(), AgentsView()
     assert watch(store, first, stop_after=3) == "interrupted"
-    assert first.standing.wanted == 1 + 2 * 4
-    assert first.standing.done == 3
+    assert first.progress.wanted == 1 + 2 * 4
+    assert first.progress.done == 3
     assert watch(store, second, fail=True) == "finished"
-    assert second.standing.wanted == second.standing.done == 1 + 2 * 4 - 1, "the root has run and is not shown"
-    assert [live.state(one) for one in second.standing.agents.values()] == ["done", "done"]
-    assert second.standing.seconds_left == 0
+    assert second.progress.wanted == second.progress.done == 1 + 2 * 4 - 1, "the root has run and is not shown"
+    assert [live.state(one) for one in second.progress.agents.values()] == ["done", "done"]
+    assert second.progress.seconds_left == 0
 
 
 @pytest.mark.slow
 def test_a_failed_child_is_counted(store: Path) -> None:
     view = AgentsView()
     assert watch(store, view, fail=True) == "finished"
-    agents = view.standing.agents
+    agents = view.progress.agents
     assert [one.failed for one in agents.values()] == [0, 1, 1]
     assert all(one.kept + one.failed <= one.children for one in agents.values())
     assert agents["VitTiny~a"].best is not None
@@ -79,9 +79,9 @@ def test_time_left_follows_the_pace_of_the_session() -> None:
     standing.agents["A~b"] = AgentProgress("A~b", 4, 2)
     assert standing.seconds_left is None
     now = 10.0
-    standing.hear("cycle", {"agent": "A~b", "cycle": 0})
+    standing.handle("cycle", {"agent": "A~b", "cycle": 0})
     for _ in range(2):
-        standing.hear("child", {"agent": "A~b", "fate": "kept", "quality": 0.5, "reason": None})
+        standing.handle("child", {"agent": "A~b", "fate": "kept", "quality": 0.5, "reason": None})
     assert (standing.done, standing.wanted) == (2, 8)
     assert standing.seconds_left == pytest.approx(30.0)
 

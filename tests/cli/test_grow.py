@@ -182,7 +182,7 @@ def test_options_are_those_of_train() -> None:
 def study_of(view: LineView | LiveView) -> Study:
     settings = StudySettings(population=2, generations=1)
     goals = (Goal("loss", direction="minimise"),)
-    study = Study(RealVectorSpace(2), lambda point: (point[0],), goals=goals, settings=settings, listener=view.hear)
+    study = Study(RealVectorSpace(2), lambda point: (point[0],), goals=goals, settings=settings, listener=view.handle)
     view.begin(study)
     study.run()
     return study
@@ -200,7 +200,7 @@ def test_a_line_for_each_event(growth: dict[str, Any], words: str, capsys: pytes
     view = LineView()
     identity = next(iter(study_of(view).members))
     capsys.readouterr()
-    view.hear("progress", {"id": identity, "seed": 0, "growth": growth})
+    view.handle("progress", {"id": identity, "seed": 0, "growth": growth})
     error = capsys.readouterr().err
     assert error.startswith(identity)
     assert words in error
@@ -217,5 +217,5 @@ def test_the_live_table_says_the_last_event(monkeypatch: pytest.MonkeyPatch) -> 
     study = study_of(view)
     monkeypatch.setattr(live, "picture", lambda standing, study, text: said.append(text))
     growth = {"event": 2, "born": ["lstm-2-0"], "gone": ["mlp-1"]}
-    view.hear("progress", {"id": next(iter(study.members)), "seed": 0, "growth": growth})
+    view.handle("progress", {"id": next(iter(study.members)), "seed": 0, "growth": growth})
     assert any("event 2: lstm-2-0 born, mlp-1 gone" in text for text in said)

@@ -20,7 +20,7 @@ SETTINGS = StudySettings(population=4, generations=2)
 
 def search(view: View, *, evaluate: Any = lambda point: (point[0], 1 - point[0])) -> Study:
     goals = (Goal("loss", "bits"), Goal("gain\x1b[31m", direction="maximise"))
-    study = Study(RealVectorSpace(3), evaluate, goals=goals, settings=SETTINGS, listener=view.hear)
+    study = Study(RealVectorSpace(3), evaluate, goals=goals, settings=SETTINGS, listener=view.handle)
     with view:
         view.begin(study)
         study.run()
@@ -29,7 +29,7 @@ def search(view: View, *, evaluate: Any = lambda point: (point[0], 1 - point[0])
 
 def drawn(view: View, study: Study, width: int = 160) -> str:
     stream = io.StringIO()
-    Console(file=stream, width=width, force_terminal=False).print(live.picture(view.standing, study, "[bold]stopping"))
+    Console(file=stream, width=width, force_terminal=False).print(live.picture(view.progress, study, "[bold]stopping"))
     return stream.getvalue()
 
 
@@ -89,15 +89,15 @@ def test_running_evaluations_have_rows() -> None:
     view = LineView()
     study = search(view)
     somebody = next(iter(study.members))
-    view.standing.hear("started", {"id": somebody, "seed": 0})
-    view.standing.hear("progress", {"id": somebody, "seed": 0, "share": 0.4})
+    view.progress.handle("started", {"id": somebody, "seed": 0})
+    view.progress.handle("progress", {"id": somebody, "seed": 0, "share": 0.4})
     assert "training 40%" in drawn(view, study)
 
 
 def test_the_table_is_no_longer_than_a_screen() -> None:
     view = LineView()
     study = search(view)
-    view.standing.front = list(study.members.values()) * 20
+    view.progress.front = list(study.members.values()) * 20
     assert drawn(view, study).count("\n") < 24
 
 

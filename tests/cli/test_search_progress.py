@@ -35,7 +35,7 @@ def followed(settings: StudySettings, fail: int = 0) -> tuple[SearchProgress, li
         return (math.nan, 0.0) if number < fail else (point[0], 1 - point[0])
 
     def listen(kind: str, facts: dict[str, Any]) -> None:
-        standing.hear(kind, facts)
+        standing.handle(kind, facts)
         seen.append((kind, standing.share, standing.seconds_left))
 
     goals = (Goal("a"), Goal("b"))

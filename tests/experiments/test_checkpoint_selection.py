@@ -58,8 +58,8 @@ def test_the_best_comes_back(metric: Any, values: list[float], best: int) -> Non
     network = numbered(9)
     watch.restore(network)
     assert network.weight.item() == best
-    assert watch.standing is not None
-    assert (watch.standing.best, watch.standing.step) == (values[best], best + 1)
+    assert watch.state is not None
+    assert (watch.state.best, watch.state.step) == (values[best], best + 1)
 
 
 def test_of_equal_values_the_lower_loss_is_better() -> None:
@@ -69,8 +69,8 @@ def test_of_equal_values_the_lower_loss_is_better() -> None:
     network = numbered(-1)
     watch.restore(network)
     assert network.weight.item() == 1  # type: ignore[operator]
-    assert watch.standing is not None
-    assert (watch.standing.step, watch.standing.since) == (2, 3)
+    assert watch.state is not None
+    assert (watch.state.step, watch.state.since) == (2, 3)
 
 
 class Growing(nn.Linear):
@@ -91,8 +91,8 @@ def test_who_is_being_born_is_not_chosen_and_costs_no_patience() -> None:
         assert not watch.enough
     watch.restore(network)
     assert network.weight.item() == 4
-    assert watch.standing is not None
-    assert (watch.standing.best, watch.standing.step) == (0.6, 5)
+    assert watch.state is not None
+    assert (watch.state.best, watch.state.step) == (0.6, 5)
 
 
 def test_what_is_not_defined_is_replaced_and_said() -> None:
@@ -128,13 +128,13 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     watch.look(measured(0.5), numbered(1), 1, 0.5)
     digest = watch.keep(pool)
     assert digest == watch.keep(pool)
-    again = BestWeights(AUC, watch.standing, pool)
+    again = BestWeights(AUC, watch.state, pool)
     network = numbered(2)
     again.restore(network)
     assert network.weight.item() == 1
     with pytest.raises(UnsafeFileError, match="does not fit"):
         again.restore(nn.Linear(2, 1))
-    broken = watch.standing.model_copy(update={"weights": pool.put_bytes(b"nonsense")})  # type: ignore[union-attr]
+    broken = watch.state.model_copy(update={"weights": pool.put_bytes(b"nonsense")})  # type: ignore[union-attr]
     with pytest.raises(UnsafeFileError, match="best weights is not a safetensors file"):
         BestWeights(AUC, broken, pool)
 

@@ -110,9 +110,9 @@ def telling(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     bench.train(network, until_share=0.5)
     flops = bench.once("work", lambda: 2 * bench.flops_per_step)
     bench.spend("work", flops)
-    bench.tell("testing", "half", {"steps": bench.steps}, shown=1)
+    bench.record_event("testing", "half", {"steps": bench.steps}, shown=1)
     result = bench.train(network)
-    bench.tell("testing", "end", {})
+    bench.record_event("testing", "end", {})
     bench.flush()
     return Trained(network, result)
 

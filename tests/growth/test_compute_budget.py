@@ -49,7 +49,7 @@ SETTINGS = st.builds(
 
 def cost(found: Portions, means: Means) -> float:
     probes = means.probes + found.mature + found.looks
-    lessons = means.prices.lessons(found.distil_steps, found.distil_steps)
+    lessons = means.prices.distillation(found.distil_steps, found.distil_steps)
     replay = STEP * means.prices.forward * found.replay_steps
     return means.prices.probe * found.samples * probes + means.batch * (lessons + replay)
 

@@ -95,7 +95,7 @@ def test_of_distillation(network: NetworkSpec, steps: int) -> None:
     with counting(one.network) as counter:
         done = one.distil(one.live[0], batch, steps, tolerance=0.0, batch_size=SAMPLES, seed=0, precision=decide())
     assert done.steps == steps
-    assert 0.95 <= SAMPLES * price.lessons(steps, done.steps) / counter.flops <= (1.6 if dense(network) else MOST)
+    assert 0.95 <= SAMPLES * price.distillation(steps, done.steps) / counter.flops <= (1.6 if dense(network) else MOST)
 
 
 @pytest.mark.slow

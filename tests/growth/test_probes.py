@@ -160,7 +160,7 @@ def test_usage_alone_advantage_and_distances_are_what_loops_find() -> None:
     target = batch["answer/target"]
     with torch.no_grad():
         passage = zoo.passage(batch)
-        f, u = passage.heard.fused.vector, passage.outputs
+        f, u = passage.inputs.fused.vector, passage.outputs
         dense = zoo.router.decide(
             f, u, ids=passage.ids, contribution=zoo.statistics.contribution(passage.ids), dense=True
         )

@@ -9,7 +9,7 @@ from evodevo.growth.fitness import FitnessHistory, assess, complementarity, dive
 from evodevo.growth.pairwise import Pairs
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
-from evodevo.growth.views import ages_of, standing_of, state_of
+from evodevo.growth.views import ages_of, reward_state_of, state_of
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.vector import genotype_vector
@@ -81,10 +81,10 @@ def test_every_number_of_a_state_is_the_modules_own() -> None:
     assert state.modules[state.place(larger)].flops > 0
 
 
-def test_a_standing_is_of_the_zoo_as_it_answers() -> None:
+def test_a_reward_state_is_of_the_zoo_as_it_answers() -> None:
     seen = probe()
     history = assess(FitnessHistory(), seen, dict.fromkeys(IDS, 1.0), FitnessSettings())
-    found = standing_of(seen, history, 1.25, 1.5)
+    found = reward_state_of(seen, history, 1.25, 1.5)
     assert found.parameters == 1.5
     assert (found.value, found.loss, found.cost, found.entropy) == (0.625, 0.9, 1.25, 0.7)
     assert found.novelty == novelty(history)

@@ -321,7 +321,7 @@ def test_usage_finds_who_is_not_heard() -> None:
     assert (found.inflow[[0, 2]] > 0.5).all()
     trace = model.trace(small_batch(seed=0))
     alone = usage(model, [small_batch(seed=0)])
-    assert alone.spoken[0] == pytest.approx(trace.connections[:, :, 0].sum(-1).mean(), rel=1e-5)
+    assert alone.outflow[0] == pytest.approx(trace.connections[:, :, 0].sum(-1).mean(), rel=1e-5)
     with pytest.raises(UsageError, match="at least one sample"):
         usage(model, [])
 

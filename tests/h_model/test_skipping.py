@@ -44,7 +44,7 @@ class Everybody(LoopRunner):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: PassCache | None = None,
+        cache: PassCache | None = None,
     ) -> Tensor:
         return super().run(layers, x, masks, None, states)
 

@@ -11,7 +11,7 @@ import pytest
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.agents.singlepath import Singlepath
-from evodevo.multitask.report.outcomes import fate
+from evodevo.multitask.report.outcomes import child_record
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
@@ -164,7 +164,7 @@ def test_a_stopped_asynchronous_run_goes_on_with_the_views_that_it_has() -> None
 def test_every_child_can_be_explained() -> None:
     system = grown(("a",), 3)
     for row in system.store.individuals(system.agent("VitTiny~a").id):
-        facts = fate(system.store, row.id)
+        facts = child_record(system.store, row.id)
         assert facts["fate"] in ("kept", "discarded")
         assert (facts["fate"] == "kept") == (facts["bar"] is None or facts["score"] > facts["bar"])
         assert facts["why"].startswith(facts["fate"])
@@ -173,7 +173,7 @@ def test_every_child_can_be_explained() -> None:
             one["role"] == "encoder_norm" and one["how"] == "clone" for one in facts["components"]
         )
     with pytest.raises(NotFoundError):
-        fate(system.store, "nobody")
+        child_record(system.store, "nobody")
 
 
 @pytest.mark.slow

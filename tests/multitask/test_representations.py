@@ -12,7 +12,7 @@ import torch
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.hyperparameters import DATA, multipath_hyperparameters
 from evodevo.multitask.paths.weights import load_state
-from evodevo.multitask.report.outcomes import fates
+from evodevo.multitask.report.outcomes import child_records
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
@@ -60,7 +60,9 @@ def cycle(singles: Path, folder: Path, hyperparameters: dict[str, Any], *, kept:
         agent = system.add_agent("MultiVitTiny", "digits", settings)
         system.run([agent], 1, executor, cache=str(folder / "cache"))
         ids = [one.id for one in store.systems.paths(agent.id)]
-        told = [{key: one[key] for key in ("path", "parent_path", "fate", "applied")} for one in fates(store, ids)]
+        told = [
+            {key: one[key] for key in ("path", "parent_path", "fate", "applied")} for one in child_records(store, ids)
+        ]
         pool = FolderPool(folder / "runs" / "blobs")
         parts = {part.id: part for found in store.systems.components_of(ids).values() for part in found}
         learned = {name: load_state(pool, part.digest, part.role) for name, part in parts.items()}

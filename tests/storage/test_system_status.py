@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from evodevo.storage import Evaluation, Score, Store
-from evodevo.storage.systems.status import Fates
+from evodevo.storage.systems.status import ChildCounts
 from evodevo.testing.multitask.systems import FIDELITY, new_agent, new_system
 
 
-def fates(store: Store, system: str) -> dict[tuple[str, int], Fates]:
-    return dict(store.systems.moment(system, FIDELITY, "gone").fates)
+def fates(store: Store, system: str) -> dict[tuple[str, int], ChildCounts]:
+    return dict(store.systems.moment(system, FIDELITY, "gone").children)
 
 
 def test_every_child_counts_once_by_the_result_that_came_last() -> None:
@@ -27,10 +27,10 @@ def test_every_child_counts_once_by_the_result_that_came_last() -> None:
     store.systems.tell(agent.lease, Evaluation(failed.individual.id, FIDELITY, 0, 1, "failed", "timeout"))
     store.systems.tell(agent.lease, Evaluation(lost.individual.id, FIDELITY, 0, 1, "failed", "lost"))
     store.finish_evaluation(agent.lease, Evaluation(waiting.individual.id, "test", 0, 1, **said))  # type: ignore[arg-type]
-    assert fates(store, system) == {(agent.id, 0): Fates(asked=5, told=3, kept=1, failed=1)}
+    assert fates(store, system) == {(agent.id, 0): ChildCounts(created=5, finished=3, kept=1, failed=1)}
     agent.tell(lost, attempt=2)
     found = fates(store, system)[agent.id, 0]
-    assert (found, found.discarded) == (Fates(asked=5, told=4, kept=2, failed=1), 1)
+    assert (found, found.discarded) == (ChildCounts(created=5, finished=4, kept=2, failed=1), 1)
 
 
 def test_systems_of_a_store_do_not_mix() -> None:
@@ -41,7 +41,7 @@ def test_systems_of_a_store_do_not_mix() -> None:
     a.run_cycle()
     theirs = b.run_cycle()
     now = store.systems.moment(first, FIDELITY, "gone")
-    assert set(now.fates) == {(a.id, 0), (a.id, 1)}
+    assert set(now.children) == {(a.id, 0), (a.id, 1)}
     assert [one.id for one in now.agents] == [a.id]
     assert {one.agent_id for one in now.cycles} == {a.id}
     assert mine not in now.parts, "what is offered no more is not read"

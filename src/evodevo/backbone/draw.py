@@ -87,7 +87,7 @@ def drawn(plans: tuple[LIVPlan, ...], genome: tuple[tuple[int, ...], ...]) -> Ba
 
 
 def words(plans: tuple[LIVPlan, ...]) -> list[str]:
-    """The genome in sentences: what it is made of, then who borrows what from whom."""
+    """The genome in sentences: its LIVs, then what each borrows from which other."""
     counts = Counter(plan.row.name for plan in plans)
     made = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     sentences = [f"{len(plans)} LIVs: {made}."]

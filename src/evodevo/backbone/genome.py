@@ -1,4 +1,4 @@
-"""The backbone genome: what each integer of a segment means, and who shares what with whom.
+"""The backbone genome: the meaning of each integer of a segment, and what LIVs share.
 
 One segment per LIV: class, featurizer index, featurizer strategy, feature-group index, feature-group strategy, and with
 the residual extension (STAR A.7) a sixth. Readings of what the paper leaves open: docs/spec/star.md#backbone-genome.

@@ -50,7 +50,7 @@ class GenerationState:
 class Backbone(Network):
     """A causal language model of one input of tokens.
 
-    In samples padding stands on the right: what comes after a token says nothing about it.
+    In samples padding is on the right: what comes after a token does not affect it.
 
     ``checkpointing`` trades time for memory while training: activations inside a LIV are computed again.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Ends(Settings):
-    """What a checkpoint says of a backbone beside its LIVs."""
+    """The checkpoint's facts about a backbone beside its LIVs."""
 
     vocabulary: int = Field(ge=2, le=1 << 24)
     tied: bool = False

@@ -49,7 +49,7 @@ def explain(error: BaseException, arguments: list[str]) -> ExitCode:
 
 
 def debugging() -> bool:
-    """Whether tracebacks are asked for by the environment variable."""
+    """Whether the environment variable requests tracebacks."""
     return os.environ.get(DEBUG, "") not in ("", "0")
 
 

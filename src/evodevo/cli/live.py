@@ -20,18 +20,18 @@ ROWS = 12
 
 
 class View(Shown, ABC):
-    """View of a search. The study calls ``hear`` in this thread."""
+    """View of a search. The study calls ``handle`` in this thread."""
 
     def __init__(self) -> None:
-        self.standing = SearchProgress()
+        self.progress = SearchProgress()
 
     def begin(self, study: Study) -> None:
         """Start the view, once the search has an id and before it runs."""
-        self.standing.begin(study)
+        self.progress.begin(study)
 
-    def hear(self, kind: str, facts: dict[str, Any]) -> None:
+    def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the study."""
-        self.standing.hear(kind, facts)
+        self.progress.handle(kind, facts)
         self.show(kind, facts)
 
     @abstractmethod
@@ -59,8 +59,8 @@ class EventView(View):
         self._stream.write(kind, facts)
 
     def _stop(self) -> None:
-        if self.standing.study is not None:
-            self.standing.study.stop()
+        if self.progress.study is not None:
+            self.progress.study.stop()
 
 
 class LineView(View):
@@ -71,7 +71,7 @@ class LineView(View):
         output.words(f"run {study.run_id}   {goal_words(study)}")
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
-        standing, study = self.standing, self.standing.study
+        progress, study = self.progress, self.progress.study
         if study is None:
             return
         if kind == "plan":
@@ -92,8 +92,8 @@ class LineView(View):
             )
         elif kind == "generation":
             output.words(
-                f"generation {facts['generation']} ({facts['generation'] + 1} of {standing.generations}): "
-                f"{summary(standing)}, time left {duration(standing.seconds_left)}"
+                f"generation {facts['generation']} ({facts['generation'] + 1} of {progress.generations}): "
+                f"{summary(progress)}, time left {duration(progress.seconds_left)}"
             )
 
 
@@ -111,41 +111,41 @@ class LiveView(View):
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "plan":
             for line in (plan_words(facts), *facts.get("warnings", ())):
-                self.say(line)
+                self.notify(line)
         elif kind == "features":
-            self.say(features_words(facts))
-        elif kind == "progress" and "growth" in facts and self.standing.study is not None:
-            self.say(growth_words(self.standing.study, facts))
+            self.notify(features_words(facts))
+        elif kind == "progress" and "growth" in facts and self.progress.study is not None:
+            self.notify(growth_words(self.progress.study, facts))
         self._region.refresh(now=kind in ("generation", "finished"))
 
-    def say(self, text: str) -> None:
-        self._region.say(text)
+    def notify(self, text: str) -> None:
+        self._region.notify(text)
 
     def end(self) -> None:
         self._region.end()
 
     def _picture(self, notice: str) -> RenderableType:
-        assert self.standing.study is not None, "it is drawn from its beginning on"
-        return picture(self.standing, self.standing.study, notice)
+        assert self.progress.study is not None, "it is drawn from its beginning on"
+        return picture(self.progress, self.progress.study, notice)
 
 
-def picture(standing: SearchProgress, study: Study, notice: str = "") -> RenderableType:
+def picture(progress: SearchProgress, study: Study, notice: str = "") -> RenderableType:
     """Contents of the live region."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    place = f"generation {standing.generation} ({standing.generation + 1} of {standing.generations})"
-    if standing.phase != "generations":
-        place = standing.phase
-    line = Text(f"{place}  ") + progress_bar(standing.share) + Text(f"  {standing.done} of {standing.wanted}  ")
-    line.append(f"time left {duration(standing.seconds_left)}")
+    place = f"generation {progress.generation} ({progress.generation + 1} of {progress.generations})"
+    if progress.phase != "generations":
+        place = progress.phase
+    line = Text(f"{place}  ") + progress_bar(progress.share) + Text(f"  {progress.done} of {progress.wanted}  ")
+    line.append(f"time left {duration(progress.seconds_left)}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("individual", "born", "operation", *heading_words(study)):
         table.add_column(name, justify="right" if name not in ("individual", "operation") else "left", no_wrap=True)
     table.add_column("state", no_wrap=True)
     table.add_column("genome", no_wrap=True)
-    for member, state, style in rows(standing, study):
+    for member, state, style in rows(progress, study):
         cells = [
             origin_name(member),
             born(member),
@@ -156,21 +156,21 @@ def picture(standing: SearchProgress, study: Study, notice: str = "") -> Rendera
         ]
         table.add_row(*(Text(output.one_line(cell, 600)) for cell in cells), style=style)
     head = Text(f"run {study.run_id}  ", style="bold") + Text(goal_words(study), style="not bold")
-    parts: list[RenderableType] = [head, line, Text(summary(standing)), table]
+    parts: list[RenderableType] = [head, line, Text(summary(progress)), table]
     if notice:
         parts.append(Text(output.one_line(notice), style="yellow"))
     return Group(*parts)
 
 
-def rows(standing: SearchProgress, study: Study) -> list[tuple[Member, str, str]]:
+def rows(progress: SearchProgress, study: Study) -> list[tuple[Member, str, str]]:
     """(member, state in words, style): the baselines, the front, best first, and what is running."""
     from evodevo.search.study import BASELINE
 
     goals = study.problem.goals
-    front = sorted(standing.front, key=lambda member: member.outcomes[OWN_SEED].values(goals) or ())
+    front = sorted(progress.front, key=lambda member: member.outcomes[OWN_SEED].values(goals) or ())
     running = [
         (study.members[identity], f"training {share:.0%}" + ("" if seed == OWN_SEED else f", seed {seed}"), "cyan")
-        for (identity, seed), share in standing.running.items()
+        for (identity, seed), share in progress.running.items()
     ]
     drawn = [
         member for member in study.members.values() if member.operation == BASELINE and OWN_SEED in member.outcomes
@@ -180,16 +180,16 @@ def rows(standing: SearchProgress, study: Study) -> list[tuple[Member, str, str]
     return [*baselines, *((member, "front", "") for member in front[:room]), *running]
 
 
-def summary(standing: SearchProgress) -> str:
+def summary(progress: SearchProgress) -> str:
     """Counts in words: scored, running, failed with reasons, front, hypervolume."""
-    failed = sum(standing.failed.values())
-    reasons = ", ".join(f"{count} {reason}" for reason, count in standing.failed.most_common())
-    parts = [f"{standing.scored} scored", f"{len(standing.running)} running"]
+    failed = sum(progress.failed.values())
+    reasons = ", ".join(f"{count} {reason}" for reason, count in progress.failed.most_common())
+    parts = [f"{progress.scored} scored", f"{len(progress.running)} running"]
     parts.append(f"{failed} failed" + (f" ({reasons})" if failed else ""))
-    parts.append(f"front {len(standing.front)}")
-    if standing.hypervolume is not None:
-        gain = "" if standing.gain is None else f" ({standing.gain:+.4g})"
-        parts.append(f"hypervolume {standing.hypervolume:.4g}{gain}")
+    parts.append(f"front {len(progress.front)}")
+    if progress.hypervolume is not None:
+        gain = "" if progress.gain is None else f" ({progress.gain:+.4g})"
+        parts.append(f"hypervolume {progress.hypervolume:.4g}{gain}")
     return ", ".join(parts)
 
 

@@ -38,7 +38,7 @@ def carry_out(action: Action, *, store: Path, json: bool) -> Run:
     """
     with choose(json=json) as view, Stopping(view, WORDS) as stopping:
         try:
-            run = action(view.hear, stopping.begin)
+            run = action(view.handle, stopping.begin)
         except (EvaluationsFailedError, RunOwnedError):
             raise
         except BaseException:

@@ -48,7 +48,7 @@ class SearchProgress:
         self.study = study
         self._begun = self._clock()
 
-    def hear(self, kind: str, facts: dict[str, Any]) -> None:
+    def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the study."""
         if kind == "run":
             self._recall()

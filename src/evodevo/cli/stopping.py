@@ -25,7 +25,7 @@ class StopListener(Protocol):
         """Start the view, before the work runs."""
         ...
 
-    def say(self, text: str, /) -> None:
+    def notify(self, text: str, /) -> None:
         """Show a sentence to the user."""
         ...
 
@@ -74,7 +74,7 @@ class Stopping:
         if self.session is None or self._presses > len(self._words):
             raise KeyboardInterrupt
         self.session.stop()
-        self._view.say(self._words[self._presses - 1])
+        self._view.notify(self._words[self._presses - 1])
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         self.terminated = True

@@ -35,7 +35,7 @@ class Shown:
     ) -> None:
         self.end()
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Show a sentence to the user."""
         output.words(text)
 
@@ -79,7 +79,7 @@ class Region:
         self._drawn = 0.0
         self._drawing = False
         self._live: Live | None = None
-        self._said = ""
+        self._notice = ""
 
     def start(self) -> None:
         """Begin drawing."""
@@ -96,12 +96,12 @@ class Region:
         if now or self._clock() - self._drawn >= REDRAW_SECONDS:
             self.draw()
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Show a sentence to the user: in the region, or as a line while there is none."""
         if self._live is None:
             output.words(text)
         else:
-            self._said = text
+            self._notice = text
             self.draw()
 
     def end(self) -> None:
@@ -113,13 +113,13 @@ class Region:
 
     def draw(self) -> None:
         """Draw now."""
-        # ``say`` is called from a signal handler, perhaps in the middle of a drawing; the next one shows it then.
+        # ``notify`` is called from a signal handler, perhaps in the middle of a drawing; the next one shows it then.
         if self._live is None or self._drawing:
             return
         self._drawing = True
         try:
             self._drawn = self._clock()
-            self._live.update(self._picture(self._said), refresh=True)
+            self._live.update(self._picture(self._notice), refresh=True)
         finally:
             self._drawing = False
 

@@ -65,7 +65,7 @@ class GrowthRecord:
         return data
 
 
-def told(history: Mapping[str, Any], modules: Sequence[str]) -> str:
+def summary_text(history: Mapping[str, Any], modules: Sequence[str]) -> str:
     """The edits of a growth, one per line, and the final modules, as text."""
     values = {event["event"]: event for event in history["timeline"]}
     rewards = {value["number"]: value["total"] for value in history["rewards"]}

@@ -75,7 +75,7 @@ class Connection:
 
     def _stream(self, index: int) -> int:
         stream: IO[bytes] | None = (self._process.stdin, self._process.stdout, self._process.stderr)[index]
-        assert stream is not None, "all three were asked for as pipes"
+        assert stream is not None, "all three are pipes"
         os.set_blocking(stream.fileno(), False)
         return stream.fileno()
 

@@ -140,7 +140,7 @@ class ProcessExecutor(Executor):
                 self._watch(connection)
             else:
                 self._receive(connection)
-        self._end_overdue(heard={key.fd for key, _ in ready})
+        self._end_overdue(readable={key.fd for key, _ in ready})
         self._fill()
         self._dispatch()
 
@@ -148,14 +148,14 @@ class ProcessExecutor(Executor):
         try:
             messages = connection.receive()
             for message in messages or ():
-                self._heed(connection, message)
+                self._handle(connection, message)
         except ProtocolError as error:
             self._bury(connection, f"the worker sent nonsense ({error}).")
             return
         if messages is None:
             self._bury(connection, "the worker process died.")
 
-    def _heed(self, connection: Connection, message: Message) -> None:
+    def _handle(self, connection: Connection, message: Message) -> None:
         kind = message["type"]
         if kind == "ready":
             connection.ready, connection.deadline = True, None
@@ -175,11 +175,11 @@ class ProcessExecutor(Executor):
         else:
             raise ProtocolError(f"an unknown message {kind!r}")
 
-    def _end_overdue(self, heard: set[int]) -> None:
+    def _end_overdue(self, readable: set[int]) -> None:
         # A worker with data in its pipe is spared: this process may have been suspended past the deadline itself.
         now = time.monotonic()
         for connection in list(self._connections):
-            if connection.deadline is not None and now > connection.deadline and connection.stdout not in heard:
+            if connection.deadline is not None and now > connection.deadline and connection.stdout not in readable:
                 self._bury(connection, "the worker process did not answer in time.")
 
     # Workers come and go

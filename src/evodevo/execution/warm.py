@@ -138,7 +138,7 @@ class _Loop:
         if current is not None and current.answer in ready:
             self._read_answer(current)
         if self._signals.fd in ready:
-            self._heed(self._signals.read())
+            self._handle_signals(self._signals.read())
         if self._inbox in ready:
             self._read_inbox()
 
@@ -166,7 +166,7 @@ class _Loop:
                 detail = f"the evaluation used {used} bytes of memory; its limit is {job.memory_bytes}."
                 self._stop(current, "memory", detail)
 
-    def _heed(self, arrived: set[int]) -> None:
+    def _handle_signals(self, arrived: set[int]) -> None:
         if arrived - {signal.SIGCHLD}:
             self._open = False
         ended = reap() or {}

@@ -37,7 +37,7 @@ class BestWeights:
 
     Args:
         selection: settings of the selection.
-        standing: state of this stage before an interruption.
+        state: state of this stage before an interruption.
         pool: pool of its weights; None has none.
 
     Raises:
@@ -45,12 +45,12 @@ class BestWeights:
     """
 
     def __init__(
-        self, selection: WeightSelection, standing: SelectionState | None = None, pool: BlobStore | None = None
+        self, selection: WeightSelection, state: SelectionState | None = None, pool: BlobStore | None = None
     ) -> None:
         self.selection = selection
-        self.standing = standing
+        self.state = state
         self._weights: dict[str, Tensor] | None = None
-        self._kept_as = None if standing is None else standing.weights
+        self._kept_as = None if state is None else state.weights
         if self._kept_as is not None and pool is not None:
             self._weights = load_part(pool, self._kept_as, "what was kept as the best weights")
 
@@ -60,11 +60,11 @@ class BestWeights:
         A network with a newborn that still warms up is never the best one, nor is patience lost with it: grown up,
         it would not answer as it was measured.
         """
-        if self.standing is None:
+        if self.state is None:
             metric, instead = settle(measured, self.selection.metric)
-            self.standing = SelectionState(metric=metric, instead=instead)
-        standing = self.standing
-        value = value_of(measured, standing.metric)
+            self.state = SelectionState(metric=metric, instead=instead)
+        state = self.state
+        value = value_of(measured, state.metric)
         if any(factor < 1 for factor in getattr(network, "births", {}).values()):
             return value
         loss = measured.loss if math.isfinite(measured.loss) else math.inf
@@ -78,18 +78,18 @@ class BestWeights:
             }
             self._weights, self._kept_as = _changing(network), None
         else:
-            changes = {"since": standing.since + 1}
-        self.standing = standing = standing.model_copy(update=changes)
+            changes = {"since": state.since + 1}
+        self.state = state = state.model_copy(update=changes)
         patience = self.selection.patience
         # With a share of 1 the budget is used up, and nothing is left to stop.
-        if patience is not None and standing.since >= patience and self.selection.min_share <= share < 1:
-            self.standing = standing.model_copy(update={"stopped": step})
+        if patience is not None and state.since >= patience and self.selection.min_share <= share < 1:
+            self.state = state.model_copy(update={"stopped": step})
         return value
 
     @property
     def enough(self) -> bool:
         """Whether the stage should stop."""
-        return self.standing is not None and self.standing.stopped is not None
+        return self.state is not None and self.state.stopped is not None
 
     def fits(self, network: nn.Module) -> bool:
         """Whether the best weights, where there are any, could be given to this network."""
@@ -99,11 +99,11 @@ class BestWeights:
 
     def keep(self, pool: BlobStore) -> str | None:
         """Put the weights into a pool, where that has not been done; returns their digest."""
-        if self.standing is None or self._weights is None:
+        if self.state is None or self._weights is None:
             return None
         if self._kept_as is None:
             self._kept_as = save_part(pool, self._weights)
-            self.standing = self.standing.model_copy(update={"weights": self._kept_as})
+            self.state = self.state.model_copy(update={"weights": self._kept_as})
         return self._kept_as
 
     @torch.no_grad()
@@ -124,15 +124,15 @@ class BestWeights:
 
     def _is_better(self, value: float, loss: float) -> bool:
         """Few samples, or easy ones, often have equal values; then the loss decides."""
-        assert self.standing is not None, "looked at"
+        assert self.state is not None, "looked at"
         if not math.isfinite(value):
             return False
-        best = self.standing.best
+        best = self.state.best
         if best is None:
             return True
         if value == best:
-            return loss < (math.inf if self.standing.loss is None else self.standing.loss)
-        return value < best if self.standing.metric in LOWER_IS_BETTER else value > best
+            return loss < (math.inf if self.state.loss is None else self.state.loss)
+        return value < best if self.state.metric in LOWER_IS_BETTER else value > best
 
 
 def _changing(network: nn.Module) -> dict[str, Tensor]:

@@ -122,7 +122,7 @@ class ArmEvaluation(ABC):
         self.pool = None if data["blobs"] is None else FolderPool(Path(data["blobs"]))
         device = merge(self.settings.training.model_dump(mode="json"), self.arm.training)
         self.precision = decide(device["device"], device["precision"])
-        self._told = -math.inf
+        self._reported_at = -math.inf
         self.task = self.open({}, data["task_key"])
 
     def open(self, changes: Mapping[str, Any], key: str | None = None) -> SampleTask:
@@ -133,16 +133,16 @@ class ArmEvaluation(ABC):
         towers = self.arm.network.towers(task.inputs)
         if self.settings.features == "live" or not towers:
             return task
-        return precompute(task, towers, self._cache_folder, self.precision.device, self._tell)
+        return precompute(task, towers, self._cache_folder, self.precision.device, self._report_features)
 
     @property
     def _cache_folder(self) -> Path:
         folder = self.data["cache_folder"]
         return default_folder() if folder is None else Path(folder)
 
-    def _tell(self, name: str, done: int, total: int) -> None:
-        if done == total or time.monotonic() - self._told > TELL_SECONDS:
-            self._told = time.monotonic()
+    def _report_features(self, name: str, done: int, total: int) -> None:
+        if done == total or time.monotonic() - self._reported_at > TELL_SECONDS:
+            self._reported_at = time.monotonic()
             self.report({"features": name, "done": done, "total": total})
 
     def bench(self, resume: str | None) -> Trainer:

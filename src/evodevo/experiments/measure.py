@@ -166,7 +166,7 @@ class _Tally:
         self.loss = 0.0
         self.targets = 0
         self.hits = 0.0
-        self.asked = False
+        self.has_positions = False
         self.samples: list[Tensor] = []
         self.answers: list[tuple[Tensor, Tensor]] = []
 
@@ -185,7 +185,7 @@ class _Tally:
         right = (logits.argmax(-1) == target) & known
         self.hits += float(right.sum())
         if position is not None:
-            self.asked = True
+            self.has_positions = True
             self.samples.append(right.gather(1, position[:, None]).squeeze(1).float().cpu())
             return
         share = right if right.ndim == 1 else right.sum(1) / known.sum(1).clamp(min=1)
@@ -195,7 +195,7 @@ class _Tally:
     @property
     def main(self) -> str:
         """Name of the metric that represents the output in means over outputs."""
-        if self.asked:
+        if self.has_positions:
             return "answer"
         return "f1_micro" if self.spec.kind == "labels" else "accuracy"
 
@@ -204,7 +204,7 @@ class _Tally:
         loss = self.loss / self.targets if self.targets else math.nan
         if self.spec.kind == "labels":
             return {"loss": loss}
-        answer = {"answer": _mean(self.per_sample().tolist())} if self.asked else {}
+        answer = {"answer": _mean(self.per_sample().tolist())} if self.has_positions else {}
         return {"accuracy": self.hits / self.targets if self.targets else math.nan, "loss": loss, **answer}
 
     def judge(self, thresholds: Sequence[float], groups: Mapping[str, NDArray[np.int64]]) -> Judgement:

@@ -106,10 +106,8 @@ class Trainer:
         self._steps = 0
         self._paused = self._memory.paused
         self._spent: dict[str, float] = dict(self._memory.spent)
-        self._border: tuple[TrainingSnapshot, float] | None = (
-            None  # between two segments: where it stands, and since when
-        )
-        self._untold: list[dict[str, Any]] = []
+        self._border: tuple[TrainingSnapshot, float] | None = None  # between two segments: its position, and since when
+        self._unsent: list[dict[str, Any]] = []
         self._counted: object = None  # the network whose step has been counted
 
     # For procedures
@@ -258,7 +256,7 @@ class Trainer:
         """FLOPs beside training steps so far."""
         return math.fsum(self._spent.values())
 
-    def tell(self, kind: str, name: str, payload: Mapping[str, Any], **live: Any) -> None:
+    def record_event(self, kind: str, name: str, payload: Mapping[str, Any], **live: Any) -> None:
         """Have the run record an event of this kind; once, whatever interruptions there are.
 
         It is sent where the next segment begins, or at the end; with a budget in seconds, once a checkpoint holds its
@@ -270,13 +268,13 @@ class Trainer:
             payload: JSON.
             live: values for a progress display, by name.
         """
-        self._untold.append({"event": {"type": kind, "name": name, "payload": dict(payload)}, **live})
+        self._unsent.append({"event": {"type": kind, "name": name, "payload": dict(payload)}, **live})
 
     def flush(self) -> None:
         """Send the waiting events, where no further segment comes."""
-        for message in self._untold:
+        for message in self._unsent:
             self._report(message)
-        self._untold = []
+        self._unsent = []
 
     def measure(
         self,
@@ -334,8 +332,8 @@ class Trainer:
         """Selection of each stage whose weights were selected: metric, its best value, the step, whether it was stopped
         early."""
         return [
-            {"stage": int(stage), **standing.model_dump(mode="json", exclude={"since", "weights"})}
-            for stage, standing in self._selections.items()
+            {"stage": int(stage), **state.model_dump(mode="json", exclude={"since", "weights"})}
+            for stage, state in self._selections.items()
         ]
 
     @property
@@ -357,7 +355,7 @@ class Trainer:
         return digest, checkpoints.load(pool, digest).manifest.digests()
 
     def describe(self, network: Network) -> dict[str, Any]:
-        """What a checkpoint says of the network: arguments of ``checkpoints.save``."""
+        """A checkpoint's facts about the network: arguments of ``checkpoints.save``."""
         return {
             "genome": NetworkEnvelope(network=specification_of(self.arm.network, network)).model_dump(mode="json"),
             "input_specification": {**specification(self.task, self.settings, self.arm), **network.state_extras()},
@@ -402,7 +400,7 @@ class Trainer:
         used = {"seconds": snapshot.cursor.seconds + waited, "flops": self._flops_of_segments + self.spent}
         snapshot = replace(snapshot, cursor=snapshot.cursor.model_copy(update=used))
         # What the clock decided comes otherwise a second time; all else comes again as it was, and needs no checkpoint.
-        if self._untold and self.pool is not None and self.training.budget.seconds is not None:
+        if self._unsent and self.pool is not None and self.training.budget.seconds is not None:
             self._checkpoint(network, snapshot, border=True)
         self.flush()
         return snapshot
@@ -439,9 +437,9 @@ class Trainer:
         more = {f"loss/{name}": value for name, value in self._terms.take_means().items()}
         if self._best is not None:
             value = self._best.look(measured, network, step, share)
-            assert self._best.standing is not None, "looked"
-            more[f"validation_{self._best.standing.metric}"] = value
-            self._selections[str(len(self._ended))] = self._best.standing
+            assert self._best.state is not None, "looked"
+            more[f"validation_{self._best.state.metric}"] = value
+            self._selections[str(len(self._ended))] = self._best.state
         for name, value in {**more, **dict(zip(CURVE, values, strict=True))}.items():
             self._series.setdefault(name, []).append((float(whole), value))
         if self.settings.trace_course:
@@ -464,8 +462,8 @@ class Trainer:
             if before is not None:
                 self._selections[str(stage)] = before
             return self._best
-        standing = self._selections.get(str(stage)) if cut_short else None
-        return BestWeights(self.settings.select, standing, self.pool)
+        state = self._selections.get(str(stage)) if cut_short else None
+        return BestWeights(self.settings.select, state, self.pool)
 
     def _end(self, ended: FinishedStage) -> None:
         self._ended.append(ended)
@@ -494,10 +492,10 @@ class Trainer:
         return snapshot
 
     def _checkpoint(self, network: Network, snapshot: TrainingSnapshot, *, border: bool = False) -> None:
-        assert self.pool is not None, "asked for only where there is one"
+        assert self.pool is not None, "checkpoints are written only where there is one"
         best = None if self._best is None else self._best.keep(self.pool)
-        if best is not None and self._best is not None and self._best.standing is not None:
-            self._selections[str(len(self._ended))] = self._best.standing
+        if best is not None and self._best is not None and self._best.state is not None:
+            self._selections[str(len(self._ended))] = self._best.state
         digest, parts = self.save(network, self.pool, snapshot, border=border)
         parts = [*parts, *self.held, *([] if best is None else [best])]
         self._report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})

@@ -61,10 +61,10 @@ def verify(exporter: Exporter, subject: ExportSubject, folder: Path) -> Verified
     Raises:
         VerificationError: It cannot be read, or its outputs differ.
     """
-    asked = probes(subject.image)
-    answers = exporter.ask(folder, asked)
+    batches = probes(subject.image)
+    answers = exporter.ask(folder, batches)
     worst, scale = 0.0, 1.0
-    for batch, answer in zip(asked, answers, strict=True):
+    for batch, answer in zip(batches, answers, strict=True):
         wanted = subject.answer(batch)
         if answer.shape != wanted.shape or wanted.shape != (len(batch), len(subject.classes)):
             raise VerificationError(
@@ -79,4 +79,4 @@ def verify(exporter: Exporter, subject: ExportSubject, folder: Path) -> Verified
             f"{exporter.file} differs from {subject.provenance.path} by {worst:.3g}; at most {TOLERANCE * scale:.3g}"
             " is allowed. Nothing was written. Please report this, with the versions that evodevo doctor shows."
         )
-    return Verified(worst, scale, sum(map(len, asked)))
+    return Verified(worst, scale, sum(map(len, batches)))

@@ -60,7 +60,7 @@ class Means:
         prices: Prices of the network as it is now.
         batch: Number of samples in a step.
         probes: Number of probes until then that are made in any case: the event's, its reward's, the one at the end.
-        looks: Number of looks that are wished until then.
+        looks: Number of probes between events that are wished until then.
         refined: FLOPs of the strategist's own gradient at the event.
         pace: Seconds of a FLOP of growth, as a multiple of those of training; None where seconds do not count.
     """
@@ -93,16 +93,16 @@ def portions(settings: GrowthSettings, means: Means) -> Portions:
     a_sample = price * (means.probes + mature + looks)
     a_step = means.prices.step * batch
 
-    def lessons(steps: int) -> float:
-        return batch * means.prices.lessons(steps, steps)
+    def distillation(steps: int) -> float:
+        return batch * means.prices.distillation(steps, steps)
 
     distil, replay = settings.prune.distil_steps, settings.replay.steps
-    teaching = lessons(distil) + a_step * replay * bool(settings.replay.capacity)
+    teaching = distillation(distil) + a_step * replay * bool(settings.replay.capacity)
     for_probes = max(OF_PROBES * left, left - teaching)
     samples = min(wished, max(least, int(for_probes / a_sample)))
     left = max(0.0, left - samples * a_sample)
-    distil = bisect_right(range(1, distil + 1), left, key=lessons)
-    left -= lessons(distil)
+    distil = bisect_right(range(1, distil + 1), left, key=distillation)
+    left -= distillation(distil)
     return Portions(
         samples=samples,
         distil_steps=distil,

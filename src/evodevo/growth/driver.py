@@ -27,7 +27,7 @@ from evodevo.growth.events import (
     LookRecord,
     Pending,
     RewardRecord,
-    Stood,
+    StoredRewardState,
     module_rows,
 )
 from evodevo.growth.fitness import FitnessHistory, assess, relative_costs
@@ -44,7 +44,7 @@ from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.settings import settings_for
 from evodevo.growth.strategists.state import State
 from evodevo.growth.strategists.transition import Decision, Transition
-from evodevo.growth.views import ages_of, standing_of, state_of
+from evodevo.growth.views import ages_of, reward_state_of, state_of
 from evodevo.growth.zoo.bank import ModuleBank
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import ModuleGenotype
@@ -64,7 +64,7 @@ class Surroundings:
         task: Inputs, outputs and batch size on which its cost depends.
         probed: Maps a number of samples to that many of the split ``architecture``, in batches on the network's device;
             equal numbers give equal samples.
-        lessons: Maps k to batch k of training samples, on which a module that is removed is distilled into the others.
+        distillation_batch: Maps k to batch k of training samples, for distilling a removed module into the others.
         precision: Precision of the training.
         blobs: Store of weights, by digest.
         batch_size: Samples in one training step.
@@ -72,7 +72,7 @@ class Surroundings:
 
     task: TaskSizes
     probed: Callable[[int], Sequence[Batch]]
-    lessons: Callable[[int], TrainingBatch]
+    distillation_batch: Callable[[int], TrainingBatch]
     precision: Precision
     blobs: BlobPool
     batch_size: int
@@ -113,7 +113,7 @@ class Growth:
         self.seed = seed
         self.memory = memory or GrowthMemory()
         self.learned = edits or EditMemory()
-        self._lessons: list[int] = []  # steps of each distillation of an event
+        self._distillation_steps: list[int] = []  # steps of each distillation of an event
         if self.memory.learned_blob is not None:
             self.learned = EditMemory.loads(around.blobs.get(self.memory.learned_blob).decode())
         self._start = check_start(zoo.structure, around.task, settings.caps)
@@ -180,14 +180,14 @@ class Growth:
         )
         ruling = rule(situation, settings)
         if self.strategist.wants_gradient(number):
-            lesson = self.around.precision.place(self.around.lessons(number))
+            lesson = self.around.precision.place(self.around.distillation_batch(number))
             assert isinstance(lesson, dict), "the batch is a mapping"
             self.strategist.refine(state, ruling.legal, zoo.unroll(lesson, self._probed()[0]))
             flops += self.refining(number)
         rng = generator(self.seed, number, "decisions")
         decisions = self.strategist.decide(state, ruling.legal, rng)
-        bank, before = self._bank(), standing_of(seen, history, *self._costs())
-        self._lessons = []
+        bank, before = self._bank(), reward_state_of(seen, history, *self._costs())
+        self._distillation_steps = []
         edits, children = self._apply(number, decisions, history, ruling.replaces, bank)
         begin = share if clock is None else clock()
         born = {edit.module: begin for edit in edits if edit.after is not None and edit.module is not None}
@@ -199,7 +199,7 @@ class Growth:
             state=state,
             decisions=decisions,
             children=children,
-            before=Stood.of(before),
+            before=StoredRewardState.of(before),
             cost=float(Resources.of(zoo.structure, self.around.task).flops),
         )
         self.memory = self.memory.model_copy(
@@ -230,7 +230,9 @@ class Growth:
             warms=bool(born or again),
             learnt=learnt,
             portions=portioned,
-            flops=flops + self.around.batch_size * sum(cost.lessons(self.distil_steps, made) for made in self._lessons),
+            flops=flops
+            + self.around.batch_size
+            * sum(cost.distillation(self.distil_steps, made) for made in self._distillation_steps),
         )
 
     def ripen(self, share: float) -> None:
@@ -281,9 +283,9 @@ class Growth:
         assert pending is not None
         assert pending.number == number
         seen, history = self._look()
-        after = standing_of(seen, history, *self._costs())
+        after = reward_state_of(seen, history, *self._costs())
         value, scale = reward(
-            pending.before.standing, after, (*pending.curve, after.value), self.memory.scale, self.settings.reward
+            pending.before.reward_state, after, (*pending.curve, after.value), self.memory.scale, self.settings.reward
         )
         self.memory = self.memory.model_copy(update={"scale": scale})
         self._pend(reward=value.total)
@@ -381,14 +383,14 @@ class Growth:
         before = {key: value.clone() for key, value in self.zoo.network.state_dict().items()}
         done = self.zoo.distil(
             name,
-            around.lessons,
+            around.distillation_batch,
             self.distil_steps,
             tolerance=settings.distil_tolerance,
             batch_size=around.batch_size,
             seed=integer_seed(self.seed, number, f"distillation of {name}"),
             precision=around.precision,
         )
-        self._lessons.append(done.steps)
+        self._distillation_steps.append(done.steps)
         if done.state != "finished":
             self.zoo.network.load_state_dict(before)
             return f"the others could not learn from it: {done.state}"

@@ -19,7 +19,7 @@ from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.settings import Settings
 
 
-class Stood(Settings):
+class StoredRewardState(Settings):
     """``rewards.RewardState`` as plain data that can be stored."""
 
     value: float
@@ -31,12 +31,12 @@ class Stood(Settings):
     parameters: float = 0.0
 
     @classmethod
-    def of(cls, standing: RewardState) -> Self:
+    def of(cls, state: RewardState) -> Self:
         """Convert from a ``RewardState``."""
-        return cls(**asdict(standing))
+        return cls(**asdict(state))
 
     @property
-    def standing(self) -> RewardState:
+    def reward_state(self) -> RewardState:
         """Convert back to a ``RewardState``."""
         return RewardState(**self.model_dump())
 
@@ -151,7 +151,7 @@ class Pending(Settings):
     state: State
     decisions: tuple[Decision, ...]
     children: dict[int, ModuleGenotype] = Field(default_factory=dict)
-    before: Stood
+    before: StoredRewardState
     curve: tuple[float, ...] = ()
     cost: float = 0.0
     reward: float | None = None

@@ -40,7 +40,7 @@ class Prices:
         """FLOPs of a training step."""
         return STEP * self.forward
 
-    def lessons(self, batches: int, steps: int) -> float:
+    def distillation(self, batches: int, steps: int) -> float:
         """FLOPs of distillation: the teacher's outputs, the distance before and after, and the steps.
 
         Args:

@@ -68,10 +68,10 @@ class _GatedZoo(nn.Module):
 
     def forward(self, batch: Batch, gates: Mapping[str, Tensor]) -> Tensor:
         zoo = self.zoo
-        heard = zoo.fuse(batch)
-        passage = zoo.consult(heard)
+        inputs = zoo.fuse(batch)
+        passage = zoo.consult(inputs)
         opened = torch.stack([gates[name] for name in passage.ids]).to(passage.outputs)
         weights = passage.decision.head_weights * opened
         weights = weights / weights.sum(-1, keepdim=True).clamp(min=TINY)
-        mixed = zoo.router.mix(replace(passage.decision, head_weights=weights), passage.outputs, heard.fused.vector)
+        mixed = zoo.router.mix(replace(passage.decision, head_weights=weights), passage.outputs, inputs.fused.vector)
         return zoo.answers_loss(zoo.answer(mixed), batch)

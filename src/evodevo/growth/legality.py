@@ -1,7 +1,7 @@
 """The legal actions for a network now, and a reason for each other one (docs/spec/architect_thyself.md#events).
 
 What a birth would cost is estimated by a copy of its parent, of the larger one of two, or of its family's default;
-``refusal`` looks again at the exact child. Caps are hard: a child that breaks one is not born.
+``refusal`` checks the exact child again. Caps are hard: a child that breaks one is not born.
 
 Legend: N modules, N_max at most.
 """

@@ -46,7 +46,7 @@ class Tally:
         """
         total: Tensor | None = None
         right: Tensor | None = None
-        told: Tensor | None = None
+        answerable: Tensor | None = None
         for spec in self.specs:
             target = batch.get(f"{spec.name}/target")
             if target is None:
@@ -63,11 +63,11 @@ class Tally:
                 correct = (logits.argmax(-1) == target) | ~known
             total = losses if total is None else total + losses
             right = correct if right is None else right & correct
-            told = known if told is None else told | known
+            answerable = known if answerable is None else answerable | known
         assert total is not None, "a network has an output"
         assert right is not None
-        assert told is not None
-        self._right.append((right, told))
+        assert answerable is not None
+        self._right.append((right, answerable))
         return total / len(self.specs)
 
     def loss(self) -> float:
@@ -81,7 +81,7 @@ class Tally:
         Raises:
             DataError: No sample had a target.
         """
-        parts = [right[told].cpu().numpy() for right, told in self._right]
+        parts = [right[answerable].cpu().numpy() for right, answerable in self._right]
         right = np.concatenate(parts) if parts else np.zeros(0, np.bool_)
         if not len(right):
             raise DataError("no sample has a target: no accuracy can be computed.")

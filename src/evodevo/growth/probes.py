@@ -105,9 +105,9 @@ def everything(zoo: ModuleZoo, batch: Batch) -> tuple[Tensor, Tensor, RouterOutp
     outputs = passage.outputs
     # Probes route without top-K, and so need the outputs of all modules.
     if not bool(passage.executed.all()):
-        tokens, mask = zoo.readable(passage.heard.fused)
+        tokens, mask = zoo.readable(passage.inputs.fused)
         outputs = outputs + zoo.pool(passage.ids, tokens, mask, ~passage.executed)
-    return passage.heard.fused.vector, outputs, passage.decision, passage.answers
+    return passage.inputs.fused.vector, outputs, passage.decision, passage.answers
 
 
 def relate(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...]) -> Relations:

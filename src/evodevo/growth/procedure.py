@@ -4,7 +4,7 @@ Architect Thyself 3.5; the modules of an H-Model are its hidden layers (``growth
 
 One training in segments. Between two of them comes what ``growth.schedule`` schedules: an event, the end of a warm-up,
 the reward of an event. The result of each is kept with every checkpoint, and an interrupted run goes on identically
-where its budget is in steps. Growth sees only the split ``architecture``; ``validation`` selects weights.
+where its budget is in steps. Growth uses only the split ``architecture``; ``validation`` selects weights.
 """
 
 from __future__ import annotations
@@ -165,23 +165,25 @@ class _Run:
         known, since = name in self.bench.facts, time.monotonic()
         if what == "look":
             last = max((event.number for event in self.events), default=0)
-            told = self.bench.once(
+            record = self.bench.once(
                 name,
                 lambda: (
-                    self.growth.look(result.steps, share, last).model_dump(mode="json") if self._looks(number) else None
+                    self.growth.look(result.steps, share, last).model_dump(mode="json")
+                    if self._look_is_made(number)
+                    else None
                 ),
             )
-            self._left_out += told is None
-            if told is not None:
+            self._left_out += record is None
+            if record is not None:
                 self._spend(name)
-                self.looks.append(validate(LookRecord, told, what="a probe"))
+                self.looks.append(validate(LookRecord, record, what="a probe"))
         elif what == "mature":
             if self.bench.once(name, lambda: self.growth.mature(share)):
                 self._spend(name)
         elif what == "reward":
             self.rewards.append(self._reward(number))
         else:
-            told = self.bench.once(
+            facts = self.bench.once(
                 name,
                 lambda: self.growth.event(
                     number,
@@ -191,7 +193,7 @@ class _Run:
                     portioned=self._portions(number, share),
                 ).model_dump(mode="json"),
             )
-            record = validate(EventRecord, told, what="an event")
+            record = validate(EventRecord, facts, what="an event")
             if known:
                 self.growth.repeat(record)
             self.events.append(record)
@@ -202,13 +204,13 @@ class _Run:
                 self.replayed.edited(record.step, record.portions.replay_steps)
                 self._spend_on_replay(number, record.portions.replay_steps)
             shown = {"event": number, "born": list(record.born), "gone": list(record.gone)}
-            self.bench.tell(EVENTS, name, {"event": told}, growth=shown)
+            self.bench.record_event(EVENTS, name, {"event": facts}, growth=shown)
         if not known:
             self.bench.state[SECONDS] = self.bench.state.get(SECONDS, 0.0) + time.monotonic() - since
         self._remember()
 
     def _portions(self, number: int, share: float) -> Portions:
-        """Limits of an event and all that follows until the next; see ``thrift``."""
+        """Limits of an event and all that follows until the next; see ``compute_budget``."""
         bench, coming = self.bench, dates(self.settings.events)
         trained = bench.flops - bench.spent
         until = coming[number] if number < len(coming) else 1.0
@@ -229,7 +231,7 @@ class _Run:
         )
         return portions(self.settings, means)
 
-    def _looks(self, number: int) -> bool:
+    def _look_is_made(self, number: int) -> bool:
         """Whether a look is made: it only informs, and is left out where growth costs more than it may."""
         bench, portioned, wished = self.bench, self.growth.memory.portions, self.settings.events.looks
         if portioned is not None and not portioned.looks_at((number - 1) % wished, wished):
@@ -250,9 +252,9 @@ class _Run:
 
     def _reward(self, number: int) -> RewardRecord:
         self._spend(f"reward {number}")
-        told = self.bench.once(f"reward {number}", lambda: self.growth.reward(number).model_dump(mode="json"))
-        self.bench.tell(EVENTS, f"reward {number}", {"reward": told})
-        return validate(RewardRecord, told, what="a reward")
+        facts = self.bench.once(f"reward {number}", lambda: self.growth.reward(number).model_dump(mode="json"))
+        self.bench.record_event(EVENTS, f"reward {number}", {"reward": facts})
+        return validate(RewardRecord, facts, what="a reward")
 
     def _remember(self) -> None:
         self.bench.state[MEMORY] = self.growth.memory.model_dump(mode="json")
@@ -266,8 +268,10 @@ class _Run:
             self.growth.finish()
             if self.events:  # for reports alone, as measurements are; nothing is spent
                 last = self.events[-1].number
-                told = self.bench.once("end", lambda: self.growth.look(result.steps, 1.0, last).model_dump(mode="json"))
-                self.ended = validate(LookRecord, told, what="a probe")
+                facts = self.bench.once(
+                    "end", lambda: self.growth.look(result.steps, 1.0, last).model_dump(mode="json")
+                )
+                self.ended = validate(LookRecord, facts, what="a probe")
         self.bench.flush()
         edits = [edit for record in self.events for edit in record.edits]
         blobs = {"edits": write_log(Log(self.start, self.settings.birth, tuple(edits)))}
@@ -326,7 +330,7 @@ class _Run:
             or (bench.training.budget.seconds is not None and self._exceeds(seconds, FORESEEN * bench.seconds)),
         }
 
-    # What growth sees
+    # Inputs of growth
 
     def _edits_of_earlier_runs(self) -> EditMemory | None:
         digest = self.settings.edit_memory
@@ -336,11 +340,11 @@ class _Run:
 
     def _surroundings(self) -> Surroundings:
         bench, size = self.bench, self.bench.training.batch_size
-        lessons = integer_seed(bench.seed, "lessons")
+        sampling_seed = integer_seed(bench.seed, "lessons")
         return Surroundings(
             task=TaskSizes(self.task.inputs, self.task.outputs, batch=size, table=self._table()),
             probed=self._probes,
-            lessons=lambda number: self.task.batch("train", lessons, number, size),
+            distillation_batch=lambda number: self.task.batch("train", sampling_seed, number, size),
             precision=bench.precision,
             blobs=self.blobs,
             batch_size=size,
@@ -364,8 +368,8 @@ class _Run:
         if self.settings.caps.latency is None:
             return None
         batch = self._placed(self.task.batch("train", self.bench.seed, 0, self.bench.training.batch_size))
-        told = self.bench.once("latency", lambda: self.zoo.calibrate(batch).model_dump(mode="json"))
-        return validate(LatencyTable, told, what="a table of latencies")
+        facts = self.bench.once("latency", lambda: self.zoo.calibrate(batch).model_dump(mode="json"))
+        return validate(LatencyTable, facts, what="a table of latencies")
 
 
 def _short(action: Action | None) -> str:

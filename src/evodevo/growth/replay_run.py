@@ -122,11 +122,17 @@ def _check_blobs(individual: Individual, held: Mapping[str, str]) -> None:
 def _check_record(individual: Individual, log: Log) -> None:
     """Check that the log equals the edits that are recorded beside the scores, tensors apart."""
     growth = individual.fact.get("growth", {})
-    told = [edit.model_dump(mode="json", exclude={"tensors"}) for edit in log.edits]
+    replayed_edits = [edit.model_dump(mode="json", exclude={"tensors"}) for edit in log.edits]
     recorded = growth.get("edits")
-    if recorded is not None and told != recorded:
-        place = next((n for n, pair in enumerate(zip(told, recorded, strict=False)) if pair[0] != pair[1]), None)
-        where = f"{len(told)} edits instead of {len(recorded)}" if place is None else f"edit {place + 1} is another one"
+    if recorded is not None and replayed_edits != recorded:
+        place = next(
+            (n for n, pair in enumerate(zip(replayed_edits, recorded, strict=False)) if pair[0] != pair[1]), None
+        )
+        where = (
+            f"{len(replayed_edits)} edits instead of {len(recorded)}"
+            if place is None
+            else f"edit {place + 1} is another one"
+        )
         raise DataError(f"the log of {individual.id} is not what was recorded when its training ended: {where}.")
 
 

@@ -74,7 +74,7 @@ def state_of(
     )
 
 
-def standing_of(probe: ModuleProbe, history: FitnessHistory, cost: float, parameters: float = 0.0) -> RewardState:
+def reward_state_of(probe: ModuleProbe, history: FitnessHistory, cost: float, parameters: float = 0.0) -> RewardState:
     """Metric, loss and costs of a network; FLOPs and parameters are multiples of those at the start."""
     return RewardState(
         value=probe.accuracy,

@@ -47,7 +47,7 @@ class StepTrace:
         norms: Norms of the messages, (B, H, S); None for the input step.
         called: True where a layer was run for a sample, (B, H); None for the input step.
         rows: Indices in the batch of the samples that had not halted; None for all.
-        spoken: Messages as means over real positions, (B, H, d); None for the input step.
+        mean_messages: Messages as means over real positions, (B, H, d); None for the input step.
     """
 
     weights: Tensor
@@ -55,7 +55,7 @@ class StepTrace:
     norms: Tensor | None = None
     called: Tensor | None = None
     rows: Tensor | None = None
-    spoken: Tensor | None = None
+    mean_messages: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class RoutingState:
         penalties: Losses on the routing so far by name, summed over steps and weighted.
         record: List of moments, where a trace is wanted; None otherwise.
         rows: Indices in the batch of the samples of this flow; None before any has halted.
-        crew: Tensors that the runner has prepared for this pass.
+        cache: Tensors that the runner has prepared for this pass.
         routers: Routers of the hidden layers as one, where they are alike; None otherwise.
     """
 
@@ -91,7 +91,7 @@ class RoutingState:
     penalties: dict[str, Tensor] = field(default_factory=dict)
     record: list[StepTrace] | None = None
     rows: Tensor | None = None
-    crew: PassCache | None = None
+    cache: PassCache | None = None
     routers: RouterGroup | None = None
 
     def select(self, rows: Tensor) -> RoutingState:
@@ -336,7 +336,7 @@ class HCore(nn.Module):
             kept=kept,
             penalties=self._penalties({}, weights, logits, inflow, of_input=True),
             record=record,
-            crew=self.runner.crew(self.layers, x[:, : self.hidden_count]) if whole else None,
+            cache=self.runner.prepare(self.layers, x[:, : self.hidden_count]) if whole else None,
             routers=RouterGroup.of(cast("list[Router]", list(self.routers))) if whole else None,
         )
 
@@ -356,7 +356,7 @@ class HCore(nn.Module):
         x = self.embedding.on_input(x, t)
         active = self._active(inflow)
         states = None if streams is None else streams.layers[t]
-        outputs = self.runner.run(self.layers, x, masks, active, states, flow.crew)
+        outputs = self.runner.run(self.layers, x, masks, active, states, flow.cache)
         if masks is not None:
             outputs = outputs * masks.unsqueeze(-1)
         windowed = structure.window is not None
@@ -377,16 +377,16 @@ class HCore(nn.Module):
         messages = self.embedding.on_message(outputs, t)
         if masks is not None:
             messages = messages * masks.unsqueeze(-1)
-        heard, inflow_after, node_masks = self._aggregate(messages, weights, masks, of_input=False)
+        inputs, inflow_after, node_masks = self._aggregate(messages, weights, masks, of_input=False)
         if flow.record is not None:
             called = torch.ones_like(x[:, :, 0, 0], dtype=torch.bool) if active is None else active
             norms = messages.detach().norm(dim=-1)
-            spoken = masked_mean(messages.detach(), masks)
-            flow.record.append(StepTrace(weights, inflow_after, norms, called, flow.rows, spoken))
-        y, y_masks, share = self._answer_so_far(flow, heard, node_masks)
+            mean_messages = masked_mean(messages.detach(), masks)
+            flow.record.append(StepTrace(weights, inflow_after, norms, called, flow.rows, mean_messages))
+        y, y_masks, share = self._answer_so_far(flow, inputs, node_masks)
         return replace(
             flow,
-            x=heard,
+            x=inputs,
             inflow=inflow_after,
             masks=node_masks,
             y=y,
@@ -443,14 +443,14 @@ class HCore(nn.Module):
     ) -> Tensor:
         """Logits (B, P, K, size) where routers differ or continue a sequence; constant ones have one value for all."""
         each_layer = []
-        heard = messages.unbind(1)
-        present = [None] * len(heard) if masks is None else masks.unbind(1)
+        each = messages.unbind(1)
+        present = [None] * len(each) if masks is None else masks.unbind(1)
         for place, router in enumerate(cast("list[Router]", list(routers))):
             before = None
             if streams is not None and self.structure.pool == "prefix_mean":
                 before = streams.sums.get((moment, place))
-                streams.sums[(moment, place)] = _running(heard[place], present[place], before)
-            each_layer.append(router(heard[place], present[place], before))
+                streams.sums[(moment, place)] = _running(each[place], present[place], before)
+            each_layer.append(router(each[place], present[place], before))
         positions = max(logits.shape[1] for logits in each_layer)
         return torch.stack([logits.expand(-1, positions, size) for logits in each_layer], 2)
 
@@ -516,8 +516,8 @@ class HCore(nn.Module):
         self, messages: Tensor, weights: Tensor, masks: Tensor | None, *, of_input: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Aggregated inputs of the targets, their inflow, and their real positions."""
-        heard: Tensor = self.aggregation(messages, weights, masks, of_input=of_input)
-        return heard, weights.sum(-2), self._node_masks(weights, masks, messages)
+        aggregated: Tensor = self.aggregation(messages, weights, masks, of_input=of_input)
+        return aggregated, weights.sum(-2), self._node_masks(weights, masks, messages)
 
     def _node_masks(self, weights: Tensor, masks: Tensor | None, messages: Tensor) -> Tensor | None:
         """Real positions of each target: those of any contributor (docs/spec/h_model.md#canvas), (B, N, S)."""
@@ -528,8 +528,8 @@ class HCore(nn.Module):
             masks = torch.ones(messages.shape[:3], dtype=torch.bool, device=messages.device)
         if weights.shape[1] == 1:
             # A product of counts, since booleans have no matrix product.
-            speaks = (weights[:, 0] > 0).to(torch.float32)
-            return (speaks.transpose(1, 2) @ masks.to(torch.float32)) > 0
+            connected = (weights[:, 0] > 0).to(torch.float32)
+            return (connected.transpose(1, 2) @ masks.to(torch.float32)) > 0
         return ((weights > 0) & masks.transpose(1, 2).unsqueeze(-1)).any(2).transpose(1, 2)
 
     def _term_weight(self, t: int) -> Tensor | float:
@@ -539,10 +539,10 @@ class HCore(nn.Module):
         return self.division[min(t, len(self.division) - 1)].exp()
 
     def _answer_so_far(
-        self, flow: RoutingState, heard: Tensor, masks: Tensor | None
+        self, flow: RoutingState, aggregated: Tensor, masks: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor | float]:
         """y, y_masks and weight after one more iteration."""
-        messages = heard[:, -self.output_count :]
+        messages = aggregated[:, -self.output_count :]
         said_masks = None if masks is None else masks[:, -self.output_count :]
         if self.structure.output_division == "last":
             return messages, said_masks, 1.0

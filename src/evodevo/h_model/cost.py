@@ -215,11 +215,11 @@ def _ends(structure: HModelStructure, inputs: Sequence[InputSizes], outputs: Seq
 def _routers(structure: HModelStructure, inputs: int, outputs: int) -> list[tuple[RouterHead, int]]:
     """Head and targets of every router, those of the inputs first."""
     count, window = len(structure.hidden), structure.window
-    heard = count if window is None else 2 * window + 1
+    targets = count if window is None else 2 * window + 1
     # A channel of its own is a layer's business; an input's router is linear then.
     head: RouterHead = "linear" if structure.router.head == "channel" else structure.router.head
     return [(head, count + outputs)] * inputs + [
-        (layer.router or structure.router.head, heard + outputs) for layer in structure.hidden
+        (layer.router or structure.router.head, targets + outputs) for layer in structure.hidden
     ]
 
 

@@ -1,4 +1,4 @@
-"""A pass in evaluation mode in which samples stop when they are sure; the batch shrinks.
+"""A pass in evaluation mode in which samples halt one by one; the batch shrinks.
 
 Source: docs/spec/h_model.md#halting.
 """
@@ -17,61 +17,61 @@ from evodevo.h_model.parts import HModelParts, IterationOutput
 Places = Mapping[str, tuple[int, int]]
 
 
-def think_until_sure(
+def iterate_until_halted(
     model: HModelParts, values: Tensor, masks: Tensor | None, places: Places, record: list[StepTrace] | None = None
 ) -> IterationOutput:
-    """Iterate; samples that are sure leave the batch with their sum, divided by its own number of steps.
+    """Iterate; halted samples leave the batch with their sum, divided by its own number of steps.
 
-    A causal model decides at each position, from that position alone; a sample leaves when all its positions are sure.
+    A causal model decides at each position, from that position alone; a sample leaves when all of them have halted.
     """
     core, total = model.core, model.iterations
     flow = core.begin(values, masks, total, record=record)
-    judge = _Judge(model, places)
+    criterion = _HaltingCriterion(model, places)
     kept = _Kept(core.answer(flow), flow.y_masks)
     counts = torch.zeros(values.shape[0], dtype=torch.long, device=values.device)
-    judge.before(flow)
+    criterion.before(flow)
     for t in range(total):
         flow = core.iterate(flow)
-        state, sure = judge.after(flow)
+        state, halted = criterion.after(flow)
         if t == total - 1:
-            sure = torch.ones_like(sure)
-        rows = torch.arange(len(sure), device=sure.device) if flow.rows is None else flow.rows
-        if masks is not None and sure.shape[1] > 1:
-            # Positions without an input need no answer, and so count as sure.
-            sure = sure | ~masks[rows].any(1)
-        kept.take(rows, state, flow.y_masks, sure)
+            halted = torch.ones_like(halted)
+        rows = torch.arange(len(halted), device=halted.device) if flow.rows is None else flow.rows
+        if masks is not None and halted.shape[1] > 1:
+            # Positions without an input need no answer, and so count as halted.
+            halted = halted | ~masks[rows].any(1)
+        kept.take(rows, state, flow.y_masks, halted)
         counts[rows] = t + 1
-        live = (~sure).any(1).nonzero().squeeze(1)
+        live = (~halted).any(1).nonzero().squeeze(1)
         if len(live) == 0:
             break
-        if len(live) < len(sure):
+        if len(live) < len(halted):
             flow = flow.select(live)
-            judge.select(live)
+            criterion.select(live)
     model.halting_counts = counts.cpu()
     return IterationOutput(kept.y, kept.masks, flow)
 
 
 class _Kept:
-    """The answer of each position when it became sure; later ones do not change it."""
+    """The answer of each position at its halting step; later ones do not change it."""
 
     def __init__(self, y: Tensor, masks: Tensor | None) -> None:
         self.y = y
         self.masks = masks
         self._open: Tensor | None = None
 
-    def take(self, rows: Tensor, y: Tensor, masks: Tensor | None, sure: Tensor) -> None:
-        """Sure is (b, P): those of these rows that have just become sure, or were before."""
+    def take(self, rows: Tensor, y: Tensor, masks: Tensor | None, halted: Tensor) -> None:
+        """``halted`` is (b, P): positions of these rows that have halted in this step or before."""
         if self._open is None:
-            self._open = torch.ones(self.y.shape[0], sure.shape[1], dtype=torch.bool, device=y.device)
-        new = sure & self._open[rows]
+            self._open = torch.ones(self.y.shape[0], halted.shape[1], dtype=torch.bool, device=y.device)
+        new = halted & self._open[rows]
         place = new[:, None, :, None]
         self.y = self.y.index_copy(0, rows, torch.where(place, y, self.y[rows]))
         if self.masks is not None and masks is not None:
             self.masks = self.masks.index_copy(0, rows, torch.where(new[:, None, :], masks, self.masks[rows]))
-        self._open[rows] &= ~sure
+        self._open[rows] &= ~halted
 
 
-class _Judge:
+class _HaltingCriterion:
     """After each iteration: the state by which each sample is judged, and whether it halts."""
 
     def __init__(self, model: HModelParts, places: Places) -> None:
@@ -89,7 +89,7 @@ class _Judge:
             self._logits = self._answers(flow)
 
     def after(self, flow: RoutingState) -> tuple[Tensor, Tensor]:
-        """The state (b, O, S, d) and who is sure (b, P)."""
+        """The state (b, O, S, d) and whether each position halts (b, P)."""
         y = self.model.core.answer(flow)
         if self.rule == "kl":
             return y, self._steady(flow)

@@ -191,16 +191,16 @@ class Usage:
     Attributes:
         inflow: their inflow, at most 1.
         calls: share of samples for which they are run.
-        spoken: sum of the weights of their connections to others.
+        outflow: sum of the weights of their connections to others.
     """
 
     inflow: NDArray[np.float64]
     calls: NDArray[np.float64]
-    spoken: NDArray[np.float64]
+    outflow: NDArray[np.float64]
 
     def least(self) -> int:
         """The layer with the smallest sum of connections to others."""
-        return int(self.spoken.argmin())
+        return int(self.outflow.argmin())
 
 
 def usage(model: HModelParts, batches: Iterable[Batch]) -> Usage:
@@ -210,17 +210,17 @@ def usage(model: HModelParts, batches: Iterable[Batch]) -> Usage:
         UsageError: no batch, or a model without iterations.
     """
     hidden = model.core.hidden_count
-    inflow, calls, spoken, passes = (np.zeros(hidden), np.zeros(hidden), np.zeros(hidden), 0)
+    inflow, calls, outflow, passes = (np.zeros(hidden), np.zeros(hidden), np.zeros(hidden), 0)
     for batch in batches:
         trace = model.trace(batch)
         # The inflow before an iteration is that of the layer's work in it.
         inflow += np.minimum(trace.inflow[:, :-1, :hidden], 1.0).sum((0, 1))
         calls += trace.called.sum((0, 1))
-        spoken += trace.connections.sum((0, 1, 3))
+        outflow += trace.connections.sum((0, 1, 3))
         passes += trace.count * trace.iterations
     if passes == 0:
         raise UsageError("usage is measured on at least one sample, in a model with at least one iteration.")
-    return Usage(inflow / passes, calls / passes, spoken / passes)
+    return Usage(inflow / passes, calls / passes, outflow / passes)
 
 
 class _Grown:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from evodevo.h_model import extension, halting
 from evodevo.h_model.core import RoutingState, StepTrace, Streams
-from evodevo.h_model.early_exit import think_until_sure
+from evodevo.h_model.early_exit import iterate_until_halted
 from evodevo.h_model.extension import Change
 from evodevo.h_model.parts import HModelParts, IterationOutput
 from evodevo.h_model.trace.file import trace_to_bytes
@@ -155,7 +155,7 @@ class HModel(HModelParts):
                 last = flow
             self.halting_counts = torch.full((values.shape[0],), last.t)
             return self._thought(last)
-        return think_until_sure(self, values, masks, places, record)
+        return iterate_until_halted(self, values, masks, places, record)
 
     def _thought(self, flow: RoutingState) -> IterationOutput:
         return IterationOutput(self.core.answer(flow), flow.y_masks, flow)
@@ -190,7 +190,7 @@ class HModel(HModelParts):
 
     def decides_by_position(self) -> bool:
         """See ``LayeredNetwork``."""
-        # Where layers are silent at some positions they must not remember them; halting reads a whole sample again.
+        # Layers that do not run at some positions must not keep these in their state; halting rereads a sample.
         return not self.core.positions_may_differ and self.structure.halting.rule == "none"
 
     def before_output(self, batch: Batch, number: int) -> tuple[Tensor, Tensor | None]:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
 
 _FUSIONS = {
-    "asym_residual": "queries of one modality, keys and values of the other, added to the queries",
-    "paper": "queries of one modality, values of the other alone",
-    "symmetric": "queries of each modality, keys and values of the other",
+    "asym_residual": "one modality asks the other and keeps what it had",
+    "paper": "one modality asks, values come from the other alone",
+    "symmetric": "each modality asks the other",
     "concat": "both sequences side by side",
     "gmu": "a gated multimodal unit",
     "bilinear": "low-rank products",
@@ -130,10 +130,10 @@ def zoo_drawing(
         routing: routing of the trained network from ``module_zoo.router.report``; with it, cards show shares of the
             router, and inputs and outputs have names.
     """
-    told = routing or {"ids": (), "weights": (), "executed": ()}
-    heard = dict(zip(told["ids"], told["weights"], strict=True))
-    sparse = any(share < 1 for share in told["executed"])
-    run = dict(zip(told["ids"], told["executed"], strict=True)) if sparse else {}
+    record = routing or {"ids": (), "weights": (), "executed": ()}
+    weights = dict(zip(record["ids"], record["weights"], strict=True))
+    sparse = any(share < 1 for share in record["executed"])
+    run = dict(zip(record["ids"], record["executed"], strict=True)) if sparse else {}
     marks = [
         ModuleMark(
             module.id,
@@ -141,20 +141,20 @@ def zoo_drawing(
             family_of(module.genotype),
             _attribute_words(module.genotype),
             genotype_parameters(module.genotype),
-            heard.get(module.id),
+            weights.get(module.id),
             run.get(module.id),
             module.id in structure.disabled,
         )
         for module in structure.modules
     ]
-    inputs, outputs = told.get("inputs", ["inputs"]), told.get("outputs", ["outputs"])
+    inputs, outputs = record.get("inputs", ["inputs"]), record.get("outputs", ["outputs"])
     facts = [f"width {structure.width}"]
     if routing:
         facts.append(f"{routing['effective']:.2f} effective modules per sample, {routing['run']:.2f} are run")
     return module_zoo_diagram(
         marks,
         [InputMark(name, _extractor_words(structure.extractor_of(name))) for name in inputs],
-        None if len(told.get("inputs", ())) == 1 else Stage("fusion", fusion_words(structure.fusion)),
+        None if len(record.get("inputs", ())) == 1 else Stage("fusion", fusion_words(structure.fusion)),
         Stage("router", router_words(structure.router)),
         outputs,
         facts,

@@ -67,7 +67,7 @@ class Passage:
     """One pass, with everything that losses, probes and pictures read.
 
     Attributes:
-        heard: input of the modules.
+        inputs: input of the modules.
         ids: ids of the modules, in the order of N.
         outputs: u, (B, N, d); 0 where a module was not run.
         decision: decision of the router.
@@ -77,7 +77,7 @@ class Passage:
         answers: output -> logits.
     """
 
-    heard: ModuleInput
+    inputs: ModuleInput
     ids: tuple[str, ...]
     outputs: Tensor
     decision: RouterOutput
@@ -107,7 +107,7 @@ class ModuleZoo(Network):
 
     structure: ZooStructure
     untraced = (
-        "{name} is a zoo of modules, whose modules do not hear each other. See whom its router listens to: "
+        "{name} is a zoo of modules, whose modules are not connected to each other. See the weights of its router: "
         "evodevo show {name} --svg zoo.svg"
     )
 
@@ -318,7 +318,7 @@ class ModuleZoo(Network):
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``: F, and z_r as its summary."""
         passage = self.passage(batch)
-        return Representation(passage.heard.fused.tokens, passage.heard.fused.mask, passage.mixed)
+        return Representation(passage.inputs.fused.tokens, passage.inputs.fused.mask, passage.mixed)
 
     def passage(self, batch: Batch) -> Passage:
         """The whole pass."""
@@ -333,14 +333,14 @@ class ModuleZoo(Network):
         assert alone is not None, "senses have one side at least"
         return ModuleInput((image, text), Fused(alone.tokens, alone.mask, masked_mean(alone.tokens, alone.mask)))
 
-    def consult(self, heard: ModuleInput) -> Passage:
+    def consult(self, inputs: ModuleInput) -> Passage:
         """Modules, router and heads.
 
         While training every module runs. In evaluation, keys from outputs need them all, too; keys from genotypes and
         the predictor decide first, and modules that were not chosen for a sample are not run on it.
         """
-        tokens, mask = self.readable(heard.fused)
-        ids, f = self.live, heard.fused.vector
+        tokens, mask = self.readable(inputs.fused)
+        ids, f = self.live, inputs.fused.vector
         legal = torch.ones(f.shape[0], len(ids), dtype=torch.bool, device=f.device)
         predicted = None
         if self.genotype_keys is not None:
@@ -350,16 +350,16 @@ class ModuleZoo(Network):
         elif self.predictor is not None:
             predicted = self.predictor(f, ids)
             limit = self.top_k
-            everybody = self.training or limit is None or limit + 1 >= len(ids)
-            executed = legal if everybody or limit is None else self._called(predicted, ids, limit + 1)
-            outputs = self.pool(ids, tokens, mask, None if everybody else executed)
+            all_modules = self.training or limit is None or limit + 1 >= len(ids)
+            executed = legal if all_modules or limit is None else self._called(predicted, ids, limit + 1)
+            outputs = self.pool(ids, tokens, mask, None if all_modules else executed)
             decision = self.decide(f, outputs, ids, executed)
         else:
             executed = legal
             outputs = self.pool(ids, tokens, mask)
             decision = self.decide(f, outputs, ids, legal)
         mixed = self.router.mix(decision, outputs, f)
-        return Passage(heard, ids, outputs, decision, predicted, executed, mixed, self.answer(mixed))
+        return Passage(inputs, ids, outputs, decision, predicted, executed, mixed, self.answer(mixed))
 
     # Parts of a pass, for probes that repeat some of them
 
@@ -394,7 +394,7 @@ class ModuleZoo(Network):
         )
 
     def _called(self, predicted: Tensor, ids: tuple[str, ...], count: int) -> Tensor:
-        """(B, N), who is run: of mature modules those with the largest logits, and all newborns beside them."""
+        """(B, N), which modules are run: of mature ones those with the largest logits, and all newborns beside them."""
         newborn = [self.births.get(name, 1.0) < 1 for name in ids]
         if not any(newborn):
             return chosen(predicted, count)
@@ -431,7 +431,7 @@ class ModuleZoo(Network):
         return total
 
     def observe(self) -> None:
-        """See ``Network``: contributions learn who was used in the last step."""
+        """See ``Network``: contributions are updated with the modules that were used in the last step."""
         if self._used is not None:
             self.statistics.observe(*self._used)
             self._used = None
@@ -465,7 +465,7 @@ class ModuleZoo(Network):
 
     def _align_term(self, passage: Passage, batch: Batch) -> dict[str, Tensor]:
         """Matched pairs only; equal texts or images count as positives, samples that lack a side do not count."""
-        image, text = passage.heard.sides
+        image, text = passage.inputs.sides
         if self.alignment is None or image is None or text is None:
             return {}
         loss = self.alignment(

@@ -51,7 +51,7 @@ class ZooStatistics(nn.Module):
         self.records = nn.ModuleDict({name: _Record() for name in ids})
 
     def insert(self, name: str, like: str | None = None) -> None:
-        """A newborn, of whom nothing is known, or what is known of the one that it is like."""
+        """A newborn without statistics, or with those of the module that it is a copy of."""
         record = _Record()
         others = next(iter(self.records.values()), None)
         if isinstance(others, _Record):

@@ -1,4 +1,4 @@
-"""The words of the driver: what an agent sees, what it proposes, and what a class of agents is.
+"""The interface between driver and agents: the context of a generation, proposed children, classes of agents.
 
 Sources: µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#agents.
 """

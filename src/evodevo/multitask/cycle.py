@@ -1,4 +1,4 @@
-"""One cycle of one agent: generations of children, asked for together; then the best path is published.
+"""One cycle of one agent: generations of children, proposed together; then the best path is published.
 
 µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#cycles. Every step is one transaction of the
 store, and what to do next follows from its rows: a cycle that was killed anywhere goes on as if it had not been.
@@ -66,22 +66,22 @@ class Cycle:
             for kept in library.known(ledger.kept_before(store, agent, row)).values()
             if (member := ledger.member(kept, agent.name, self.view, self._scoring, self._root)) is not None
         ]
-        self._asked: dict[str, ChildRow] = {child.id: child for child in ledger.asked(store, row)}
+        self._children: dict[str, ChildRow] = {child.id: child for child in ledger.children_of(store, row)}
 
     @property
     def waiting(self) -> list[ChildRow]:
         """Children without a result, in the order of their places."""
-        return [child for child in self._asked.values() if child.result is None]
+        return [child for child in self._children.values() if child.result is None]
 
     @property
     def children(self) -> list[ChildRow]:
         """All children so far, in the order of their places."""
-        return list(self._asked.values())
+        return list(self._children.values())
 
     @property
     def done(self) -> bool:
         """Every child has a result; the cycle can be published."""
-        return len(self._asked) >= self._cycle.children and not self.waiting
+        return len(self._children) >= self._cycle.children and not self.waiting
 
     def population(self) -> Population:
         """The paths of the population after the last whole generation, with their counts of offspring."""
@@ -92,7 +92,7 @@ class Cycle:
     def ask(self) -> list[ChildRow]:
         """Record the next generation where none is open; returns the children that wait for a result, new or old."""
         if not self.waiting and not self.done:
-            first = len(self._asked)
+            first = len(self._children)
             children = self.kind.breed(self._situation(), self._cycle.generation_size, self._draw_from(first))
             self._record(first, children)
         return self.waiting
@@ -142,7 +142,7 @@ class Cycle:
             DiskFullError: The disk was full; the child waits until there is room.
             StoreDamagedError: Weights that the child needs are damaged; it waits until they are whole or given up.
         """
-        child = self._asked[ticket.individual]
+        child = self._children[ticket.individual]
         if outcome.reason == DAMAGED and not self._is_lost(child):
             raise StoreDamagedError(
                 f"path {self.agent.name}/{child.path.number} cannot be trained: {outcome.detail} What was"
@@ -150,14 +150,14 @@ class Cycle:
             )
         # "lost" would mean that it is to be done again; it was, as often as the settings allow.
         reason = "killed" if outcome.reason == "lost" else outcome.reason
-        fate = FAILED if reason is not None else KEPT if outcome.extra[IMPROVED] else DISCARDED
+        decision = FAILED if reason is not None else KEPT if outcome.extra[IMPROVED] else DISCARDED
         details = child.row.details
         made = [
             NewComponent(part["id"], part["role"], part["parameters"], outcome.blobs[part["role"]])
             for part in details["parts"]
             if part["role"] in outcome.blobs
         ]
-        uses = [Use(part["role"], part["id"]) for part in details["parts"]] if fate == KEPT else []
+        uses = [Use(part["role"], part["id"]) for part in details["parts"]] if decision == KEPT else []
         quality = outcome.scores.get(QUALITY)
         value = score(quality, details["factor"])
         numbers = {} if quality is None else {QUALITY: Score(quality), SCORE: Score.of(value or 0.0)}
@@ -167,17 +167,17 @@ class Cycle:
             CHILD,
             child.row.seed,
             ticket.attempt,
-            "failed" if fate == FAILED else "done",
+            "failed" if decision == FAILED else "done",
             reason,
             outcome.detail,
             scores=numbers,
             cost={key: details[key] for key in ("flops", "accounted", "factor", "parameters", "trainable")},
-            extra={"fate": fate, "evals": outcome.extra.get(EVALS, []), "bar": details["bar"], "answer": answer},
+            extra={"fate": decision, "evals": outcome.extra.get(EVALS, []), "bar": details["bar"], "answer": answer},
             seconds=outcome.seconds,
         )
         self._recorder.finish(evaluation, lambda lease, row: self._store.systems.tell(lease, row, made, uses))
         self._recorder.release(ticket)
-        self._asked[child.id] = child = ledger.with_result(self._store, child)
+        self._children[child.id] = child = ledger.with_result(self._store, child)
         return child
 
     def publish(self) -> str | None:
@@ -247,7 +247,7 @@ class Cycle:
             paths.append(new)
             number, component = number + 1, component + new.new_components
         self._store.systems.ask(self._recorder.lease, self.row.number, paths)
-        self._asked = {one.id: one for one in ledger.asked(self._store, self.row)}
+        self._children = {one.id: one for one in ledger.children_of(self._store, self.row)}
 
     def _new_path(self, number: int, slot: int, first_component: int, child: Child) -> NewPath:
         parts, fresh = [], 0

@@ -104,7 +104,7 @@ def _train(request: PathRequest, report: Report) -> Outcome:
         precision=precision,
         seed=request.seed,
         factors=built.factors,
-        tell=lambda step, steps: report({"step": step, "steps": steps}),
+        on_validation=lambda step, steps: report({"step": step, "steps": steps}),
     )
     facts: dict[str, Any] = {
         "flops": built.flops,
@@ -129,11 +129,11 @@ def _explained(request: PathRequest, result: PathResult) -> str:
     """Why the child is kept or not, for people."""
     name = request.training.objective
     measure = "accuracies" if name == objective.ACCURACY else f"qualities by {name}"
-    looks = ", ".join(f"{value:.4f}" for value in result.evals) or "none"
+    validations = ", ".join(f"{value:.4f}" for value in result.evals) or "none"
     bar = "no bar" if request.bar is None else f"a bar of {request.bar:.4f}"
     ended = f"; diverged after {result.steps} steps" if result.state == "diverged" else ""
-    fate = "kept none" if result.kept is None else f"kept look {result.kept + 1}"
-    return f"{measure} {looks} against {bar}: {fate}{ended}"
+    outcome = "kept none" if result.kept is None else f"kept look {result.kept + 1}"
+    return f"{measure} {validations} against {bar}: {outcome}{ended}"
 
 
 def _make_root(request: PathRequest) -> Outcome:

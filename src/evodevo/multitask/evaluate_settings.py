@@ -22,7 +22,7 @@ from evodevo.settings import Settings, validate
 from evodevo.tasks.multitask.task import MultitaskSettings
 
 Digest = str
-Fate = Literal["reference", "clone", "resize", "insert", "new", ""]
+WeightOrigin = Literal["reference", "clone", "resize", "insert", "new", ""]
 
 
 class ComponentSource(Settings):
@@ -39,7 +39,7 @@ class ComponentSource(Settings):
 
     digest: Digest | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     train: bool = False
-    how: Fate = ""
+    how: WeightOrigin = ""
     source: str | None = None
 
 

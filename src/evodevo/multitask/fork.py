@@ -68,15 +68,15 @@ class _Recorded(SerialExecutor):
         return True
 
     def _evaluate(self, job: Job) -> list[Event]:
-        asked: dict[str, Any] = canonical.loads(job.payload, what="an evaluation", max_bytes=1 << 26)
-        genes = asked["path"]
+        request: dict[str, Any] = canonical.loads(job.payload, what="an evaluation", max_bytes=1 << 26)
+        genes = request["path"]
         individual = path_id(self._agents.get(genes["agent"], ""), genes["number"])
         systems = self._system.store.systems
         row = systems.individuals([individual]).get(individual)
         result = None if row is None else deciding(systems.evaluations_of([individual])[individual])
         if row is None or result is None:
             raise NotFoundError(f"system {self._system.row.name!r} has no result of path {job.id}.")
-        if (row.genome_envelope["genes"], row.seed) != (genes, asked["seed"]):
+        if (row.genome_envelope["genes"], row.seed) != (genes, request["seed"]):
             # Of another version: to record its results for other children would be a lie.
             raise StoreDamagedError(
                 f"path {genes['agent']}/{genes['number']} of system {self._system.row.name!r} was made by other rules"
@@ -87,7 +87,7 @@ class _Recorded(SerialExecutor):
             outcome = Outcome(result.reason, detail=result.detail, extra=facts, seconds=result.seconds)
         else:
             parts = systems.components_of([individual])[individual]
-            made = [part for part in parts if asked["components"].get(part.role, {}).get("train")]
+            made = [part for part in parts if request["components"].get(part.role, {}).get("train")]
             quality = value_of(result, QUALITY)
             outcome = Outcome(
                 scores={} if quality is None else {QUALITY: quality},

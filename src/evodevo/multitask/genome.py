@@ -24,7 +24,7 @@ class ComponentUse(Settings):
 
     Attributes:
         role: its place in the architecture ("encoderblock_0", "head", "router").
-        id: "agent:number" of who made it; unique in a system, and never used twice.
+        id: "agent:number" of its maker; unique in a system, and never used twice.
     """
 
     role: str = Field(min_length=1, max_length=100)

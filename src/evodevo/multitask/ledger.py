@@ -38,7 +38,7 @@ class ChildRow:
         return self.row.id
 
 
-def asked(store: Store, cycle: CycleRow) -> list[ChildRow]:
+def children_of(store: Store, cycle: CycleRow) -> list[ChildRow]:
     """The children of a cycle so far, in the order of their places."""
     paths = store.systems.paths(cycle.agent_id, cycle.number)
     rows = store.systems.individuals([path.id for path in paths])
@@ -119,11 +119,11 @@ def population(
     counts, size = earlier.copy(), settings.generation_size
     living = ordered(start)
     for generation in range(len(children) // size):
-        told = children[generation * size : (generation + 1) * size]
-        if any(child.result is None for child in told):
+        batch = children[generation * size : (generation + 1) * size]
+        if any(child.result is None for child in batch):
             break
-        counts.update(child.row.details["parent"] for child in told if child.row.details["accepted"])
-        kept = [child.id for child in told if child.result is not None and child.result.extra["fate"] == KEPT]
+        counts.update(child.row.details["parent"] for child in batch if child.row.details["accepted"])
+        kept = [child.id for child in batch if child.result is not None and child.result.extra["fate"] == KEPT]
         improved = [scored for child in kept if (scored := members(child)) is not None]
         living = with_generation(with_counts(living, counts), improved, settings.population, generator(generation))
     return with_counts(living, counts)

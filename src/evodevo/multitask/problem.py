@@ -1,6 +1,6 @@
 """One child of a cycle as a problem for the dispatcher, and the reading of its evaluator's answer.
 
-The answer is data from outside: it is checked against what was asked, and a wrong one fails that child alone.
+The answer is data from outside: it is checked against the request, and a wrong one fails that child alone.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ChildProblem(Problem):
         blobs = {role: checked(digest) for role, digest in outcome.blobs.items()}
         sizes = facts.pop(SIZES, {})
         if improved and not (sizes == self._trained and blobs.keys() == sizes.keys()):
-            asked = dict(sorted(self._trained.items()))
-            raise UsageError(f"it trained {sizes}, with blobs of {sorted(blobs)}; asked for were {asked}.")
+            expected = dict(sorted(self._trained.items()))
+            raise UsageError(f"it trained {sizes}, with blobs of {sorted(blobs)}; asked for were {expected}.")
         return replace(outcome, extra={**facts, EVALS: evals, IMPROVED: improved}, blobs=blobs if improved else {})
 
 

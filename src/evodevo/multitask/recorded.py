@@ -12,7 +12,7 @@ from evodevo.storage.base import EvaluationRow
 QUALITY, SCORE = "quality", "score"
 """Scores of an evaluation: validation accuracy, and accuracy with its discount at the cycle's view."""
 KEPT, DISCARDED, FAILED = "kept", "discarded", "failed"
-"""Fates of children."""
+"""Outcomes of children."""
 CHILD = "child"
 """Fidelity of the evaluation that decides about a path. Others, on test data, are recorded under other names, and
 nothing that selects ever reads them."""

@@ -30,7 +30,7 @@ class AgentRunner:
         work: Limits of one child's evaluation.
         places: Folders of the pool of blobs and of caches, for the workers.
         listener: Function called with the type and the JSON-able facts of each event.
-        stopped: Function asked between any two steps; True ends the run, which can be resumed.
+        stopped: Function called between any two steps; True ends the run, which can be resumed.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class AgentRunner:
 
 
 def withdraw(store: Store, lease: Lease, agent: AgentRow) -> int:
-    """Withdraw what an agent offers; returns the seq of the publication that says so."""
+    """Withdraw what an agent offers; returns the seq of that publication."""
     store.add_event(lease, WITHDRAWN, agent.id, {"name": agent.name})
     return store.systems.withdraw(lease)
 

@@ -83,14 +83,14 @@ class InputLayer(nn.Module):
         present = batch.get(f"{name}/present")
         if name not in batch:
             lone, first = lone_token(rows, self.length, self._need_missing())
-            return self.think(lone, first), first
+            return self.run_blocks(lone, first), first
         x = self._embed(batch[name])
         mask = batch.get(f"{name}/mask")
         if present is not None and not bool(present.all()):
             x, mask = stand_in(x, mask, present, self._need_missing())
-        return self.think(x, mask), mask
+        return self.run_blocks(x, mask), mask
 
-    def think(self, x: Tensor, mask: Tensor | None, states: list[Any] | None = None) -> Tensor:
+    def run_blocks(self, x: Tensor, mask: Tensor | None, states: list[Any] | None = None) -> Tensor:
         """The blocks; with ``states`` they continue a sequence, and the states are brought up to date."""
         for number, block in enumerate(self.blocks):
             output = block(x, mask=mask, state=None if states is None else states[number])

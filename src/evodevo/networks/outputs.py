@@ -57,7 +57,7 @@ class OutputLayer(nn.Module):
         Returns:
             class and labels: (B, size); tokens: (B, L, size) over the positions of the input that they continue.
         """
-        y = self.think(y, mask)
+        y = self.run_blocks(y, mask)
         if self.spec.kind == "tokens":
             begin, length = places[self.spec.of]
             return self.score(y[:, begin : begin + length])
@@ -68,7 +68,7 @@ class OutputLayer(nn.Module):
         logits: Tensor = self.head(self.norm(y.to(self.norm.weight.dtype)))  # autocast may have made it half
         return logits
 
-    def think(self, y: Tensor, mask: Tensor | None, states: list[Any] | None = None) -> Tensor:
+    def run_blocks(self, y: Tensor, mask: Tensor | None, states: list[Any] | None = None) -> Tensor:
         """The blocks; with ``states`` they continue a sequence, and the states are brought up to date."""
         for number, block in enumerate(self.blocks):
             output = block(y, mask=mask, state=None if states is None else states[number])

@@ -138,7 +138,7 @@ class NetworkSpec(Settings):
 
         Args:
             genome: Envelope of a genome of the space of this kind's name.
-            read: What the checkpoint says of the model's input.
+            read: The checkpoint's facts about the model's input.
 
         Raises:
             UsageError, LookupError, TypeError, AttributeError, ValueError: No such checkpoint.

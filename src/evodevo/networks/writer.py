@@ -1,7 +1,7 @@
 """Networks of hidden layers between input and output layers, and how a causal one continues a text.
 
 Where every layer streams and every connection is dense, each new token costs one step, and the answer is that of the
-whole text at once. Otherwise, and beyond the positions that the network knows, the text so far is read again: its last
+whole text at once. Otherwise, and beyond the positions that the network has, the text so far is read again: its last
 tokens, as many as there are positions.
 
 Legend: B samples, L tokens of this call, d width, V vocabulary.
@@ -142,7 +142,7 @@ class Writer:
         return state
 
     def hidden(self, tokens: Tensor, *, mask: Tensor | None = None, state: WriterState | None = None) -> Tensor:
-        """What stands before the head: (B, L, d); of a text longer than the network knows, its last positions.
+        """Input of the head: (B, L, d); of a text longer than the network's positions, the last ones.
 
         Args:
             tokens: (B, L); with a state they continue its text.
@@ -159,8 +159,8 @@ class Writer:
         begin = state.length
         state.tokens = torch.cat([state.tokens, tokens], 1)
         if state.hidden is not None and state.length <= self.input.length:
-            x = self.input.think(self.input.embed_tokens(tokens, begin), None, state.ends[0])
-            return self.output.think(self.network.stream(x, state.hidden, self.number), None, state.ends[1])
+            x = self.input.run_blocks(self.input.embed_tokens(tokens, begin), None, state.ends[0])
+            return self.output.run_blocks(self.network.stream(x, state.hidden, self.number), None, state.ends[1])
         state.hidden = None
         return self._whole(state.tokens)[:, -tokens.shape[1] :]
 
@@ -170,4 +170,4 @@ class Writer:
 
     def _whole(self, tokens: Tensor) -> Tensor:
         batch = {self.input.spec.name: tokens[:, -self.input.length :]}
-        return self.output.think(*self.network.before_output(batch, self.number))
+        return self.output.run_blocks(*self.network.before_output(batch, self.number))

@@ -43,7 +43,7 @@ def attend(
         band = None
     plain = valid is None and band is None
     if nonlinearity == SOFTMAX and plain and tokens == 1:
-        # One token sees everything: the query heads of a group become rows of one product
+        # One token attends to all: the query heads of a group become rows of one product
         # (docs/spec/star.md#attention).
         packed = query.view(batch, groups, heads // groups, size)
         return F.scaled_dot_product_attention(packed, key, value).view(batch, heads, 1, size)
@@ -59,7 +59,7 @@ def attend(
 
 
 def visibility(tokens: int, length: int, band: int | None, valid: Tensor | None, device: torch.device) -> Tensor:
-    """(1 or B, 1, T, S): whether the i-th of the last T tokens sees token j. A token sees itself: no empty row."""
+    """(1 or B, 1, T, S): whether the i-th of the last T tokens attends to token j; always to itself: no empty row."""
     i = torch.arange(length - tokens, length, device=device).unsqueeze(1)
     j = torch.arange(length, device=device)
     visible = j <= i

@@ -20,7 +20,7 @@ class LIVClass:
         name: name in the paper where it has one.
         operator: operator genome.
         differential: see ``compile_operator``.
-        sampled: whether spaces offer it unless told otherwise (the paper's option pool, A.6.1).
+        sampled: whether spaces offer it by default (the paper's option pool, A.6.1).
     """
 
     number: int

@@ -45,7 +45,7 @@ def _plain(x: Tensor, weight: Tensor) -> bool:
         or x.numel() < FEWEST_ROWS * x.shape[-1]
         or torch.is_autocast_enabled("cpu")
         or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0  # counters of FLOPs do not know oneDNN's product
+        or torch._C._len_torch_dispatch_stack() > 0  # counters of FLOPs do not count oneDNN's product
         or not one_dnn()  # last: its check must run under none of the above
     )
 

@@ -33,7 +33,7 @@ def convolve(x: Tensor, kernel: Tensor) -> Tensor:
 
 
 def convolve_after(x: Tensor, past: Tensor, kernel: Tensor) -> Tensor:
-    """Causal convolution of x (B, T, C) that also sees ``past`` (B, S, C); kernel (C, K)."""
+    """Causal convolution of x (B, T, C) after ``past`` (B, S, C); kernel (C, K)."""
     extended, seen = torch.cat([past.to(x.dtype), x], 1), past.shape[1]
     if kernel.shape[1] <= DIRECT_TAPS:
         return causal_taps(extended.to(kernel.dtype), kernel.t())[:, seen:].to(x.dtype)

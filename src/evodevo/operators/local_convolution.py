@@ -102,7 +102,7 @@ class LocalConvolution(Operator):
         """The last K - 1 tokens.
 
         Raises:
-            UsageError: it looks both ways.
+            UsageError: it is bidirectional.
         """
         if not self.causal:
             raise UsageError("a centred convolution cannot go on token by token; build it with causal=True.")

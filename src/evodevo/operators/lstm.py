@@ -139,7 +139,7 @@ def _try_lstm(device: torch.device, weights: torch.dtype, dtype: torch.dtype) ->
                 batch_first=True,
             )
         torch.autograd.grad(y.sum(), parameters)
-    except torch.OutOfMemoryError:  # says nothing about the processor, and must not be remembered
+    except torch.OutOfMemoryError:  # independent of the processor, so not kept
         raise
     except RuntimeError:
         return False

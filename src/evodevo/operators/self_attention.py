@@ -135,7 +135,7 @@ class SelfAttention(Operator):
         """Keys and values; ``valid`` appears with the first mask.
 
         Raises:
-            UsageError: it looks both ways.
+            UsageError: it is bidirectional.
         """
         if not self.causal:
             raise UsageError("attention that looks both ways cannot go on token by token; build it with causal=True.")

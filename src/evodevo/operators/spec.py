@@ -65,7 +65,7 @@ class Dimensions(Settings):
     Attributes:
         width: channels D of the residual stream.
         head_size: channels P per head; the largest of 64, 32 and 16 that gives at least 4 heads if left out.
-        band: tokens that a banded structure sees, itself included.
+        band: number of tokens that a banded structure reads, its own included.
         long_filter: form of implicit filters: ``modal`` (sums of real exponentials: constant state) or ``mlp``
             (a sine network over positions, Hyena's: state grows with length and ends at ``max_length``).
         modes: exponentials per channel of a modal filter.
@@ -157,7 +157,7 @@ class OperatorSpec:
 
     @property
     def banded(self) -> bool:
-        """Whether the structure sees a band of tokens only."""
+        """Whether the structure reads a band of tokens only."""
         return self.operator[2] == genes.BANDED
 
     @property
@@ -186,7 +186,7 @@ class OperatorSpec:
         return self.structure == "low_rank" and (self.nonlinearity != genes.LINEAR or self.banded)
 
     def ends(self, dims: Dimensions) -> bool:
-        """Whether it sees at most ``max_length`` tokens: its filter is a function of that many positions."""
+        """Whether it reads at most ``max_length`` tokens: its filter is a function of that many positions."""
         implicit = self.structure == "toeplitz" and self.groups["filter"].parametrisation == genes.IMPLICIT
         return implicit and not self.banded and dims.long_filter == "mlp"
 

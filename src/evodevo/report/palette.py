@@ -1,6 +1,6 @@
 """The colours of all drawings, light and dark, and the one style sheet that holds them.
 
-Drawings name roles (``fill-attention``, ``stroke-muted``), never colours, so that one string looks right on white
+Drawings name roles (``fill-attention``, ``stroke-muted``), never colours, so that one string is legible on white
 and on black. Family hues are those of Okabe and Ito (2008), made darker or lighter until text on them is readable;
 colour is never the only sign: families differ by glyph, states by marker, operations by dash. Generations use
 viridis, cut so that the newest generation has the strongest contrast on either ground. Tasks of a system have eight

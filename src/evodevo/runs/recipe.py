@@ -57,13 +57,13 @@ class RunSettings(Settings):
 
 @dataclass(frozen=True)
 class Changes:
-    """What a user says about a whole recipe, beside changes of its single settings.
+    """A user's options of a whole recipe, beside changes of its single settings.
 
     Attributes:
         recipe: Name of the recipe, for messages.
         part: Changes of what its networks are made of (``Recipe.part``).
-        baselines: Which opponents stand beside; None leaves it to the recipe.
-        strategists: Who decides in the command ``grow``; None where the user names nobody.
+        baselines: Compared baselines; None leaves the choice to the recipe.
+        strategists: Strategists of the command ``grow``; None where the user names none.
         data: The user's data, where they name no task for them and the recipe ``reads_data``.
     """
 
@@ -121,7 +121,7 @@ class Recipe:
 
 
 def by_size(settings: Callable[[Size], RunSettings]) -> Make:
-    """The settings of a recipe of which nothing but the size can be said."""
+    """The settings of a recipe that has no option but its size."""
 
     def made(size: Size, driver: Driver, changes: Changes) -> RunSettings:
         changes.refuse_strategists()

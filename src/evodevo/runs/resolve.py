@@ -95,7 +95,7 @@ def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:
 
 
 def own_data(given: Values) -> tuple[str | None, Values]:
-    """The data of a user who names no task for them, and the changes without them; None and all of them else."""
+    """The user's data where no task is named for them, and the changes without them; else None and all changes."""
     evaluation = given.get("evaluation", {})
     settings = evaluation.get("task_settings", {})
     data = settings.get("data", given.get("data"))

@@ -64,7 +64,7 @@ def train(
         space, again = run.space, run.is_experiment
     with Store.open(store, create=False) as opened:
         run_id = create_run(opened, TRAIN, run.recipe, settings)
-        if not again:  # an experiment's settings say themselves what is trained
+        if not again:  # an experiment's settings list what is trained
             lease = opened.acquire(run_id)
             record_source(opened, lease, space, source_id, genome)
             opened.release(lease)
@@ -102,7 +102,7 @@ def experiment(
 
 
 def _with_checkpoints(values: dict[str, Any], kind: Slice) -> dict[str, Any]:
-    """Settings, as plain data, with twenty checkpoints where none were asked for."""
+    """Settings, as plain data, with twenty checkpoints where no number is given."""
     training = values["evaluation"]["training"]
     if training["checkpoint_every"] is None:
         budget = training["budget"]

@@ -18,7 +18,7 @@ from evodevo.search.record import REPEATABLE
 
 LOG_KEPT = 4096
 POLL_SECONDS = 0.5
-"""Longest wait of a driver for the next message, in seconds; between two waits it looks whether it was stopped."""
+"""Longest wait of a driver for the next message, in seconds; between two waits it checks whether it was stopped."""
 
 
 @dataclass(frozen=True)

@@ -554,7 +554,7 @@ class Study:
 
         Args:
             generation: Number of the generation, from 0.
-            own: Members that were told in this generation.
+            own: Members whose results the algorithm got in this generation.
             state: State of the algorithm after all of them.
         """
         # A dominated point stays dominated, so the front of all is the front of the last front and the new members.

@@ -76,7 +76,7 @@ def backup(database: Database, layout: StoreLayout, version: str) -> Path:
     """
     layout.backups.mkdir(mode=0o700, exist_ok=True)
     number = 1 + sum(1 for _ in layout.backups.glob(f"{version}-*.db"))
-    # Written under another name and renamed, so that an interrupted copy never looks like a backup.
+    # Written under another name and renamed, so that an interrupted copy is never mistaken for a backup.
     target = layout.backups / f"{version}-{number}.db"
     draft = layout.backups / f".{secrets.token_hex(8)}"
     try:

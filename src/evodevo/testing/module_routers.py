@@ -118,7 +118,7 @@ class ModuleRouterTests:
         decision = router.decide(query, outputs, legal=legal)
         mixed = router.mix(decision, outputs, query)
         assert (decision.weights[2] == 0).all()
-        assert bool(decision.silent[2])
+        assert bool(decision.unrouted[2])
         expected = query[2] if case.structure.residual else torch.zeros_like(query[2])
         torch.testing.assert_close(mixed[2], expected)
         terms = _losses(decision, outputs)

@@ -132,7 +132,7 @@ def test_the_numbers_of_the_report_are_on_the_page(report: RoutingReport, html: 
     assert "Drift over training" in text
     assert "gradient norm" in text
     assert "Halting" in text
-    (best, _), *_ = report.telling.strongest if report.telling else [("", 0.0)]
+    (best, _), *_ = report.information.strongest if report.information else [("", 0.0)]
     assert best in text
 
 

@@ -174,7 +174,7 @@ def test_what_is_kept_for_inference_follows_the_parameters() -> None:
         learned(model, batch)
         with torch.no_grad():
             # So that only the step itself can tell.
-            kept.crew(model.core.layers, torch.zeros(1, 4, 2, 8))
+            kept.prepare(model.core.layers, torch.zeros(1, 4, 2, 8))
         optimizer.step()
         same()
     other = model_of(EQUAL["transformer"], seed=5)
@@ -338,7 +338,7 @@ def test_a_probe_leaves_gradients_counts_and_random_numbers_alone() -> None:
     expected = torch.rand(1)
     torch.manual_seed(0)
     heard = torch.randn(2, 4, 3, 8, generator=torch.Generator().manual_seed(0))
-    runner.crew(model.core.layers, heard)
+    runner.prepare(model.core.layers, heard)
     assert torch.equal(torch.rand(1), expected)
     assert runner.calls == []
     assert all(parameter.grad is None for parameter in model.parameters())

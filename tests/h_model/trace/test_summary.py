@@ -25,17 +25,17 @@ def test_the_summary_is_that_of_the_single_analyses() -> None:
     assert [each.name for each in report.classes] == ["de", "en", "uk"]
     assert report.classes[1].shares == pytest.approx(class_activity(trace, "language").specialisation()[1])
     assert report.classes[1].depth == pytest.approx(measures.depth_used(trace)[report.classes[1].places].mean())
-    assert report.telling is not None
-    assert [value for _, value in report.telling.strongest] == sorted(
-        (value for _, value in report.telling.strongest), reverse=True
+    assert report.information is not None
+    assert [value for _, value in report.information.strongest] == sorted(
+        (value for _, value in report.information.strongest), reverse=True
     )
     # The input tells the layer of the language that the sample is in that language.
-    assert "input 0 → layer 0, input step" in [name for name, _ in report.telling.strongest]
+    assert "input 0 → layer 0, input step" in [name for name, _ in report.information.strongest]
 
 
 def test_without_a_fact_nothing_is_said_of_classes() -> None:
     report = routing_report(random_trace(), "Routing")
-    assert (report.classes, report.telling, report.class_index, report.patterns.agreement) == ([], None, None, None)
+    assert (report.classes, report.information, report.class_index, report.patterns.agreement) == ([], None, None, None)
 
 
 def test_json_round_trips_and_has_no_nan() -> None:

@@ -69,7 +69,7 @@ def test_a_relu_starts_open(kind: str) -> None:
     router = build_router(WIDTH, ZooRouterStructure(kind=kind, gate="relu", top_k=None), IDS)
     decision = router.decide(torch.randn(2, WIDTH), torch.randn(2, 4, WIDTH))
     torch.testing.assert_close(decision.weights, torch.full((2, 4), 0.25))
-    assert not decision.silent.any()
+    assert not decision.unrouted.any()
 
 
 @pytest.mark.parametrize("kind", ["mlp_gate", "architecture"])

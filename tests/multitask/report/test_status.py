@@ -11,8 +11,8 @@ from sqlalchemy import event
 
 from evodevo.multitask.recorded import ACCURACY, TEST
 from evodevo.multitask.report.history import course
-from evodevo.multitask.report.outcomes import fate, fates
-from evodevo.multitask.report.status import SystemStatus, standing
+from evodevo.multitask.report.outcomes import child_record, child_records
+from evodevo.multitask.report.status import SystemStatus, status_of
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Evaluation, Score, Store
@@ -32,7 +32,7 @@ def grown(store: Store, cycles: int = 2, *, fail: Callable[[dict[str, Any]], boo
 
 
 def of(system: System) -> SystemStatus:
-    return standing(system.store, system.row)
+    return status_of(system.store, system.row)
 
 
 @pytest.fixture(scope="module")
@@ -98,16 +98,16 @@ def test_children_are_counted_by_the_fates_that_are_told(system: System) -> None
     seen: Counter[str] = Counter()
     for one in of(system).agents:
         paths = system.store.systems.paths(one.id)
-        every = fates(system.store, [path.id for path in paths])
-        assert every == [fate(system.store, path.id) for path in paths], "read together or one by one"
-        for number, children in one.fates.items():
+        every = child_records(system.store, [path.id for path in paths])
+        assert every == [child_record(system.store, path.id) for path in paths], "read together or one by one"
+        for number, children in one.by_cycle.items():
             told = Counter(child["fate"] for child in every if child["cycle"] == number)
             assert (children.kept, children.discarded, children.failed) == (
                 told["kept"],
                 told["discarded"],
                 told["failed"],
             )
-            assert children.told == children.asked == sum(told.values())
+            assert children.finished == children.created == sum(told.values())
             seen += told
     assert set(seen) == {"kept", "discarded", "failed"}, "all of them happened"
 
@@ -145,7 +145,7 @@ def test_a_measurement_on_test_data_is_shown_and_decides_nothing() -> None:
     assert found.offer is not None
     assert found.offer.test == 1.0
     assert course(system.store, system.row, found)[-1].test == 1.0
-    assert found.fates == worse.fates, "it is no child"
+    assert found.by_cycle == worse.by_cycle, "it is no child"
 
 
 @pytest.mark.slow
@@ -166,11 +166,13 @@ def test_a_cycle_that_was_stopped_is_open_and_says_how_far_it_is() -> None:
     assert running.run(tasks_of(running), 1, executor_of(PathTrainer(store))).state == "interrupted"
     b = of(system).agent("VitTiny~b")
     assert (b.state, b.open, b.cycles, b.holder) == ("new", 0, 0, None)
-    assert 0 < b.last.told < b.last.asked
+    assert 0 < b.last.finished < b.last.created
     (cycle,) = course(store, system.row, b)
     assert (cycle.state, cycle.path, cycle.quality) == ("open", None, None)
-    waiting = [one for one in fates(store, [row.id for row in store.systems.paths(b.id)]) if one["fate"] == "waiting"]
-    assert len(waiting) == b.last.asked - b.last.told
+    waiting = [
+        one for one in child_records(store, [row.id for row in store.systems.paths(b.id)]) if one["fate"] == "waiting"
+    ]
+    assert len(waiting) == b.last.created - b.last.finished
 
 
 def test_who_withdrew_is_told_from_who_never_had_anything() -> None:
@@ -196,7 +198,7 @@ def test_an_agent_whose_children_all_failed_is_new() -> None:
         system.run(tasks_of(system), 1, executor_of(trainer))
     one = of(system).agent("VitTiny~a")
     assert (one.state, one.cycles, one.offer) == ("new", 0, None)
-    assert one.last.failed == one.last.asked == 4
+    assert one.last.failed == one.last.created == 4
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def child(
     mutator = Mutator(mu, RATES, rng, settings)
     mutator.mutate_rate()
     for action in ACTIONS:
-        mutator.says(action)
+        mutator.applies(action)
     return mutator.mu, sum(one.applied for one in mutator.decisions)
 
 
@@ -45,8 +45,8 @@ def test_what_is_forced_is_taken_and_leaves_no_trace() -> None:
     settings = MutationSettings(forced=("clone:encoder_*",), forbidden=("clone:*",))
     rng, other = generator(1), generator(1)
     mutator = Mutator({MU: 0.02}, RATES, rng, settings)
-    assert all(mutator.says("clone:encoder_norm") for _ in range(200))
-    assert not any(mutator.says("clone:encoderblock_0") for _ in range(200))
+    assert all(mutator.applies("clone:encoder_norm") for _ in range(200))
+    assert not any(mutator.applies("clone:encoderblock_0") for _ in range(200))
     assert mutator.mu == {MU: 0.02}
     assert rng.random() == other.random()
 

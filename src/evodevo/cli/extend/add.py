@@ -75,6 +75,6 @@ def add(
         output.document("evodevo.extend.add/1", facts)
         return
     for created in made:
-        told = "".join(f"   {count:,} {split}" for split, count in first.samples.items()) if created is first else ""
-        output.line(f"agent {created.agent.name}   {created.agent.settings['classes']} classes{told}")
+        samples = "".join(f"   {count:,} {split}" for split, count in first.samples.items()) if created is first else ""
+        output.line(f"agent {created.agent.name}   {created.agent.settings['classes']} classes{samples}")
     output.words(f"Next: evodevo extend run {first.system}{store_option(store)}")

@@ -56,7 +56,7 @@ def graph(
     if json:
         output.document("evodevo.extend.graph/1", {**_record(frame, task), "file": None if out is None else str(out)})
     elif out is None:
-        _say(frame, task, chosen)
+        _print_outline(frame, task, chosen)
     else:
         output.line(str(out.absolute()))
 
@@ -86,7 +86,7 @@ def _drawn(frame: SystemFrame, task: str | None, chosen: Joined | None) -> str:
     return system_graph(frame, task=task or "", title=frame.system, subtitle=subtitle)
 
 
-def _say(frame: SystemFrame, task: str | None, chosen: Joined | None) -> None:
+def _print_outline(frame: SystemFrame, task: str | None, chosen: Joined | None) -> None:
     from evodevo.multitask.diagrams.system.outline import model_outline, outline
 
     output.line(outline(frame, task) if chosen is None else model_outline(frame, chosen))

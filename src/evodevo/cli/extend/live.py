@@ -25,29 +25,29 @@ class AgentsView(Shown):
     """View with plain lines: one per child, one per published path; no colour, no carriage return."""
 
     def __init__(self) -> None:
-        self.standing = AgentsProgress()
+        self.progress = AgentsProgress()
 
     def begin(self, session: Session) -> None:
         """Start the view, before agents run."""
-        self.standing.begin(session)
-        output.words(head(self.standing))
+        self.progress.begin(session)
+        output.words(head(self.progress))
 
-    def hear(self, kind: str, facts: dict[str, Any]) -> None:
+    def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the listener."""
-        self.standing.hear(kind, facts)
+        self.progress.handle(kind, facts)
         self.show(kind, facts)
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         """Show what has changed."""
-        standing = self.standing
+        progress = self.progress
         if kind == "round":
             output.words(f"round {facts['number']}: {', '.join(facts['agents'])}")
         elif kind == "child":
-            progress = standing.agents[facts["agent"]]
-            place = f"{facts['agent']} cycle {(progress.cycle or 0) + 1}  {progress.told} of {progress.children}"
-            output.words(f"{place:<48}  {fate(facts)}  time left {duration(standing.seconds_left)}")
+            agent = progress.agents[facts["agent"]]
+            place = f"{facts['agent']} cycle {(agent.cycle or 0) + 1}  {agent.finished} of {agent.children}"
+            output.words(f"{place:<48}  {outcome(facts)}  time left {duration(progress.seconds_left)}")
         elif kind == "published":
-            best = standing.agents[facts["agent"]].best
+            best = progress.agents[facts["agent"]].best
             offers = "nothing: no child succeeded" if facts["individual"] is None else f"{number(best)}"
             output.words(f"{facts['agent']} publishes {offers}")
         elif kind == "tested":
@@ -62,16 +62,16 @@ class AgentsEventView(AgentsView):
         self._stream = EventStream(self._stop)
 
     def begin(self, session: Session) -> None:
-        self.standing.begin(session)
-        names = list(self.standing.agents)
+        self.progress.begin(session)
+        names = list(self.progress.agents)
         self.show("begin", {"system": session.system.row.name, "agents": names, "cycles": session.cycles})
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         self._stream.write(kind, facts)
 
     def _stop(self) -> None:
-        if self.standing.session is not None:
-            self.standing.session.stop()
+        if self.progress.session is not None:
+            self.progress.session.stop()
 
 
 class AgentsLiveView(AgentsView):
@@ -79,20 +79,20 @@ class AgentsLiveView(AgentsView):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._region = Region(lambda notice: picture(self.standing, notice), clock)
+        self._region = Region(lambda notice: picture(self.progress, notice), clock)
 
     def begin(self, session: Session) -> None:
-        self.standing.begin(session)
+        self.progress.begin(session)
         self._region.start()
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "tested":
-            self._region.say(f"{facts['agent']} cycle {facts['cycle'] + 1}: test {facts['accuracy']:.4f}")
+            self._region.notify(f"{facts['agent']} cycle {facts['cycle'] + 1}: test {facts['accuracy']:.4f}")
         else:
             self._region.refresh(now=kind == "published")
 
-    def say(self, text: str) -> None:
-        self._region.say(text)
+    def notify(self, text: str) -> None:
+        self._region.notify(text)
 
     def end(self) -> None:
         self._region.end()
@@ -103,42 +103,42 @@ def choose(*, json: bool) -> AgentsView:
     return fitting(json=json, events=AgentsEventView, live=AgentsLiveView, lines=AgentsView)
 
 
-def picture(standing: AgentsProgress, notice: str = "") -> RenderableType:
+def picture(progress: AgentsProgress, notice: str = "") -> RenderableType:
     """Contents of the live region."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    line = progress_bar(standing.share) + Text(f"  {standing.done} of {standing.wanted} children  ")
-    line.append(f"time left {duration(standing.seconds_left)}")
+    line = progress_bar(progress.share) + Text(f"  {progress.done} of {progress.wanted} children  ")
+    line.append(f"time left {duration(progress.seconds_left)}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("agent", "cycle", "children", "kept", "failed", "best", "state"):
         table.add_column(name, justify="left" if name in ("agent", "state") else "right", no_wrap=True)
-    shown = rows(standing)
-    for progress in shown:
+    shown = rows(progress)
+    for agent in shown:
         cells = [
-            progress.name,
-            f"{min(progress.ended, progress.goal)} of {progress.goal}",
-            f"{progress.told} of {progress.children}" if progress.cycle is not None else "",
-            str(progress.kept),
-            str(progress.failed),
-            number(progress.best),
-            state(progress),
+            agent.name,
+            f"{min(agent.ended, agent.goal)} of {agent.goal}",
+            f"{agent.finished} of {agent.children}" if agent.cycle is not None else "",
+            str(agent.kept),
+            str(agent.failed),
+            number(agent.best),
+            state(agent),
         ]
-        style = "green" if progress.cycle is not None else "" if progress.ended < progress.goal else "bright_black"
+        style = "green" if agent.cycle is not None else "" if agent.ended < agent.goal else "bright_black"
         table.add_row(*(Text(output.one_line(cell, 120)) for cell in cells), style=style)
-    parts: list[RenderableType] = [Text(head(standing), style="bold"), line, table]
-    if len(standing.agents) > len(shown):
-        parts.append(Text(f"and {len(standing.agents) - len(shown)} more", style="bright_black"))
+    parts: list[RenderableType] = [Text(head(progress), style="bold"), line, table]
+    if len(progress.agents) > len(shown):
+        parts.append(Text(f"and {len(progress.agents) - len(shown)} more", style="bright_black"))
     if notice:
         parts.append(Text(output.one_line(notice), style="yellow"))
     return Group(*parts)
 
 
-def rows(standing: AgentsProgress) -> list[AgentProgress]:
+def rows(progress: AgentsProgress) -> list[AgentProgress]:
     """The agents that are shown: running ones first, then waiting ones, then finished ones."""
     order = {"runs": 0, "waits": 1, "done": 2}
-    every = sorted(standing.agents.values(), key=lambda progress: order[state(progress)])
+    every = sorted(progress.agents.values(), key=lambda agent: order[state(agent)])
     return every[:ROWS]
 
 
@@ -147,9 +147,9 @@ def state(agent: AgentProgress) -> str:
     return "runs" if agent.cycle is not None else "waits" if agent.ended < agent.goal else "done"
 
 
-def head(standing: AgentsProgress) -> str:
+def head(progress: AgentsProgress) -> str:
     """First line of the view."""
-    session = standing.session
+    session = progress.session
     if session is None:
         return ""
     count = len(session.agents)
@@ -157,7 +157,7 @@ def head(standing: AgentsProgress) -> str:
     return f"system {session.system.row.name}   {agents}, until each has ended {session.cycles} {cycles}"
 
 
-def fate(facts: dict[str, Any]) -> str:
+def outcome(facts: dict[str, Any]) -> str:
     """Outcome of a child as text."""
     if facts["fate"] == "failed":
         return f"failed: {facts['reason']}"

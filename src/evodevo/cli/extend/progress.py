@@ -21,7 +21,7 @@ class AgentProgress:
         ended: Number of cycles that it has finished.
         goal: Number of cycles that it shall have finished.
         cycle: Number of the current cycle; None between two.
-        told: Number of children of that cycle with a result.
+        finished: Number of children of that cycle with a result.
         kept: Number of children of this session that were kept.
         failed: Number of children of this session that failed.
         best: Best validation accuracy so far, 0 to 1; None where there is none.
@@ -32,7 +32,7 @@ class AgentProgress:
     goal: int
     ended: int = 0
     cycle: int | None = None
-    told: int = 0
+    finished: int = 0
     kept: int = 0
     failed: int = 0
     best: float | None = None
@@ -40,7 +40,7 @@ class AgentProgress:
     @property
     def done(self) -> int:
         """Number of children with a result, in the cycles up to the goal."""
-        return min(self.ended, self.goal) * self.children + self.told
+        return min(self.ended, self.goal) * self.children + self.finished
 
     @property
     def wanted(self) -> int:
@@ -61,7 +61,7 @@ class AgentsProgress:
         self.agents: dict[str, AgentProgress] = {}
         self._clock = clock
         self._begun = clock()
-        self._told = 0
+        self._session_finished = 0
 
     def begin(self, session: Session) -> None:
         """Start counting, before the agents run."""
@@ -85,7 +85,7 @@ class AgentsProgress:
                 1 if root else session.cycles,
                 ended=before.finished(row),
                 cycle=None if opened is None else opened.number,
-                told=0 if opened is None else self._results(row.id, opened.number),
+                finished=0 if opened is None else self._results(row.id, opened.number),
                 best=None if offered is None else offered.quality,
             )
 
@@ -94,24 +94,24 @@ class AgentsProgress:
         systems = self.session.system.store.systems
         return len(systems.paths(agent_id, cycle)) - len(systems.open_asks(agent_id))
 
-    def hear(self, kind: str, facts: dict[str, Any]) -> None:
+    def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the listener."""
         progress = self.agents.get(str(facts.get("agent")))
         if progress is None:
             return
         if kind == "cycle":
-            progress.told = progress.told if progress.cycle == facts["cycle"] else 0
+            progress.finished = progress.finished if progress.cycle == facts["cycle"] else 0
             progress.cycle = facts["cycle"]
         elif kind == "child":
-            progress.told += 1
-            self._told += 1
+            progress.finished += 1
+            self._session_finished += 1
             progress.kept += facts["fate"] == "kept"
             progress.failed += facts["fate"] == "failed"
             if facts["fate"] == "kept" and facts["quality"] is not None:
                 progress.best = max(progress.best or 0.0, facts["quality"])
         elif kind == "published":
             progress.ended += facts["individual"] is not None
-            progress.cycle, progress.told = None, 0
+            progress.cycle, progress.finished = None, 0
 
     @property
     def done(self) -> int:
@@ -132,6 +132,6 @@ class AgentsProgress:
     def seconds_left(self) -> float | None:
         """Estimated seconds left at the pace of this session; None before there is one."""
         elapsed = self._clock() - self._begun
-        if not self._told or elapsed <= 0:
+        if not self._session_finished or elapsed <= 0:
             return None
-        return max(0, self.wanted - self.done) * elapsed / self._told
+        return max(0, self.wanted - self.done) * elapsed / self._session_finished

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.extend.live import WORDS, fate
+from evodevo.cli.extend.live import WORDS, outcome
 from evodevo.cli.failures import TerminatedError
 from evodevo.cli.files import write_text
 from evodevo.cli.search_progress import duration
@@ -71,7 +71,7 @@ def run_recipe(
                 store=store,
                 workers=workers,
                 overrides=changes,
-                listener=view.hear,
+                listener=view.handle,
                 on_start=stopping.begin,
             )
         except (KeyboardInterrupt, TerminatedError):
@@ -82,7 +82,7 @@ def run_recipe(
         output.words(f"what was finished is safe. Go on with: {again}")
         raise typer.Exit(ExitCode.TERMINATED if stopping.terminated else ExitCode.INTERRUPTED)
     if json:
-        view.hear("finished", {"result": dict(result.document)})
+        view.handle("finished", {"result": dict(result.document)})
     else:
         _present(result)
     if out is not None:
@@ -118,9 +118,9 @@ class RecipeView(Shown):
     def begin(self, session: RecipeSession) -> None:
         """Start the view, before the systems run."""
         self.session = session
-        self.say(f"recipe {session.recipe} {session.size}   systems {session.label}.*")
+        self.notify(f"recipe {session.recipe} {session.size}   systems {session.label}.*")
 
-    def hear(self, kind: str, facts: dict[str, Any]) -> None:
+    def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the listener."""
         if kind == "plan":
             self.wanted, self.done, self._begun = int(facts["children"]), 0, self._clock()
@@ -137,7 +137,7 @@ class RecipeView(Shown):
         elif kind in ("arm", "variant"):
             output.words(f"{self.place}   {facts['system']}")
         elif kind == "child":
-            output.words(f"{self.done} of {self.wanted}  {facts['agent']:<36}  {fate(facts)}  {self.time_left}")
+            output.words(f"{self.done} of {self.wanted}  {facts['agent']:<36}  {outcome(facts)}  {self.time_left}")
 
     @property
     def time_left(self) -> str:
@@ -182,11 +182,11 @@ class _Live(RecipeView):
         if kind == "plan":
             self._plan = facts["words"]
         elif kind == "child":
-            self._last = f"{facts['agent']}  {fate(facts)}"
+            self._last = f"{facts['agent']}  {outcome(facts)}"
         self._region.refresh(now=kind in ("plan", "arm", "variant"))
 
-    def say(self, text: str) -> None:
-        self._region.say(text)
+    def notify(self, text: str) -> None:
+        self._region.notify(text)
 
     def end(self) -> None:
         self._region.end()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from evodevo.multitask.report.history import CycleSummary
     from evodevo.multitask.report.status import AgentStatus, Offer, SystemStatus
     from evodevo.storage.liveness import Owner
-    from evodevo.storage.systems.status import Fates, SystemCounts
+    from evodevo.storage.systems.status import ChildCounts, SystemCounts
 
 
 def system(status: SystemStatus, names: Collection[str]) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def system(status: SystemStatus, names: Collection[str]) -> dict[str, Any]:
         "seed": status.system.seed,
         "view": status.view,
         "parameters": {"distinct": status.distinct, "per_task": status.per_task, "pinned": status.pinned},
-        "children": fates(status.children),
+        "children": child_counts(status.children),
         "tasks": [
             {
                 "task": task.name,
@@ -41,21 +41,21 @@ def system(status: SystemStatus, names: Collection[str]) -> dict[str, Any]:
     }
 
 
-def fates(told: Fates) -> dict[str, int]:
+def child_counts(counts: ChildCounts) -> dict[str, int]:
     """Numbers of children by outcome."""
     return {
-        "asked": told.asked,
-        "waiting": told.asked - told.told,
-        "kept": told.kept,
-        "discarded": told.discarded,
-        "failed": told.failed,
+        "asked": counts.created,
+        "waiting": counts.created - counts.finished,
+        "kept": counts.kept,
+        "discarded": counts.discarded,
+        "failed": counts.failed,
     }
 
 
 def courses(every: Mapping[str, Sequence[CycleSummary]]) -> dict[str, Any]:
     """Cycles by name of the agent."""
     return {
-        name: [{**asdict(cycle), "children": fates(cycle.children)} for cycle in cycles]
+        name: [{**asdict(cycle), "children": child_counts(cycle.children)} for cycle in cycles]
         for name, cycles in every.items()
     }
 
@@ -87,8 +87,8 @@ def _agent(status: AgentStatus) -> dict[str, Any]:
         "holder": status.holder,
         "cycles": status.cycles,
         "open_cycle": status.open,
-        "children": fates(status.children),
-        "last_cycle": fates(status.last),
+        "children": child_counts(status.children),
+        "last_cycle": child_counts(status.last),
         "offer": None
         if status.offer is None
         else {**offer, "inside": list(status.offer.inside), "trained_share": share},

@@ -100,7 +100,7 @@ def run(
                 schedule="free" if free else "rounds",
                 test=test,
                 store=store,
-                listener=view.hear,
+                listener=view.handle,
                 on_start=stopping.begin,
             )
         except (KeyboardInterrupt, TerminatedError):

@@ -33,7 +33,7 @@ def status(
     used.
     """
     from evodevo.errors import UsageError
-    from evodevo.multitask.report.status import standing
+    from evodevo.multitask.report.status import status_of
     from evodevo.storage import Store
 
     with Store.open(store, "ro", create=False) as opened:
@@ -42,7 +42,7 @@ def status(
                 raise UsageError("--task and --children show more of one system. Name it: evodevo extend status SYSTEM")
             _list(opened, store, json)
             return
-        system_status = standing(opened, opened.systems.find_system(system))
+        system_status = status_of(opened, opened.systems.find_system(system))
         _show(
             opened, system_status, _chosen(system_status, task), in_depth=task is not None, children=children, json=json
         )
@@ -73,16 +73,16 @@ def _show(
     from evodevo.multitask.report.history import course
 
     courses = {agent.name: course(store, system_status.system, agent) for agent in agents} if in_depth else {}
-    told = []
+    records = []
     if children:
-        from evodevo.multitask.report.outcomes import fates
+        from evodevo.multitask.report.outcomes import child_records
 
-        told = fates(store, [path.id for agent in agents for path in store.systems.paths(agent.id)])
+        records = child_records(store, [path.id for agent in agents for path in store.systems.paths(agent.id)])
     if json:
         names = {agent.name for agent in agents}
         data = status_record.system(system_status, names)
         data |= {"course": status_record.courses(courses)} if in_depth else {}
-        data |= {"children_told": told} if children else {}
+        data |= {"children_told": records} if children else {}
         output.document("evodevo.extend.status/1", data)
         return
     status_tables.head(system_status)
@@ -94,7 +94,7 @@ def _show(
         status_tables.agents(system_status)
     if children:
         output.line()
-        status_tables.children(told)
+        status_tables.children(records)
 
 
 def _list(store: Store, folder: Path, json: bool) -> None:

@@ -11,7 +11,7 @@ from evodevo.report.charts.numbers import MISSING, show
 if TYPE_CHECKING:
     from evodevo.multitask.report.history import CycleSummary
     from evodevo.multitask.report.status import AgentStatus, Offer, SystemStatus
-    from evodevo.storage.systems.status import Fates
+    from evodevo.storage.systems.status import ChildCounts
 
 ACCURACIES = ("validation", "score", "test")
 SIZES = ("added", "shared", "accounted", "parameters", "activated", "trained")
@@ -22,7 +22,7 @@ def head(status: SystemStatus) -> None:
     """Print what holds for the whole system."""
     tasks, agents = len(status.tasks), sum(not member.root for member in status.agents)
     output.line(f"system {status.system.name} ({status.system.id}): {tasks} tasks, {agents} agents, view {status.view}")
-    output.line(f"children: {_told(status.children)}")
+    output.line(f"children: {_counts_words(status.children)}")
     pinned = f", and {_size(status.pinned)} that only multipath paths run through" if status.pinned else ""
     per_task = "" if status.per_task is None else f", {_size(status.per_task)} per task"
     output.line(f"parameters: {_size(status.distinct)} distinct{per_task}{pinned}")
@@ -68,7 +68,7 @@ def agents(status: SystemStatus) -> None:
                 member.name,
                 member.cycles,
                 MISSING if member.open is None else member.open + 1,
-                _told(member.last, short=True),
+                _counts_words(member.last, short=True),
                 MISSING if offer is None else offer.path.rpartition("/")[2],
                 show(member.quality),
                 MISSING if offer is None else _size(offer.activated),
@@ -95,7 +95,7 @@ def agent(system: SystemStatus, status: AgentStatus, course: Sequence[CycleSumma
     """Print one agent in detail."""
     output.line()
     held = f", running in {status.holder}" if status.holder else ""
-    output.line(f"{status.name}: {_told(status.children)}{held}")
+    output.line(f"{status.name}: {_counts_words(status.children)}{held}")
     if status.offer is None:
         output.line("offers nothing: it was withdrawn" if status.state == "withdrawn" else "offers nothing yet")
     else:
@@ -118,7 +118,7 @@ def agent(system: SystemStatus, status: AgentStatus, course: Sequence[CycleSumma
             MISSING if cycle.round is None else cycle.round,
             cycle.view,
             cycle.state,
-            _told(cycle.children, short=True),
+            _counts_words(cycle.children, short=True),
             cycle.path or MISSING,
             show(cycle.quality),
             show(cycle.score),
@@ -133,7 +133,7 @@ def agent(system: SystemStatus, status: AgentStatus, course: Sequence[CycleSumma
     )
 
 
-def children(told: Sequence[Mapping[str, Any]]) -> None:
+def children(records: Sequence[Mapping[str, Any]]) -> None:
     """Print every child in the order in which it was created."""
     rows = [
         (
@@ -146,7 +146,7 @@ def children(told: Sequence[Mapping[str, Any]]) -> None:
             _actions([*_inside(child), *child["applied"]]),
             child["why"],
         )
-        for child in told
+        for child in records
     ]
     columns = ("child", "cycle", "parent", "validation", "bar", "score", "applied", "what became of it")
     output.table(columns, rows, right=("cycle", "validation", "bar", "score"))
@@ -175,22 +175,22 @@ def systems(every: Sequence[Mapping[str, Any]]) -> None:
         output.words("no system yet. Make one with: evodevo extend create NAME")
 
 
-def _told(told: Fates, *, short: bool = False) -> str:
+def _counts_words(counts: ChildCounts, *, short: bool = False) -> str:
     """Counts as text, zeros left out: ``16 (3 kept, 13 discarded)``."""
     parts = [
         f"{count} {word}"
         for word, count in (
-            ("kept", told.kept),
-            ("discarded", told.discarded),
-            ("failed", told.failed),
-            ("waiting", told.asked - told.told),
+            ("kept", counts.kept),
+            ("discarded", counts.discarded),
+            ("failed", counts.failed),
+            ("waiting", counts.created - counts.finished),
         )
         if count
     ]
     words = ", ".join(parts)
     if short:
         return words or MISSING
-    return f"{told.asked}" + (f" ({words})" if words else "")
+    return f"{counts.created}" + (f" ({words})" if words else "")
 
 
 def _makers(status: SystemStatus, name: str) -> str:

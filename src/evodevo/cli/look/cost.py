@@ -126,8 +126,8 @@ def _networks(genome: str, record: Cost, given: tuple[int, int, int, PassMode], 
     """Print the cost of a network of samples between its inputs and its outputs."""
     width, length, batch, mode = given
     if json:
-        asked = {"genome": genome, "width": width, "length": length, "batch": batch, "mode": mode.value}
-        output.document("evodevo.cost/1", {**record.to_json(), **asked})
+        arguments = {"genome": genome, "width": width, "length": length, "batch": batch, "mode": mode.value}
+        output.document("evodevo.cost/1", {**record.to_json(), **arguments})
         return
     executed = "with masked and padded work, without modules that are not chosen"
     rows = [

@@ -134,8 +134,8 @@ def _words(report: RoutingReport) -> None:
         f"(equal connections {chain.uniform:.2f})."
     )
     for probe in report.probes:
-        told = ", ".join(f"{name} {accuracy:.3f}" for name, accuracy in probe.rows)
-        output.words(f"{probe.fact}: {told}.")
+        accuracies = ", ".join(f"{name} {accuracy:.3f}" for name, accuracy in probe.rows)
+        output.words(f"{probe.fact}: {accuracies}.")
         if probe.gain:
             value, low, high = probe.gain
             output.words(f"gain over the untrained model {value:+.3f} (95 % {low:+.3f} to {high:+.3f}).")

@@ -117,12 +117,12 @@ def _show_rows(predictions: Sequence[Prediction]) -> None:
     names = list(predictions[0].answers)
     rows = []
     for number, prediction in enumerate(predictions[:MOST_SHOWN], start=1):
-        heard = max(prediction.weights, key=lambda name: prediction.weights[name], default="")
-        told = [
+        largest = max(prediction.weights, key=lambda name: prediction.weights[name], default="")
+        answers = [
             f"{', '.join(prediction.answers[name].chosen) or 'none'} {_certainty(prediction, name):.2f}"
             for name in names
         ]
-        rows.append((number, *told, *([heard] if prediction.weights else [])))
+        rows.append((number, *answers, *([largest] if prediction.weights else [])))
     output.table(("row", *names, *(["most weight"] if predictions[0].weights else [])), rows, right=("row",))
     if len(predictions) > MOST_SHOWN:
         output.words(f"{len(predictions):,} rows in all; --output FILE.csv takes all of them, with every probability.")

@@ -117,11 +117,16 @@ def _show(answerer: PathPredictor, names: Sequence[str], answers: Sequence[Syste
         _show_one(answers[0])
         return
     rows = [
-        (name, answer.chosen, f"{answer.probabilities[answer.chosen]:.3f}", *([_told(answer)] if answer.paths else []))
+        (
+            name,
+            answer.chosen,
+            f"{answer.probabilities[answer.chosen]:.3f}",
+            *([_weights_words(answer)] if answer.paths else []),
+        )
         for name, answer in zip(names[:MOST_SHOWN], answers, strict=False)
     ]
-    heard = ["paths used"] if answers and answers[0].paths else []
-    output.table(("sample", "class", "probability", *heard), rows, right=("probability",))
+    more = ["paths used"] if answers and answers[0].paths else []
+    output.table(("sample", "class", "probability", *more), rows, right=("probability",))
     if len(answers) > MOST_SHOWN:
         output.words(f"{len(answers):,} samples in all; --output FILE.csv takes all of them, with every probability.")
 
@@ -142,10 +147,10 @@ def _show_one(answer: SystemAnswer) -> None:
         output.table(("path", "weight", "asked"), inside, right=("weight",))
 
 
-def _told(answer: SystemAnswer) -> str:
+def _weights_words(answer: SystemAnswer) -> str:
     """The paths that ran, each with its weight."""
-    asked = (path for path in answer.paths if path.run)
-    return " ".join(path.path if path.weight is None else f"{path.path}={path.weight:.2f}" for path in asked)
+    ran = (path for path in answer.paths if path.run)
+    return " ".join(path.path if path.weight is None else f"{path.path}={path.weight:.2f}" for path in ran)
 
 
 def _csv(names: Sequence[str], answers: Iterable[SystemAnswer]) -> str:
@@ -157,8 +162,8 @@ def _csv(names: Sequence[str], answers: Iterable[SystemAnswer]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     for number, (name, answer) in enumerate(zip(names, answers, strict=True)):
         if number == 0:
-            paths = [f"path {heard.path}" for heard in answer.paths]
+            paths = [f"path {path.path}" for path in answer.paths]
             writer.writerow(["sample", "class", *(f"p {label}" for label in answer.probabilities), *paths])
-        weights = ["" if heard.weight is None else f"{heard.weight:.6f}" for heard in answer.paths]
+        weights = ["" if path.weight is None else f"{path.weight:.6f}" for path in answer.paths]
         writer.writerow([name, answer.chosen, *(f"{value:.6f}" for value in answer.probabilities.values()), *weights])
     return text.getvalue()

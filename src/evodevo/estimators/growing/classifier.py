@@ -37,7 +37,7 @@ class GrowingClassifier(Classifier):
         budget: Budget instead of epochs, any of ``training.settings.Budget``: ``{"steps": 500}``, ``{"flops": 2e12}``,
             ``{"seconds": 60}``; the first that is reached ends the training. With seconds a fit cannot be repeated
             exactly.
-        architecture_fraction: Fraction of the samples (or groups) that only growth sees. Below 20 samples, and with
+        architecture_fraction: Fraction of the samples (or groups) that only growth uses. Below 20 samples, and with
             fewer than three groups, growth uses training samples.
         patience: Number of points of the validation curve (epochs, or fiftieths of a budget) without improvement after
             which training stops, but never before the last event and the warm-up that it begins. None trains to the
@@ -100,10 +100,10 @@ class GrowingClassifier(Classifier):
 
     def report(self) -> str:
         """The history of the zoo, one line per edit, as text."""
-        from evodevo.estimators.growth_record import told
+        from evodevo.estimators.growth_record import summary_text
 
         check_is_fitted(self)
-        return told(self.history_, self.modules_)
+        return summary_text(self.history_, self.modules_)
 
     def replay(self) -> Replayed:
         """Rebuild every genotype, and the first weights of every newborn, from the log of the edits.

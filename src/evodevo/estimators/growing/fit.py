@@ -60,7 +60,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
 
     Args:
         structure: Structure of the zoo at the start.
-        task: Task with the splits ``train``, ``architecture`` (all that growth sees) and ``validation``.
+        task: Task with the splits ``train``, ``architecture`` (the only one that growth uses) and ``validation``.
         growth, plan: Settings of growth and of training.
         seed: Seed of everything that is drawn.
 
@@ -78,7 +78,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
         procedure="grow",
         options=growth.model_dump(mode="json"),
     )
-    report = _Telling() if plan.verbose else _silent
+    report = _Printer() if plan.verbose else _silent
     # The folder is for what several trainings share: a zoo of built-in extractors makes nothing of that kind.
     bench = Trainer(arm, settings, task, seed, decide(plan.device), None, report, None, Path())
     _check_flops(bench, growth)
@@ -133,7 +133,7 @@ def _silent(message: Mapping[str, Any]) -> None:
     """Ignore the messages of a training that is not verbose."""
 
 
-class _Telling:
+class _Printer:
     """Prints progress: each tenth of the budget, and each event."""
 
     def __init__(self) -> None:

@@ -95,7 +95,7 @@ def ablation_lines(run: Run, table: ComparisonTable) -> list[AblationLine]:
             lines.append(AblationLine(code, block, None, result, None, None, PRINTED_BASE if len(code) == 1 else None))
             continue
         row, base = row_called(result.name, block), bases.get(block)
-        if row is None:  # of another evodevo; its numbers stand in the comparison
+        if row is None:  # of another evodevo; its numbers are in the comparison
             continue
         difference = result.difference
         if difference is None and base is not None:

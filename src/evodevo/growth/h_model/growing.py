@@ -81,7 +81,7 @@ class GrowingHModel(GrowingNetwork):
     @births.setter
     def births(self, factors: dict[str, float]) -> None:
         self._births = factors
-        self._tell()
+        self._apply_factors()
 
     @property
     def newborn_rates(self) -> dict[str, float]:
@@ -91,7 +91,7 @@ class GrowingHModel(GrowingNetwork):
     @newborn_rates.setter
     def newborn_rates(self, rates: dict[str, float]) -> None:
         self._rates = rates
-        self._tell()
+        self._apply_factors()
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The weights of a layer under the names that the module of its genotype has; not copies."""
@@ -184,10 +184,10 @@ class GrowingHModel(GrowingNetwork):
 
     def _changed(self, modules: tuple[ZooModule, ...], origins: Origins) -> None:
         self._pool = self._pool.with_modules(modules).model_copy(update={"model": self.model.structure})
-        self._tell()
+        self._apply_factors()
         self._moved(origins)
 
-    def _tell(self) -> None:
+    def _apply_factors(self) -> None:
         """Pass the factors on by index, for layers that exist and have trainable parameters."""
         places = {module.id: place for place, module in enumerate(self._pool.modules)}
         self.model.births = {places[name]: factor for name, factor in self._births.items() if name in places}

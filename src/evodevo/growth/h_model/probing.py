@@ -81,9 +81,9 @@ class Muted(LayerRunner):
         self.inner = inner
         self.place = place
 
-    def crew(self, layers: nn.ModuleList, x: Tensor) -> PassCache | None:
+    def prepare(self, layers: nn.ModuleList, x: Tensor) -> PassCache | None:
         """See ``LayerRunner``."""
-        return self.inner.crew(layers, x)
+        return self.inner.prepare(layers, x)
 
     def run(
         self,
@@ -92,10 +92,10 @@ class Muted(LayerRunner):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: PassCache | None = None,
+        cache: PassCache | None = None,
     ) -> Tensor:
         """See ``LayerRunner``."""
-        outputs = self.inner.run(layers, x, masks, active, states, crew).clone()
+        outputs = self.inner.run(layers, x, masks, active, states, cache).clone()
         outputs[:, self.place] = 0
         return outputs
 
@@ -154,7 +154,7 @@ class _HModelSums:
                 others: dict[int, float] = {other: 0.0 for other in self.places.values() if other != place}
                 with under(model, births=others):
                     self.alone[name].add(answers(), batch)
-        wide = widened(self._spoken(moments, size))
+        wide = widened(self._mean_outputs(moments, size))
         self.distance += torch.cdist(wide, wide, compute_mode=EXACT).double().sum(0).cpu()
         self.norm += wide.norm(dim=-1).double().sum(0).cpu()
 
@@ -167,28 +167,28 @@ class _HModelSums:
             inflow, rows = moment.inflow[..., :hidden], moment.rows
             mask = real if real is None or rows is None else real[rows]
             single = inflow.shape[1] == 1
-            heard = inflow[:, 0] if single else masked_mean(inflow.transpose(1, 2), _of_each(mask, hidden))
-            heard = heard[:, list(self.places.values())]
+            inflows = inflow[:, 0] if single else masked_mean(inflow.transpose(1, 2), _of_each(mask, hidden))
+            inflows = inflows[:, list(self.places.values())]
             if total is None:
-                total = heard.new_zeros(size, heard.shape[-1])
+                total = inflows.new_zeros(size, inflows.shape[-1])
             if rows is None:
-                total = total + heard
+                total = total + inflows
             else:
-                total = total.index_add(0, rows, heard)
+                total = total.index_add(0, rows, inflows)
         if total is None:  # an H-Model without iterations has hidden layers that never run
             return torch.zeros(size, len(self.places))
         return total / total.sum(-1, keepdim=True).clamp(min=TINY)
 
-    def _spoken(self, moments: list[StepTrace], size: int) -> Tensor:
+    def _mean_outputs(self, moments: list[StepTrace], size: int) -> Tensor:
         """(B, N, d): each layer's mean output over positions, summed over iterations."""
         total = torch.zeros(size, len(self.places), self.model.structure.width)
         for moment in moments:
-            if moment.spoken is None:
+            if moment.mean_messages is None:
                 continue
-            spoken = moment.spoken[:, list(self.places.values())]
-            total = total.to(spoken)
-            rows = torch.arange(size, device=spoken.device) if moment.rows is None else moment.rows
-            total = total.index_add(0, rows, spoken)
+            mean_messages = moment.mean_messages[:, list(self.places.values())]
+            total = total.to(mean_messages)
+            rows = torch.arange(size, device=mean_messages.device) if moment.rows is None else moment.rows
+            total = total.index_add(0, rows, mean_messages)
         return total
 
     def probe(self) -> ModuleProbe:

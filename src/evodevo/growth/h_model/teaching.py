@@ -69,13 +69,13 @@ def distil_layer(
     place = pool.place(name)
     if len(pool.live) == 1:
         raise UsageError(f"{name!r} is the only hidden layer; nobody is left to learn from it.")
-    lessons = _taught(model, [batch_at(number) for number in range(max(1, min(BATCHES, steps)))], precision)
+    teacher_answers = _taught(model, [batch_at(number) for number in range(max(1, min(BATCHES, steps)))], precision)
     own = f"core.layers.{place}."
     with under(model, births={**model.births, place: 0.0}):
         return learn_in_turn(
             model,
-            len(lessons),
-            lambda number: _loss(model, lessons[number]),
+            len(teacher_answers),
+            lambda number: _loss(model, teacher_answers[number]),
             steps,
             may_learn=lambda parameter: parameter.startswith(LEARNING) and not parameter.startswith(own),
             tolerance=tolerance,
@@ -96,11 +96,11 @@ def _taught(model: HModel, batches: Sequence[Batch], precision: Precision) -> tu
     return tuple(outputs)
 
 
-def _loss(model: HModel, lesson: TeacherAnswers) -> Tensor:
+def _loss(model: HModel, taught: TeacherAnswers) -> Tensor:
     """Divergence of the outputs in nats, the mean over outputs."""
-    heard = model(lesson.batch)
+    outputs = model(taught.batch)
     parts = []
     for spec in model.output_specs:
-        real = lesson.batch.get(f"{spec.of}/mask") if spec.kind == "tokens" else None
-        parts.append(divergence(spec, heard[spec.name], lesson.answers[spec.name], TEMPERATURE, real))
+        real = taught.batch.get(f"{spec.of}/mask") if spec.kind == "tokens" else None
+        parts.append(divergence(spec, outputs[spec.name], taught.answers[spec.name], TEMPERATURE, real))
     return torch.stack(parts).mean()

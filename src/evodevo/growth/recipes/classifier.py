@@ -62,7 +62,7 @@ def comparison(structure: ZooStructure, which: Baselines, **more: Any) -> Compar
 def classifier(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     """One module of each of the six families; questions about images of digits unless ``--data`` is given.
 
-    ``grow`` lets the same zoo grow, with opponents only where they are asked for; ``ablate`` trains everything for
+    ``grow`` lets the same zoo grow, with opponents only where they are requested; ``ablate`` trains everything for
     equally long, so that nothing stops early.
     """
     full = size == "full"

@@ -4,7 +4,7 @@ Source: docs/spec/architect_thyself.md#events.
 
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
-without any family that looks across positions but by their mean: an MLP and a squeeze-and-excite.
+without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite.
 """
 
 from __future__ import annotations

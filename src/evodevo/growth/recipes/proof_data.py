@@ -25,7 +25,7 @@ class ProofTrial:
     Attributes:
         name: name in titles.
         task: a row of the table of tasks.
-        settings: settings of that task. Its ``architecture`` split is the fourth, which growth alone sees.
+        settings: settings of that task. Its ``architecture`` split is the fourth, which growth alone uses.
         inputs, outputs: inputs and outputs about as the task has them; opponents are made as large as the zoo for
             these.
         flops: FLOPs of one training in the size ``full``, growth included.

@@ -1,4 +1,4 @@
-"""The growth of a zoo as objects: who lived when, what was changed, what it was worth."""
+"""The growth of a zoo as objects: modules and their lifetimes, edits, and rewards."""
 
 from __future__ import annotations
 

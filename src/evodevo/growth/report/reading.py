@@ -23,27 +23,27 @@ def growth_of(individual: Individual) -> GrowthHistory | None:
     Raises:
         UsageError: edits of another evodevo.
     """
-    told = individual.fact.get("growth") or _so_far(individual)
-    if told is None:
+    record = individual.fact.get("growth") or _so_far(individual)
+    if record is None:
         return None
     facts = individual.fact
-    steps = float(facts.get("steps") or max((entry["step"] for entry in told["timeline"]), default=1))
-    events, probed = _events(told), _probed(told, steps)
-    named = {entry["id"]: str(entry["archetype"]) for entry in told.get("start", ())}
+    steps = float(facts.get("steps") or max((entry["step"] for entry in record["timeline"]), default=1))
+    events, probed = _events(record), _probed(record, steps)
+    named = {entry["id"]: str(entry["archetype"]) for entry in record.get("start", ())}
     start = {module.id: module for module in started(individual)}
     first = named or {name: module.genotype.archetype for name, module in start.items()}
     # In a record without its start, modules are those that a probe or an edit named.
-    seen = (row["id"] for entry in told["timeline"][:1] for row in entry["modules"])
+    seen = (row["id"] for entry in record["timeline"][:1] for row in entry["modules"])
     first = first or dict.fromkeys(seen, "")
     genotypes = {name: module.genotype for name, module in start.items()}
     return GrowthHistory(
-        strategist=str(told.get("strategist") or individual.genome.options.get("strategist", "")),
+        strategist=str(record.get("strategist") or individual.genome.options.get("strategist", "")),
         events=events,
         lives=_lives(first, genotypes, events, _sights(probed)),
         steps=steps,
-        decisions=int(told.get("decisions", 0)),
-        differing=tuple(told.get("differing", ())),
-        overhead=told.get("overhead") or {},
+        decisions=int(record.get("decisions", 0)),
+        differing=tuple(record.get("differing", ())),
+        overhead=record.get("overhead") or {},
         probes=tuple(
             (float(point["step"]), float(point["value"])) for point in probed if point.get("value") is not None
         ),
@@ -103,12 +103,12 @@ def _so_far(individual: Individual) -> dict[str, Any] | None:
     }
 
 
-def _events(told: Mapping[str, Any]) -> tuple[Happening, ...]:
+def _events(record: Mapping[str, Any]) -> tuple[Happening, ...]:
     edits: dict[int, list[Edit]] = {}
-    for recorded in told["edits"]:
-        edit = validate(Edit, recorded, what="a recorded edit")
+    for stored in record["edits"]:
+        edit = validate(Edit, stored, what="a recorded edit")
         edits.setdefault(edit.event, []).append(edit)
-    rewards = {reward["number"]: reward for reward in told.get("rewards", ())}
+    rewards = {reward["number"]: reward for reward in record.get("rewards", ())}
     return tuple(
         Happening(
             number=entry["event"],
@@ -120,14 +120,14 @@ def _events(told: Mapping[str, Any]) -> tuple[Happening, ...]:
             reward=rewards.get(entry["event"], {}).get("total"),
             terms=rewards.get(entry["event"], {}).get("terms", {}),
         )
-        for entry in told["timeline"]
+        for entry in record["timeline"]
     )
 
 
-def _probed(told: Mapping[str, Any], steps: float) -> list[Mapping[str, Any]]:
-    """Events, looks between them and the end, in order of time."""
-    end = told.get("end")
-    entries = [*told["timeline"], *told.get("looks", ()), *([] if end is None else [{"step": steps, **end}])]
+def _probed(record: Mapping[str, Any], steps: float) -> list[Mapping[str, Any]]:
+    """Events, probes between them and the end, in order of time."""
+    end = record.get("end")
+    entries = [*record["timeline"], *record.get("looks", ()), *([] if end is None else [{"step": steps, **end}])]
     return sorted(entries, key=lambda entry: float(entry["step"]))
 
 

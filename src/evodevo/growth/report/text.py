@@ -72,15 +72,15 @@ def growth_words(growth: GrowthHistory) -> list[str]:
 
 def overhead_words(growth: GrowthHistory) -> list[str]:
     """Cost of growing beside training in words, as far as it was recorded."""
-    told = growth.overhead
+    overhead = growth.overhead
     parts = [
-        f"{100 * told[name]:.1f} % of the {words} of training"
+        f"{100 * overhead[name]:.1f} % of the {words} of training"
         for name, words in (("flops_share", "FLOPs"), ("seconds_share", "time"))
-        if told.get(name) is not None
+        if overhead.get(name) is not None
     ]
     if not parts:
         return []
-    more = [exceeded_words(told)] if told.get("exceeded") else []
+    more = [exceeded_words(overhead)] if overhead.get("exceeded") else []
     return [f"Growing took {' and '.join(parts)}", *more]
 
 

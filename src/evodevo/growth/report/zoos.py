@@ -36,25 +36,25 @@ def router_shares(table: ComparisonTable) -> TextTable | None:
     """Mean router weight of each module, over seeds; None where no arm is a zoo."""
     by_arm: dict[str, tuple[dict[str, list[float]], list[Mapping[str, Any]]]] = {}
     for row in table.rows:
-        told = [individual.fact["routing"] for individual in row.trainings if "routing" in individual.fact]
-        if told:
+        routings = [individual.fact["routing"] for individual in row.trainings if "routing" in individual.fact]
+        if routings:
             each: dict[str, list[float]] = {}
             for individual in row.trainings:
                 for name, weight in _shares(individual).items():
                     each.setdefault(name, []).append(weight)
-            by_arm[row.group] = (each, told)
+            by_arm[row.group] = (each, routings)
     if not by_arm:
         return None
     ids = list(dict.fromkeys(name for each, _ in by_arm.values() for name in each))
     rows = [
         (
             group,
-            f"{_mean([routing['effective'] for routing in told]):.2f}",
-            f"{_mean([routing['support'] for routing in told]):.2f}",
-            f"{_mean([routing['run'] for routing in told]):.2f}",
+            f"{_mean([routing['effective'] for routing in routings]):.2f}",
+            f"{_mean([routing['support'] for routing in routings]):.2f}",
+            f"{_mean([routing['run'] for routing in routings]):.2f}",
             *(f"{100 * _mean(each[name]):.1f}" if name in each else "–" for name in ids),
         )
-        for group, (each, told) in by_arm.items()
+        for group, (each, routings) in by_arm.items()
     ]
     caption = (
         "Mean router weight of each module in percent, on validation samples, mean over seeds; effective modules are "

@@ -13,11 +13,11 @@ def settings_for(growth: GrowthSettings) -> StrategistSettings:
         growth: Settings of the run; the target is in FLOPs of one sample, and so must be ``Transition.cost``.
     """
     settings = growth.policy
-    told = {"discount": growth.reward.discount, "target_cost": growth.caps.target_flops}
+    learning = {"discount": growth.reward.discount, "target_cost": growth.caps.target_flops}
     chosen = {"selection": growth.birth.selection}
     return settings.model_copy(
         update={
-            "learning": settings.learning.model_copy(update=told),
+            "learning": settings.learning.model_copy(update=learning),
             "heuristic": settings.heuristic.model_copy(update=chosen),
         }
     )

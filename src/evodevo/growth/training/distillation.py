@@ -66,9 +66,9 @@ class DistillationLoss:
                 taught = self.teacher(batch)
             specs = tuple(network.output_specs)
             _check_answers(specs, taught)
-            heard = network(batch)
+            student_answers = network(batch)
             parts = [
-                divergence(spec, heard[spec.name], taught[spec.name], wanted.temperature, _real(spec, batch))
+                divergence(spec, student_answers[spec.name], taught[spec.name], wanted.temperature, _real(spec, batch))
                 for spec in specs
             ]
             losses.append(wanted.answers * torch.stack(parts).mean())

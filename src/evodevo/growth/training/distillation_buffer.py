@@ -41,7 +41,7 @@ class Distilled:
 
 def learn_in_turn(
     network: nn.Module,
-    lessons: int,
+    batches: int,
     loss_of: Callable[[int], Tensor],
     steps: int,
     *,
@@ -56,7 +56,7 @@ def learn_in_turn(
 
     Args:
         network: Network to train; its mode and its trainable parameters are restored.
-        lessons: Number of batches.
+        batches: Number of batches.
         loss_of: Returns the network's loss on a batch, a scalar, by its number.
         steps: Largest number of steps; 0 only measures.
         may_learn: Returns whether a parameter is trained, by its name.
@@ -66,13 +66,13 @@ def learn_in_turn(
         precision: Device and number format.
         optimizer: Settings of the optimiser.
     """
-    losses: deque[float] = deque(maxlen=lessons)
+    losses: deque[float] = deque(maxlen=batches)
 
     def goes_on(progress: TrainingProgress) -> bool:
         losses.append(progress.loss)
-        return len(losses) < lessons or fmean(losses) >= tolerance
+        return len(losses) < batches or fmean(losses) >= tolerance
 
-    before = mean_loss(network, lessons, loss_of, precision)
+    before = mean_loss(network, batches, loss_of, precision)
     if not steps or before < tolerance:
         return Distilled(before, before, 0)
     budget = Budget(steps=steps)
@@ -80,7 +80,7 @@ def learn_in_turn(
         result = train(
             _Hidden(network),
             TrainingSettings(budget=budget, optimizer=optimizer, batch_size=batch_size, report_every=1),
-            batch_at=lambda step: np.asarray(step % lessons),
+            batch_at=lambda step: np.asarray(step % batches),
             tokens_per_step=batch_size,
             seed=seed,
             loss_function=lambda _, number: loss_of(int(number)),
@@ -88,14 +88,14 @@ def learn_in_turn(
             precision=precision,
         )
     state: State = "finished" if result.state == "stopped" else result.state
-    return Distilled(before, mean_loss(network, lessons, loss_of, precision), result.steps, state)
+    return Distilled(before, mean_loss(network, batches, loss_of, precision), result.steps, state)
 
 
 @torch.no_grad()
-def mean_loss(network: nn.Module, lessons: int, loss_of: Callable[[int], Tensor], precision: Precision) -> float:
+def mean_loss(network: nn.Module, batches: int, loss_of: Callable[[int], Tensor], precision: Precision) -> float:
     """Mean loss over all batches, in evaluation mode."""
     with mode(network, training=False), precision.autocast():
-        return float(torch.stack([loss_of(number) for number in range(lessons)]).mean())
+        return float(torch.stack([loss_of(number) for number in range(batches)]).mean())
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class Zoo(Protocol):
         """The input of the modules."""
         ...
 
-    def consult(self, heard: Any) -> Mixed:
+    def consult(self, inputs: Any) -> Mixed:
         """The pass of modules and router for that input."""
         ...
 
@@ -59,7 +59,7 @@ class Zoo(Protocol):
 class TeacherBatch:
     """One batch as the teacher processed it: the input of its modules, and z_r (B, d)."""
 
-    heard: Any
+    inputs: Any
     mixed: Tensor
 
 
@@ -69,14 +69,14 @@ def taught(zoo: nn.Module, batches: Sequence[Batch], precision: Precision | None
     precision = precision or decide()
     network: Any = zoo
     with mode(zoo, training=False), precision.autocast():
-        heard = [network.fuse(precision.place(batch)) for batch in batches]
-        return tuple(TeacherBatch(each, network.consult(each).mixed.detach()) for each in heard)
+        inputs = [network.fuse(precision.place(batch)) for batch in batches]
+        return tuple(TeacherBatch(each, network.consult(each).mixed.detach()) for each in inputs)
 
 
-def distance(zoo: nn.Module, lessons: Sequence[TeacherBatch], precision: Precision | None = None) -> float:
+def distance(zoo: nn.Module, teacher_batches: Sequence[TeacherBatch], precision: Precision | None = None) -> float:
     """L_kd: the mean over samples of the squared distance to the teacher's z_r, in evaluation mode."""
     precision = precision or decide()
-    return mean_loss(zoo, len(lessons), lambda number: _loss(zoo, lessons[number]), precision)
+    return mean_loss(zoo, len(teacher_batches), lambda number: _loss(zoo, teacher_batches[number]), precision)
 
 
 @contextmanager
@@ -131,13 +131,13 @@ def distil_module(
         UsageError: No such module, or it is the only one.
     """
     precision = precision or decide()
-    lessons = taught(zoo, [batch_at(number) for number in range(max(1, min(batches, steps)))], precision)
+    teacher_batches = taught(zoo, [batch_at(number) for number in range(max(1, min(batches, steps)))], precision)
     with without(zoo, module):
         # The masked module is not run and has no gradient, and so does not change either.
         return learn_in_turn(
             zoo,
-            len(lessons),
-            lambda number: _loss(zoo, lessons[number]),
+            len(teacher_batches),
+            lambda number: _loss(zoo, teacher_batches[number]),
             steps,
             may_learn=lambda name: name.startswith(LEARNING),
             tolerance=tolerance,
@@ -148,7 +148,7 @@ def distil_module(
         )
 
 
-def _loss(zoo: nn.Module, lesson: TeacherBatch) -> Tensor:
+def _loss(zoo: nn.Module, batch: TeacherBatch) -> Tensor:
     student: Any = zoo
-    mixed: Tensor = student.consult(lesson.heard).mixed
-    return (mixed - lesson.mixed).float().square().sum(-1).mean()
+    mixed: Tensor = student.consult(batch.inputs).mixed
+    return (mixed - batch.mixed).float().square().sum(-1).mean()

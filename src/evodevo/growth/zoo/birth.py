@@ -173,7 +173,7 @@ class _Birth:
         self.origins = {name: origin for name, origin in correspondence.items() if origin[0] in parents}
         exact = how.inheritance in ("function_preserving", "split")
         recorded = {name for name in self.origins if not (self.nodes[name].joins or self.nodes[name].opaque)}
-        self.silent = _silent(genotype, frozenset(recorded)) if exact and recorded else {}
+        self.silenced_sources = _silenced_sources(genotype, frozenset(recorded)) if exact and recorded else {}
         self.matches: dict[str, dict[str, Match]] = {}
         for parent, module_parent in parents.items():
             own = {name: node for name, (theirs, node) in self.origins.items() if theirs == parent and name in recorded}
@@ -184,7 +184,7 @@ class _Birth:
         """Fill one tensor; returns the sources of its numbers."""
         part = _part(name)
         node, short = self.by_part[part], name.split(".", 2)[2]
-        if short in self.silent.get(node, ()):
+        if short in self.silenced_sources.get(node, ()):
             tensor.zero_()
             return [TensorSource(tensor=name, rule="padded")]
         ancestor = self._ancestor(node, short, tensor)
@@ -270,7 +270,7 @@ def _padded(fresh: Tensor, value: Tensor, match: Match) -> Tensor:
     return tensor
 
 
-def _silent(genotype: ModuleGenotype, inherited: frozenset[str]) -> dict[str, tuple[str, ...]]:
+def _silenced_sources(genotype: ModuleGenotype, inherited: frozenset[str]) -> dict[str, tuple[str, ...]]:
     """New node -> its tensors that must be 0, so that the sum which reads it stays what it was."""
     nodes, inputs = {node.id: node for node in genotype.graph.nodes}, sources(genotype.graph)
     carrying: dict[str, bool] = {INPUT: True}
@@ -282,9 +282,9 @@ def _silent(genotype: ModuleGenotype, inherited: frozenset[str]) -> dict[str, tu
             carrying[name] = any(carries(source) for source in inputs[name]) if node.joins else name in inherited
         return carrying[name]
 
-    silent: dict[str, tuple[str, ...]] = {}
+    silenced_sources: dict[str, tuple[str, ...]] = {}
     for node in genotype.graph.nodes:
         if node.zero_is_neutral and carries(node.id):
             new = [source for source in inputs[node.id] if source in nodes and source not in inherited]
-            silent |= {silenced: nodes[silenced].silencing_tensors for silenced in new}
-    return silent
+            silenced_sources |= {silenced: nodes[silenced].silencing_tensors for silenced in new}
+    return silenced_sources

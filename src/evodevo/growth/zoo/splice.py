@@ -232,7 +232,7 @@ class _Splicing:
         return name
 
     def _free(self, name: str) -> str:
-        """An id that no node has, nor had in the host: who went is not to be mistaken for who came."""
+        """An id that no node has, nor had in the host: a removed node is not to be mistaken for a new one."""
         free = _free(name, self.taken)
         self.taken.add(free)
         return free

@@ -42,7 +42,7 @@ _ROWS = {
 for _name, _row in _ROWS.items():
     AGGREGATIONS.add(_name, _row)
 BUILT_IN = tuple(_ROWS)
-"""Kinds of the library, in the order in which a space draws them where nothing else is said."""
+"""Kinds of the library, in the order in which a space draws them by default."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _read(value: Any) -> Any:
 
 
 def _written(aggregation: AggregationSpec) -> Any:
-    """The name alone where it says everything, so that stored structures stay what they are."""
+    """The name alone where there are no settings, so that stored structures stay what they are."""
     given = aggregation.model_dump(exclude_defaults=True).keys() - {"kind"}
     return aggregation.model_dump(mode="json") if given else aggregation.kind
 

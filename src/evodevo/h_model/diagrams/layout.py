@@ -82,8 +82,8 @@ def sheet_for(flow: RoutingGraph, compact: bool, titled: bool, captioned: bool) 
 
 def _traffic(flow: RoutingGraph, layer: int) -> float:
     """Sum of the absolute weights into and out of a layer."""
-    heard = abs(flow.first[:, layer]).sum() + abs(flow.connections[:, :, layer]).sum()
-    return float(heard + abs(flow.connections[:, layer]).sum())
+    incoming = abs(flow.first[:, layer]).sum() + abs(flow.connections[:, :, layer]).sum()
+    return float(incoming + abs(flow.connections[:, layer]).sum())
 
 
 def row_name(name: str) -> str:

@@ -130,10 +130,10 @@ def mask_tokens(
     """
     chosen = draw.random(windows.shape) < MASKED
     chosen[np.arange(len(windows)), draw.integers(windows.shape[1], size=len(windows))] = True
-    fate = draw.random(windows.shape)
-    inputs = np.where(chosen & (fate >= UNTOUCHED + REPLACED), vocabulary, windows)
+    replacement = draw.random(windows.shape)
+    inputs = np.where(chosen & (replacement >= UNTOUCHED + REPLACED), vocabulary, windows)
     other = draw.integers(vocabulary, size=windows.shape)
-    inputs = np.where(chosen & (fate >= UNTOUCHED) & (fate < UNTOUCHED + REPLACED), other, inputs)
+    inputs = np.where(chosen & (replacement >= UNTOUCHED) & (replacement < UNTOUCHED + REPLACED), other, inputs)
     return inputs, np.where(chosen, windows, IGNORED)
 
 

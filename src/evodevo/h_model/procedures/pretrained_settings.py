@@ -61,7 +61,7 @@ class PretrainedOptions(Settings):
         adapters: initialisation of adapters: ``least_squares`` (3.5-11) or ``orthogonal``.
         embeddings: initialisation of the embeddings of tokens and positions: ``fresh``, or those of a whole ``donor``,
             as near as sums come to them.
-        shuffled: each layer stands in the place, and between the adapters, of another one of its donor.
+        shuffled: each layer has the place and the adapters of another one of its donor.
         tokens: number of tokens for the least squares.
     """
 

@@ -150,7 +150,7 @@ class RoutingReport:
     classes: Sequence[ClassRouting] = ()
     class_index: Doubles | None = None
     gradient_norms: Doubles | None = None
-    telling: ClassInformation | None = None
+    information: ClassInformation | None = None
     probes: Sequence[ProbeSummary] = ()
     drift: Sequence[DriftPoint] = ()
     notes: Sequence[str] = ()

@@ -97,14 +97,14 @@ def probe_section(view: RoutingView) -> Element | None:
     """Facts about the classes that hard routes and a linear probe predict."""
     report = view.report
     content: list[Element] = []
-    if report.telling:
+    if report.information:
         words = (
             f"Whole hard paths and {cut(report.fact, 40)} have an adjusted mutual information of "
-            f"{report.telling.paths:.2f} (0 by chance, 1 if either gives the other). A single connection, above or "
-            f"below 0.5, can tell {min(report.telling.ceiling, np.log(2)):.2f} nats; with shuffled classes the best "
-            f"one reaches {report.telling.chance:.3f}."
+            f"{report.information.paths:.2f} (0 by chance, 1 if either gives the other). A single connection, above or "
+            f"below 0.5, can tell {min(report.information.ceiling, np.log(2)):.2f} nats; with shuffled classes the "
+            f"best one reaches {report.information.chance:.3f}."
         )
-        above = [pair for pair in report.telling.strongest if pair[1] > report.telling.chance]
+        above = [pair for pair in report.information.strongest if pair[1] > report.information.chance]
         rows = [[cut(name, 160), f"{value:.3f}"] for name, value in above]
         none = paragraph("No single connection predicts more than that.")
         content += [paragraph(words), table(["connection", "nats"], rows, (1,)) if rows else none]

@@ -76,8 +76,8 @@ def _bucket(rows: int) -> int:
 
 
 def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bool) -> bool:
-    heard = torch.zeros_like(x).normal_(generator=torch.Generator(x.device).manual_seed(0))
-    heard.requires_grad_(learning)
+    sample = torch.zeros_like(x).normal_(generator=torch.Generator(x.device).manual_seed(0))
+    sample.requires_grad_(learning)
     candidates: list[tuple[LayerRunner, Callable[[], PassCache | None]]] = [
         (LoopRunner(), lambda: None),
         (GroupedRunner(always), lambda: runner.team(layers)),
@@ -86,12 +86,12 @@ def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bo
     devices = [x.device] if x.device.type == "cuda" else []
     with torch.random.fork_rng(devices):  # dropout draws
         for turn in range(PROBE_TURNS + 1):
-            for number, (candidate, crew) in enumerate(candidates):
+            for number, (candidate, cache) in enumerate(candidates):
                 _wait(x)
                 start = time.perf_counter()
-                output = candidate.run(layers, heard, None, None, None, crew())
+                output = candidate.run(layers, sample, None, None, None, cache())
                 if learning:
-                    torch.autograd.grad(output.sum(), [heard, *_wanted(layers)], allow_unused=True)
+                    torch.autograd.grad(output.sum(), [sample, *_wanted(layers)], allow_unused=True)
                 _wait(x)
                 if turn:  # the first one warms up
                     seconds[number].append(time.perf_counter() - start)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from evodevo.h_model.runners.loop import LayerRunner, PassCache, Rows, States, everybody, rows_of, size_of, written
+from evodevo.h_model.runners.loop import LayerRunner, PassCache, Rows, States, all_run, rows_of, size_of, written
 from evodevo.operators.grouped import Grouped, Signature, group, signature
 
 
@@ -58,7 +58,7 @@ class GroupedRunner(LayerRunner):
         # Stacked tensors belong to the layers of the model that is copied.
         return GroupedRunner(self.choice)
 
-    def crew(self, layers: nn.ModuleList, x: Tensor) -> StackedLayers | None:
+    def prepare(self, layers: nn.ModuleList, x: Tensor) -> StackedLayers | None:
         """See ``LayerRunner``: the groups, where there are any and the choice selects them."""
         if self._roster is None or not self._roster.holds(layers):
             self._roster, self._kept = _LayerGroups(layers), None
@@ -68,12 +68,12 @@ class GroupedRunner(LayerRunner):
 
     @property
     def kinds(self) -> tuple[Signature | None, ...]:
-        """Signatures of the layers at the last call of ``crew``."""
+        """Signatures of the layers at the last call of ``prepare``."""
         assert self._roster is not None
         return self._roster.kinds
 
     def team(self, layers: nn.ModuleList) -> StackedLayers:
-        """The groups of the layers at the last call of ``crew``."""
+        """The groups of the layers at the last call of ``prepare``."""
         assert self._roster is not None
         if torch.is_grad_enabled():
             # With gradients, stacked tensors belong to the graph of one pass.
@@ -90,33 +90,33 @@ class GroupedRunner(LayerRunner):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: PassCache | None = None,
+        cache: PassCache | None = None,
     ) -> Tensor:
         """See ``LayerRunner``."""
-        if not isinstance(crew, StackedLayers) or states is not None:
+        if not isinstance(cache, StackedLayers) or states is not None:
             return self.one_by_one(layers, x, masks, active, states)
         if active is None:
-            return self._all_of(layers, x, masks, crew)
+            return self._all_of(layers, x, masks, cache)
         rows = rows_of(active)
-        if everybody(rows):
-            return self._all_of(layers, x, masks, crew)
-        return self._addressed(layers, x, masks, rows, crew)
+        if all_run(rows):
+            return self._all_of(layers, x, masks, cache)
+        return self._addressed(layers, x, masks, rows, cache)
 
     def _all_of(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, team: StackedLayers) -> Tensor:
         for place in range(len(layers)):
             self.count(place, len(layers), len(x))
-        heard = x.transpose(0, 1)
+        inputs = x.transpose(0, 1)
         present = None if masks is None else masks.transpose(0, 1)
         if len(team.groups) == 1 and not team.singles:
-            return team.groups[0][1](heard, present).transpose(0, 1)
+            return team.groups[0][1](inputs, present).transpose(0, 1)
         outputs: list[Tensor | None] = [None] * len(layers)
         for places, grouped in team.groups:
             chosen = torch.tensor(places, device=x.device)
-            spoken = grouped(heard[chosen], None if present is None else present[chosen])
-            for place, output in zip(places, spoken.unbind(0), strict=True):
+            stacked = grouped(inputs[chosen], None if present is None else present[chosen])
+            for place, output in zip(places, stacked.unbind(0), strict=True):
                 outputs[place] = output
         for place in team.singles:
-            outputs[place] = layers[place](heard[place], mask=None if present is None else present[place]).y
+            outputs[place] = layers[place](inputs[place], mask=None if present is None else present[place]).y
         return torch.stack([output for output in outputs if output is not None]).transpose(0, 1)
 
     def _addressed(
@@ -127,15 +127,15 @@ class GroupedRunner(LayerRunner):
         Padding the others to the longest would run more samples than needed.
         """
         output: Tensor | None = None
-        lonely = list(team.singles)
+        singles = list(team.singles)
         for places, grouped in team.groups:
             wanted = [number for number, place in enumerate(places) if rows[place] is not None]
-            who = [places[number] for number in wanted]
-            here = _as_many([rows[place] for place in who])
-            if len(who) < 2 or here is None:
-                lonely += who
+            active = [places[number] for number in wanted]
+            here = _as_many([rows[place] for place in active])
+            if len(active) < 2 or here is None:
+                singles += active
                 continue
-            there = torch.tensor(who, device=x.device)
+            there = torch.tensor(active, device=x.device)
             part = grouped if len(wanted) == len(places) else grouped.pick(torch.tensor(wanted, device=x.device))
             if isinstance(here, Tensor):
                 there = there.unsqueeze(1)
@@ -144,9 +144,9 @@ class GroupedRunner(LayerRunner):
             else:
                 mask = None if masks is None else masks[:, there].transpose(0, 1)
                 output = written(output, x, here, there, part(x[:, there].transpose(0, 1), mask).transpose(0, 1))
-            for place in who:
+            for place in active:
                 self.count(place, len(layers), here.shape[1] if isinstance(here, Tensor) else len(x))
-        for place in lonely:
+        for place in singles:
             own = rows[place]
             if own is not None:
                 mask = None if masks is None else masks[own, place]

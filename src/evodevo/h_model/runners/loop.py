@@ -39,7 +39,7 @@ class LayerRunner(ABC):
         self.calls[layer] += 1
         self.rows[layer] += rows
 
-    def crew(self, layers: nn.ModuleList, x: Tensor) -> PassCache | None:
+    def prepare(self, layers: nn.ModuleList, x: Tensor) -> PassCache | None:
         """Prepare what all iterations of a pass share; x (B, H, S, d) is the layers' first input."""
         return None
 
@@ -51,7 +51,7 @@ class LayerRunner(ABC):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: PassCache | None = None,
+        cache: PassCache | None = None,
     ) -> Tensor:
         """Run all layers.
 
@@ -62,7 +62,7 @@ class LayerRunner(ABC):
             active: True where a layer is needed, (B, H); None for all. Elsewhere the output is 0, and a layer that no
                 sample needs is not called.
             states: State of each layer, updated in place; all samples are run then.
-            crew: Result of ``crew`` for this pass.
+            cache: Result of ``prepare`` for this pass.
 
         Returns:
             Outputs (B, H, S, d); in memory each layer's part is contiguous, which is how routers and the next layers
@@ -74,8 +74,8 @@ class LayerRunner(ABC):
     ) -> Tensor:
         """Run one layer after the other; arguments as for ``run``."""
         rows = None if active is None or states is not None else rows_of(active)
-        if rows is None or everybody(rows):
-            return self._everybody(layers, x, masks, states)
+        if rows is None or all_run(rows):
+            return self._run_all(layers, x, masks, states)
         output: Tensor | None = None
         for place, layer in enumerate(layers):
             here = rows[place]
@@ -85,13 +85,13 @@ class LayerRunner(ABC):
                 self.count(place, len(layers), size_of(here, x))
         return torch.zeros_like(x) if output is None else output
 
-    def _everybody(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, states: States | None) -> Tensor:
+    def _run_all(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, states: States | None) -> Tensor:
         # Unbinding has one backward for all layers; a slice has one each, over the inputs of all layers.
-        heard = x.unbind(1)
+        inputs = x.unbind(1)
         present = [None] * len(layers) if masks is None else masks.unbind(1)
         outputs = []
         for place, layer in enumerate(layers):
-            output = layer(heard[place], mask=present[place], state=None if states is None else states[place])
+            output = layer(inputs[place], mask=present[place], state=None if states is None else states[place])
             if states is not None:
                 states[place] = output.state
             outputs.append(output.y)
@@ -109,7 +109,7 @@ class LoopRunner(LayerRunner):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: PassCache | None = None,
+        cache: PassCache | None = None,
     ) -> Tensor:
         """See ``LayerRunner``."""
         return self.one_by_one(layers, x, masks, active, states)
@@ -130,7 +130,7 @@ def rows_of(active: Tensor) -> list[Rows | None]:
     return rows
 
 
-def everybody(rows: list[Rows | None]) -> bool:
+def all_run(rows: list[Rows | None]) -> bool:
     """Whether all samples need all layers."""
     return all(isinstance(here, slice) for here in rows)
 
@@ -140,11 +140,11 @@ def size_of(rows: Rows, x: Tensor) -> int:
     return len(rows) if isinstance(rows, Tensor) else len(x)
 
 
-def written(output: Tensor | None, x: Tensor, rows: Rows, places: Tensor | int, spoken: Tensor) -> Tensor:
+def written(output: Tensor | None, x: Tensor, rows: Rows, places: Tensor | int, outputs: Tensor) -> Tensor:
     """Write the outputs of some layers for some samples into zeros of the shape of x (B, H, S, d)."""
     if output is None:
         # Layers first in memory; see ``LayerRunner.run``.
         shape = (x.shape[1], x.shape[0], *x.shape[2:])
-        output = torch.zeros(shape, dtype=spoken.dtype, device=x.device).transpose(0, 1)
-    output[rows, places] = spoken.to(output.dtype)
+        output = torch.zeros(shape, dtype=outputs.dtype, device=x.device).transpose(0, 1)
+    output[rows, places] = outputs.to(output.dtype)
     return output

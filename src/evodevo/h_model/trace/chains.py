@@ -34,10 +34,10 @@ class Chain:
 def mean_connections(trace: RoutingTrace) -> NDArray[np.float64]:
     """Mean weight between hidden layers, over samples and the iterations that reach hidden layers. (H, H)."""
     hidden = len(trace.hidden)
-    heard = trace.connections[:, : max(trace.iterations - 1, 0), :, :hidden]
-    if not heard.size:
+    weights = trace.connections[:, : max(trace.iterations - 1, 0), :, :hidden]
+    if not weights.size:
         return np.zeros((hidden, hidden))
-    mean: NDArray[np.float64] = heard.mean(axis=(0, 1), dtype=np.float64)
+    mean: NDArray[np.float64] = weights.mean(axis=(0, 1), dtype=np.float64)
     return mean
 
 
@@ -83,16 +83,16 @@ def greedy_path(matrix: NDArray[np.float64]) -> tuple[int, ...]:
     count = len(matrix)
     after: dict[int, int] = {}
     start = list(range(count))  # of the path that each node lies on
-    heard: set[int] = set()
+    reached: set[int] = set()
     for edge in np.argsort(-matrix, axis=None, kind="stable"):
         first, two = divmod(int(edge), count)
-        if first in after or two in heard or start[first] == start[two]:
+        if first in after or two in reached or start[first] == start[two]:
             continue
         after[first] = two
-        heard.add(two)
+        reached.add(two)
         joined = start[two]
         start = [start[first] if place == joined else place for place in start]
-    node = next(place for place in range(count) if place not in heard)
+    node = next(place for place in range(count) if place not in reached)
     path = [node]
     while node in after:
         node = after[node]

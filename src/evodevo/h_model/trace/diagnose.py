@@ -47,14 +47,20 @@ def routing_numbers(
     untrained = record_trace(control, task, "validation", chosen, precision)
     histograms = input_histograms(task.inputs, task.fetch("validation", chosen))
     try:
-        told = route_probe(trace, fact, untrained=untrained, histograms=histograms)
+        trained_probe = route_probe(trace, fact, untrained=untrained, histograms=histograms)
     except DataError:
-        return numbers  # too few samples of some value; said by the missing numbers
-    numbers |= {f"{fact} told": told.trained.accuracy, f"{fact} told, shuffled": told.shuffled.accuracy}
-    if told.untrained is not None and told.gain is not None:
-        numbers |= {f"{fact} told, untrained": told.untrained.accuracy, f"{fact} gain": told.gain.value}
-    if told.histogram is not None:
-        numbers[f"{fact} told, histogram"] = told.histogram.accuracy
+        return numbers  # too few samples of some value; the numbers are missing then
+    numbers |= {
+        f"{fact} told": trained_probe.trained.accuracy,
+        f"{fact} told, shuffled": trained_probe.shuffled.accuracy,
+    }
+    if trained_probe.untrained is not None and trained_probe.gain is not None:
+        numbers |= {
+            f"{fact} told, untrained": trained_probe.untrained.accuracy,
+            f"{fact} gain": trained_probe.gain.value,
+        }
+    if trained_probe.histogram is not None:
+        numbers[f"{fact} told, histogram"] = trained_probe.histogram.accuracy
     return numbers
 
 

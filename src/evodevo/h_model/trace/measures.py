@@ -24,8 +24,8 @@ HARD = 0.5
 
 def activity(trace: RoutingTrace) -> Doubles:
     """Activity of each layer: min(1, inflow), the inflow gate; 0 where it was not called. (B, T, H)."""
-    heard = trace.inflow[:, : trace.iterations, : len(trace.hidden)].astype(np.float64)
-    return np.minimum(heard, 1.0) * trace.called
+    inflow = trace.inflow[:, : trace.iterations, : len(trace.hidden)].astype(np.float64)
+    return np.minimum(inflow, 1.0) * trace.called
 
 
 def self_loops(trace: RoutingTrace) -> Doubles:
@@ -53,10 +53,10 @@ def route_entropy(trace: RoutingTrace) -> Doubles:
 def _mean_entropy(weights: Doubles) -> float:
     """Mean entropy of sources' weights (B, sources, N), in nats."""
     total = weights.sum(axis=-1, keepdims=True)
-    speaks = total[..., 0] > 0
-    if not speaks.any():
+    connected = total[..., 0] > 0
+    if not connected.any():
         return float("nan")
-    chance = weights[speaks] / total[speaks]
+    chance = weights[connected] / total[connected]
     logs = np.log(chance, where=chance > 0, out=np.zeros_like(chance))
     return float(-(chance * logs).sum(axis=-1).mean())
 

@@ -97,7 +97,7 @@ def routing_report(
         classes=classes,
         class_index=class_activity(trace, fact).index() if fact else None,
         gradient_norms=gradient_norms,
-        telling=_telling(trace, fact, seed) if fact else None,
+        information=_information(trace, fact, seed) if fact else None,
         probes=[summary for probe in probes for summary in _probe_summaries(probe)],
         drift=[DriftPoint(*values) for values in zip(steps, drift.step, drift.to_last, strict=True)] if drift else [],
         notes=notes,
@@ -125,7 +125,7 @@ def class_routing(trace: RoutingTrace, fact: str) -> list[ClassRouting]:
     ]
 
 
-def _telling(trace: RoutingTrace, fact: str, seed: int) -> ClassInformation:
+def _information(trace: RoutingTrace, fact: str, seed: int) -> ClassInformation:
     information = route_information(trace, fact, seed=seed)
     targets = [*trace.hidden, *trace.outputs]
     named = [
@@ -186,12 +186,12 @@ def report_json(report: RoutingReport) -> dict[str, Any]:
             for each in report.classes
         ],
         "specialisation_index": _plain(report.class_index),
-        "information": report.telling
+        "information": report.information
         and {
-            "strongest": [{"connection": name, "nats": value} for name, value in report.telling.strongest],
-            "chance_nats": report.telling.chance,
-            "ceiling_nats": report.telling.ceiling,
-            "paths_adjusted": report.telling.paths,
+            "strongest": [{"connection": name, "nats": value} for name, value in report.information.strongest],
+            "chance_nats": report.information.chance,
+            "ceiling_nats": report.information.ceiling,
+            "paths_adjusted": report.information.paths,
         },
         "probes": [
             {

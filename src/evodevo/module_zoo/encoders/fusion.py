@@ -132,8 +132,8 @@ class Fusion(nn.Module):
         if not self.attentions:
             return asking.tokens
         source = answering if self.structure.values == "other" else asking
-        heard: Tensor = self.attentions[number](asking.tokens, source.tokens, source.mask)
-        return heard if self.structure.kind == "paper" else asking.tokens + heard
+        attended: Tensor = self.attentions[number](asking.tokens, source.tokens, source.mask)
+        return attended if self.structure.kind == "paper" else asking.tokens + attended
 
     def _normed(self, tokens: Tensor, number: int) -> Tensor:
         normed: Tensor = self.norms[number](tokens) if self.norms else tokens

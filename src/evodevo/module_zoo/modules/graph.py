@@ -38,9 +38,9 @@ def check_graph(graph: ModuleGraph, width: int) -> None:
     if len(inputs[OUTPUT]) != 1:
         raise GenomeError(f"{OUTPUT!r} has {len(inputs[OUTPUT])} edges that end there; exactly one is wanted.")
     order(graph)
-    heard = reaching(inputs, OUTPUT)
+    leading_to_output = reaching(inputs, OUTPUT)
     for name in ids:
-        if name not in heard:
+        if name not in leading_to_output:
             raise GenomeError(f"node {name!r} does not reach {OUTPUT!r}; connect it or leave it out.")
     last = inputs[OUTPUT][0]
     answered = {INPUT: width, **widths(graph, width)}[last]

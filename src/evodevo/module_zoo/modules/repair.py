@@ -41,15 +41,15 @@ def _connected(graph: ModuleGraph) -> ModuleGraph:
         walked = order(kept)
         last = walked[-1].id if walked else INPUT
         kept = ModuleGraph(nodes=kept.nodes, edges=(*kept.edges, (last, OUTPUT)))
-    heard = reaching(sources(kept), OUTPUT)
+    leading_to_output = reaching(sources(kept), OUTPUT)
     return ModuleGraph(
-        nodes=tuple(node for node in kept.nodes if node.id in heard),
-        edges=tuple(edge for edge in kept.edges if edge[1] in heard),
+        nodes=tuple(node for node in kept.nodes if node.id in leading_to_output),
+        edges=tuple(edge for edge in kept.edges if edge[1] in leading_to_output),
     )
 
 
 def _sensible(edges: tuple[Edge, ...], nodes: dict[str, NodeSpec]) -> dict[str, list[str]]:
-    """Reader -> who it reads: edges between nodes that are there, as many as it reads, and without cycles."""
+    """Reader -> its sources: edges between nodes that are there, as many as it reads, and without cycles."""
     inputs: dict[str, list[str]] = {name: [] for name in (*nodes, OUTPUT)}
     for begin, end in edges[: MAX_EDGES - 2]:  # room for a projection before ``out``
         known = (begin == INPUT or begin in nodes) and end in inputs
@@ -66,10 +66,12 @@ def _restricted(nodes: dict[str, NodeSpec], inputs: dict[str, list[str]]) -> Mod
     for end, begins in inputs.items():
         for begin in begins:
             readers.setdefault(begin, []).append(end)
-    told = reaching(readers, INPUT)
+    reached_from_input = reaching(readers, INPUT)
     return ModuleGraph(
-        nodes=tuple(node for node in nodes.values() if node.id in told),
-        edges=tuple((begin, end) for end, begins in inputs.items() for begin in begins if {begin, end} <= told),
+        nodes=tuple(node for node in nodes.values() if node.id in reached_from_input),
+        edges=tuple(
+            (begin, end) for end, begins in inputs.items() for begin in begins if {begin, end} <= reached_from_input
+        ),
     )
 
 
@@ -80,7 +82,7 @@ class _Fitting:
         self.nodes: list[NodeSpec] = []
         self.edges: list[Edge] = []
         self.channels = {INPUT: width}
-        self.stands_for = {INPUT: INPUT}  # what went is stood for by what it read
+        self.replacement = {INPUT: INPUT}  # a removed node is replaced by its source
         self.taken = {node.id for node in graph.nodes}
         # One node and one edge stay free for a projection before ``out``.
         self.spare_nodes = MAX_NODES - 1 - len(graph.nodes)
@@ -88,12 +90,12 @@ class _Fitting:
 
     def add(self, node: NodeSpec, begins: list[str]) -> None:
         """Add a node that reads the replacements of these nodes."""
-        given = list(dict.fromkeys(self.stands_for[begin] for begin in begins))
+        given = list(dict.fromkeys(self.replacement[begin] for begin in begins))
         if node.joins:
             given = self._side_by_side(given) if node.side_by_side else self._of_one_width(given)
         fitting = node.fitted(self.channels[given[0]])
         if fitting is None:
-            self.stands_for[node.id] = given[0]
+            self.replacement[node.id] = given[0]
             return
         self._put(fitting, given)
 
@@ -101,7 +103,7 @@ class _Fitting:
         self.nodes.append(node)
         self.edges += [(begin, node.id) for begin in given]
         self.channels[node.id] = node.answer_width([self.channels[begin] for begin in given])
-        self.stands_for[node.id] = node.id
+        self.replacement[node.id] = node.id
 
     def project(self, begin: str, width: int) -> str:
         """The id of a new projection of a value."""
@@ -139,13 +141,13 @@ def _fitted(graph: ModuleGraph, width: int) -> ModuleGraph:
     inputs, fitting = sources(graph), _Fitting(graph, width)
     for node in order(graph):
         fitting.add(node, inputs[node.id])
-    last = fitting.stands_for[inputs[OUTPUT][0]]
+    last = fitting.replacement[inputs[OUTPUT][0]]
     if fitting.channels[last] != width:
         last = fitting.project(last, width)
     fitting.edges.append((last, OUTPUT))
     # A value that a sum or concat had no room for may now reach nothing.
-    heard = reaching(sources(ModuleGraph(nodes=tuple(fitting.nodes), edges=tuple(fitting.edges))), OUTPUT)
+    leading_to_output = reaching(sources(ModuleGraph(nodes=tuple(fitting.nodes), edges=tuple(fitting.edges))), OUTPUT)
     return ModuleGraph(
-        nodes=tuple(node for node in fitting.nodes if node.id in heard),
-        edges=tuple(edge for edge in fitting.edges if edge[1] in heard),
+        nodes=tuple(node for node in fitting.nodes if node.id in leading_to_output),
+        edges=tuple(edge for edge in fitting.edges if edge[1] in leading_to_output),
     )

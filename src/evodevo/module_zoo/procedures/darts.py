@@ -118,7 +118,7 @@ def _found(search: PoolSearch, network: ModuleZoo, top_k: int) -> dict[str, Any]
     assert isinstance(batch, dict), "the batch is a mapping"
     network.eval()
     passage = network.passage(batch)
-    f = passage.heard.fused.vector
+    f = passage.inputs.fused.vector
     residual = network.structure.router.residual
     moved = ((passage.mixed - f if residual else passage.mixed).norm(dim=-1) / f.norm(dim=-1).clamp(min=1e-6)).mean()
     logits = {name: float(value) for name, value in zip(passage.ids, passage.decision.logits[0, 0], strict=True)}

@@ -1,4 +1,4 @@
-"""The common part of searches over zoos: one budget for search and training, and a judge that sees neither validation
+"""The common part of searches over zoos: one budget for search and training, and an evaluation on neither validation
 nor test samples (docs/spec/architect_thyself.md#splits).
 """
 

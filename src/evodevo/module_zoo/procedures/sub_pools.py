@@ -1,4 +1,4 @@
-"""A policy over sub-pools, learned by REINFORCE (Williams 1992): who should be drawn together.
+"""A policy over sub-pools of modules, learned by REINFORCE (Williams 1992).
 
 Sub-pools are drawn one member after the other, without putting back (Plackett-Luce). The state is plain data.
 """

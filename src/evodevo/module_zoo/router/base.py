@@ -44,7 +44,7 @@ class RouterOutput:
         return self.weights > 0
 
     @property
-    def silent(self) -> Tensor:
+    def unrouted(self) -> Tensor:
         """Samples without any weight, (B,): no module was legal, or all logits of a ``relu`` gate were below 0."""
         return ~self.chosen.any(-1)
 
@@ -145,8 +145,8 @@ class ModuleRouter(nn.Module, ABC):
 
     def each_left_out(self, relations: Relations) -> list[Relations]:
         """The result of ``relate`` without each of the N >= 2 modules in turn; nothing is computed again."""
-        everybody = range(relations.count)
-        return [relations.only([other for other in everybody if other != place]) for place in everybody]
+        places = range(relations.count)
+        return [relations.only([other for other in places if other != place]) for place in places]
 
     @abstractmethod
     def _logits(
@@ -178,11 +178,11 @@ class ModuleRouter(nn.Module, ABC):
         noise, rank_noise = self._noise(logits, born, dense=dense)
 
         def weigh(places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-            heard = torch.zeros(1, 1, logits.shape[-1], dtype=torch.bool, device=logits.device)
-            heard = heard.index_fill(-1, torch.tensor(places, dtype=torch.long, device=logits.device), True)
-            heard = heard if legal is None else heard & legal
-            own = widened(self._logits(query, relations, ids, heard, contribution))
-            return self.gate(own, heard, noise), own.masked_fill(~heard, FAR).softmax(-1) * heard
+            enabled = torch.zeros(1, 1, logits.shape[-1], dtype=torch.bool, device=logits.device)
+            enabled = enabled.index_fill(-1, torch.tensor(places, dtype=torch.long, device=logits.device), True)
+            enabled = enabled if legal is None else enabled & legal
+            own = widened(self._logits(query, relations, ids, enabled, contribution))
+            return self.gate(own, enabled, noise), own.masked_fill(~enabled, FAR).softmax(-1) * enabled
 
         head_weights = born.weights(weigh)
         return logits, head_weights if dense else self._at_most_k(head_weights, born, rank_noise)

@@ -82,9 +82,9 @@ class GraphAttentionRouter(ModuleRouter):
     def relate(self, query: Tensor, keys_from: Tensor) -> Relations:
         """r and S (54, 55); see ``ModuleRouter``."""
         keys = self._heads(self.key(self.norm(keys_from))).transpose(1, 2)  # (B or 1, H, N, d_h)
-        asked = self._heads(self.query(query)).unsqueeze(-1)  # (B, H, d_h, 1)
+        queries = self._heads(self.query(query)).unsqueeze(-1)  # (B, H, d_h, 1)
         scale = self.size**-0.5
-        relevance: Tensor = widened(keys @ asked).squeeze(-1) * scale
+        relevance: Tensor = widened(keys @ queries).squeeze(-1) * scale
         if self.raw_gamma is None:
             return Relations(keys.shape[-2], relevance)
         others = keys if self.form is None else keys @ self.form.to(keys.dtype)
@@ -136,13 +136,13 @@ class GraphAttentionRouter(ModuleRouter):
 
     def _synergy(self, agreement: Tensor, legal: Tensor | None) -> Tensor:
         """Synergy s, (B or 1, H, N); 0 for a single module."""
-        heard: Tensor | None = None
+        allowed: Tensor | None = None
         if not self.structure.synergy_self:
-            heard = ~torch.eye(agreement.shape[-1], dtype=torch.bool, device=agreement.device)
+            allowed = ~torch.eye(agreement.shape[-1], dtype=torch.bool, device=agreement.device)
         if legal is not None:
-            heard = legal.unsqueeze(-2) if heard is None else heard & legal.unsqueeze(-2)
+            allowed = legal.unsqueeze(-2) if allowed is None else allowed & legal.unsqueeze(-2)
         gains = _INTERACTIONS[self.structure.synergy_activation](agreement)
-        total = _softmax_sum(agreement, gains, heard)
+        total = _softmax_sum(agreement, gains, allowed)
         return -total if self.structure.synergy == "complement" else total
 
 

@@ -58,8 +58,8 @@ def budget(weights: Tensor, k: int) -> Tensor:
     """
     count = weights.shape[-1]
     excess = (effective_modules(weights) - min(k, count)) / count
-    heard = weights.detach().sum(-1) > 0
-    return (excess.square() * heard).sum() / heard.sum().clamp(min=1)
+    routed = weights.detach().sum(-1) > 0
+    return (excess.square() * routed).sum() / routed.sum().clamp(min=1)
 
 
 def orthogonality(outputs: Tensor, *, per_sample: bool) -> Tensor:
@@ -105,13 +105,13 @@ def predictor_loss(predicted: Tensor, decision: RouterOutput) -> Tensor:
         decision: Decision of the router to predict. Samples without any weight are left out.
     """
     target = decision.weights.detach()
-    heard = ~decision.silent
+    routed = ~decision.unrouted
     # Weights of a relu gate may sum to less than 1.
     target = target / target.sum(-1, keepdim=True).clamp(min=TINY)
-    told = widened(predicted).masked_fill(~decision.legal, FAR).log_softmax(-1)
-    distance = (torch.special.xlogy(target, target) - target * told).sum(-1)
-    total: Tensor = (distance * heard).sum()
-    return total / heard.sum().clamp(min=1)
+    log_predicted = widened(predicted).masked_fill(~decision.legal, FAR).log_softmax(-1)
+    distance = (torch.special.xlogy(target, target) - target * log_predicted).sum(-1)
+    total: Tensor = (distance * routed).sum()
+    return total / routed.sum().clamp(min=1)
 
 
 def _softmax(logits: Tensor, legal: Tensor | None) -> Tensor:

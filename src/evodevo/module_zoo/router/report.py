@@ -98,12 +98,12 @@ def routing_table(
         names: Names of the values, by fact.
     """
     squares = np.square(weights).sum(1)
-    heard = squares > 0
+    routed = squares > 0
     return {
         "ids": list(ids),
         "weights": _rounded(weights.mean(0)),
         "executed": _rounded(executed.mean(0)),
-        "effective": round(float((1 / squares[heard]).mean()) if heard.any() else 0.0, _DIGITS),
+        "effective": round(float((1 / squares[routed]).mean()) if routed.any() else 0.0, _DIGITS),
         "support": round(float((weights > 0).sum(1).mean()), _DIGITS),
         "run": round(float(executed.sum(1).mean()), _DIGITS),
         "by": {

@@ -49,17 +49,17 @@ class ModuleValues(nn.Module):
             own = outputs.view(batch, count, self.heads, -1).transpose(1, 2)  # (B, H, N, d_h)
             parts: Tensor = weights.unsqueeze(-2) @ own
             return parts.flatten(1)
-        heard = weights @ outputs  # (B, H, d)
+        weighted = weights @ outputs  # (B, H, d)
         if self.heads == 1:
-            value: Tensor = self.value(heard.squeeze(1))
+            value: Tensor = self.value(weighted.squeeze(1))
             return value
-        maps = self.value.weight.to(heard.dtype).view(self.heads, -1, heard.shape[-1])
-        return torch.bmm(heard.transpose(0, 1), maps.mT).transpose(0, 1).flatten(1)
+        maps = self.value.weight.to(weighted.dtype).view(self.heads, -1, weighted.shape[-1])
+        return torch.bmm(weighted.transpose(0, 1), maps.mT).transpose(0, 1).flatten(1)
 
     def _averaged(self, weights: Tensor, outputs: Tensor) -> Tensor:
-        heard = (weights.unsqueeze(1) @ outputs).squeeze(1)
+        weighted = (weights.unsqueeze(1) @ outputs).squeeze(1)
         if self.value is None:
-            return heard
+            return weighted
         # The mean of H maps is one map.
-        mean = self.value.weight.view(self.heads, *[heard.shape[-1]] * 2).mean(0)
-        return nn.functional.linear(heard, mean.to(heard.dtype))
+        mean = self.value.weight.view(self.heads, *[weighted.shape[-1]] * 2).mean(0)
+        return nn.functional.linear(weighted, mean.to(weighted.dtype))

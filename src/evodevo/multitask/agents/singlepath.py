@@ -128,7 +128,7 @@ class Singlepath(AgentClass):
         shared: SharedData | None,
         rng: Any,
     ) -> Child:
-        assert selection.parent is not None, "these agents always fall back on somebody"
+        assert selection.parent is not None, "these agents always have a parent"
         parent, agent = situation.known[selection.parent], situation.agent.name
         others, family = situation.view.others(agent), self.family
         base = structure_of(parent.path)
@@ -165,7 +165,11 @@ class Singlepath(AgentClass):
             price.flops,
             price.factor,
             price.accounted,
-            story={"selection": asdict(selection), "plan": plan.to_json(), "population": _told(situation.population)},
+            story={
+                "selection": asdict(selection),
+                "plan": plan.to_json(),
+                "population": _population_record(situation.population),
+            },
         )
 
     def _root(self, situation: GenerationContext, options: SinglepathOptions, space: Hyperparameters) -> Child:
@@ -220,7 +224,7 @@ class Singlepath(AgentClass):
         base = family.presets[self._preset] if options.checkpoint is None else family.checkpoint(options.checkpoint)
         plain = {**base.model_dump(mode="json"), **options.structure}
         checked = family.structure(plain, f"structure of a root of {self.name}")
-        return checked.changed(**_said(family, values), classes=classes)
+        return checked.changed(**_structure_fields(family, values), classes=classes)
 
 
 def child_structure(
@@ -230,7 +234,7 @@ def child_structure(
     classes: int,
 ) -> PathStructure:
     """The structure of a child: its parent's, changed by its own values and task."""
-    return base.changed(**_said(family, values), classes=classes)
+    return base.changed(**_structure_fields(family, values), classes=classes)
 
 
 def places(structure: PathStructure) -> list[Place]:
@@ -259,7 +263,7 @@ def price_of(parts: Sequence[ChildComponent], flops: float, situation: Generatio
     return cost(accounted, flops, situation.cycle.score, situation.root)
 
 
-def _said(family: SinglepathKind, values: Mapping[str, Value]) -> dict[str, Value]:
+def _structure_fields(family: SinglepathKind, values: Mapping[str, Value]) -> dict[str, Value]:
     return {field: values[key] for key, field in family.fields.items() if key in values}
 
 
@@ -267,7 +271,7 @@ def _options(settings: AgentSettings) -> SinglepathOptions:
     return validate(SinglepathOptions, settings.options, what="options of the agent")
 
 
-def _told(population: Sequence[ScoredPath]) -> list[dict[str, Any]]:
+def _population_record(population: Sequence[ScoredPath]) -> list[dict[str, Any]]:
     return [asdict(path) for path in population]
 
 

@@ -245,12 +245,12 @@ def _notes(size: str, end: CharactersEnd) -> list[str]:
         "All arms tune learning rate, momentum and augmentation in the same way, and publish by validation accuracy.",
         "The test split is looked at once for each path that a cycle published, when its arm has ended.",
     ]
-    asked = end.planned * settings.study.copies
+    planned = end.planned * settings.study.copies
     for name in settings.compared.arms:
         spent = end.compared.spent(name)
-        if spent.samples != asked:
+        if spent.samples != planned:
             notes.append(
-                f"({ARMS[name].letter}) saw {spent.samples:,} of {asked:,} samples: children that diverged ended"
+                f"({ARMS[name].letter}) saw {spent.samples:,} of {planned:,} samples: children that diverged ended"
                 f" early ({spent.failed} failed)."
             )
     if size == "quick":

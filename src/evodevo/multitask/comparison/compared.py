@@ -61,7 +61,8 @@ class Ending:
         courses: Split -> accuracy, 0 to 1, of what each of these cycles published.
         accounted: Parameters that the agent answers for; shared ones are split among their users.
         main_weight: Mean weight of the main path over test samples; None without a router.
-        collapsed: Whether a multipath model answers as its main path does, or nearly hears it alone; None of others.
+        collapsed: Whether a multipath model answers as its main path does, or gives it nearly all weight;
+            None for other models.
     """
 
     variant: str
@@ -131,7 +132,7 @@ class Compared:
 
 
 def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAgent], int]]) -> None:
-    """Tell how long it takes, where anything is still to be trained.
+    """Report the expected time, where anything is still to be trained.
 
     Args:
         course: Of the recipe.
@@ -140,7 +141,7 @@ def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAg
     loads = remaining(course, groups)
     if loads:
         expected = forecast(course, loads)
-        course.tell("plan", **expected.to_json(), words=expected.words)
+        course.report("plan", **expected.to_json(), words=expected.words)
 
 
 def remaining(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAgent], int]]) -> list[Load]:
@@ -150,9 +151,9 @@ def remaining(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantA
     for seed in course.seeds:
         rooted = course.find("root", seed)
         if rooted is None or not rooted.recorded():
-            plan, looks = course.settings.system.root, course.settings.evaluation.root_validations
-            learned = looks * (course.child_samples(plan) // validations)
-            loads.append(Load(1, learned, looks * course.samples(plan)["validation"]))
+            plan, root_validations = course.settings.system.root, course.settings.evaluation.root_validations
+            learned = root_validations * (course.child_samples(plan) // validations)
+            loads.append(Load(1, learned, root_validations * course.samples(plan)["validation"]))
         for name, (members, cycles) in groups.items():
             system = course.find(name, seed)
             agents = {} if system is None else {one.name: one for one in system.agents()}
@@ -179,15 +180,15 @@ def continued(
         name, seed: Of the variant and the copy.
         members: Agents of the variant.
         cycles: How many they end altogether.
-        word: What the listener is told that a variant is: ``arm`` or ``variant``.
+        word: Kind of the message to the listener about the variant: ``arm`` or ``variant``.
 
     Raises:
-        InterruptedRecipe: somebody stopped it.
+        InterruptedRecipe: it was stopped.
         EvaluationsFailedError: an agent came to nothing.
     """
     system = course.fork(base, name, seed)
     agents = [course.agent(system, one.kind, one.task, one.settings) for one in members]
-    course.tell(word, **{word: name}, seed=seed, system=system.row.name)
+    course.report(word, **{word: name}, seed=seed, system=system.row.name)
     course.run(system, agents, cycles)
     return system, agents
 
@@ -203,7 +204,7 @@ def endings(
     """Results of the agents of a variant.
 
     Raises:
-        InterruptedRecipe: somebody stopped it.
+        InterruptedRecipe: it was stopped.
     """
     accounts, view = system.accounts(), system.view()
     publications = course.store.systems.publications(system.row.id)

@@ -118,7 +118,7 @@ def _judged(course: RecipeRunner, base: System, variant: MultipathVariant, endin
         return ending
     routed = variant.agent == "multipath" and variant.structure.has_router and ending.test.weights is not None
     weight = ending.test.weights[0] if routed and ending.test.weights is not None else None
-    main = ending.known.path.paths[0]  # as old as the copy: nobody but the variant's own agent has run since
+    main = ending.known.path.paths[0]  # as old as the copy: only the variant's own agent has run since
     alone = course.measured(base, base.library.by_number(main.agent, main.number))
     collapsed = alone.answers == ending.test.answers or (weight is not None and weight > ALONE)
     return replace(ending, main_weight=weight, collapsed=collapsed)
@@ -211,8 +211,8 @@ def _summary(document: dict[str, Any]) -> tuple[str, ...]:
     rows = [one for one in document["controls"] if one["control"] == CONTROL and "mean" in one]
     if not rows:
         return ()
-    told = ", ".join(f"{points(one['mean'])} points on {one['target']} (p = {_p(one['p'])})" for one in rows)
-    return (f"{document['reference']} beside {CONTROL} with the same further budget: {told}.",)
+    differences = ", ".join(f"{points(one['mean'])} points on {one['target']} (p = {_p(one['p'])})" for one in rows)
+    return (f"{document['reference']} beside {CONTROL} with the same further budget: {differences}.",)
 
 
 def _controls(end: MultipathEnd, name: str) -> list[dict[str, Any]]:
@@ -240,10 +240,10 @@ def _notes(end: MultipathEnd) -> list[str]:
     ]
     for name in end.names[1:]:
         for target in end.settings.compared.targets:
-            seen, asked = end.compared.spent(name, target).samples, copies * end.planned[target]
-            if seen != asked:
+            seen, planned = end.compared.spent(name, target).samples, copies * end.planned[target]
+            if seen != planned:
                 notes.append(
-                    f"{name} saw {seen:,} of {asked:,} samples of {target}: children that diverged ended early."
+                    f"{name} saw {seen:,} of {planned:,} samples of {target}: children that diverged ended early."
                 )
     if copies < 5:
         notes.append("Fewer than 5 copies decide nothing.")

@@ -27,7 +27,7 @@ class RecipeResult:
         document: All results, JSON; of an interrupted one what names it.
         tables: Title -> table for people; none of an interrupted one.
         csv: One line per variant, copy and task.
-        notes: Sentences: what is compared, what the numbers do not say.
+        notes: Sentences: what is compared, and limits of the numbers.
         validation, test: Accuracy over cycles, one curve per variant.
         references: Name -> accuracy on validation and on test, from which all curves begin.
     """
@@ -46,7 +46,7 @@ class RecipeResult:
 
     @property
     def page(self) -> str:
-        """One self-contained HTML file: accuracy over cycles (Fig. 3), tables, and what the numbers do not say."""
+        """One self-contained HTML file: accuracy over cycles (Fig. 3), tables, and limits of the numbers."""
         title = cut(f"{self.recipe} {self.size}", 160)
         about = element("p", cut(f"systems {self.label}.*", 400), classes="muted")
         parts: list[Element] = []

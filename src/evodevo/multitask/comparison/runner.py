@@ -87,8 +87,8 @@ def run_recipe(
                 on_start(session)
             return drive(course, settings)
     except InterruptedRecipe:
-        told = {"recipe": name, "size": size, "systems": session.label, "state": "interrupted"}
-        return RecipeResult(name, size, session.label, "interrupted", told)
+        facts = {"recipe": name, "size": size, "systems": session.label, "state": "interrupted"}
+        return RecipeResult(name, size, session.label, "interrupted", facts)
     finally:
         for session_name in own:
             session_name.close()

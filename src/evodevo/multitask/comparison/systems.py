@@ -143,7 +143,7 @@ class RecipeRunner:
         return self._task(plan)[1]
 
     def child_samples(self, plan: TaskPlan) -> int:
-        """Training samples that one child sees."""
+        """Number of training samples of one child."""
         count = self.samples(plan)
         course = self.training.plan(count["train"], count["validation"], plan.source.batch)
         return course.batch * course.between * self.training.validations
@@ -172,14 +172,14 @@ class RecipeRunner:
         """A system of this recipe, where it was made already."""
         wanted = self.name(*parts)
         row = next((system for system in self.store.systems.systems() if system.name == wanted), None)
-        return None if row is None else self._heard(row.name)
+        return None if row is None else self._open_system(row.name)
 
     def rooted(self, seed: int) -> System:
         """The system of a root alone, trained on its data."""
         made = self.find("root", seed)
         if made is None:
             System.create(self.store, self.name("root", seed), seed=seed, settings=self.system_settings)
-            made = self._heard(self.name("root", seed))
+            made = self._open_system(self.name("root", seed))
         root = self.root_agent(made)
         if root is None:
             made.add_root(self.kind, PRETRAIN, self.root_settings)
@@ -203,8 +203,8 @@ class RecipeRunner:
         """Settings of the root's agent."""
         facts, agent = self.facts(self.settings.system.root), self.settings.system.agent
         options = {**facts.options, "structure": agent.structure}
-        looks = {"validations": self.settings.evaluation.root_validations}
-        return facts.model_copy(update={"options": options, "training": looks})
+        changes = {"validations": self.settings.evaluation.root_validations}
+        return facts.model_copy(update={"options": options, "training": changes})
 
     def root_agent(self, system: System) -> AgentRow | None:
         """The root of a system."""
@@ -214,7 +214,7 @@ class RecipeRunner:
     def fork(self, system: System, *parts: str | int) -> System:
         """A copy of a system, to be gone on with."""
         self.check()
-        return self._heard(fork(system, self.name(*parts)).row.name)
+        return self._open_system(fork(system, self.name(*parts)).row.name)
 
     def agent(self, system: System, kind: str, task: str, settings: AgentSettings) -> AgentRow:
         """An agent of a system; added where it is not there."""
@@ -266,14 +266,14 @@ class RecipeRunner:
                     whole += Spent(1, int(result.state == "failed"), seen, result.seconds)
         return whole
 
-    def tell(self, kind: str, **facts: object) -> None:
+    def report(self, kind: str, **facts: object) -> None:
         """Pass an event to the listener."""
         self._listener(kind, dict(facts))
 
-    def _heard(self, name: str) -> System:
-        def hear(kind: str, facts: dict[str, object]) -> None:
+    def _open_system(self, name: str) -> System:
+        def report(kind: str, facts: dict[str, object]) -> None:
             if self.session.stopped and self.session.system is not None:
                 self.session.system.stop()  # a wish from before the run began counts, too
             self._listener(kind, {"system": name, **facts})
 
-        return System.open(self.store, name, listener=hear)
+        return System.open(self.store, name, listener=report)

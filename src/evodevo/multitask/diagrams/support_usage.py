@@ -32,7 +32,7 @@ class SupportUse:
 
 
 def support_usage(uses: Sequence[SupportUse]) -> str:
-    """Two heat maps with the multipath agents' tasks as rows and supports as columns: children asked for, and kept."""
+    """Two heat maps with the multipath agents' tasks as rows and supports as columns: children proposed, and kept."""
     if not uses:
         return empty("No multipath model has run through a support yet.")
     rows, columns = list(dict.fromkeys(use.task for use in uses)), list(dict.fromkeys(use.support for use in uses))

@@ -115,8 +115,8 @@ class AttentionBlock(nn.Module):
         """(B, n, h) -> the same; tokens (B, n) at which the mask is false are not read."""
         y = self.attention_norm(x)
         query, key, value = (self._by_head(affine(y, part)) for part in (self.query, self.key, self.value))
-        heard = None if mask is None else mask[:, None, None]
-        mixed = F.scaled_dot_product_attention(query, key, value, heard)  # (B, H, n, value width)
+        attended = None if mask is None else mask[:, None, None]
+        mixed = F.scaled_dot_product_attention(query, key, value, attended)  # (B, H, n, value width)
         x = x + affine(mixed.transpose(1, 2).flatten(2), self.out)
         hidden = affine(self.hidden_norm(x), self.inner)
         return x + affine(self.activation(hidden), self.outer)

@@ -166,8 +166,8 @@ def stored_structure(path: Path, kind: str, structure: type[S], fields: Mapping[
     """
     if path.kind != kind:
         raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {kind!r}.")
-    said = {field: path.hparams[key] for key, field in fields.items() if key in path.hparams}
-    return validate(structure, {**path.structure, **said, "classes": path.classes}, what=f"path {path.id}")
+    chosen = {field: path.hparams[key] for key, field in fields.items() if key in path.hparams}
+    return validate(structure, {**path.structure, **chosen, "classes": path.classes}, what=f"path {path.id}")
 
 
 def parameters_by_role(structure: BlockStructure, embedding: int) -> dict[str, int]:

@@ -147,7 +147,7 @@ def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:
     """
     names = [spec.name for spec in task.inputs if spec.modality == "image"]
     if len(names) != 1:
-        told = ", ".join(f"{spec.name} ({spec.modality})" for spec in task.inputs)
-        raise UsageError(f"a vision path reads one image per sample; the samples of this task hold {told}.")
+        given = ", ".join(f"{spec.name} ({spec.modality})" for spec in task.inputs)
+        raise UsageError(f"a vision path reads one image per sample; the samples of this task hold {given}.")
     images: NDArray[np.uint8] = batch[names[0]]
     return images

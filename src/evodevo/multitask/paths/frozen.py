@@ -70,8 +70,8 @@ class FrozenPath(nn.Module):
 
     def train(self, mode: bool = True) -> Self:
         """Stays in evaluation: what is published behaves as it did when it was measured."""
-        # Asked twice for every look at a batch, and a path has hundreds of modules: only what somebody else moved is
-        # put back.
+        # Called twice for every batch, and a path has hundreds of modules: only those whose mode was changed elsewhere
+        # are put back.
         return super().train(False) if self.training or self.module.training else self
 
     def entry(self, inputs: Inputs) -> Inputs:

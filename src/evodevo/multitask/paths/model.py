@@ -93,7 +93,7 @@ def component_of(
         role: Role of the component.
         source: Source of its weights.
         pool: Pool of blobs.
-        make: Function that returns a new component; its argument tells whether it must change no answer at first.
+        make: Function that returns a new component; its argument is whether it must change no answer at first.
         restore: Function that returns a component with stored weights.
         resize: Function from weights of a position embedding for another size of samples to those for this path's.
 

@@ -10,10 +10,10 @@ from evodevo.errors import NotFoundError, quoted_list
 from evodevo.multitask.diagrams.system.cycles import CycleCurve
 from evodevo.multitask.diagrams.system.frame import percent
 from evodevo.multitask.report.data import AccuracyCurve, AgentChildren, SystemReport, TaskParameters
-from evodevo.multitask.report.outcomes import fates
+from evodevo.multitask.report.outcomes import child_records
 from evodevo.multitask.report.page import system_page
 from evodevo.multitask.report.picture import SystemFrames
-from evodevo.multitask.report.status import AgentStatus, SystemStatus, standing
+from evodevo.multitask.report.status import AgentStatus, SystemStatus, status_of
 from evodevo.multitask.report.supports import support_uses
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
@@ -60,7 +60,7 @@ def system_report(archive: Archive, row: SystemRow) -> str:
 
 def report_data(system: System) -> SystemReport:
     """Everything that the page shows."""
-    picture, now = SystemFrames(system), standing(system.store, system.row)
+    picture, now = SystemFrames(system), status_of(system.store, system.row)
     frames = picture.frames(MOST_FRAMES)
     running = [agent.name for agent in now.agents if agent.holder is not None]
     return SystemReport(
@@ -231,13 +231,15 @@ def _courses(picture: SystemFrames) -> list[AccuracyCurve]:
 def _children(system: System, now: SystemStatus) -> list[AgentChildren]:
     rows, left = [], MOST_CHILDREN
     for agent in now.agents:
-        if agent.root or not agent.fates:
+        if agent.root or not agent.by_cycle:
             continue
         newest = [path.id for path in system.store.systems.paths(agent.id)][::-1][: max(left, 0)]
         left -= len(newest)
-        told = fates(system.store, newest)
+        records = child_records(system.store, newest)
         rows.append(
-            AgentChildren(agent.name, _counted(agent), TextTable(_COLUMNS, [_told(row) for row in told], texts=_TEXTS))
+            AgentChildren(
+                agent.name, _counted(agent), TextTable(_COLUMNS, [_row(row) for row in records], texts=_TEXTS)
+            )
         )
     return rows
 
@@ -246,7 +248,7 @@ _COLUMNS = ("child", "cycle", "validation %", "score", "bar", "parent", "changes
 _TEXTS = ("parent", "changes", "why")
 
 
-def _told(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
     def number(value: float | None) -> str:
         return "–" if value is None else f"{value:.4f}"
 

@@ -9,7 +9,7 @@ from evodevo.multitask.recorded import ACCURACY, QUALITY, SCORE, TEST, deciding,
 from evodevo.multitask.report.status import AgentStatus
 from evodevo.storage import Store
 from evodevo.storage.systems.base import SystemRow
-from evodevo.storage.systems.status import Fates
+from evodevo.storage.systems.status import ChildCounts
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class CycleSummary:
     round: int | None
     view: int
     state: Literal["open", "closed"]
-    children: Fates
+    children: ChildCounts
     path: str | None
     quality: float | None
     score: float | None
@@ -54,7 +54,7 @@ def course(store: Store, system: SystemRow, agent: AgentStatus) -> list[CycleSum
                 cycle.round,
                 cycle.view,
                 cycle.state,
-                agent.fates.get(cycle.number, Fates()),
+                agent.by_cycle.get(cycle.number, ChildCounts()),
                 None if path is None else f"{agent.name}/{numbers[path]}",
                 value_of(deciding(results), QUALITY),
                 value_of(deciding(results), SCORE),

@@ -14,12 +14,12 @@ from evodevo.storage import Store
 from evodevo.storage.base import EvaluationRow, IndividualRow
 
 
-def fate(store: Store, individual: str) -> dict[str, Any]:
-    """One child, as JSON; see ``fates``."""
-    return fates(store, [individual])[0]
+def child_record(store: Store, individual: str) -> dict[str, Any]:
+    """One child, as JSON; see ``child_records``."""
+    return child_records(store, [individual])[0]
 
 
-def fates(store: Store, individuals: Sequence[str]) -> list[dict[str, Any]]:
+def child_records(store: Store, individuals: Sequence[str]) -> list[dict[str, Any]]:
     """Children, as JSON, in the order given; they are read together.
 
     Returns:
@@ -39,7 +39,7 @@ def fates(store: Store, individuals: Sequence[str]) -> list[dict[str, Any]]:
     parents = {row.details["parent"] for row in rows.values()} - {None, *rows}
     named = {individual: path_name(row) for individual, row in {**rows, **store.systems.individuals(parents)}.items()}
     return [
-        _told(rows[individual], deciding(results[individual]), named.get(rows[individual].details["parent"]))
+        _record(rows[individual], deciding(results[individual]), named.get(rows[individual].details["parent"]))
         for individual in individuals
     ]
 
@@ -49,7 +49,7 @@ def path_name(row: IndividualRow) -> str:
     return f"{row.genome_envelope['genes']['agent']}/{row.birth}"
 
 
-def _told(row: IndividualRow, result: EvaluationRow | None, parent: str | None) -> dict[str, Any]:
+def _record(row: IndividualRow, result: EvaluationRow | None, parent: str | None) -> dict[str, Any]:
     details = row.details
     plan = details["story"].get("plan", {})
     scores = {} if result is None else {name: score.value for name, score in result.scores.items()}
@@ -75,7 +75,7 @@ def _told(row: IndividualRow, result: EvaluationRow | None, parent: str | None) 
 
 
 def why(row: IndividualRow, result: EvaluationRow | None) -> str:
-    """The fate of a child in a sentence."""
+    """The outcome of a child in a sentence."""
     if result is None:
         return "asked for, and not trained yet"
     outcome = result.extra["fate"]

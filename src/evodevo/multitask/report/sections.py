@@ -1,4 +1,5 @@
-"""The sections of a system's page: its graph over time, who leads, what is shared, how it went, why children live."""
+"""The sections of a system's page: its graph over time, the best paths, shared components, courses, and
+reasons of the children's outcomes."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def parameter_section(data: SystemReport, detail: SystemDetail) -> Element | Non
     caption = "Of the paths that a task's agents offer, with all that multipath ones run through."
     content = [figure(bars_beside(names, bars), caption, numbers, classes="fits")]
     if data.sharing is not None:
-        svg = heat_map([data.sharing], data.makers, "components in an agent's path (row) by who made them (column)")
+        svg = heat_map([data.sharing], data.makers, "components in an agent's path (row) by their maker (column)")
         content.append(
             figure(
                 svg,

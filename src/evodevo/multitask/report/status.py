@@ -1,4 +1,4 @@
-"""The status of a system: best path of each task, its cost, shared components, running agents; see ``standing``.
+"""The status of a system: best path of each task, its cost, shared components, running agents; see ``status_of``.
 
 Source: docs/spec/munet.md#accounted-parameters. Everything is of one moment and read at once; nothing
 here loads numpy or torch. Test accuracy is shown where it was measured, and orders nothing.
@@ -16,7 +16,7 @@ from evodevo.multitask.recorded import ACCURACY, CHILD, QUALITY, SCORE, TEST, WI
 from evodevo.multitask.search.accounts import Locks, accounted_parameters
 from evodevo.storage import Store
 from evodevo.storage.systems.base import ComponentRow, SystemRow
-from evodevo.storage.systems.status import Fates, SystemMoment
+from evodevo.storage.systems.status import ChildCounts, SystemMoment
 
 State = Literal["new", "offers", "withdrawn"]
 
@@ -67,7 +67,7 @@ class AgentStatus:
         state: "new" offers nothing yet.
         cycles: number of cycles that ended with a path.
         open: number of its current cycle; None between cycles.
-        fates: number of a cycle -> numbers of its children.
+        by_cycle: number of a cycle -> numbers of its children.
         holder: the process that runs it now.
         offer: the path that it offers.
         id: id of its run.
@@ -80,20 +80,20 @@ class AgentStatus:
     state: State
     cycles: int
     open: int | None
-    fates: Mapping[int, Fates]
+    by_cycle: Mapping[int, ChildCounts]
     holder: str | None
     offer: Offer | None
     id: str
 
     @property
-    def children(self) -> Fates:
+    def children(self) -> ChildCounts:
         """Numbers of children of all its cycles."""
-        return sum(self.fates.values(), Fates())
+        return sum(self.by_cycle.values(), ChildCounts())
 
     @property
-    def last(self) -> Fates:
+    def last(self) -> ChildCounts:
         """Numbers of children of its last cycle."""
-        return self.fates[max(self.fates)] if self.fates else Fates()
+        return self.by_cycle[max(self.by_cycle)] if self.by_cycle else ChildCounts()
 
     @property
     def quality(self) -> float | None:
@@ -164,22 +164,22 @@ class SystemStatus:
         return self.distinct / answered if answered else None
 
     @property
-    def children(self) -> Fates:
+    def children(self) -> ChildCounts:
         """Numbers of children of all agents."""
-        return sum((agent.children for agent in self.agents), Fates())
+        return sum((agent.children for agent in self.agents), ChildCounts())
 
     def agent(self, name: str) -> AgentStatus:
         """One of them by its name."""
         return next(agent for agent in self.agents if agent.name == name)
 
 
-def standing(store: Store, system: SystemRow) -> SystemStatus:
+def status_of(store: Store, system: SystemRow) -> SystemStatus:
     """The present status of a system, by a fixed number of queries of the store, whatever the system's size."""
     now = store.systems.moment(system.id, CHILD, WITHDRAWN)
     holders = {run: str(owner) for run, owner in store.owners().items()}
-    fates: dict[str, dict[int, Fates]] = defaultdict(dict)
-    for (agent, number), told in now.fates.items():
-        fates[agent][number] = told
+    children: dict[str, dict[int, ChildCounts]] = defaultdict(dict)
+    for (agent, number), counts in now.children.items():
+        children[agent][number] = counts
     opened = {cycle.agent_id: cycle.number for cycle in now.cycles if cycle.state == "open"}
     locks = _locks(now)
     agents = []
@@ -193,7 +193,7 @@ def standing(store: Store, system: SystemRow) -> SystemStatus:
                 "offers" if row.name in now.offers else "withdrawn" if row.id in now.withdrawn else "new",
                 cycles=sum(publication.path_id is not None for publication in now.published.get(row.id, ())),
                 open=opened.get(row.id),
-                fates=fates[row.id],
+                by_cycle=children[row.id],
                 holder=holders.get(row.id),
                 offer=_offer(now, row.name, locks) if row.name in now.offers else None,
                 id=row.id,

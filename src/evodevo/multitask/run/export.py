@@ -12,7 +12,7 @@ from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.measure import measured
 from evodevo.multitask.recorded import TEST
-from evodevo.multitask.report.outcomes import fate
+from evodevo.multitask.report.outcomes import child_record
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 
@@ -75,9 +75,9 @@ def subject_of(answerer: PathPredictor) -> ExportSubject:
 
     spec = answerer.samples.only
     if spec is None or spec.modality != "image":
-        told = ", ".join(f"{source.name} ({source.modality})" for source in answerer.samples.inputs)
+        given = ", ".join(f"{source.name} ({source.modality})" for source in answerer.samples.inputs)
         raise UsageError(
-            f"the task {answerer.task!r} reads {told}; exported are paths that read one image. Ask it with: evodevo"
+            f"the task {answerer.task!r} reads {given}; exported are paths that read one image. Ask it with: evodevo"
             f" predict {answerer.system.row.name} --task {answerer.task}"
         )
     size = f"{spec.height} x {spec.width}"
@@ -139,7 +139,7 @@ def _ancestors(system: System, known: PublishedPath) -> Iterator[tuple[str, str]
     """(path, what was changed to make it), nearest first; the path itself is not among them."""
     for individual in system.library.lineage(known.id)[:MOST_ANCESTORS]:
         try:
-            outcome = fate(system.store, individual)
+            outcome = child_record(system.store, individual)
         except NotFoundError:
             return
         yield outcome["path"], ", ".join(map(str, outcome["applied"]))
@@ -163,5 +163,5 @@ def _weights(answerer: PathPredictor) -> Iterator[str]:
     if test is None or test.weights is None:
         return
     paths = [f"{path.agent}/{path.number}" for path in answerer.known.path.paths]
-    told = ", ".join(f"`{path}` {weight:.3f}" for path, weight in zip(paths, test.weights, strict=True))
-    yield f"Mean weights of its paths on the test split: {told}."
+    weights = ", ".join(f"`{path}` {weight:.3f}" for path, weight in zip(paths, test.weights, strict=True))
+    yield f"Mean weights of its paths on the test split: {weights}."

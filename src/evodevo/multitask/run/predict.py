@@ -255,7 +255,7 @@ def find_system(store: Store, name: str) -> SystemRow | None:
         begins = [system for system in systems if name and system.name.startswith(name)]
         return store.systems.find_system(name) if begins else None
     except UsageError:
-        return None  # several ids begin so, or none was given: whoever looks for runs says so
+        return None  # several ids begin so, or none was given: the search for runs reports it
     return next((system for system in systems if system.id == reference.id), None)
 
 
@@ -272,7 +272,7 @@ def _build(system: System, known: PublishedPath, precision: Any) -> Any:
     folder = system.store.blobs_folder
     if folder is None:
         raise UsageError("a store in memory keeps no weights; paths predict in a store on disk.")
-    # What frozen paths make of a user's samples is nobody else's, and is not kept.
+    # Representations of a user's samples by frozen paths are private, and are not kept.
     more = {"blobs": str(folder), "training": {"representations": False}}
     request = validate(PathRequest, {**system.library.request(known), **more}, what="request")
     built = KINDS.get(known.path.kind).build(request, FolderPool(folder), OwnSamples((), {}), precision)

@@ -1,4 +1,4 @@
-"""Letting the agents of a system run: who, how often, where; and what came of it.
+"""Runs of the agents of a system: which, how often, where; and their results.
 
 As docs/spec/munet.md#schedule has it: roots first, then agents with one path, then those that combine
 paths; test data are looked at on request, after the runs, and nothing that selects ever reads what was found.
@@ -135,13 +135,13 @@ def run_system(
         _check_devices(chosen)
         cache = str(cache_folder or default_folder())
 
-        def hear(kind: str, facts: dict[str, object]) -> None:
+        def report(kind: str, facts: dict[str, object]) -> None:
             if session.stopped:
                 running.stop()  # a wish from before the run began counts, too
             if listener is not None:
                 listener(kind, facts)
 
-        running = System(opened, opened_system.row, listener=hear)
+        running = System(opened, opened_system.row, listener=report)
         session = Session(running, chosen, cycles)
         own = _executor(workers, opened_system.settings.packages) if executor is None else None
         try:
@@ -150,12 +150,12 @@ def run_system(
             if on_start is not None:
                 on_start(session)
             state = running.run(chosen, cycles, used, schedule=schedule, cache=cache).state
-            if state == "finished" and test and not _test(session, used, cache, hear):
+            if state == "finished" and test and not _test(session, used, cache, report):
                 state = "interrupted"
         finally:
             if own is not None:
                 own.close()
-        return RunSummary(opened_system.row.name, state, standings(running, chosen))
+        return RunSummary(opened_system.row.name, state, summaries(running, chosen))
 
 
 def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[AgentRow]:
@@ -201,7 +201,7 @@ def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[A
     return [agent for agent in system.agents() if agent.id in chosen]
 
 
-def standings(system: System, agents: Sequence[AgentRow]) -> tuple[AgentSummary, ...]:
+def summaries(system: System, agents: Sequence[AgentRow]) -> tuple[AgentSummary, ...]:
     """Summaries of agents, in their order."""
     view, accounts, before = system.view(), system.accounts(), past(system.store, system.row.id)
     offers = {agent.name: view.offers.get(agent.name) for agent in agents}
@@ -241,7 +241,7 @@ def _add_twins(system: System, singles: Sequence[AgentRow]) -> None:
             system.add_agent(kind, agent.task, twin_settings(kind, settings, system.settings))
 
 
-def _test(session: Session, executor: Executor, cache: str, hear: Listener) -> bool:
+def _test(session: Session, executor: Executor, cache: str, report: Listener) -> bool:
     """Measure the best path of each cycle of the agents; False where it was stopped."""
     system = session.system
     names = {agent.id: agent.name for agent in session.agents}
@@ -252,7 +252,7 @@ def _test(session: Session, executor: Executor, cache: str, hear: Listener) -> b
             return False
         known = system.library.one(publication.path_id)
         accuracy = measure(system, known, executor, cache=cache)
-        hear(
+        report(
             "tested",
             {
                 "agent": names[publication.agent_id],

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 Locks = Mapping[str, AbstractSet[str]]
-"""Component -> names of the agents whose publication uses it; who is not in it is used by none."""
+"""Component -> names of the agents whose publication uses it; a component without an entry is used by none."""
 
 
 def accounted_parameters(components: Iterable[tuple[str, int]], locks: Locks, agent: str) -> float:

@@ -2,7 +2,7 @@
 
 An agent's generation, in order: parents (``parents``), their children's values and rates (``child``, ``mutation``),
 components (``components``) and supports (``supports``, ``sampler``); then, with their accuracies, scores (``score``)
-and who lives on (``population``). All are functions of values and of a generator: the driver keeps the record, and the
+and the survivors (``population``). All are functions of values and of a generator: the driver keeps the record, and the
 same record gives the same children. The rules of the published code are in ``versions``.
 
 Source: docs/spec/munet.md#versions; µNet (2205.10937), µ2Net (2205.12755), µ2Net+ (2209.07326),

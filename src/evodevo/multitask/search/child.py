@@ -1,7 +1,7 @@
 """The plan of one child of a singlepath agent: its values, its learned rates, its components, and every decision.
 
-Source: docs/spec/munet.md#children. A plan is data: what is asked for is recorded before it is trained, and
-each child's fate can be explained years later.
+Source: docs/spec/munet.md#children. A plan is data: the request is recorded before it is trained, and
+each child's outcome can be explained years later.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def plan_components(
             plans.append(ComponentPlan(need.role, "new", None, "the parent answers for another agent"))
         elif not locked(has.id):
             plans.append(ComponentPlan(need.role, "clone", has.id, "no other agent uses it, so it may be trained"))
-        elif mutator.says(f"clone:{need.role}"):
+        elif mutator.applies(f"clone:{need.role}"):
             forced = mutator.decisions[-1].why == "forced"
             plans.append(ComponentPlan(need.role, "clone", has.id, "always copied" if forced else "copied by mutation"))
         else:
@@ -135,9 +135,9 @@ def _missing(
     block = fnmatchcase(need.role, BLOCKS)
     if block and settings.blocks == "insert":
         return ComponentPlan(need.role, "insert", None, "an added layer that changes no answer at first")
-    looks = settings.grids == "ancestor" if grid else not block
+    searched = settings.grids == "ancestor" if grid else not block
     lineage = [place for path in ancestors for place in path if place.role == need.role and place.id is not None]
-    if looks:
+    if searched:
         fitting = next((place for place in lineage if place.signature == need.signature), None)
         if fitting is not None:
             return ComponentPlan(need.role, "clone", fitting.id, "the nearest ancestor's that fits")

@@ -36,7 +36,7 @@ class MutationSettings(Settings):
 
 @dataclass(frozen=True)
 class MutationDecision:
-    """Whether an action was taken, and why; kept for ever, so that each child's fate is explained.
+    """Whether an action was taken, and why; kept for ever, so that each child's outcome is explained.
 
     Attributes:
         action: its name.
@@ -142,7 +142,7 @@ class Mutator:
         self._rng = rng
         self._settings = settings
 
-    def says(self, action: str) -> bool:
+    def applies(self, action: str) -> bool:
         """Whether the action is taken."""
         decision = decide(action, self.mu, self._rates, self._rng, self._settings)
         self.decisions.append(decision)
@@ -152,7 +152,7 @@ class Mutator:
 
     def mutate(self, row: Hyperparameter, value: Value) -> Value:
         """A value after the action ``hp:<key>``, taken or not."""
-        if not self.says(f"hp:{row.key}"):
+        if not self.applies(f"hp:{row.key}"):
             return value
         after = incremental(row, value, self._rng)
         self.moves.append(Move(row.key, value, after))

@@ -1,4 +1,4 @@
-"""A multipath child: which frozen paths it looks through, and what it keeps of its parent's router and connectors.
+"""A multipath child: the frozen paths that it reads, and the parts that it keeps of its parent's router and connectors.
 
 Source: docs/spec/munet.md#multipath-children; µ4Net, section 2.2. Supports are kept by their place; one more path is
 drawn, or the last is dropped, when ``num_paths`` moves. A place that changed hands begins with a new connector.
@@ -226,12 +226,12 @@ def plan_multipath_child(
         raise UsageError("a multipath path needs a support: a path of another agent. The system has none in sight.")
     fresh = {connector(support.number) for support in supports if support.how != "kept"}
     if tuple(support.path for support in supports) != kept:
-        fresh.add(ROUTER)  # whoever comes or goes, the shares begin anew (µ4Net, section 2.2.2)
+        fresh.add(ROUTER)  # with any change of supports, the shares begin anew (µ4Net, section 2.2.2)
     components = plan_components(
         needs((main, *(support.path for support in supports))),
         places,
         own=parent is not None,
-        locked=lambda _: False,  # nobody else trains through a router or connector: they are always copied
+        locked=lambda _: False,  # no other agent trains through a router or connector: they are always copied
         mutator=mutator,
         settings=ComponentSettings(),
         fresh=frozenset(fresh),

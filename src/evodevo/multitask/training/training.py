@@ -93,7 +93,7 @@ def train_path(
     precision: Precision,
     seed: int = 0,
     factors: Mapping[str, float] | None = None,
-    tell: Callable[[int, int], None] = lambda step, steps: None,
+    on_validation: Callable[[int, int], None] = lambda step, steps: None,
 ) -> PathResult:
     """Train a child.
 
@@ -109,7 +109,7 @@ def train_path(
         precision: Device and number format.
         seed: Seed of draws in a forward.
         factors: Role -> factor of its learning rate.
-        tell: Function called after each validation with the number of steps and that of all steps.
+        on_validation: Function called after each validation with the number of steps and that of all steps.
 
     Returns:
         The result. The model has the weights that were kept, or where none were, the last ones.
@@ -131,7 +131,7 @@ def train_path(
             kept, bar = len(evals), value
             weights = {role: _copied(part) for role, part in components.items()}
         evals.append(value)
-        tell(step, steps)
+        on_validation(step, steps)
 
     def after_interval(progress: TrainingProgress) -> None:
         losses.append(math.fsum(torch.stack(learner.losses).tolist()) / plan.between)

@@ -1,6 +1,6 @@
 """A learning rate of its own for one module, as a factor of its gradients (µ4Net eqs. 11, 12).
 
-Under plain SGD, with or without momentum, that is the same as another learning rate. A joint norm clip sees the scaled
+Under plain SGD, with or without momentum, that is the same as another learning rate. A joint norm clip uses the scaled
 gradients. Optimisers that divide a gradient by its size (Adam) undo it: they need a parameter group, for which models
 give ``learning_rates()`` (see ``training.optimizers``).
 """

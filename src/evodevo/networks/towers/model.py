@@ -52,7 +52,7 @@ def build_tower(spec: InputSpec, structure: ExtractorStructure, *, missing: bool
         MissingExtraError: transformers is not installed.
     """
     path = structure.path
-    assert path is not None  # the structure says so
+    assert path is not None  # by the structure
     for name, wanted in (("patches", "trained"), ("self_attention", True)):
         if getattr(structure, name) != wanted:
             raise UsageError(

@@ -175,7 +175,7 @@ Layer = Annotated[LayerSpec, RowOf(LAYERS)]
 """Any row, as a type of fields."""
 
 CLASSIC = ("transformer", "mlp", "convolution", "lstm")
-"""Kinds that a space of networks has where nothing else is said, in the order in which it draws them."""
+"""Kinds that a space of networks has by default, in the order in which it draws them."""
 BUILT_IN = (*CLASSIC, "liv", "pretrained", "span", "h_model")
 """Kinds that vectors of modules count, in their order there; trained networks read these vectors."""
 

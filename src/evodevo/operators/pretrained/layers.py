@@ -89,7 +89,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {"bert": Bert, "roberta": Roberta, "
 
 
 class PretrainedBlock(Operator):
-    """A pretrained encoder layer: norms and residuals are its own; it looks both ways.
+    """A pretrained encoder layer: with norms and residuals of its own; bidirectional.
 
     Args:
         layer: encoder layer of a model of the family.

@@ -38,7 +38,7 @@ class LineageNode:
 
 
 def ancestors(nodes: Sequence[LineageNode], individual: str) -> set[str]:
-    """``individual`` and all who led to it; empty when it is not among the nodes."""
+    """``individual`` and all its ancestors; empty when it is not among the nodes."""
     parents = {node.id: node.parents for node in nodes}
     names: set[str] = set()
     waiting = [individual] if individual in parents else []

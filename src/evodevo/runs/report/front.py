@@ -97,7 +97,7 @@ def bigram(run: Run) -> float | None:
 
 
 def reference_section(view: ReportView) -> Element | None:
-    """Who beats the byte-bigram count model."""
+    """The individuals that beat the byte-bigram count model."""
     reference = bigram(view.run)
     if reference is None:
         return None

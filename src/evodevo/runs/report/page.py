@@ -103,7 +103,7 @@ def _summary(view: ReportView) -> Element:
 
 
 def notes(run: Run) -> list[str]:
-    """What a reader must know: who dominates the baselines, and how sure that is."""
+    """Notes for the reader: the individuals that dominate the baselines, and with which certainty."""
     sentences = []
     for one in run.front():
         beaten = [comparison for comparison in compare(one, run) if comparison.dominates]

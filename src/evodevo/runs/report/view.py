@@ -19,7 +19,7 @@ LISTED = 60
 """Baselines, notes, goals, facts: more than this many are cut."""
 SPIKE = 1.3
 """A training is unstable where its loss rises to more than this multiple of the lowest before."""
-_SYMBOLS = ("bytes", "flops", "seconds")  # units that stand beside the number as a symbol
+_SYMBOLS = ("bytes", "flops", "seconds")  # units that are shown as a symbol after the number
 _ID = 8  # letters of an id that the page shows
 
 Course = Literal["stable", "unstable", "diverged", "failed"]
@@ -150,7 +150,7 @@ class ReportView:
         return "" if shown == of else f" (first {shown:,} of {of:,})"
 
     def caption(self, individual: Individual) -> str:
-        """The first three scores in a few words, each told apart by its unit or name."""
+        """The first three scores in a few words, each with its unit or name."""
         parts = []
         for goal in self.goals[:3]:
             value = show(self.scores(individual).get(goal.name), goal.unit)

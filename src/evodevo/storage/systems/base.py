@@ -114,7 +114,7 @@ class CycleRow:
         agent_id: Id of the agent.
         number: Number of the cycle, from 0.
         round: Round of the schedule; None where the schedule has no rounds.
-        view: Largest seq of the publications that the cycle sees; 0 = none.
+        view: Largest seq of the publications in the cycle's view; 0 = none.
         state: open or closed.
         retained: Individuals that the agent keeps for its next cycle beside the published one.
     """

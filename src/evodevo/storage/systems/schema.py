@@ -46,7 +46,7 @@ cycle_table = Table(
     Column("number", Long, CheckConstraint("number >= 0"), primary_key=True, nullable=False),
     # NULL where the schedule has no rounds ("free").
     Column("round", Long, CheckConstraint("round >= 0")),
-    # The cycle sees the publications with a seq up to this one; 0 = none.
+    # The cycle's view has the publications with a seq up to this one; 0 = none.
     Column("view_seq", Long, CheckConstraint("view_seq >= 0"), nullable=False),
     Column("state", Text, one_of("state", "open", "closed"), nullable=False),
     # JSON list of the individuals that the agent retains beside the published one, written when the cycle closes.

@@ -17,29 +17,32 @@ from evodevo.storage.systems.schema import agent_table, component_use_table, cyc
 
 
 @dataclass(frozen=True)
-class Fates:
+class ChildCounts:
     """Numbers of children of a cycle.
 
     Attributes:
-        asked: Number of recorded children.
-        told: Number of finished children.
+        created: Number of recorded children.
+        finished: Number of finished children.
         kept: Number of finished children whose components were stored.
         failed: Number of finished children whose evaluation failed.
     """
 
-    asked: int = 0
-    told: int = 0
+    created: int = 0
+    finished: int = 0
     kept: int = 0
     failed: int = 0
 
     @property
     def discarded(self) -> int:
         """Number of children that were trained to the end and not kept."""
-        return self.told - self.kept - self.failed
+        return self.finished - self.kept - self.failed
 
-    def __add__(self, other: Fates) -> Fates:
-        return Fates(
-            self.asked + other.asked, self.told + other.told, self.kept + other.kept, self.failed + other.failed
+    def __add__(self, other: ChildCounts) -> ChildCounts:
+        return ChildCounts(
+            self.created + other.created,
+            self.finished + other.finished,
+            self.kept + other.kept,
+            self.failed + other.failed,
         )
 
 
@@ -50,7 +53,7 @@ class SystemMoment:
     Attributes:
         agents: Agents in the order in which they were added.
         cycles: Cycles in the order in which they began.
-        fates: (Agent's id, number of a cycle) -> numbers of its children.
+        children: (Agent's id, number of a cycle) -> numbers of its children.
         published: Agent's id -> its publications, in order.
         offers: Agent's name -> its current publication.
         subpaths: Published individual -> ids of its sub-paths, the main path first.
@@ -62,7 +65,7 @@ class SystemMoment:
 
     agents: tuple[AgentRow, ...]
     cycles: tuple[CycleRow, ...]
-    fates: Mapping[tuple[str, int], Fates]
+    children: Mapping[tuple[str, int], ChildCounts]
     published: Mapping[str, tuple[Publication, ...]]
     offers: Mapping[str, Publication]
     subpaths: Mapping[str, list[str]]
@@ -104,7 +107,7 @@ def moment(connection: Connection, system_id: str, fidelity: str, withdrawal: st
     return SystemMoment(
         tuple(reading.agents(connection, system_id)),
         tuple(reading.cycles(connection, system_id=system_id)),
-        fates(connection, system_id, fidelity),
+        _child_counts(connection, system_id, fidelity),
         {agent: tuple(rows) for agent, rows in published.items()},
         offers,
         subpaths,
@@ -115,8 +118,8 @@ def moment(connection: Connection, system_id: str, fidelity: str, withdrawal: st
     )
 
 
-def fates(connection: Connection, system_id: str, fidelity: str) -> dict[tuple[str, int], Fates]:
-    """(Agent's id, number of a cycle) -> numbers of its children that were asked for, told, kept, and failed."""
+def _child_counts(connection: Connection, system_id: str, fidelity: str) -> dict[tuple[str, int], ChildCounts]:
+    """(Agent's id, number of a cycle) -> numbers of its children that were recorded, finished, kept and failed."""
     table, use = evaluation_table, component_use_table
     # A path that repair marked as lost is evaluated again, so the last result decides.
     last = (
@@ -136,8 +139,8 @@ def fates(connection: Connection, system_id: str, fidelity: str) -> dict[tuple[s
         select(
             path_table.c.agent_id,
             path_table.c.cycle,
-            func.count().label("asked"),
-            func.count(last.c.seq).label("told"),
+            func.count().label("created"),
+            func.count(last.c.seq).label("finished"),
             func.sum(case((kept, 1), else_=0)).label("kept"),
             func.sum(case((table.c.state == "failed", 1), else_=0)).label("failed"),
         )
@@ -148,7 +151,8 @@ def fates(connection: Connection, system_id: str, fidelity: str) -> dict[tuple[s
         .group_by(path_table.c.agent_id, path_table.c.cycle)
     )
     return {
-        (row.agent_id, row.cycle): Fates(row.asked, row.told, row.kept, row.failed) for row in connection.execute(query)
+        (row.agent_id, row.cycle): ChildCounts(row.created, row.finished, row.kept, row.failed)
+        for row in connection.execute(query)
     }
 
 
@@ -170,10 +174,10 @@ def listing(connection: Connection) -> list[SystemCounts]:
     ]
 
 
-def _withdrawn(connection: Connection, silent: list[str], withdrawal: str) -> frozenset[str]:
+def _withdrawn(connection: Connection, without_path: list[str], withdrawal: str) -> frozenset[str]:
     # An agent whose children all failed publishes nothing either: only the event distinguishes the two.
     table, withdrawn = event_table, set[str]()
-    for batch in reading.batches(silent):
+    for batch in reading.batches(without_path):
         query = select(table.c.run_id).where(table.c.run_id.in_(batch), table.c.type == withdrawal)
         withdrawn.update(connection.execute(query).scalars())
     return frozenset(withdrawn)

@@ -1,6 +1,6 @@
 """Multitask systems in the store; open this file first in this folder.
 
-Writes: ``writing`` and ``paths``. Reads: ``reading``, ``parts``, ``views``, ``standing``. Garbage collection:
+Writes: ``writing`` and ``paths``. Reads: ``reading``, ``parts``, ``views``, ``status``. Garbage collection:
 ``garbage``. Tables: ``schema``.
 
 ``store.systems`` is a ``Systems``. A system is a run, an agent is a run, a path is an individual of its agent's run:
@@ -22,7 +22,7 @@ from evodevo.storage.failpoints import failpoint
 from evodevo.storage.systems import parts as system_parts
 from evodevo.storage.systems import paths as asking
 from evodevo.storage.systems import reading, writing
-from evodevo.storage.systems import status as system_standing
+from evodevo.storage.systems import status as system_status
 from evodevo.storage.systems import views as system_views
 from evodevo.storage.systems.base import (
     AgentRow,
@@ -129,7 +129,7 @@ class Systems:
             lease: Lease of the agent's run.
             number: Number of the cycle, greater than those of the agent's earlier cycles.
             round: Round of the schedule; None without rounds.
-            view: Largest seq of the publications that the cycle sees, whose weights must exist; None = all so far.
+            view: Largest seq of the publications in the cycle's view, whose weights must exist; None = all so far.
 
         Returns:
             The open cycle, with its view.
@@ -269,12 +269,12 @@ class Systems:
             withdrawal: Type of the event by which an agent ends.
         """
         with self._database.reading() as connection:
-            return system_standing.moment(connection, system_id, fidelity, withdrawal)
+            return system_status.moment(connection, system_id, fidelity, withdrawal)
 
     def listing(self) -> list[SystemCounts]:
         """All systems with their agents and counts, oldest first."""
         with self._database.reading() as connection:
-            return system_standing.listing(connection)
+            return system_status.listing(connection)
 
     def components(self, system_id: str) -> list[ComponentRow]:
         """All components of a system, by agent and number."""

@@ -161,7 +161,7 @@ def _draft(form: Form, settings: SceneSettings, rng: np.random.Generator, count:
         plots = [scene_text.plot(rng, np.flatnonzero(row)[:_MOST_HINTED].tolist()) for row in hinted]
     if form in ("match", "both", "caption_match"):
         targets["match"] = groups["match"] = rng.integers(0, 2, count)
-        captions = [scene_text.caption(rng, row) for row in _told(rng, scenes, targets["match"]).tolist()]
+        captions = [scene_text.caption(rng, row) for row in _described(rng, scenes, targets["match"]).tolist()]
     texts: dict[str, list[list[str]]]
     if form == "caption_match":
         return _Draft(
@@ -182,7 +182,7 @@ def _draft(form: Form, settings: SceneSettings, rng: np.random.Generator, count:
     return _Draft(draw(rng, scenes, settings.side, marks), texts, targets, groups)
 
 
-def _told(rng: np.random.Generator, scenes: NDArray[np.int64], match: NDArray[np.int64]) -> NDArray[np.int64]:
+def _described(rng: np.random.Generator, scenes: NDArray[np.int64], match: NDArray[np.int64]) -> NDArray[np.int64]:
     """The scene that the caption describes: the same, or with one attribute changed to another value. (N, A)."""
     sizes = np.asarray([len(values) for values in VALUES.values()])
     rows = np.arange(len(scenes))

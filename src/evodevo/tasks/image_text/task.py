@@ -221,8 +221,8 @@ class ImageTextTask(SampleTask):
                 targets[f"{output.name}/target"] = target.astype(np.float32)
             else:
                 # A match is undefined where one of the two inputs is missing.
-                asked = complete if output.name == "match" else True
-                targets[f"{output.name}/target"] = np.where(asked, target, NO_TARGET)
+                defined = complete if output.name == "match" else True
+                targets[f"{output.name}/target"] = np.where(defined, target, NO_TARGET)
         return targets
 
     def _who_has_what(self, split: Split, shares: dict[str, float]) -> dict[str, NDArray[np.bool_]]:

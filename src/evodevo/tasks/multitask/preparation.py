@@ -22,7 +22,7 @@ NO_INPUT = ("/target", "/position")
 _CHUNK = 1024
 
 
-def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> CachedTokens:
+def prepare(source: SampleTask, wanted: Answers, seed: int, source_name: str) -> CachedTokens:
     """Divide all samples of the source.
 
     The split is stratified by the source's classes, whatever the question: two tasks of one source hold out the same
@@ -32,7 +32,7 @@ def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> Cached
         source: Task with one class per sample.
         wanted: Answer to each class.
         seed: Seed of the splits.
-        told: Origin of the samples, for messages.
+        source_name: Origin of the samples, for messages.
 
     Returns:
         Per split ``origin`` (index of the source's split), ``place`` (index there) and ``label``, each (N,), and the
@@ -52,9 +52,9 @@ def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> Cached
             f"label_{split}": rows.answer[chosen].astype(np.uint32),
         }
     labels = {split: rows.kind[indices[split]] for split in SPLITS}
-    check_splits(labels, source.outputs[0].names, told)
+    check_splits(labels, source.outputs[0].names, source_name)
     info = {
-        "source": told,
+        "source": source_name,
         "source_key": source.key,
         "split_rule": rule,
         "contradictory": contradictions(rows.contents, rows.kind),

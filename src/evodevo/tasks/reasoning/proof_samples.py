@@ -182,7 +182,7 @@ def draw(settings: ProofsSettings, split: Split) -> ProofSamples:
             shares,
             settings.asked(split) - 1,
         )
-        theory_tokens = theory_text.tell(rng, drawn, names, settings.wording)
+        theory_tokens = theory_text.render(rng, drawn, names, settings.wording)
         asked = theory_text.question(names, entity[taken], literal[taken], settings.wording)
         tokens.append((theory_tokens, theory_text.questions(names, more.entity, more.literal, settings.wording), asked))
         filled.append(cell[taken])

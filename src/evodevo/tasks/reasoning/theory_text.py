@@ -87,7 +87,7 @@ def fingerprint(theories: Theories, words: TheoryWords) -> NDArray[np.uint64]:
     return total
 
 
-def tell(rng: np.random.Generator, theories: Theories, words: TheoryWords, wording: Wording) -> Ids:
+def render(rng: np.random.Generator, theories: Theories, words: TheoryWords, wording: Wording) -> Ids:
     """The sentences of theories in random order.
 
     Args:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class GateNode(NodeSpec):
-    """Each channel times a learned number that starts at ``start``: 0 makes what was inserted silent.
+    """Each channel times a learned number that starts at ``start``: 0 makes the output of what was inserted 0.
 
     w parameters, L w FLOPs.
     """

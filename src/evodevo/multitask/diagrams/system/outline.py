@@ -1,4 +1,4 @@
-"""A system in text: one line for a task, one letter or number for who trained each component last."""
+"""A system in text: one line for a task, one letter or number for the agent that trained each component last."""
 
 from __future__ import annotations
 

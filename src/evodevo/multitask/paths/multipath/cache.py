@@ -5,8 +5,8 @@ Source: docs/spec/munet.md#caching-and-skipping.
 A path never changes, so its answer to a sample that is prepared the same way every time is worth keeping: the training
 of a multipath model then computes only two or three dense layers. See ``multitask.paths.multipath.rows`` for the files.
 
-``tasks.feature_cache`` keeps sequences of whole splits that are made at once; here rows are made when they are asked
-for, by many workers, and old ones make room.
+``tasks.feature_cache`` keeps sequences of whole splits that are made at once; here rows are made at their first
+use, by many workers, and old ones make room.
 """
 
 from __future__ import annotations

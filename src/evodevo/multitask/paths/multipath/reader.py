@@ -102,6 +102,6 @@ def open_reader(
 
 
 def _numbers(values: Tensor) -> Rows:
-    wide = values.float() if values.dtype == torch.bfloat16 else values  # numpy knows no bfloat16
+    wide = values.float() if values.dtype == torch.bfloat16 else values  # numpy has no bfloat16
     numbers: Rows = wide.cpu().numpy()
     return numbers

@@ -1,11 +1,11 @@
-"""Rows of numbers on disk, in blocks that are made when they are first asked for, by any number of processes.
+"""Rows of numbers on disk, in blocks that are made at their first use, by any number of processes.
 
 A block is a file whose SHA-256 is in its name. It is written beside its place and renamed, so two processes that make
 the same block at once write the same. It is mapped into memory, checked when it is opened, and made anew where it is
 damaged or was thrown out. Numbers do not depend on what was kept: a block is computed as a whole in any case, and
 rounded to the type that is kept.
 
-Legend: N samples of a set, n of them asked for, W numbers of each.
+Legend: N samples of a set, n of them requested, W numbers of each.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CacheSettings(Settings):
 
 
 class CachedRows:
-    """Rows of one set, made in blocks when they are first asked for.
+    """Rows of one set, made in blocks at their first use.
 
     Args:
         folder: folder of these rows alone.
@@ -126,7 +126,7 @@ class CachedRows:
         self._written()
 
     def take(self, places: Places) -> Rows:
-        """Rows (n, W) of samples (n,) whose blocks are there (``has``, ``put``), a copy in the order asked for."""
+        """Rows (n, W) of samples (n,) whose blocks are there (``has``, ``put``), a copy in the requested order."""
         taken = np.empty((len(places), self.width), self._type.newbyteorder("="))
         blocks, within = np.divmod(places, self.block_rows)
         for block in self.blocks_of(places):

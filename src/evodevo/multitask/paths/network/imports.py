@@ -101,7 +101,7 @@ def _network(pool: BlobPool, weights: str, cache_folder: Path | None) -> tuple[N
     structure = spec.structure
     read = {source.name for source in read_inputs(getattr(structure, "without", ()), network.input_specs)}
     texts = [source for source in network.input_specs if source.modality == "tokens" and source.name in read]
-    task = reopen_task(about, cache_folder) if texts else None  # its tokenizer says what ids mean
+    task = reopen_task(about, cache_folder) if texts else None  # its tokenizer maps ids to tokens
     ids = {text.name: modality_of(task, text).removeprefix("tokens:") for text in texts if task is not None}
     can_do_without = all(getattr(member, "missing", False) for member in getattr(structure, "members", (structure,)))
     inputs = [

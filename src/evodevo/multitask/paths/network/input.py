@@ -55,9 +55,9 @@ def read_samples(
         if name is None:
             if not names and spec.use == "optional":
                 continue
-            told = ", ".join(f"{name} ({modality})" for name, modality in given)
+            listed = ", ".join(f"{name} ({modality})" for name, modality in given)
             raise UsageError(
-                f"the network reads {spec.modality} as {spec.name!r}; the samples of this task hold {told}."
+                f"the network reads {spec.modality} as {spec.name!r}; the samples of this task hold {listed}."
             )
         if spec.modality == "image":
             tensors[spec.name] = torch.cat([sized(view, spec) for view in images()])

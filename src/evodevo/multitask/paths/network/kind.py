@@ -61,7 +61,7 @@ class NetworkPaths(SinglepathKind):
         return path_flops(structure)
 
     def hyperparameters(self, size: str, version: Version) -> Hyperparameters:
-        """The optimizer's and the data's: how deep such a network is, and at which size it looks, is settled."""
+        """Those of optimizer and data: depth and image size of such a network are fixed."""
         settled = (NUM_LAYERS, IMAGE_SIZE)
         space = singlepath_hyperparameters(size, version)
         return Hyperparameters(rows=tuple(row for row in space.rows if row.key not in settled))

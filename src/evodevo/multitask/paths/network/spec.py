@@ -128,10 +128,10 @@ class NetworkStructure(Settings):
         roles = [*(part.role for part in self.parts), NORM, HEAD]
         if len(set(roles)) != len(roles):
             raise ValueError(f"each part has a role of its own, and none is called {NORM!r} or {HEAD!r}")
-        asked = [spec.asks for spec in self.read]
-        if len(set(asked)) != len(asked):
+        asks = [spec.asks for spec in self.read]
+        if len(set(asks)) != len(asks):
             raise ValueError("a network that reads several inputs of one kind cannot tell which is which elsewhere")
-        if not asked:
+        if not asks:
             raise ValueError("the network reads nothing")
         return self
 

@@ -148,6 +148,6 @@ def _bytes_input(inputs: tuple[InputSpec, ...]) -> str:
     """
     names = [spec.name for spec in inputs if spec.modality == "tokens" and spec.vocabulary == BYTES]
     if len(names) != 1:
-        told = ", ".join(f"{spec.name} ({spec.modality})" for spec in inputs)
-        raise UsageError(f"a text path reads one text per sample, as bytes; the samples of this task hold {told}.")
+        given = ", ".join(f"{spec.name} ({spec.modality})" for spec in inputs)
+        raise UsageError(f"a text path reads one text per sample, as bytes; the samples of this task hold {given}.")
     return names[0]

@@ -111,7 +111,7 @@ def _merged(old: PathBlock, new: PathBlock, state: Mapping[str, Tensor], free: S
         for name in (f"{part}.weight", f"{part}.bias"):
             target = _by_head(free[name], new.heads).clone()
             if part == "key":
-                target[: old.heads, before:] = 0  # whatever a query says there, nobody answers
+                target[: old.heads, before:] = 0  # so that these parts of the queries add nothing to the scores
             target[: old.heads, :before] = _by_head(state[name], old.heads) * scale
             result[name] = target.reshape(free[name].shape)
     out = torch.zeros_like(free["out.weight"]).view(-1, new.heads, new.value_width)
