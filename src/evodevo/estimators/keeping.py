@@ -71,7 +71,7 @@ def save(classifier: Keepable, folder: Path) -> None:
     network = classifier.network_
     given = classifier.get_params(deep=False)
     # A generator or a user's own modules are not saved; the resulting modules are in the structure.
-    plain = {name: _plain(item) for name, item in given.items() if _is_plain(item)}
+    plain = {name: list(item) if isinstance(item, tuple) else item for name, item in given.items() if _is_plain(item)}
     kept = SavedEstimator(
         format=classifier.kept_format,
         parameters=plain,
@@ -135,7 +135,3 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, dict):
         return all(isinstance(name, str) and _is_plain(item) for name, item in value.items())
     return value is None or isinstance(value, (str, int, float, bool))
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

@@ -107,7 +107,8 @@ class Editor:
         self, action: Action, event: int, order: int, fitness: Mapping[str, float], replaces: str | None
     ) -> tuple[Edit, ...]:
         modules = {name: self._module(name) for name in action.modules}
-        before = {name: modules[name].genotype for name in _fitter_first(action.modules, fitness)}
+        fitter_first = sorted(action.modules, key=lambda name: -fitness.get(name, 0.0))
+        before = {name: modules[name].genotype for name in fitter_first}
         room = order + (replaces is not None)  # the place of the newborn's own edit
         seed = integer_seed(self.seed, event, room, "edit")
         edit = Edit(event=event, order=room, action=action, seed=seed, before=before)
@@ -294,7 +295,3 @@ def _born(edit: Edit, genotype: ModuleGenotype) -> ZooModule:
     return ZooModule(
         id=edit.module, genotype=genotype, seed=edit.seed, parents=edit.action.modules, birth_event=edit.event
     )
-
-
-def _fitter_first(names: Sequence[str], fitness: Mapping[str, float]) -> list[str]:
-    return sorted(names, key=lambda name: -fitness.get(name, 0.0))

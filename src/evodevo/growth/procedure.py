@@ -36,7 +36,7 @@ from evodevo.randomness import integer_seed
 from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool, MemoryPool
 from evodevo.tasks.held_back import with_architecture_split
-from evodevo.training.loop import LossFunction, TrainingResult, model_loss
+from evodevo.training.loop import TrainingResult, model_loss
 
 MEMORY, REPLAY, SECONDS = "growth", "replay", "growth_seconds"
 EVENTS = "growth"
@@ -116,22 +116,19 @@ class _Run:
     # Training
 
     def _segment(self, until_share: float | None) -> TrainingResult:
-        return self.bench.train(
-            self.zoo.network,
-            task=self.task,
-            batch_at=self.replayed,
-            loss_function=self._loss(),
-            until_share=until_share,
-        )
-
-    def _loss(self) -> LossFunction:
         whole = model_loss if self.replayed is None else with_replay(self._replay_weight())
 
         def loss_of(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
             self.growth.ripen(self.zoo.progress)
             return whole(model, batch)
 
-        return loss_of
+        return self.bench.train(
+            self.zoo.network,
+            task=self.task,
+            batch_at=self.replayed,
+            loss_function=loss_of,
+            until_share=until_share,
+        )
 
     def _batches(self) -> ReplayedBatches | None:
         """Training batches that include replayed samples after an edit; None where there is no replay."""

@@ -74,9 +74,11 @@ def judge(
     most = max(len(modules) - settings.least, 0)
     if settings.rule == "standard":
         most = min(most, 1)
-    return PruneDecision(
-        tuple(PruneCandidate(name, _reason(short[name], now[name])) for name in going[:most]), now, kept
-    )
+    candidates = []
+    for name in going[:most]:
+        repeated = "" if now[name] == 1 else f", {now[name]} events in a row"
+        candidates.append(PruneCandidate(name, short[name] + repeated))
+    return PruneDecision(tuple(candidates), now, kept)
 
 
 def spared(
@@ -149,10 +151,6 @@ def _below(
     words: str,
 ) -> dict[str, str]:
     return {name: words.format(of(module)) for name, module in modules.items() if short(of(module))}
-
-
-def _reason(words: str, events: int) -> str:
-    return words if events == 1 else f"{words}, {events} events in a row"
 
 
 _PATIENT = frozenset({"standard", "patience_usage", "patience_advantage"})

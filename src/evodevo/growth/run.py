@@ -113,7 +113,8 @@ def edit_memories(run: Run) -> list[tuple[str, EditMemory]]:
     """
     memories: list[tuple[str, EditMemory]] = []
     for individual in run.individuals() if run.is_experiment else ():
-        name = _strategist(individual)
+        genome = individual.genome
+        name = strategist_of(individual.run.settings.evaluation, genome) if isinstance(genome, Trial) else None
         if name is not None and individual.evaluation is not None and ROLE in individual.evaluation.blobs:
             memories.append((name, _memory(individual, individual.evaluation.blobs[ROLE])))
     return memories
@@ -125,14 +126,6 @@ def join(memories: Iterable[EditMemory]) -> EditMemory:
 
     edits = {edit.model_dump_json(): edit for memory in memories for edit in memory.edits}
     return EditMemory(tuple(edits.values())[-MOST:])
-
-
-def _strategist(individual: Individual) -> str | None:
-    return (
-        strategist_of(individual.run.settings.evaluation, individual.genome)
-        if isinstance(individual.genome, Trial)
-        else None
-    )
 
 
 def _memory(individual: Individual, digest: str) -> EditMemory:

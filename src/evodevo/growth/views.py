@@ -10,7 +10,7 @@ from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.rewards import RewardState
 from evodevo.growth.strategists.state import VALUES, ModuleState, State
 from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
-from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
+from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.vector import LENGTH, genotype_vector
 
 
@@ -42,6 +42,7 @@ def state_of(
 
     def of(name: str) -> ModuleState:
         genotype, past = live[name].genotype, history.modules[name]
+        dropouts = [float(getattr(node, "dropout", 0.0)) for node in genotype.graph.nodes]
         return ModuleState(
             id=name,
             archetype=genotype.archetype,
@@ -56,7 +57,7 @@ def state_of(
             fitness=past.fitness,
             spread=past.spread,
             redundancy=past.redundancy,
-            dropout=_dropout(genotype),
+            dropout=max(dropouts, default=0.0),
             warming=name in warming,
             candidate=name in candidates,
         )
@@ -90,9 +91,3 @@ def reward_state_of(probe: ModuleProbe, history: FitnessHistory, cost: float, pa
 def ages_of(modules: Sequence[ZooModule], event: int) -> dict[str, int]:
     """Number of events from its birth to the given one, by id."""
     return {module.id: event - module.birth_event for module in modules}
-
-
-def _dropout(genotype: ModuleGenotype) -> float:
-    """Largest dropout of the nodes of a module, 0 to 1; 0 where none has one."""
-    shares = [float(getattr(node, "dropout", 0.0)) for node in genotype.graph.nodes]
-    return max(shares, default=0.0)

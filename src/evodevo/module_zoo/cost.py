@@ -133,7 +133,7 @@ def zoo_parameters(
     width, ends = structure.width, _ends(structure, outputs)
     inputs = read_inputs(structure.without, inputs)
     senses = senses_parameters(structure, structure.statistics, inputs, zoo_reads(structure, inputs))
-    two_sided = _two_sided(structure, inputs)
+    two_sided = None not in side_lengths(structure, inputs)
     chunk = (width // structure.chunks + 1) * width if structure.mode == "vector" else 0
     return {
         **senses,
@@ -166,8 +166,10 @@ def zoo_work(
     if inputs and length is None and first is not None:
         length = fused_length(structure.fusion, first, second)
         fusion = fusion_work(width, structure.fusion, first, second)
+    elif inputs:
+        raise UsageError("the inputs determine the number of positions; leave length out, or the inputs.")
     else:
-        length, fusion = ends.length(length) if not inputs else _given_twice(), Work()
+        length, fusion = ends.length(length), Work()
     pieces = Work()
     if structure.mode == "vector":
         length, pieces = structure.chunks, Work(2 * width**2)
@@ -179,14 +181,6 @@ def zoo_work(
         "router": router_work(structure.router, width, len(live), VECTOR_SIZE),
         "outputs": ends.output_work(length, visible=False),
     }
-
-
-def _given_twice() -> int:
-    raise UsageError("the inputs determine the number of positions; leave length out, or the inputs.")
-
-
-def _two_sided(structure: ZooStructure, inputs: Sequence[NamedInput]) -> bool:
-    return None not in side_lengths(structure, inputs)
 
 
 def _ends(structure: ZooStructure, outputs: Sequence[OutputSizes]) -> Ends:

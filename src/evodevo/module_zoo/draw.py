@@ -12,7 +12,6 @@ from evodevo.module_zoo.diagrams.routing import module_routing_diagram
 from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.families import family_of
-from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import words as genotype_words
 from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
@@ -47,8 +46,9 @@ _STYLES = {
 
 def zoo_words(structure: ZooStructure) -> list[str]:
     """A zoo in sentences: its modules, how modalities meet, how the router chooses."""
+    off = f"; switched off: {', '.join(structure.disabled)}" if structure.disabled else ""
     return [
-        f"A zoo of width {structure.width}: {_pool_words(structure.live)}{_off(structure)}.",
+        f"A zoo of width {structure.width}: {_pool_words(structure.live)}{off}.",
         *(f"{module.id}: {genotype_words(module.genotype)}." for module in structure.live),
         f"Fusion {fusion_words(structure.fusion)}; {reading_words(structure)}.",
         f"Router: {router_words(structure.router)}.",
@@ -112,10 +112,6 @@ def _pool_words(modules: Sequence[ZooModule]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "no module"
 
 
-def _off(structure: ZooStructure) -> str:
-    return f"; switched off: {', '.join(structure.disabled)}" if structure.disabled else ""
-
-
 # Drawings
 
 
@@ -139,7 +135,7 @@ def zoo_drawing(
             module.id,
             module.genotype.archetype,
             family_of(module.genotype),
-            _attribute_words(module.genotype),
+            genotype_words(module.genotype).split(", ")[1:],  # the first is its archetype, which the card shows already
             genotype_parameters(module.genotype),
             weights.get(module.id),
             run.get(module.id),
@@ -183,16 +179,10 @@ def module_drawing(module: ModuleGenotype, *, title: str, subtitle: str = "") ->
     """The graph of one module as SVG."""
     graph = module.graph
     ends = [NodeMark(name, name, detail=f"width {module.width}", end=True) for name in (INPUT, OUTPUT)]
-    marks = [ends[0], *(_node_mark(node) for node in graph.nodes), ends[1]]
+    nodes = [
+        NodeMark(node.id, node.label, node.family, node.detail, title=f"from {node.lineage}" if node.lineage else "")
+        for node in graph.nodes
+    ]
+    marks = [ends[0], *nodes, ends[1]]
     facts = [genotype_words(module), f"{genotype_parameters(module):,} parameters"]
     return module_graph_diagram(marks, graph.edges, facts, title, subtitle)
-
-
-def _attribute_words(module: ModuleGenotype) -> list[str]:
-    """Attributes of a module in words, without the name of its archetype, which its card shows already."""
-    return genotype_words(module).split(", ")[1:]
-
-
-def _node_mark(node: NodeSpec) -> NodeMark:
-    lineage = f"from {node.lineage}" if node.lineage else ""
-    return NodeMark(node.id, node.label, node.family, node.detail, title=lineage)

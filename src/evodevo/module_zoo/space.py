@@ -146,7 +146,10 @@ class ModuleZooSpace(Space[ZooGenome]):
         modules = genome.modules
         place = int(rng.integers(len(modules)))
         before, after = modules[:place], modules[place + 1 :]
-        pools = [(*before, self._mutated(modules[place], rng), *after), (*before, self._module(rng), *after)]
+        # A hybrid has no attributes to change; another module takes its place.
+        is_hybrid = modules[place].archetype == HYBRID
+        mutated = self._module(rng) if is_hybrid else zoo_archetypes.mutate(modules[place], rng)
+        pools = [(*before, mutated, *after), (*before, self._module(rng), *after)]
         if len(modules) < high:
             pools.append((*modules, self._module(rng)))
         if len(modules) > low:
@@ -161,10 +164,6 @@ class ModuleZooSpace(Space[ZooGenome]):
             return replace(genome, modules=_draw(pools, rng))
         return replace(genome, **_draw(genes, rng))
 
-    def _mutated(self, module: ModuleGenotype, rng: np.random.Generator) -> ModuleGenotype:
-        """Hybrids have no attributes to change; another module takes their place."""
-        return self._module(rng) if module.archetype == HYBRID else zoo_archetypes.mutate(module, rng)
-
     def _crossover(self, a: ZooGenome, b: ZooGenome, rng: np.random.Generator) -> tuple[ZooGenome, ZooGenome]:
         """Every gene changes owner with chance one half; so do the modules, in random pairs.
 
@@ -175,7 +174,7 @@ class ModuleZooSpace(Space[ZooGenome]):
         for gene in GENES:
             if rng.random() < 0.5:
                 left[gene], right[gene] = right[gene], left[gene]
-        ours, theirs = (_shuffled(genome.modules, rng) for genome in (a, b))
+        ours, theirs = ([genome.modules[place] for place in rng.permutation(len(genome.modules))] for genome in (a, b))
         pools: tuple[list[ModuleGenotype], list[ModuleGenotype]] = ([], [])
         for first, other in zip(ours, theirs, strict=False):
             pair = (first, other)
@@ -307,7 +306,3 @@ def _nearest(value: Any, allowed: tuple[Any, ...]) -> Any:
 
 def _draw(values: Sequence[Any], rng: np.random.Generator) -> Any:
     return values[int(rng.integers(len(values)))]
-
-
-def _shuffled(modules: Sequence[ModuleGenotype], rng: np.random.Generator) -> list[ModuleGenotype]:
-    return [modules[place] for place in rng.permutation(len(modules))]

@@ -42,7 +42,7 @@ def import_network(
     """
     from evodevo.multitask.paths.network.imports import read_import
 
-    agent_of = _row(system, name)
+    agent_of = next((agent for agent in system.agents(kinds=[IMPORT]) if agent.task == name), None)
     _check_name(system, name, agent_of)
     _check_new(system, name, origin.weights)
     imported = read_import(pool, origin.weights, cache_folder)
@@ -62,10 +62,6 @@ def import_network(
     with SerialExecutor() as executor:
         system.run([agent], 1, executor)
     return system.view().offers[agent.name]
-
-
-def _row(system: System, name: str) -> AgentRow | None:
-    return next((agent for agent in system.agents(kinds=[IMPORT]) if agent.task == name), None)
 
 
 def _check_name(system: System, name: str, before: AgentRow | None) -> None:

@@ -31,9 +31,14 @@ def whole_settings(kind: AgentClass, system: SystemSettings, agent: AgentSetting
     options = merge(dict(known.options), agent.options)
     if rules is not None and version != OURS:
         options["version"] = version
+    cycle = agent.cycle
+    if not cycle:
+        cycle = cycle_of(known, system)
+        if agent.root:
+            cycle = CycleSettings(samples=1, generation_size=1, score=cycle.score)
     return agent.model_copy(
         update={
-            "cycle": agent.cycle or _of_root(cycle_of(known, system), agent),
+            "cycle": cycle,
             "training": merge(merge(dict(known.training), system.training), agent.training),
             "options": options,
         }
@@ -44,10 +49,6 @@ def cycle_of(rules: Rules, system: SystemSettings) -> CycleSettings:
     """The cycles of a version, with what a system changes from our defaults."""
     changed = _difference(CycleSettings().model_dump(mode="json"), system.cycle.model_dump(mode="json"))
     return validate(CycleSettings, merge(rules.cycle.model_dump(mode="json"), changed), what="settings of cycles")
-
-
-def _of_root(cycle: CycleSettings, agent: AgentSettings) -> CycleSettings:
-    return CycleSettings(samples=1, generation_size=1, score=cycle.score) if agent.root else cycle
 
 
 def _difference(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

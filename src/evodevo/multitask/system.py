@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.execution.base import Executor
@@ -274,7 +274,8 @@ class System:
         self, agents: Sequence[AgentRow], executor: Executor, cache: str | None, work: Callable[[AgentRunner], None]
     ) -> RunResult:
         self._stop = False
-        places = {"blobs": _text(self.store.blobs_folder), "cache": cache}
+        folder = self.store.blobs_folder
+        places = {"blobs": None if folder is None else str(folder), "cache": cache}
         limits = self.settings.work
         dispatcher = Dispatcher(executor, limits.retries)
         with ExitStack() as held:
@@ -315,7 +316,3 @@ def checked_name(kind: str, task: str, *, root: bool = False) -> str:
         return agent_name(kind, task)
     except ValueError as error:
         raise UsageError(f"{error}.") from None
-
-
-def _text(path: Any) -> str | None:
-    return None if path is None else str(path)

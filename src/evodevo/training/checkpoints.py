@@ -172,7 +172,11 @@ def save(
     Raises:
         UsageError: A tensor is not finite, or there are too many tensors.
     """
-    optimizer = None if snapshot is None else _save_optimizer(store, snapshot.optimizer)
+    optimizer = None
+    if snapshot is not None:
+        state = snapshot.optimizer
+        moments = {m: save_part(store, {name: values[m] for name, values in state.items()}) for m in _MOMENTS}
+        optimizer = OptimizerRecord(**moments, steps={name: int(values["step"]) for name, values in state.items()})
     manifest = Manifest(
         format=FORMAT,
         genome=genome,
@@ -235,11 +239,6 @@ def _save_parts(store: BlobStore, model: nn.Module) -> dict[str, PartRecord]:
         )
         for part, tensors in parts.items()
     }
-
-
-def _save_optimizer(store: BlobStore, state: dict[str, dict[str, Tensor]]) -> OptimizerRecord:
-    moments = {m: save_part(store, {name: values[m] for name, values in state.items()}) for m in _MOMENTS}
-    return OptimizerRecord(**moments, steps={name: int(values["step"]) for name, values in state.items()})
 
 
 def _check_tensors(given: Mapping[str, Tensor], expected: Mapping[str, Tensor], what: str) -> None:

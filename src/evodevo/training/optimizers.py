@@ -95,8 +95,12 @@ def build(
     decayed, plain = decay_groups(model)
     if not decayed and not plain:
         raise UsageError("the model has no parameter to train; every one is frozen.")
-    known = _factors(model) | dict(factors or {})
-    _check(model, known)
+    ask = getattr(model, "learning_rates", None)
+    known: dict[str, float] = ({} if ask is None else ask()) | dict(factors or {})
+    names = [name for name, _ in model.named_parameters()]
+    for beginning in known:
+        if not any(_begins(name, beginning) for name in names):
+            raise UsageError(f"a learning rate is given for {beginning!r}, but no parameter's name begins like that.")
     weight_decay = settings.weight_decay if isinstance(settings, OptimizerSettings) else 0.0
     parts: dict[tuple[float, float], list[nn.Parameter]] = {}
     for parameters, decay in ((decayed, weight_decay), (plain, 0.0)):
@@ -117,19 +121,6 @@ def factor_of(name: str, factors: Mapping[str, float]) -> float:
 
 def _begins(name: str, beginning: str) -> bool:
     return f"{name}.".startswith(f"{beginning.removesuffix('.')}.")
-
-
-def _factors(model: nn.Module) -> dict[str, float]:
-    ask = getattr(model, "learning_rates", None)
-    factors: dict[str, float] = {} if ask is None else ask()
-    return factors
-
-
-def _check(model: nn.Module, factors: Mapping[str, float]) -> None:
-    names = [name for name, _ in model.named_parameters()]
-    for beginning in factors:
-        if not any(_begins(name, beginning) for name in names):
-            raise UsageError(f"a learning rate is given for {beginning!r}, but no parameter's name begins like that.")
 
 
 def decay_groups(model: nn.Module) -> tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]:

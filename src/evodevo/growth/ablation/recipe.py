@@ -23,8 +23,7 @@ from evodevo.module_zoo.modules.zoo import random_zoo
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork, structure_of_zoo
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.canvas import InputSizes, NamedInput
-from evodevo.networks.towers.spec import ExtractorStructure
+from evodevo.networks.canvas import NamedInput
 from evodevo.randomness import generator
 from evodevo.settings import merge, validate
 
@@ -204,7 +203,8 @@ class _Maker:
         for side, changes in row.extractor.items():
             for spec in self._of_side(side):
                 chosen = self.structures[row.base].extractor_of(spec.name)
-                if _is_tower(spec, chosen) and not {"normalise", "positions"} >= set(changes):
+                is_tower = chosen.kind == "hugging_face" and spec.modality in ("image", "tokens")
+                if is_tower and not {"normalise", "positions"} >= set(changes):
                     return f"the input {spec.name!r} is read by a tower, which has no such switch"
         if row.task:
             try:
@@ -218,7 +218,3 @@ class _Maker:
 
     def _of_side(self, side: str) -> list[NamedInput]:
         return [spec for spec in self.inputs if origin(spec) == _SIDES[side]]
-
-
-def _is_tower(spec: InputSizes, chosen: ExtractorStructure) -> bool:
-    return chosen.kind == "hugging_face" and spec.modality in ("image", "tokens")

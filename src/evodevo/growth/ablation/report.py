@@ -56,15 +56,13 @@ def ablation_blocks(run: Run, table: ComparisonTable) -> dict[str, TextTable]:
     blocks: dict[str, list[AblationLine]] = {}
     for line in ablation_lines(run, table):
         blocks.setdefault(line.block, []).append(line)
-    return {
-        _title(block): TextTable(COLUMNS, [_cells(line) for line in lines], CAPTION) for block, lines in blocks.items()
-    }
-
-
-def _title(block: str) -> str:
-    name = block.removesuffix(GROWING)
-    title = {str(key): words for key, words in BLOCKS.items()}.get(name, name)
-    return f"{block}: {title}"
+    titles = {str(key): words for key, words in BLOCKS.items()}
+    tables = {}
+    for block, lines in blocks.items():
+        name = block.removesuffix(GROWING)
+        title = f"{block}: {titles.get(name, name)}"
+        tables[title] = TextTable(COLUMNS, [_cells(line) for line in lines], CAPTION)
+    return tables
 
 
 def _cells(line: AblationLine) -> tuple[str, ...]:
@@ -72,10 +70,11 @@ def _cells(line: AblationLine) -> tuple[str, ...]:
     interval = _DASH if difference is None else f"{_points(difference.low)} to {_points(difference.high)}"
     gap = _DASH if line.gap is None else f"~{_points(line.gap)}"
     auc = line.metric("auc")
+    failed = any("waiting" not in words for words in result.missing)
     return (
         f"{line.code} {result.name}",
         "" if line.row is None else line.row.words,
-        _percent(result.test) if result.test is not None else _missing(line),
+        _percent(result.test) if result.test is not None else "failed" if failed else _DASH,
         gap if difference is None else _points(difference.mean),
         interval,
         _DASH if auc is None else f"{auc.mean:.4f}",
@@ -86,11 +85,6 @@ def _cells(line: AblationLine) -> tuple[str, ...]:
         _DASH if printed is None else f"{printed.accuracy:.1f}",
         _DASH if printed is None or line.row is None else f"{printed.accuracy - BASE.accuracy:+.1f}",
     )
-
-
-def _missing(line: AblationLine) -> str:
-    """Nothing yet, or why there will be nothing."""
-    return "failed" if any("waiting" not in words for words in line.result.missing) else _DASH
 
 
 def _percent(spread: Spread) -> str:

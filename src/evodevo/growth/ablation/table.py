@@ -100,13 +100,10 @@ def ablation_lines(run: Run, table: ComparisonTable) -> list[AblationLine]:
         difference = result.difference
         if difference is None and base is not None:
             difference = _of_other_task(run, result, base)
-        lines.append(AblationLine(_code(row), block, row, result, base, difference, PRINTED.get(row.name)))
+        members = [known.name for known in ROWS if known.block == row.block]
+        code = f"{row.block}{members.index(row.name) + 1}"
+        lines.append(AblationLine(code, block, row, result, base, difference, PRINTED.get(row.name)))
     return lines
-
-
-def _code(row: AblationRow) -> str:
-    members = [known.name for known in ROWS if known.block == row.block]
-    return f"{row.block}{members.index(row.name) + 1}"
 
 
 Cell = str | int | float | None

@@ -23,17 +23,6 @@ def _dropped(name: str, title: str) -> AblationRow:
     return AblationRow(slug, title, "A", "nine", f"without {name}", zoo={"drop": [name]})
 
 
-def _most(count: int) -> AblationRow:
-    return AblationRow(
-        f"most_{count}",
-        f"Dynamic System ({count} modules)",
-        "D",
-        "growing",
-        f"at most {count} modules, with the base's start or its first {count}",
-        grow={"birth": {"most": count}},
-    )
-
-
 A = (
     _dropped("transformer-1", "Enhanced Transformer Block (Inst. 1)"),
     _dropped("transformer-2", "Enhanced Transformer Block (Inst. 2)"),
@@ -151,7 +140,14 @@ C = (
 D = (
     AblationRow("full_dynamic", "Full Dynamic System (9 modules)", "D", "growing", "the base itself"),
     AblationRow("fixed", "Fixed Architecture (9 modules)", "D", "growing", "the start, without events", grow=NO_GROWTH),
-    *(_most(count) for count in (6, 7, 8, 10, 12)),
+    *(
+        AblationRow(
+            f"most_{count}", f"Dynamic System ({count} modules)", "D", "growing",
+            f"at most {count} modules, with the base's start or its first {count}",
+            grow={"birth": {"most": count}},
+        )
+        for count in (6, 7, 8, 10, 12)
+    ),
     AblationRow(
         "random_modules", "No Evolution (Random Modules)", "D", "growing",
         "as many random modules as the base begins with, without events",

@@ -166,8 +166,11 @@ class _HModelSums:
                 continue  # after the last iteration hidden layers receive nothing
             inflow, rows = moment.inflow[..., :hidden], moment.rows
             mask = real if real is None or rows is None else real[rows]
-            single = inflow.shape[1] == 1
-            inflows = inflow[:, 0] if single else masked_mean(inflow.transpose(1, 2), _of_each(mask, hidden))
+            if inflow.shape[1] == 1:
+                inflows = inflow[:, 0]
+            else:
+                mask = None if mask is None else mask.unsqueeze(1).expand(-1, hidden, -1)  # (B, H, S)
+                inflows = masked_mean(inflow.transpose(1, 2), mask)
             inflows = inflows[:, list(self.places.values())]
             if total is None:
                 total = inflows.new_zeros(size, inflows.shape[-1])
@@ -212,8 +215,3 @@ class _HModelSums:
             genotype_distance=Pairs.of_each(ids, lambda a, b: genotype_distance(self.genotypes[a], self.genotypes[b])),
             output_distance=Pairs(ids, (self.distance / lengths).numpy()),
         )
-
-
-def _of_each(mask: Tensor | None, count: int) -> Tensor | None:
-    """(B, S) -> (B, H, S)."""
-    return None if mask is None else mask.unsqueeze(1).expand(-1, count, -1)

@@ -48,7 +48,7 @@ def timeline_drawing(growth: GrowthHistory, measure: Measure, *, title: str = ""
         Lane(
             id=life.id,
             archetype=life.archetype,
-            family=_family(life),
+            family=family_of_archetype(life.archetype) if life.genotype is None else family_of(life.genotype),
             start=life.born_step,
             end=life.gone_step,
             birth="" if life.operation == "start" else life.operation,
@@ -122,10 +122,6 @@ def difference_words(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
 
 def _attribute(value: object) -> str:
     return plain(value, 3) if isinstance(value, float) else str(value)
-
-
-def _family(life: Life) -> str:
-    return family_of_archetype(life.archetype) if life.genotype is None else family_of(life.genotype)
 
 
 def _sight_words(sight: Sight) -> str:

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from evodevo.experiments.comparison import ComparisonTable, series_of
 from evodevo.experiments.report.parts import PagePart
-from evodevo.growth.report.data import GrowthHistory, Life
+from evodevo.growth.report.data import GrowthHistory
 from evodevo.growth.report.drawing import curve_drawing, family_drawing, timeline_drawing
 from evodevo.growth.report.reading import grown_network
 from evodevo.growth.report.tables import (
@@ -115,9 +115,9 @@ def differing_table(growth: GrowthHistory) -> TextTable | None:
 
 def newborn_pictures(growth: GrowthHistory) -> list[CaptionedDrawing]:
     """Each newborn beside its parents, folded."""
-    return [_newborn(life, growth) for life in growth.lives if life.operation != "start"]
-
-
-def _newborn(life: Life, growth: GrowthHistory) -> CaptionedDrawing:
-    edit = next(birth for birth in growth.accepted if birth.module == life.id)
-    return CaptionedDrawing(family_drawing(life, edit.before), folded=edit_words(edit))
+    pictures = []
+    for life in growth.lives:
+        if life.operation != "start":
+            edit = next(birth for birth in growth.accepted if birth.module == life.id)
+            pictures.append(CaptionedDrawing(family_drawing(life, edit.before), folded=edit_words(edit)))
+    return pictures

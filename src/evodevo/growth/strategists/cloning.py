@@ -30,7 +30,8 @@ def imitate(
     Returns:
         The number of edits that were imitated.
     """
-    weighted = [(weight, edit) for weight, edit in zip(_weights(memory, settings), memory.edits, strict=True) if weight]
+    advantages = zip(memory.advantages(settings.doubt), memory.edits, strict=True)
+    weighted = [(weight, edit) for advantage, edit in advantages if (weight := max(advantage, 0.0))]
     # A stable sort: of equal ones the older stay first.
     best = sorted(weighted, key=lambda pair: -pair[0])[: settings.most]
     if not best or not settings.epochs:
@@ -45,7 +46,3 @@ def imitate(
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return len(best)
-
-
-def _weights(memory: EditMemory, settings: MemorySettings) -> list[float]:
-    return [max(advantage, 0.0) for advantage in memory.advantages(settings.doubt)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,21 +150,16 @@ def _read(line: str, what: str) -> RememberedEdit:
         raise UsageError(f"{what} is no edit.")
     edit = validate(RememberedEdit, values, what=what)
     known = {module.id for module in edit.state.modules}
-    for name in _names(edit):
+    legal = edit.legal
+    paired = (name for pair in legal.hybridise for name in pair)
+    for name in (*legal.prune, *legal.grow, *legal.rewarm, *edit.action.modules, *paired):
         if name not in known:
             raise UsageError(f"{what} is about the module {name!r}, which is not in its zoo.")
-    if not edit.legal.allows(edit.action):
+    if not legal.allows(edit.action):
         raise UsageError(f"{what} holds an action that was not legal.")
     if any(len(module.vector) != VECTOR_SIZE for module in edit.state.modules):
         raise UsageError(f"{what} holds a module that is not described by {VECTOR_SIZE} numbers.")
     return edit
-
-
-def _names(edit: RememberedEdit) -> Iterable[str]:
-    legal = edit.legal
-    yield from (*legal.prune, *legal.grow, *legal.rewarm, *edit.action.modules)
-    for pair in legal.hybridise:
-        yield from pair
 
 
 def _rounded(value: Any) -> Any:

@@ -15,7 +15,7 @@ from evodevo.growth.edit_spec import Action
 from evodevo.growth.spec import Operation
 from evodevo.growth.strategists.base import Strategist
 from evodevo.growth.strategists.spec import HeuristicSettings
-from evodevo.growth.strategists.state import Legal, ModuleState, State
+from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.strategists.transition import Decision
 
 
@@ -48,7 +48,8 @@ def rule(state: State, legal: Legal, settings: HeuristicSettings) -> Action:
     pairs = [(state.complement(*action.modules), action) for action in legal.targets("hybridise")]
     pairs = [(value, action) for value, action in pairs if value > settings.complementarity]
     if pairs:
-        return min(pairs, key=lambda pair: (-pair[0], *_frame_first(pair[1], modules)))[1]
+        # Each pair comes in both orders; the fitter module keeps its frame.
+        return min(pairs, key=lambda pair: (-pair[0], -modules[pair[1].modules[0]].fitness, pair[1].modules))[1]
     absent = missing(state, legal)
     if absent and state.plateaued(settings.missing_plateau, settings.tolerance):
         return Action(operation="spawn", archetype=absent[0])
@@ -56,11 +57,6 @@ def rule(state: State, legal: Legal, settings: HeuristicSettings) -> Action:
     if parents and state.plateaued(settings.plateau, settings.tolerance):
         return min(parents, key=lambda action: (-modules[action.modules[0]].fitness, action.modules))
     return Action(operation="noop")
-
-
-def _frame_first(action: Action, modules: dict[str, ModuleState]) -> tuple[float, tuple[str, ...]]:
-    """Sort key: the fitter of a pair keeps its frame."""
-    return -modules[action.modules[0]].fitness, action.modules
 
 
 def missing(state: State, legal: Legal) -> tuple[str, ...]:
@@ -89,7 +85,8 @@ class Prior:
 def prior(state: State, legal: Legal, settings: HeuristicSettings) -> Prior:
     """The heuristic as a distribution: fit parents, unfit dead (73), complementary pairs, absent families."""
     action = rule(state, legal, settings)
-    fitness = dict(zip((module.id for module in state.modules), standardised(_fitness(state)), strict=True))
+    scores = standardised([module.fitness for module in state.modules])
+    fitness = dict(zip((module.id for module in state.modules), scores, strict=True))
     candidates = {module.id for module in state.modules if module.candidate}
     absent = set(missing(state, legal))
     operations = {operation: settings.strength * (operation == action.operation) for operation in legal.operations}
@@ -110,10 +107,6 @@ def prior(state: State, legal: Legal, settings: HeuristicSettings) -> Prior:
             values = [settings.strength * (choice.archetype in absent) for choice in actions]
         targets[operation] = tuple(values)
     return Prior(action, operations, targets)
-
-
-def _fitness(state: State) -> list[float]:
-    return [module.fitness for module in state.modules]
 
 
 def standardised(values: Sequence[float]) -> list[float]:

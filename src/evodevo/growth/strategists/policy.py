@@ -127,13 +127,11 @@ class Policy(nn.Module):
         if operation == "spawn":
             # The last entry is for families without a logit of their own.
             scores = torch.cat((self.archetype(context), torch.zeros(1)))
-            known = [self._family(target.archetype) for target in targets]
-            families: Tensor = scores[known]
+            known = self.archetypes
+            entries = [known.index(target.archetype) if target.archetype in known else len(known) for target in targets]
+            families: Tensor = scores[entries]
             return families
         return torch.zeros(len(targets))
-
-    def _family(self, archetype: str | None) -> int:
-        return self.archetypes.index(archetype) if archetype in self.archetypes else len(self.archetypes)
 
 
 def _silent(inputs: int, outputs: int) -> nn.Linear:

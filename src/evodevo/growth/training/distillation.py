@@ -67,10 +67,10 @@ class DistillationLoss:
             specs = tuple(network.output_specs)
             _check_answers(specs, taught)
             student_answers = network(batch)
-            parts = [
-                divergence(spec, student_answers[spec.name], taught[spec.name], wanted.temperature, _real(spec, batch))
-                for spec in specs
-            ]
+            parts = []
+            for spec in specs:
+                real = batch.get(f"{spec.of}/mask") if spec.kind == "tokens" else None
+                parts.append(divergence(spec, student_answers[spec.name], taught[spec.name], wanted.temperature, real))
             losses.append(wanted.answers * torch.stack(parts).mean())
         if wanted.representation:
             losses.append(wanted.representation * self._distance(network, batch))
@@ -175,7 +175,3 @@ def _check_answers(specs: Sequence[OutputSpec], taught: Mapping[str, Tensor]) ->
                 f"the teacher's answer {spec.name!r} has {taught[spec.name].shape[-1]} values, "
                 f"the student's {spec.size}."
             )
-
-
-def _real(spec: OutputSpec, batch: Mapping[str, Tensor]) -> Tensor | None:
-    return batch.get(f"{spec.of}/mask") if spec.kind == "tokens" else None

@@ -61,6 +61,7 @@ def baseline_cost(
     reads = baseline_reads(structure)
     senses = senses_parameters(structure, STATISTICS, inputs, reads)
     embeddings = senses.pop("embeddings")
+    trunk_parameters, trunk_work = _TRUNKS[structure.style]
     own = sum(senses.values()) + trunk_parameters(structure, len(lengths)) + copies * norms
     work = senses_work(structure, STATISTICS, inputs, reads) + trunk_work(structure, lengths)
     work += Work(sum(2 * structure.width * spec.size for spec in outputs))
@@ -78,16 +79,6 @@ def baseline_cost(
 def baseline_reads(structure: BaselineStructure) -> frozenset[Read]:
     """Representations that a baseline reads of each modality: one vector, or its tokens."""
     return frozenset({"vector" if structure.style in _OF_VECTORS else "tokens"})
-
-
-def trunk_parameters(structure: BaselineStructure, modalities: int) -> int:
-    """Parameters between encoders and heads."""
-    return _TRUNKS[structure.style][0](structure, modalities)
-
-
-def trunk_work(structure: BaselineStructure, lengths: Sequence[int]) -> Work:
-    """Work between encoders and heads on one sample; ``lengths`` are the positions of the modalities."""
-    return _TRUNKS[structure.style][1](structure, lengths)
 
 
 def _lengths(structure: BaselineStructure, inputs: Sequence[NamedInput], length: int | None) -> list[int]:
@@ -244,3 +235,5 @@ _TRUNKS: dict[str, tuple[_Parameters, _WorkOf]] = {
     "soft_moe": _MIXTURE,
     "dyn_moe": _MIXTURE,
 }
+"""Style -> parameters between encoders and heads, by the number of modalities, and work there on one sample, by the
+positions of each modality."""

@@ -60,7 +60,8 @@ def senses_parameters(
         if _is_tower(spec, chosen):
             extractors += _tower(spec, chosen).parameters
         elif _is_built_in(spec):
-            embeddings += _embedding(spec, width) + (input_length(spec) * width if chosen.positions else 0)
+            rows = spec.vocabulary if spec.modality == "tokens" else _pixels(spec) + 1
+            embeddings += rows * width + (input_length(spec) * width if chosen.positions else 0)
             extractors += chosen.blocks * layer_parameters(_block(chosen, width), width, causal=False)
         projections += (channels + 1) * width if "tokens" in reads else 0
         if "vector" in reads:
@@ -144,10 +145,6 @@ def _channels(spec: InputSizes, chosen: ExtractorStructure, width: int) -> int:
     if not _is_built_in(spec):
         return spec.size
     return _tower(spec, chosen).width if _is_tower(spec, chosen) else width
-
-
-def _embedding(spec: InputSizes, width: int) -> int:
-    return spec.vocabulary * width if spec.modality == "tokens" else (_pixels(spec) + 1) * width
 
 
 def _pixels(spec: InputSizes) -> int:

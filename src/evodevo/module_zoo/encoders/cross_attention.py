@@ -49,21 +49,16 @@ class CrossAttention(nn.Module):
             query = query * (-self.log_temperature).exp()
         visible = visible_keys(mask)
         if self.bias is not None:
-            bias = self._bias(query.shape[2], key.shape[2]).to(query.dtype)
+            device = self.bias.weight.device
+            asking_places = torch.arange(query.shape[2], device=device)[:, None]
+            distance = torch.arange(key.shape[2], device=device) - asking_places
+            bias = self.bias(buckets(distance)).permute(2, 0, 1).unsqueeze(0).to(query.dtype)  # (1, H, Q, K)
             visible = bias if visible is None else bias.masked_fill(~visible, -torch.inf)
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
         y = mixed.transpose(1, 2).flatten(2)
         if self.project is not None:
             y = self.project(y)
         return y if mask is None else y * mask.any(1)[:, None, None]
-
-    def _bias(self, asking: int, answering: int) -> Tensor:
-        """(1, H, Q, K)."""
-        assert self.bias is not None
-        device = self.bias.weight.device
-        distance = torch.arange(answering, device=device) - torch.arange(asking, device=device)[:, None]
-        bias: Tensor = self.bias(buckets(distance)).permute(2, 0, 1).unsqueeze(0)
-        return bias
 
 
 def buckets(distance: Tensor) -> Tensor:

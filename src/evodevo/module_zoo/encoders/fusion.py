@@ -111,7 +111,9 @@ class Fusion(nn.Module):
         kind = self.structure.kind
         summary = masked_mean(asking.tokens, asking.mask), masked_mean(answering.tokens, answering.mask)
         if kind == "gmu":
-            tokens = self._normed(self._unit(asking.tokens, summary[1], gate), 0)
+            g = gate(asking.tokens, summary[1].unsqueeze(1).expand_as(asking.tokens))
+            x, y = self.maps[0](asking.tokens).tanh(), self.maps[1](summary[1]).tanh()
+            tokens = self._normed(g * x + (1 - g) * y.unsqueeze(1), 0)
             return Fused(tokens, asking.mask, masked_mean(tokens, asking.mask))
         g = gate(*summary)
         if kind in ("symmetric", "concat"):
@@ -121,7 +123,8 @@ class Fusion(nn.Module):
             tokens, mask = side_by_side((half, other), (asking.mask, answering.mask))
             return Fused(tokens, mask, g * means[0] + (1 - g) * means[1])
         if kind == "bilinear":
-            tokens = self._product(asking.tokens, summary[1])
+            other_side = self.maps[1](summary[1]).tanh().unsqueeze(1)
+            tokens = self.maps[2](self.maps[0](asking.tokens).tanh() * other_side)
         else:
             tokens = self._attended(asking, answering, 0)
         tokens = self._normed(tokens, 0)
@@ -138,13 +141,3 @@ class Fusion(nn.Module):
     def _normed(self, tokens: Tensor, number: int) -> Tensor:
         normed: Tensor = self.norms[number](tokens) if self.norms else tokens
         return normed
-
-    def _unit(self, tokens: Tensor, other: Tensor, gate: FusionGate) -> Tensor:
-        g = gate(tokens, other.unsqueeze(1).expand_as(tokens))
-        x, y = self.maps[0](tokens).tanh(), self.maps[1](other).tanh()
-        mixed: Tensor = g * x + (1 - g) * y.unsqueeze(1)
-        return mixed
-
-    def _product(self, tokens: Tensor, other: Tensor) -> Tensor:
-        product: Tensor = self.maps[2](self.maps[0](tokens).tanh() * self.maps[1](other).tanh().unsqueeze(1))
-        return product

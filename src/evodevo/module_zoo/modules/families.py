@@ -179,15 +179,14 @@ def repair(genotype: ModuleGenotype) -> ModuleGenotype:
         if genotype.archetype not in ARCHETYPES:
             graph = repair_graph(genotype.graph, genotype.width)
             return genotype.model_copy(update={"archetype": HYBRID, "attributes": {}, "graph": graph})
-        family = ARCHETYPES.get(genotype.archetype)
-        known = {key: value for key, value in genotype.attributes.items() if key in family.attributes}
-        return member(genotype.archetype, genotype.width, _sensible(family, known))
+        kinds = ARCHETYPES.get(genotype.archetype).attributes
+        sensible = {
+            key: value
+            for key, value in genotype.attributes.items()
+            if key in kinds and _type(value) == _type(kinds[key].default)
+        }
+        return member(genotype.archetype, genotype.width, sensible)
     return genotype
-
-
-def _sensible(family: Archetype, attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
-    """Attributes of the type that their kind has."""
-    return {key: value for key, value in attributes.items() if _type(value) == _type(family.attributes[key].default)}
 
 
 def _type(value: Attribute) -> type:

@@ -6,7 +6,6 @@ Legend: d width of the zoo, w channels of one value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import GenomeError, quoted_list
@@ -156,8 +155,10 @@ def graph_hash(graph: ModuleGraph) -> str:
     neighbours = _neighbours(graph)
     colours = _refined(start, neighbours)
     marks = [sorted(colours.values())]
-    for name in _alike(colours):
-        marks.append(sorted(_refined(colours | {name: "this one"}, neighbours).values()))
+    values = list(colours.values())
+    for name, colour in colours.items():
+        if values.count(colour) > 1:
+            marks.append(sorted(_refined(colours | {name: "this one"}, neighbours).values()))
     return canonical.digest([marks[0], sorted(marks[1:])])
 
 
@@ -189,8 +190,3 @@ def _refined(colours: dict[str, str], neighbours: Mapping[str, Sequence[tuple[st
         if len(set(finer.values())) == len(set(colours.values())):
             return finer
         colours = finer
-
-
-def _alike(colours: Mapping[str, str]) -> list[str]:
-    values: list[Any] = list(colours.values())
-    return [name for name, colour in colours.items() if values.count(colour) > 1]

@@ -13,7 +13,6 @@ from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.modules.zoo import random_zoo
 from evodevo.module_zoo.procedures.search_settings import RandomPoolsOptions
 from evodevo.module_zoo.procedures.searching import PoolSearch
-from evodevo.module_zoo.spec import ZooStructure
 from evodevo.randomness import generator
 from evodevo.settings import validate
 
@@ -30,12 +29,8 @@ def train_random_pools(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     settings = validate(RandomPoolsOptions, dict(options), what="options of random_pools")
     search = PoolSearch(bench, settings.share, settings.samples, trainings=settings.candidates)
     count = settings.modules or len(search.structure.live)
-    pools = {
-        f"pool {number}": _pool(search.structure, count, bench.seed, number) for number in range(settings.candidates)
-    }
+    pools = {}
+    for number in range(settings.candidates):
+        modules = random_zoo(search.structure.width, count, generator(bench.seed, number, "random pool"))
+        pools[f"pool {number}"] = search.structure.model_copy(update={"modules": modules, "disabled": ()})
     return search.try_each(pools, {})
-
-
-def _pool(structure: ZooStructure, count: int, seed: int, number: int) -> ZooStructure:
-    modules = random_zoo(structure.width, count, generator(seed, number, "random pool"))
-    return structure.model_copy(update={"modules": modules, "disabled": ()})

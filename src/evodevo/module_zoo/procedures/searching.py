@@ -121,12 +121,9 @@ class PoolSearch:
     def _judged(self, network: ModuleZoo) -> dict[str, Any]:
         begin = time.monotonic()
         measured = self.bench.measure(network, "architecture", samples=self.samples, task=self.task)
-        value = fitness(measured, self._metric())
-        return {"value": value if math.isfinite(value) else None, "seconds": time.monotonic() - begin}
-
-    def _metric(self) -> str:
         selection = self.bench.settings.select
-        return DEFAULT_METRIC if selection is None else selection.metric
+        value = fitness(measured, DEFAULT_METRIC if selection is None else selection.metric)
+        return {"value": value if math.isfinite(value) else None, "seconds": time.monotonic() - begin}
 
     def _rest(self) -> TrainingSettings:
         budget, bench = self.bench.training.budget, self.bench

@@ -105,7 +105,11 @@ def opponents(
             network=ModuleEnsembleNetwork(structure=structure),
         ),
         *(
-            _zoo_arm(name, "control", _with_router(structure, kind))
+            _zoo_arm(
+                name,
+                "control",
+                structure.model_copy(update={"router": structure.router.model_copy(update={"kind": kind})}),
+            )
             for kind, name in CONTROLS.items()
             if structure.router.kind != kind
         ),
@@ -179,7 +183,3 @@ def _zoos(structure: ZooStructure, seed: int) -> tuple[Variant, ...]:
 
 def _zoo_arm(name: str, role: Role, structure: ZooStructure, procedure: str = "train") -> Variant:
     return Variant(name=name, role=role, network=ModuleZooNetwork(structure=structure), procedure=procedure)
-
-
-def _with_router(structure: ZooStructure, kind: Literal["mean", "mlp_gate"]) -> ZooStructure:
-    return structure.model_copy(update={"router": structure.router.model_copy(update={"kind": kind})})

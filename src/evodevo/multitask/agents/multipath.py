@@ -159,7 +159,8 @@ class MultipathAgents(AgentClass):
             return [structure_of(known(path).path).width for path in paths[1:]]
 
         def places(paths: tuple[SubPath, ...]) -> list[Place]:
-            return _places(options.structure, classes, widths(paths))
+            shapes = multipath_shapes(options.structure, classes, widths(paths))
+            return [Place(role, canonical.dumps(dict(tensors))) for role, tensors in shapes.items()]
 
         plan = plan_multipath_child(
             None if parent is None else parent.path,
@@ -228,17 +229,12 @@ def _flops(path: Path, classes: int) -> float:
     return family.flops(family.structure_of(path).changed(classes=classes))
 
 
-def _subpath(known: PublishedPath) -> SubPath:
-    return SubPath(agent=known.path.agent, number=known.path.number)
-
-
 def _best(situation: GenerationContext) -> PublishedPath | None:
     return situation.known[situation.population[0].id] if situation.population else None
 
 
-def _places(structure: MultipathStructure, classes: int, widths: Sequence[int]) -> list[Place]:
-    shapes = multipath_shapes(structure, classes, widths)
-    return [Place(role, canonical.dumps(dict(tensors))) for role, tensors in shapes.items()]
+def _subpath(known: PublishedPath) -> SubPath:
+    return SubPath(agent=known.path.agent, number=known.path.number)
 
 
 def _filled(parent: PublishedPath, widths: Sequence[int]) -> list[Place]:

@@ -29,7 +29,6 @@ from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
 from evodevo.multitask.search.parents import ParentChoice, select_parents
-from evodevo.multitask.search.population import ScoredPath
 from evodevo.multitask.search.score import PathCost, bar, cost
 from evodevo.multitask.search.versions import Rules, singlepath_rules
 from evodevo.multitask.settings import AgentSettings
@@ -168,7 +167,7 @@ class Singlepath(AgentClass):
             story={
                 "selection": asdict(selection),
                 "plan": plan.to_json(),
-                "population": _population_record(situation.population),
+                "population": [asdict(path) for path in situation.population],
             },
         )
 
@@ -269,10 +268,6 @@ def _structure_fields(family: SinglepathKind, values: Mapping[str, Value]) -> di
 
 def _options(settings: AgentSettings) -> SinglepathOptions:
     return validate(SinglepathOptions, settings.options, what="options of the agent")
-
-
-def _population_record(population: Sequence[ScoredPath]) -> list[dict[str, Any]]:
-    return [asdict(path) for path in population]
 
 
 VIT = Singlepath("Vit", "L", "l")

@@ -80,7 +80,10 @@ def forecast(course: RecipeRunner, loads: Sequence[Load]) -> RecipeForecast:
         EvaluationsFailedError: not even a single step could be trained.
     """
     payload = _root_payload(course)
-    batch = int(payload["task_settings"]["batch"] or 0) or _batch(course)
+    batch = int(payload["task_settings"]["batch"] or 0)
+    if not batch:
+        count = course.samples(course.settings.system.root)
+        batch = course.training.plan(count["train"], count["validation"]).batch
     steps = max(STEPS, 2048 // batch)
     with tempfile.TemporaryDirectory() as folder:
         payload |= {"blobs": folder, "cache": course.cache}
@@ -98,11 +101,6 @@ def forecast(course: RecipeRunner, loads: Sequence[Load]) -> RecipeForecast:
         workers,
         work / workers,
     )
-
-
-def _batch(course: RecipeRunner) -> int:
-    count = course.samples(course.settings.system.root)
-    return course.training.plan(count["train"], count["validation"]).batch
 
 
 def _root_payload(course: RecipeRunner) -> dict[str, Any]:

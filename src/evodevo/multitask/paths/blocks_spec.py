@@ -138,15 +138,10 @@ class BlockStructure(Settings):
             return own | {"epsilon": self.norm_epsilon}
         if role.startswith(BLOCK):
             block = self.block(role)
-            return (
-                own
-                | {"block": block.model_dump(mode="json")}
-                | (self._inside() if isinstance(block, PathBlock) else {})
-            )
+            own["block"] = block.model_dump(mode="json")
+            if isinstance(block, PathBlock):
+                own |= {"activation": self.activation, "epsilon": self.norm_epsilon}
         return own
-
-    def _inside(self) -> dict[str, Any]:
-        return {"activation": self.activation, "epsilon": self.norm_epsilon}
 
 
 S = TypeVar("S", bound=BlockStructure)

@@ -13,7 +13,7 @@ from evodevo.multitask.report.data import AccuracyCurve, AgentChildren, SystemRe
 from evodevo.multitask.report.outcomes import child_records
 from evodevo.multitask.report.page import system_page
 from evodevo.multitask.report.picture import SystemFrames
-from evodevo.multitask.report.status import AgentStatus, SystemStatus, status_of
+from evodevo.multitask.report.status import SystemStatus, status_of
 from evodevo.multitask.report.supports import support_uses
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
@@ -236,11 +236,11 @@ def _children(system: System, now: SystemStatus) -> list[AgentChildren]:
         newest = [path.id for path in system.store.systems.paths(agent.id)][::-1][: max(left, 0)]
         left -= len(newest)
         records = child_records(system.store, newest)
-        rows.append(
-            AgentChildren(
-                agent.name, _counted(agent), TextTable(_COLUMNS, [_row(row) for row in records], texts=_TEXTS)
-            )
-        )
+        counts = agent.children
+        words = f"{counts.kept} kept, {counts.discarded} discarded"
+        words += f", {counts.failed} failed" if counts.failed else ""
+        table = TextTable(_COLUMNS, [_row(row) for row in records], texts=_TEXTS)
+        rows.append(AgentChildren(agent.name, words, table))
     return rows
 
 
@@ -264,12 +264,6 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         ", ".join(applied[:_APPLIED]) + more,
         row["why"],
     )
-
-
-def _counted(status: AgentStatus) -> str:
-    children = status.children
-    words = f"{children.kept} kept, {children.discarded} discarded"
-    return words + (f", {children.failed} failed" if children.failed else "")
 
 
 def _facts(system: System, now: SystemStatus) -> list[tuple[str, str]]:

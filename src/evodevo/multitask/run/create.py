@@ -183,7 +183,8 @@ def add_task(
         kinds = [kind, *([_twin_of(kind)] if multi else [])]
         check_new(opened_system, kinds, task)
         check_root(opened_system, kind)
-        agent, samples = recorded_task(opened_system, task), _no_samples()
+        agent = recorded_task(opened_system, task)
+        samples: Mapping[str, int] = {}
         if agent is None:
             agent, samples = prepare_task(task, data, given, cache_folder)
             check_modalities(kind, task, agent)
@@ -284,10 +285,6 @@ def class_of_root(system: System) -> str:
 
 
 # Inside
-
-
-def _no_samples() -> Mapping[str, int]:
-    return {}
 
 
 def _twin_of(kind: str) -> str:

@@ -109,7 +109,11 @@ class PathPredictor:
         settings = agent_settings(agent)
         self.precision = decide(device)
         self.built = _build(system, known, self.precision)
-        self._skip(skip_below)
+        if not 0 <= skip_below < 1:
+            raise UsageError(f"supports are skipped below a weight from 0 up to 1; got {skip_below}.")
+        skip = getattr(self.built.model, "skip_below", None)  # a path of one stream has no supports
+        if callable(skip):
+            skip(skip_below)
         self.samples = SampleReader(settings, self._own_input(), cache_folder)
         names = self.samples.class_names()
         self.named = len(names) == known.path.classes
@@ -168,13 +172,6 @@ class PathPredictor:
         weights = routed.weights.float().cpu().numpy() if routed.weights is not None and routed.by_router else None
         ran = None if routed.ran is None else routed.ran.cpu().numpy()
         return routed.logits.float().cpu().numpy(), weights, ran
-
-    def _skip(self, below: float) -> None:
-        if not 0 <= below < 1:
-            raise UsageError(f"supports are skipped below a weight from 0 up to 1; got {below}.")
-        skip = getattr(self.built.model, "skip_below", None)
-        if callable(skip):
-            skip(below)
 
     def _own_input(self) -> InputSpec | None:
         """Input that the path, or the main path in it, reads."""

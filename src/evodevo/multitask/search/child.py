@@ -167,7 +167,9 @@ def plan_child(
     Raises:
         UsageError: a value or rate of the parent that is in no list.
     """
-    mutator = Mutator(_rates(space, parent.mu), space.rates, rng, settings.mutation)
+    # Rates went through storage: each is written as its list writes it.
+    rates = {key: float(space.rates.values[space.rates.index(rate)]) for key, rate in parent.mu.items()}
+    mutator = Mutator(space.default_mu() | rates, space.rates, rng, settings.mutation)
     values = mutate_values(space, parent.hparams, mutator, shared)
     components = plan_components(
         needs(values),
@@ -187,8 +189,3 @@ def plan_child(
         tuple(mutator.decisions),
         tuple(mutator.moves),
     )
-
-
-def _rates(space: Hyperparameters, mu: Mapping[str, float]) -> dict[str, float]:
-    # Rates went through storage: each is written as its list writes it.
-    return space.default_mu() | {key: float(space.rates.values[space.rates.index(rate)]) for key, rate in mu.items()}

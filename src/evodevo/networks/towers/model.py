@@ -90,7 +90,8 @@ class Core(nn.Module):
         self.how = structure.train
         self.learning: list[nn.Module] = []
         if structure.train == "last":
-            self.learning = [*list(_layers(model, sizes.layer.layers))[-structure.last :], *_last_norm(model)]
+            norms = [getattr(model, name) for name in _LAST_NORMS if isinstance(getattr(model, name, None), nn.Module)]
+            self.learning = [*list(_layers(model, sizes.layer.layers))[-structure.last :], *norms]
         model.requires_grad_(structure.train == "all")
         for part in self.learning:
             part.requires_grad_(True)
@@ -202,10 +203,6 @@ def surround(tokens: Tensor, mask: Tensor | None, sizes: TowerSizes) -> tuple[Te
 def _layers(model: nn.Module, count: int) -> nn.ModuleList:
     """The encoder layers; where they lie differs between families and releases."""
     return next(part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == count)
-
-
-def _last_norm(model: nn.Module) -> list[nn.Module]:
-    return [getattr(model, name) for name in _LAST_NORMS if isinstance(getattr(model, name, None), nn.Module)]
 
 
 @torch.no_grad()

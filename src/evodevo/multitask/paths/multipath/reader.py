@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.frozen import Inputs
@@ -63,7 +62,9 @@ class MultipathReader:
         for begin in range(0, len(samples), CHUNK):
             inputs = self.fetch(samples[begin : begin + CHUNK])
             for name in names:
-                parts[name].append(_numbers(self.model.represent_path(name, inputs)))
+                values = self.model.represent_path(name, inputs)
+                wide = values.float() if values.dtype == torch.bfloat16 else values  # numpy has no bfloat16
+                parts[name].append(wide.cpu().numpy())
         for name in names:
             self.rows[name].put(block, np.concatenate(parts[name]))
 
@@ -99,9 +100,3 @@ def open_reader(
         raise UsageError(f"a cache needs a key for each of {', '.join(widths)}; got {', '.join(keys) or 'none'}.")
     rows = {name: cache.rows(keys[name], count, width) for name, width in widths.items()}
     return MultipathReader(model, fetch, rows)
-
-
-def _numbers(values: Tensor) -> Rows:
-    wide = values.float() if values.dtype == torch.bfloat16 else values  # numpy has no bfloat16
-    numbers: Rows = wide.cpu().numpy()
-    return numbers

@@ -30,7 +30,7 @@ from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool, FolderPool
 from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.modalities import modality_of
-from evodevo.tasks.text.tokenizers import ByteTokenizer, Tokenizer, from_bytes
+from evodevo.tasks.text.tokenizers import ByteTokenizer, from_bytes
 from evodevo.training import checkpoints
 
 _ROWS = 2
@@ -120,12 +120,10 @@ def _backbone(pool: BlobPool, weights: str) -> tuple[Network, dict[str, Any], st
     kept = checkpoints.load(pool, weights)
     model, read = load_network(pool, weights)
     own = {"space": read["space"], "model": read["model"]}
-    inputs = [_input(model.input_specs[0], _named(from_bytes(kept.attachment("tokenizer"))), "needed")]
+    tokenizer = from_bytes(kept.attachment("tokenizer"))
+    name = tokenizer.kind if isinstance(tokenizer, ByteTokenizer) else tokenizer.digest
+    inputs = [_input(model.input_specs[0], name, "needed")]
     return model, {"source": "backbone", "genome": kept.manifest.genome, "model": own, "inputs": inputs}, "backbone"
-
-
-def _named(tokenizer: Tokenizer) -> str:
-    return tokenizer.kind if isinstance(tokenizer, ByteTokenizer) else tokenizer.digest
 
 
 def _input(spec: InputSpec, tokenizer: str, use: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Legend: B samples, h channels of a sample's representation, C classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -94,7 +94,7 @@ class NetworkPath(nn.Module):
     def train(self, mode: bool = True) -> NetworkPath:
         """A network none of whose parts learns answers as it was published, and so does each part that does not."""
         super().train(mode)
-        learning = {role for role, part in self._parts.items() if any(_learn(part))}
+        learning = {role for role, part in self._parts.items() if any(each.requires_grad for each in part.parameters())}
         if not learning:
             self.network.eval()
         for role, part in self._parts.items():
@@ -151,7 +151,3 @@ def zero_head(width: int, classes: int) -> nn.Linear:
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
     return head
-
-
-def _learn(part: nn.Module) -> Iterator[bool]:
-    return (parameter.requires_grad for parameter in part.parameters())
