@@ -111,7 +111,7 @@ class ExperimentSlice(NetworkSlice):
         self, settings: ExperimentSettings, blobs: Path | None = None, cache_folder: Path | None = None
     ) -> NetworkProblem:
         arms = settings.experiment.trainings()
-        return NetworkProblem(_itself, settings.evaluation, blobs, cache_folder, arms)
+        return NetworkProblem(lambda arm: arm, settings.evaluation, blobs, cache_folder, arms)
 
     def arms(self, settings: ExperimentSettings, problem: NetworkProblem) -> list[Trial]:
         return settings.experiment.trainings()
@@ -169,10 +169,6 @@ def plan_again(individual: str, arm: Any) -> Variant:
     """The plan by which a training of an experiment is done again."""
     values = arm.model_dump(exclude={"learning_rate", "seed"})
     return Variant.model_validate({**values, "learning_rates": (arm.learning_rate,), "parent": individual})
-
-
-def _itself(arm: Trial) -> Trial:
-    return arm
 
 
 EXPERIMENT = ExperimentSlice()
