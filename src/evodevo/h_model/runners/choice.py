@@ -88,16 +88,13 @@ def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bo
                 start = time.perf_counter()
                 output = candidate.run(layers, sample, None, None, None, cache())
                 if learning:
-                    torch.autograd.grad(output.sum(), [sample, *_wanted(layers)], allow_unused=True)
+                    weights = [parameter for parameter in layers.parameters() if parameter.requires_grad]
+                    torch.autograd.grad(output.sum(), [sample, *weights], allow_unused=True)
                 _wait(x)
                 if turn:  # the first one warms up
                     seconds[number].append(time.perf_counter() - start)
     # The minimum of each: other load on the machine only ever adds time.
     return min(seconds[1]) < MARGIN * min(seconds[0])
-
-
-def _wanted(layers: nn.ModuleList) -> list[nn.Parameter]:
-    return [parameter for parameter in layers.parameters() if parameter.requires_grad]
 
 
 def _wait(x: Tensor) -> None:
