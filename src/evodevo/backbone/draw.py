@@ -46,7 +46,7 @@ def marks(plans: tuple[LIVPlan, ...], genome: tuple[tuple[int, ...], ...]) -> li
             family=plan.spec.family,
             differential=plan.row.differential != "none",
             segment=print_segments([segment]),
-            title=_title(plan),
+            title=f"{plan.row.name} ({plan.spec.family}), operator genome {print_segments([plan.spec.operator])}",
         )
         for plan, segment in zip(plans, genome, strict=True)
     ]
@@ -54,8 +54,9 @@ def marks(plans: tuple[LIVPlan, ...], genome: tuple[tuple[int, ...], ...]) -> li
 
 def arcs(plans: tuple[LIVPlan, ...], kind: str) -> list[Arc]:
     """Arcs of one kind, "feature" or "featurizer", from owner to user."""
+    verb = "reuses features of" if kind == "feature" else "shares weights with"
     return [
-        Arc(owner, user, label(plans[user].spec, groups), f"LIV {user + 1} {_verb(kind)} LIV {owner + 1}")
+        Arc(owner, user, label(plans[user].spec, groups), f"LIV {user + 1} {verb} LIV {owner + 1}")
         for edge, owner, user, groups in connections(plans)
         if edge == kind
     ]
@@ -107,12 +108,3 @@ def mixes_in_each_half(plans: tuple[LIVPlan, ...]) -> bool:
     """Whether each half of the depth has a token mixer; only then is a bigram sure to be beaten."""
     half = len(plans) // 2
     return all(any(plan.spec.mixes_tokens for plan in part) for part in (plans[:half], plans[half:]))
-
-
-def _verb(kind: str) -> str:
-    return "reuses features of" if kind == "feature" else "shares weights with"
-
-
-def _title(plan: LIVPlan) -> str:
-    spec = plan.spec
-    return f"{plan.row.name} ({spec.family}), operator genome {print_segments([spec.operator])}"

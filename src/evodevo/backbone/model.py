@@ -86,9 +86,6 @@ class Backbone(Network):
                 self.head.weight.normal_(std=HEAD_STD)
             self.wiring.scale_outputs(self.blocks)
 
-    def _blocks(self) -> list[Block]:
-        return cast("list[Block]", list(self.blocks))
-
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """See ``Network``."""
         return {self.output_specs[0].name: self.next_logits(batch[self.input_specs[0].name])}
@@ -160,6 +157,7 @@ class Backbone(Network):
         if batch < 1:
             raise UsageError(f"batch is {batch}; it must be at least 1.")
         weight: Tensor = self.embedding.weight
+        blocks = cast("list[Block]", list(self.blocks))
         return GenerationState(
-            [block.initial_state(batch, max_length, weight.dtype, weight.device) for block in self._blocks()]
+            [block.initial_state(batch, max_length, weight.dtype, weight.device) for block in blocks]
         )

@@ -64,7 +64,9 @@ class SearchProgress:
             self._finished += 1
             self._count(facts["id"], facts["seed"], facts["reason"])
         elif kind == "generation":
-            self._close(facts["generation"], facts["hypervolume"])
+            before, self.hypervolume = self.hypervolume, facts["hypervolume"]
+            self.gain = None if before is None else facts["hypervolume"] - before
+            self.generation = max(self.generation, facts["generation"])
 
     def _recall(self) -> None:
         """Count the evaluations of earlier sessions of a resumed run."""
@@ -93,11 +95,6 @@ class SearchProgress:
         if self.study is not None and seed == OWN_SEED and not self._is_baseline(identity):
             self.phase = "generations"
             self.generation = max(self.generation, self.study.members[identity].generation)
-
-    def _close(self, generation: int, hypervolume: float) -> None:
-        self.gain = None if self.hypervolume is None else hypervolume - self.hypervolume
-        self.hypervolume = hypervolume
-        self.generation = max(self.generation, generation)
 
     @property
     def generations(self) -> int:

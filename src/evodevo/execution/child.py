@@ -35,7 +35,10 @@ def live(job: Job, *, parent: int, answer: int, log: int, scratch: str, threads:
     status = 1
     try:
         _isolate(job, parent, log, scratch)
-        _limit_threads(threads)
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            # After the fork and not before it: the call starts torch's threads, and threads do not survive a fork.
+            torch.set_num_threads(threads)
         _evaluate(job, answer)
         status = 0
     except BaseException:  # this process must end here and never return into the worker's loop
@@ -61,13 +64,6 @@ def _isolate(job: Job, parent: int, log: int, scratch: str) -> None:
         file.write("800")  # if the machine runs out of memory, the kernel kills this process before the coordinator
     if job.memory_bytes is not None:
         refuse_absurd_allocations(job.memory_bytes)
-
-
-def _limit_threads(threads: int) -> None:
-    # After the fork and not before it: the call starts torch's threads, and threads do not survive a fork.
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(threads)
 
 
 def _evaluate(job: Job, answer: int) -> None:

@@ -20,18 +20,12 @@ def exceeds(pids: list[int], limit_bytes: int) -> int | None:
     The cheap sum counts a shared page once for each process; only if it is above the limit are the proportional shares
     read, which takes milliseconds.
     """
-    if sum(_resident_bytes(pid) for pid in pids) <= limit_bytes:
+    resident = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
+    if sum(_sum_fields(f"/proc/{pid}/status", resident) for pid in pids) <= limit_bytes:
         return None
-    used = sum(_proportional_bytes(pid) for pid in pids)
+    proportional = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
+    used = sum(_sum_fields(f"/proc/{pid}/smaps_rollup", proportional) for pid in pids)
     return used if used > limit_bytes else None
-
-
-def _resident_bytes(pid: int) -> int:
-    return _sum_fields(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:", b"VmSwap:"))
-
-
-def _proportional_bytes(pid: int) -> int:
-    return _sum_fields(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
 
 
 def _sum_fields(path: str, names: tuple[bytes, ...]) -> int:

@@ -76,7 +76,12 @@ class BestWeights:
                 "since": 0,
                 "weights": None,
             }
-            self._weights, self._kept_as = _changing(network), None
+            tensors = network.state_dict()
+            # Only what training may change: what is frozen stays what it is.
+            self._weights = {
+                name: tensors[name].detach().to("cpu", copy=True).contiguous() for name in _shapes(network)
+            }
+            self._kept_as = None
         else:
             changes = {"since": state.since + 1}
         self.state = state = state.model_copy(update=changes)
@@ -133,12 +138,6 @@ class BestWeights:
         if value == best:
             return loss < (math.inf if self.state.loss is None else self.state.loss)
         return value < best if self.state.metric in LOWER_IS_BETTER else value > best
-
-
-def _changing(network: nn.Module) -> dict[str, Tensor]:
-    """Copies, on the CPU, of everything that training may change: what is frozen stays what it is."""
-    state = network.state_dict()
-    return {name: state[name].detach().to("cpu", copy=True).contiguous() for name in _shapes(network)}
 
 
 def _shapes(network: nn.Module) -> dict[str, torch.Size]:

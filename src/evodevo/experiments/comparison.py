@@ -95,7 +95,8 @@ class ComparisonRow:
     @property
     def group(self) -> str:
         """Name and cell."""
-        return self.trainings[0].genome.group if self.trainings else _group(self.name, self.cell)
+        cell = (f"{key} {value}" for key, value in self.cell.items())
+        return self.trainings[0].genome.group if self.trainings else ", ".join([self.name, *cell])
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,6 @@ def compare_arms(run: Run) -> ComparisonTable:
         if individual.fact.get("facts")
     }
     return ComparisonTable(rows, budgets, described[0].get("baselines", {}) if described else {}, facts, name)
-
-
-def _group(name: str, cell: Mapping[str, Any]) -> str:
-    return ", ".join([name, *(f"{key} {value}" for key, value in cell.items())])
 
 
 def _accuracy(individual: Individual, split: str = "validation") -> float | None:

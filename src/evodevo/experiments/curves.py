@@ -9,15 +9,11 @@ Points = tuple[tuple[float, float], ...]
 BUDGETS = ("steps", "flops", "seconds")
 
 
-def _x(series: Mapping[str, Points], budget: str) -> dict[float, float]:
-    """Step -> steps, FLOPs or seconds used up at it."""
-    if budget == "steps":
-        return {step: step for step, _ in series.get("validation_error", ())}
-    return dict(series.get(budget, ()))
-
-
 def _over(series: Mapping[str, Points], name: str, budget: str) -> Points:
-    places = _x(series, budget)
+    if budget == "steps":
+        places = {step: step for step, _ in series.get("validation_error", ())}
+    else:
+        places = dict(series.get(budget, ()))  # step -> FLOPs or seconds used up at it
     return tuple((places[step], value) for step, value in series.get(name, ()) if step in places)
 
 

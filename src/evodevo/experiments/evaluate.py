@@ -253,7 +253,9 @@ class NetworkEvaluation(ArmEvaluation):
             found.extra["train"] = self._measure(network, split="train").to_json()
         before = bench.build(specification_of(self.arm.network, network))
         found.extra |= look_inside(network, before, self.task, self.settings, self.precision)
-        found.scores = self._scores(network, validation)
+        subject = Subject(space=None, genome=self.arm, length=0, vocabulary=0, model=network, held_out=validation)
+        objectives = parse_objectives(self.settings.objectives, "network")
+        found.scores = {objective.name: objective.measure(subject).value for objective in objectives}
         found.explain = partial(_explained, validation=validation)
 
     def _measure(
@@ -302,11 +304,6 @@ class NetworkEvaluation(ArmEvaluation):
                 measured = self._measure(network, task=task, shuffle=probe.shuffle, count_flops=bool(probe.changes))
             results[probe.name] = measured.to_json()
         return results
-
-    def _scores(self, network: Network, validation: NetworkMeasurement) -> dict[str, float]:
-        subject = Subject(space=None, genome=self.arm, length=0, vocabulary=0, model=network, held_out=validation)
-        objectives = parse_objectives(self.settings.objectives, "network")
-        return {objective.name: objective.measure(subject).value for objective in objectives}
 
     def keep(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
         """See ``ArmEvaluation``; with traces."""

@@ -89,19 +89,15 @@ class NetworkProblem(Problem):
 
     def decisive(self) -> dict[str, Any]:
         """What decides a score beside the task and the training: JSON."""
-        return {
-            "samples": [self.settings.validation_samples, self.settings.test_samples],
-            **({"options": self.settings.options} if self.settings.options else {}),
-            **self._selection(),
-        }
-
-    def _selection(self) -> dict[str, Any]:
-        """Settings of the choice of weights; with the points of the curve, since weights are measured there."""
         settings = self.settings
-        if settings.select is None:
-            return {}
-        curve = [settings.curve_points, settings.curve_samples, settings.training.report_every]
-        return {"select": settings.select.model_dump(mode="json"), "curve": curve}
+        values: dict[str, Any] = {"samples": [settings.validation_samples, settings.test_samples]}
+        if settings.options:
+            values["options"] = settings.options
+        if settings.select is not None:
+            values["select"] = settings.select.model_dump(mode="json")
+            # Weights are measured at the points of the curve, so these decide which are chosen.
+            values["curve"] = [settings.curve_points, settings.curve_samples, settings.training.report_every]
+        return values
 
     def training_seed(self, arm: Trial, seed: int) -> int:
         """The seed of initialisation and data order. Arms with seeds of equal number are initialised and fed alike."""

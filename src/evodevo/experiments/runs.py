@@ -111,7 +111,7 @@ class ExperimentSlice(NetworkSlice):
         self, settings: ExperimentSettings, blobs: Path | None = None, cache_folder: Path | None = None
     ) -> NetworkProblem:
         arms = settings.experiment.trainings()
-        return NetworkProblem(_itself, settings.evaluation, blobs, cache_folder, arms)
+        return NetworkProblem(lambda arm: arm, settings.evaluation, blobs, cache_folder, arms)
 
     def arms(self, settings: ExperimentSettings, problem: NetworkProblem) -> list[Trial]:
         return settings.experiment.trainings()
@@ -136,7 +136,9 @@ class ExperimentSlice(NetworkSlice):
 
     def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
         """The training is an experiment of its own, with one arm; its seeds are that experiment's."""
-        plan = plan_again(individual.id, individual.genome)
+        same = individual.genome.model_dump(exclude={"learning_rate", "seed"})
+        rates = (individual.genome.learning_rate,)
+        plan = Variant.model_validate({**same, "learning_rates": rates, "parent": individual.id})
         values = super().retraining(settings, individual, budget, 1)
         again = plan.model_dump(mode="json")
         if any(limit is not None for limit in budget.values()):
@@ -163,16 +165,6 @@ class ExperimentSlice(NetworkSlice):
         from evodevo.experiments.report.page import report
 
         return report(run)
-
-
-def plan_again(individual: str, arm: Any) -> Variant:
-    """The plan by which a training of an experiment is done again."""
-    values = arm.model_dump(exclude={"learning_rate", "seed"})
-    return Variant.model_validate({**values, "learning_rates": (arm.learning_rate,), "parent": individual})
-
-
-def _itself(arm: Trial) -> Trial:
-    return arm
 
 
 EXPERIMENT = ExperimentSlice()

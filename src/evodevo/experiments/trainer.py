@@ -172,7 +172,8 @@ class Trainer:
         batch_of = batch_at or (lambda step: source.batch("train", self.seed, step, settings.batch_size))
         network.to(self.precision.device)
         self._count_flops(network, batch_of, again=bool(self._steps_of_segments))
-        points = self._points()
+        # A stage that was cut short has points already.
+        points = sum(step > self._steps for step, _ in self._series["validation_loss"])
 
         def loss_of(model: nn.Module, batch: Any) -> Tensor:
             network.terms = {}
@@ -448,10 +449,6 @@ class Trainer:
             if trace is not None:
                 self.course[f"course/{whole}"] = trace
         self._paused += time.monotonic() - begin
-
-    def _points(self) -> int:
-        """Number of points of the curve that this stage has already: some, where it was cut short."""
-        return sum(step > self._steps for step, _ in self._series["validation_loss"])
 
     def _selection(self, stage: int, network: Network, cut_short: bool) -> BestWeights | None:
         """Selection of the weights of a stage, with its earlier state where the stage is continued."""

@@ -39,7 +39,9 @@ class RouterGroup:
         """The group, or None where the routers differ, have hooks, or are constant."""
         first = routers[0]
         shape = _shape(first)
-        if first.constant is not None or any(_hooked(router) or _shape(router) != shape for router in routers):
+        # Hooks want the calls of their router, which a group does not make.
+        hooked = any(router._forward_hooks or router._forward_pre_hooks for router in routers)
+        if first.constant is not None or hooked or any(_shape(router) != shape for router in routers):
             return None
         pools = [router.pool for router in routers if router.pool is not None]
         queries: list[Tensor] = [pool.query for pool in pools if pool.query is not None]
@@ -89,10 +91,6 @@ def _shape(router: Router) -> tuple[object, ...]:
         places = torch.arange(len(router.channels)) if router.channels.is_meta else router.channels
         channels = tuple(places.tolist())
     return (router.head, None if router.pool is None else router.pool.kind, *maps, offset, channels)
-
-
-def _hooked(router: Router) -> bool:
-    return bool(router._forward_hooks or router._forward_pre_hooks)
 
 
 def _stacked(layers: list[torch.nn.Linear]) -> tuple[Tensor, Tensor] | None:

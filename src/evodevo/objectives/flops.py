@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from evodevo.objectives.base import Objective, Subject, number
+from evodevo.objectives.base import Measurement, Objective, Subject, number
 
 
-def _per_token(subject: Subject) -> float:
+def _per_token(subject: Subject) -> Measurement:
     cost = subject.space.cost(
         subject.genome, length=subject.length, convention=subject.convention, vocabulary=subject.vocabulary
     )
-    return float(cost.flops / subject.length)
+    return number(cost.flops / subject.length)
 
 
 FLOPS = Objective(
@@ -18,5 +18,5 @@ FLOPS = Objective(
     direction="minimise",
     needs="genome",
     summary="forward FLOPs per token of a full context, embedding and head included",
-    measure=lambda subject: number(_per_token(subject)),
+    measure=_per_token,
 )

@@ -63,16 +63,12 @@ class Block(Operator):
         state: dict[str, Any] | None = None,
     ) -> Output:
         """(B, T, D) -> the same shape; groups and state are the operator's."""
-        output: Output = self.operator(self._normalised(x), mask=mask, shared=shared, state=state)
+        # Under autocast a stream may be in half precision, and the gain is not.
+        given = x.to(self.norm.weight.dtype) if isinstance(self.norm, nn.RMSNorm) else x
+        output: Output = self.operator(self.norm(given), mask=mask, shared=shared, state=state)
         if self.residual:
             output.y = x + output.y
         return output
-
-    def _normalised(self, x: Tensor) -> Tensor:
-        if isinstance(self.norm, nn.RMSNorm):
-            x = x.to(self.norm.weight.dtype)  # under autocast a stream may be in half precision, and the gain is not
-        normalised: Tensor = self.norm(x)
-        return normalised
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """The operator's."""

@@ -26,7 +26,6 @@ DECAY_STEP_RANGE = (1e-3, 0.1)
 DECAY_RATE_RANGE = (1.0, 16.0)
 MODE_RATE_RANGE = (1e-3, 2.0)
 FILTER_FREQUENCY = 8.0
-FILTER_WINDOW_DECAY = 4.0
 
 
 class FeatureGroup(nn.Module):

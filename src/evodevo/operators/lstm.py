@@ -91,7 +91,10 @@ def run_lstm(lstm: nn.LSTM, x: Tokens, before: Memory | None = None) -> tuple[To
     device = weight.device
     autocast = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
     dtype = torch.get_autocast_dtype(device.type) if autocast else weight.dtype
-    if dtype in (torch.float32, torch.float64) or _keeps(device, weight.dtype, dtype):
+    # A traced program may run on another processor, so what this one can compute does not count there.
+    if dtype in (torch.float32, torch.float64) or (
+        not torch.compiler.is_compiling() and has_lstm(device, weight.dtype, dtype)
+    ):
         y, after = lstm(x, before)
         return y, after
     weights = {name: parameter.float() for name, parameter in lstm.named_parameters()}
@@ -99,11 +102,6 @@ def run_lstm(lstm: nn.LSTM, x: Tokens, before: Memory | None = None) -> tuple[To
     with full_precision(device):
         y, (hidden, cell) = functional_call(lstm, weights, (x.float(), wide))
     return y.to(dtype), (hidden.to(dtype), cell.to(dtype))
-
-
-def _keeps(device: torch.device, weights: torch.dtype, dtype: torch.dtype) -> bool:
-    """Whether the dtype is computed in. Not in a program that is traced: it may run on another processor."""
-    return not torch.compiler.is_compiling() and has_lstm(device, weights, dtype)
 
 
 @cache

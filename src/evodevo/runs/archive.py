@@ -135,7 +135,11 @@ class Run:
         Raises:
             UsageError: a study of one's own, or a slice that this evodevo does not have.
         """
-        self._refuse_studies()
+        if self.kind == "study":
+            raise UsageError(
+                f"run {self.id} is a study of your own: its space and its function are in your code alone. "
+                f"Look at it, or go on with it, in Python: Study(…, run={self.id!r})."
+            )
         return slice_of(self.recipe, self.row.settings)
 
     @cached_property
@@ -149,13 +153,6 @@ class Run:
         settings = validate(kind, self.row.settings, what=f"the recorded settings of run {self.id}")
         enable_packages(settings.execution.packages)
         return settings
-
-    def _refuse_studies(self) -> None:
-        if self.kind == "study":
-            raise UsageError(
-                f"run {self.id} is a study of your own: its space and its function are in your code alone. "
-                f"Look at it, or go on with it, in Python: Study(…, run={self.id!r})."
-            )
 
     @cached_property
     def space(self) -> Space[Any]:

@@ -143,7 +143,8 @@ def pick(run: Search[C], rule: str = "knee", where: Sequence[str] = ()) -> Pick[
         chosen = min(kept, key=lambda candidate: candidate.key(goal))
         reason = f"best {goal.name} among {among}"
     else:
-        raise UsageError(f"rule {rule[:40]!r}: it must be knee, or best:GOAL with one of {_names(run.goals)}.")
+        names = ", ".join(goal.name for goal in run.goals)
+        raise UsageError(f"rule {rule[:40]!r}: it must be knee, or best:GOAL with one of {names}.")
     return Pick(chosen, reason, compare(chosen, run))
 
 
@@ -210,7 +211,3 @@ def _goal(name: str, goals: Sequence[Goal]) -> Goal:
         if goal.name == name:
             return goal
     raise unknown_name("goal", name, [goal.name for goal in goals])
-
-
-def _names(goals: Sequence[Goal]) -> str:
-    return ", ".join(goal.name for goal in goals)

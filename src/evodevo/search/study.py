@@ -219,10 +219,13 @@ class Study:
             if self.store.run(self.run_id).state != "running":
                 self.store.finish_run(self.lease, "running")
             self._recall()
-            self._describe()
+            if not self._described:
+                self.store.add_event(self.lease, "task", self.problem.fidelity, self.problem.describe())
             exhausted = self._search()
             finished = self._stop == "no"
-            self.store.add_event(self.lease, "study.time", self.run_id, self._times())
+            # The part of the wall time that was spent waiting shows what the search itself costs.
+            times = {"wall_seconds": self._last_score - self._first_proposal, "waited_seconds": self._waited}
+            self.store.add_event(self.lease, "study.time", self.run_id, times)
             self.store.finish_run(self.lease, "finished" if finished else "interrupted")
             self.listener("finished", {"run": self.run_id, "state": "finished" if finished else "interrupted"})
         except EvaluationsFailedError:
@@ -367,11 +370,6 @@ class Study:
                 self._evaluate(chosen, number)
 
     # Individuals
-
-    def _describe(self) -> None:
-        """Record the fidelity of the scores and the description of the data, once per run."""
-        if not self._described:
-            self.store.add_event(self.lease, "task", self.problem.fidelity, self.problem.describe())
 
     def _draw(self, moment: int, slot: int, purpose: str) -> np.random.Generator:
         return generator(self.settings.seed, moment, slot, purpose)
@@ -606,11 +604,6 @@ class Study:
                 f"{len(failed)} of {len(judged)} evaluations failed ({share:.0%}); at most {limit:.0%} are allowed "
                 f"(max_failed_share). Look at them with: evodevo show {self.run_id}"
             )
-
-    def _times(self) -> dict[str, float]:
-        """Wall time of the search in seconds, and the part of it that was spent waiting for evaluations."""
-        wall = self._last_score - self._first_proposal
-        return {"wall_seconds": wall, "waited_seconds": self._waited}
 
 
 def _front(members: Sequence[Member], goals: tuple[Goal, ...]) -> list[Member]:

@@ -49,9 +49,13 @@ def acquire(database: Database, run_id: str, *, one_kernel: bool, patience: floa
                 raise NotFoundError(f"no run {run_id!r} in {database.place}.")
             judged = _row(connection, run_id)
         if judged is not None and judged.held:
-            alive = is_alive(_owner(judged), one_kernel=one_kernel)
+            holder = _owner(judged)
+            alive = is_alive(holder, one_kernel=one_kernel)
             if alive or (alive is None and _beats(database, judged, patience)):
-                raise _owned(run_id, _owner(judged))
+                raise RunOwnedError(
+                    f"run {run_id} is open in {holder}. Wait for it, or stop it there (Ctrl-C, or kill {holder.pid}), "
+                    f"then: evodevo resume {run_id}."
+                )
         with database.writing() as connection:
             row = _row(connection, run_id)
             if not _same(row, judged):
@@ -128,10 +132,3 @@ def _beats(database: Database, judged: Row[Any], patience: float) -> bool:
         if not _same(now, judged):
             return now is not None and bool(now.held)
     return False
-
-
-def _owned(run_id: str, holder: Owner) -> RunOwnedError:
-    return RunOwnedError(
-        f"run {run_id} is open in {holder}. Wait for it, or stop it there (Ctrl-C, or kill {holder.pid}), "
-        f"then: evodevo resume {run_id}."
-    )

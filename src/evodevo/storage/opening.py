@@ -121,7 +121,10 @@ def _open_for_writing(layout: StoreLayout) -> tuple[Database, bool]:
         with _alone(layout.folder / "store.lock"):
             with database.reading() as connection:
                 version = migrations.current(connection)
-            _set_journal(database, network=network)
+            with database.driver() as driver:
+                driver.execute(f"PRAGMA journal_mode={'DELETE' if network else 'WAL'}")
+                # Without a limit, the WAL file would stay as large as the largest transaction ever was.
+                driver.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
             if version is not None and version != migrations.HEAD:
                 backup(database, layout, version)
             if version != migrations.HEAD:
@@ -132,13 +135,6 @@ def _open_for_writing(layout: StoreLayout) -> tuple[Database, bool]:
         database.close()
         raise
     return database, network
-
-
-def _set_journal(database: Database, *, network: bool) -> None:
-    # Without a size limit, the WAL file would stay as large as the largest transaction ever was.
-    with database.driver() as driver:
-        driver.execute(f"PRAGMA journal_mode={'DELETE' if network else 'WAL'}")
-        driver.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
 
 
 def _is_emptied(layout: StoreLayout) -> bool:

@@ -204,17 +204,13 @@ KEPT_FOR_EVER = (
 )
 
 
-def keep_trigger(table: str, change: str) -> str:
-    """The SQL statement of a trigger that refuses a change (UPDATE or DELETE) of a table's rows."""
-    return (
+def keep_for_ever(table: str, change: str) -> None:
+    """Create the table together with a trigger that refuses a change (UPDATE or DELETE) of its rows."""
+    trigger = (
         f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
         f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are kept for ever'); END"
     )
-
-
-def keep_for_ever(table: str, change: str) -> None:
-    """Create the table together with a trigger that refuses a change (UPDATE or DELETE) of its rows."""
-    statement = DDL(keep_trigger(table, change))  # type: ignore[no-untyped-call]
+    statement = DDL(trigger)  # type: ignore[no-untyped-call]
     event.listen(metadata, "after_create", statement.execute_if(dialect="sqlite"))
 
 

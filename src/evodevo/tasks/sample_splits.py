@@ -6,7 +6,7 @@ Shapes: N samples.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,6 +101,14 @@ def fingerprint(*parts: bytes) -> bytes:
         whole.update(len(part).to_bytes(8, "big"))
         whole.update(part)
     return whole.digest()
+
+
+def columns_digest(columns: Mapping[str, Sequence[str]]) -> str:
+    """SHA-256 over the names and the values of columns of text."""
+    whole = hashlib.sha256()
+    for name, values in columns.items():
+        whole.update(fingerprint(name.encode(), *(value.encode() for value in values)))
+    return whole.hexdigest()
 
 
 def _numbers(values: Sequence[bytes]) -> NDArray[np.int64]:

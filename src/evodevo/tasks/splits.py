@@ -37,7 +37,10 @@ def split(documents: Sequence[bytes]) -> SplitDocuments:
     """
     if len(documents) < 3:
         return SplitDocuments(_by_position(documents), BY_POSITION)
-    positions = {document: _place(document) for document in documents}
+    # In [0, 1), and a function of the content alone.
+    positions = {
+        document: int.from_bytes(hashlib.sha256(document).digest()[:6], "big") / 2**48 for document in documents
+    }
     members: dict[Split, list[bytes]] = {name: [] for name in SPLITS}
     for document, position in positions.items():
         members[_split_at(position)].append(document)
@@ -50,11 +53,6 @@ def split(documents: Sequence[bytes]) -> SplitDocuments:
             members[name].append(moved)
     order = {document: index for index, document in enumerate(documents)}
     return SplitDocuments({name: tuple(sorted(members[name], key=order.__getitem__)) for name in SPLITS}, BY_DOCUMENT)
-
-
-def _place(document: bytes) -> float:
-    """A number in [0, 1) that is a function of the content only."""
-    return int.from_bytes(hashlib.sha256(document).digest()[:6], "big") / 2**48
 
 
 def _split_at(position: float) -> Split:

@@ -74,9 +74,10 @@ def evolve(
 
     Settings: those of the recipe, then --config, then --set, then the other options. Ctrl-C stops safely.
     """
+    data_key = "evaluation.language.data" if recipe.startswith("backbone.") else "evaluation.task_settings.data"
     flags = {
         "evaluation.objectives": objective or None,
-        _data_key(recipe): None if data is None else str(data),
+        data_key: None if data is None else str(data),
         "evaluation.training.budget.tokens": tokens,
         "evaluation.training.device": device,
         "evaluation.max_parameters": max_parameters,
@@ -104,8 +105,3 @@ def evolve(
             show_front(run)
             where = store_option(store)
             output.words(f"next: evodevo pick {run.id}{where}   evodevo report {run.id}{where}")
-
-
-def _data_key(recipe: str) -> str:
-    """Key of the setting that names the user's data in a recipe."""
-    return "evaluation.language.data" if recipe.startswith("backbone.") else "evaluation.task_settings.data"

@@ -56,7 +56,9 @@ def graph(
     if json:
         output.document("evodevo.extend.graph/1", {**_record(frame, task), "file": None if out is None else str(out)})
     elif out is None:
-        _print_outline(frame, task, chosen)
+        from evodevo.multitask.diagrams.system.outline import model_outline, outline
+
+        output.line(outline(frame, task) if chosen is None else model_outline(frame, chosen))
     else:
         output.line(str(out.absolute()))
 
@@ -84,12 +86,6 @@ def _drawn(frame: SystemFrame, task: str | None, chosen: Joined | None) -> str:
     if chosen is not None:
         return multipath_model(frame, chosen, title=f"{frame.system}: {chosen.path}", subtitle=subtitle)
     return system_graph(frame, task=task or "", title=frame.system, subtitle=subtitle)
-
-
-def _print_outline(frame: SystemFrame, task: str | None, chosen: Joined | None) -> None:
-    from evodevo.multitask.diagrams.system.outline import model_outline, outline
-
-    output.line(outline(frame, task) if chosen is None else model_outline(frame, chosen))
 
 
 def _record(frame: SystemFrame, task: str | None) -> dict[str, Any]:

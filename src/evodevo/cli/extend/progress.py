@@ -69,6 +69,7 @@ class AgentsProgress:
 
         self.session, self._begun = session, self._clock()
         system = session.system
+        systems = system.store.systems
         before, view = past(system.store, system.row.id), system.view()
         chosen = {agent.id for agent in session.agents}
         for row in system.agents():
@@ -78,6 +79,9 @@ class AgentsProgress:
             cycle = row.settings["cycle"] or {}
             size, count = int(cycle.get("generation_size", 1)), int(cycle.get("samples", 1))
             opened = before.opened(row)
+            finished = 0
+            if opened is not None:
+                finished = len(systems.paths(row.id, opened.number)) - len(systems.open_asks(row.id))
             offered = view.offers.get(row.name)
             self.agents[row.name] = AgentProgress(
                 row.name,
@@ -85,14 +89,9 @@ class AgentsProgress:
                 1 if root else session.cycles,
                 ended=before.finished(row),
                 cycle=None if opened is None else opened.number,
-                finished=0 if opened is None else self._results(row.id, opened.number),
+                finished=finished,
                 best=None if offered is None else offered.quality,
             )
-
-    def _results(self, agent_id: str, cycle: int) -> int:
-        assert self.session is not None
-        systems = self.session.system.store.systems
-        return len(systems.paths(agent_id, cycle)) - len(systems.open_asks(agent_id))
 
     def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the listener."""

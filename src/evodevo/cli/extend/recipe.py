@@ -63,7 +63,8 @@ def run_recipe(
         raise UsageError(f"results are written as {', '.join(SUFFIXES)}; {out} is none of these.")
     from evodevo.multitask.comparison import runner as multitask_recipes
 
-    with _choose(json=json) as view, Stopping(view, WORDS) as stopping:
+    view: RecipeView = fitting(json=json, events=_Events, live=_Live, lines=RecipeView)
+    with view, Stopping(view, WORDS) as stopping:
         try:
             result = multitask_recipes.run_recipe(
                 name,
@@ -204,7 +205,3 @@ class _Live(RecipeView):
             Text(f"{self.place}   {output.one_line(self._last)}"),
         ]
         return Group(*parts, *([Text(notice, style="yellow")] if notice else []))
-
-
-def _choose(*, json: bool) -> RecipeView:
-    return fitting(json=json, events=_Events, live=_Live, lines=RecipeView)

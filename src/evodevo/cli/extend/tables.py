@@ -143,7 +143,8 @@ def children(records: Sequence[Mapping[str, Any]]) -> None:
             show(child["quality"]),
             show(child["bar"]),
             show(child["score"]),
-            _actions([*_inside(child), *child["applied"]]),
+            # The supports of a multipath child are drawn, not mutated: no action names them.
+            _actions([*(f"support {name}" for name in child["inside"][1:]), *child["applied"]]),
             child["why"],
         )
         for child in records
@@ -207,11 +208,6 @@ def _list(counted: Sequence[tuple[str, int]]) -> str:
 def _actions(applied: Sequence[str]) -> str:
     more = f", +{len(applied) - MOST_ACTIONS}" if len(applied) > MOST_ACTIONS else ""
     return (", ".join(applied[:MOST_ACTIONS]) + more) or MISSING
-
-
-def _inside(details: Mapping[str, Any]) -> list[str]:
-    """The supports of a multipath child, which are drawn, not mutated."""
-    return [f"support {name}" for name in details["inside"][1:]]
 
 
 def _accuracies(offer: Offer | None) -> tuple[str, str, str]:

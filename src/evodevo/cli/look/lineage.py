@@ -12,8 +12,7 @@ from evodevo.cli.listing import print_individuals, record
 from evodevo.cli.options import DEFAULT_STORE, IndividualName, Json, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.runs.archive import Archive, Individual
-    from evodevo.storage import Parent
+    from evodevo.runs.archive import Individual
 
 
 def lineage(
@@ -29,7 +28,10 @@ def lineage(
     with Archive(store) as archive:
         start = archive.individual(individual)
         arrows = archive.store.lineage(start.id, depth=depth)
-        people = _people(archive, start, arrows)
+        ids = dict.fromkeys([start.id, *(arrow.parent_id for arrow in arrows)])
+        # Through the archive and not the run: parents may belong to another one.
+        people = [archive.individual(identity) for identity in ids]
+        people.sort(key=lambda person: person.row.created_seq, reverse=True)
         if svg is not None:
             _draw(people, svg)
         if json:
@@ -46,13 +48,6 @@ def lineage(
         for person in people:
             if person.parents:
                 output.line(f"{person.id}  {person.operation} of {' and '.join(person.parents)}")
-
-
-def _people(archive: Archive, individual: Individual, arrows: list[Parent]) -> list[Individual]:
-    """The individual and its ancestors, each once, youngest first; parents may belong to another run."""
-    ids = dict.fromkeys([individual.id, *(arrow.parent_id for arrow in arrows)])
-    people = [archive.individual(identity) for identity in ids]
-    return sorted(people, key=lambda person: person.row.created_seq, reverse=True)
 
 
 def _draw(people: list[Individual], path: Path) -> None:

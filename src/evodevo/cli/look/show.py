@@ -36,7 +36,9 @@ def show(
             return
         individual = archive.individual(name)
         if svg is not None:
-            _draw(individual, svg)
+            from evodevo.cli.files import write_text
+
+            write_text(svg, individual.run.slice.drawing(individual))
         if json:
             output.document("evodevo.individual/1", _record(individual))
         else:
@@ -118,9 +120,3 @@ def _print(individual: Individual) -> None:
         output.line(f"evaluation  seed {row.seed}, attempt {row.attempt}: {row.state}, {duration(row.seconds)}{kept}")
         if row.reason and row.detail:
             output.line(f"            {row.reason}: {row.detail}")
-
-
-def _draw(individual: Individual, path: Path) -> None:
-    from evodevo.cli.files import write_text
-
-    write_text(path, individual.run.slice.drawing(individual))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evodevo.cli import output
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+
+if TYPE_CHECKING:
+    from evodevo.storage import Store
 
 
 def export(
@@ -55,11 +58,9 @@ def export(
     output.words(f"how to use it: {done.folder / 'README.md'}")
 
 
-def _is_of_a_run(store: object, name: str) -> bool:
+def _is_of_a_run(store: Store, name: str) -> bool:
     from evodevo.errors import NotFoundError, UsageError
-    from evodevo.storage import Store
 
-    assert isinstance(store, Store)
     try:
         return name == "last" or bool(store.find(name))
     except (NotFoundError, UsageError):

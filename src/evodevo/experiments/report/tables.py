@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -270,7 +270,7 @@ def groups(table: ComparisonTable) -> dict[str, tuple[TextTable, Chart | None]]:
 
 def _group_chart(table: ComparisonTable, group: str, values: Sequence[str]) -> Chart | None:
     """Lines over a group whose values are numbers, such as a depth."""
-    if not _numbers(values):
+    if not all(value.lstrip("-").replace(".", "", 1).isdigit() for value in values):
         return None
     series = [
         Series(row.group, [(float(v), 100 * row.groups[group][v].mean) for v in values if v in row.groups[group]])
@@ -278,7 +278,3 @@ def _group_chart(table: ComparisonTable, group: str, values: Sequence[str]) -> C
         if row.groups.get(group)
     ]
     return Chart("accuracy", "%", group, "", series, "higher", f"Test accuracy over {group}.")
-
-
-def _numbers(values: Iterable[str]) -> bool:
-    return all(value.lstrip("-").replace(".", "", 1).isdigit() for value in values)

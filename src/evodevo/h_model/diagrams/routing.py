@@ -136,7 +136,8 @@ def _draw_route(
     strength = min(abs(route.weight), 1.0)
     second = names is not None and route.weight < 0
     if names is None:
-        role = _role(flow, route.source.row)
+        layer = route.source.row - len(flow.inputs)
+        role = "ink" if layer < 0 else family_role(family_of_kind(flow.kinds[layer]))
         words = f"{route.weight:.3f}"
     else:
         role = "recurrence" if second else "attention"
@@ -210,14 +211,5 @@ def _node_words(flow: RoutingGraph, node: GraphNode, names: tuple[str, str] | No
 
 def _name(flow: RoutingGraph, node: GraphNode) -> str:
     name = one_line([*flow.inputs, *flow.hidden, *flow.outputs][node.row], 80)
-    return name if node.column == 0 else f"{name}, t = {node.column}" if node.row < _ends(flow) else name
-
-
-def _ends(flow: RoutingGraph) -> int:
-    """The first row of outputs."""
-    return len(flow.inputs) + len(flow.hidden)
-
-
-def _role(flow: RoutingGraph, row: int) -> str:
-    layer = row - len(flow.inputs)
-    return "ink" if layer < 0 else family_role(family_of_kind(flow.kinds[layer]))
+    is_output = node.row >= len(flow.inputs) + len(flow.hidden)
+    return name if node.column == 0 or is_output else f"{name}, t = {node.column}"

@@ -150,7 +150,7 @@ def _draw_paths(
     middle, right = left + width / 2, left + width
     for start, end in ((above, top), (bottom, below)) if iterations else ():
         drawing.line(middle, start, middle, end - 6, "stroke-ink", stroke_width=1.4)
-        _draw_head_down(drawing, middle, end - 1)
+        drawing.path(f"M{number(middle)},{number(end - 1)}l-3.5,-6h7Z", "fill-ink")
     direct = left - _LANE * 0.55
     height = _PILL_HEIGHT / 2
     corners = [(left, above - height), (direct, above - height), (direct, below + height), (left - 6, below + height)]
@@ -180,7 +180,3 @@ def _draw_paths(
         anchor="middle",
         turned=True,
     )
-
-
-def _draw_head_down(drawing: Drawing, x: float, y: float) -> None:
-    drawing.path(f"M{number(x)},{number(y)}l-3.5,-6h7Z", "fill-ink")

@@ -63,16 +63,13 @@ def by_shape(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
 def by_probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
     """Time both on random numbers, forward or forward and backward, depending on the grad mode."""
     learning = torch.is_grad_enabled()
-    key = (runner.kinds, _bucket(x.shape[0]), *x.shape[1:], x.dtype, x.device, learning, torch.get_num_threads())
+    # Batches of similar size share a result; small ones, where the choice matters most, do not.
+    rows = x.shape[0] if x.shape[0] <= EXACT_ROWS else 1 << (x.shape[0] - 1).bit_length()
+    key = (runner.kinds, rows, *x.shape[1:], x.dtype, x.device, learning, torch.get_num_threads())
     choice = _PROBED.get(key)
     if choice is None:
         choice = _PROBED[key] = _probe(runner, layers, x, learning)
     return choice
-
-
-def _bucket(rows: int) -> int:
-    """Batches of similar size share a result; small ones, where the choice matters most, do not."""
-    return rows if rows <= EXACT_ROWS else 1 << (rows - 1).bit_length()
 
 
 def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bool) -> bool:
@@ -91,16 +88,13 @@ def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bo
                 start = time.perf_counter()
                 output = candidate.run(layers, sample, None, None, None, cache())
                 if learning:
-                    torch.autograd.grad(output.sum(), [sample, *_wanted(layers)], allow_unused=True)
+                    weights = [parameter for parameter in layers.parameters() if parameter.requires_grad]
+                    torch.autograd.grad(output.sum(), [sample, *weights], allow_unused=True)
                 _wait(x)
                 if turn:  # the first one warms up
                     seconds[number].append(time.perf_counter() - start)
     # The minimum of each: other load on the machine only ever adds time.
     return min(seconds[1]) < MARGIN * min(seconds[0])
-
-
-def _wanted(layers: nn.ModuleList) -> list[nn.Parameter]:
-    return [parameter for parameter in layers.parameters() if parameter.requires_grad]
 
 
 def _wait(x: Tensor) -> None:

@@ -149,7 +149,11 @@ def route_probe(
         UsageError: No such fact, or controls for other samples.
         DataError: Too few samples, see ``linear_probe``.
     """
-    for name, count in (("untrained trace", untrained and untrained.count), ("histograms", _length(histograms))):
+    counts_of = {
+        "untrained trace": None if untrained is None else untrained.count,
+        "histograms": None if histograms is None else len(histograms),
+    }
+    for name, count in counts_of.items():
         if count is not None and count != trace.count:
             raise UsageError(f"the {name} has {count} samples, the trace {trace.count}; give the same samples")
     places = known_samples(trace, fact)
@@ -169,10 +173,6 @@ def route_probe(
             words = f"{fact}, {script} only"
             parts[script] = _probe(words, kept, labels[inside], routes[inside], earlier, counted, folds, seed)
     return replace(whole, scripts=parts)
-
-
-def _length(values: NDArray[Any] | None) -> int | None:
-    return None if values is None else len(values)
 
 
 def _probe(

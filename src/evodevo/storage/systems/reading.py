@@ -75,7 +75,8 @@ def cycles(connection: Connection, *, agent_id: str | None = None, system_id: st
     if agent_id is not None:
         query = query.where(table.c.agent_id == agent_id)
     if system_id is not None:
-        query = query.where(table.c.agent_id.in_(_agents_of(system_id)))
+        agents = select(agent_table.c.run_id).where(agent_table.c.system_id == system_id)
+        query = query.where(table.c.agent_id.in_(agents))
     return [_cycle(row) for row in connection.execute(query)]
 
 
@@ -179,10 +180,6 @@ _SYSTEMS: Select[Any] = select(run_table, system_table.c.name).join(
 _AGENTS: Select[Any] = select(agent_table, run_table.c.seed, run_table.c.settings).join(
     run_table, run_table.c.id == agent_table.c.run_id
 )
-
-
-def _agents_of(system_id: str) -> Select[Any]:
-    return select(agent_table.c.run_id).where(agent_table.c.system_id == system_id)
 
 
 def _system(row: Row[Any]) -> SystemRow:

@@ -115,7 +115,9 @@ def publish(
     row = {"system_id": agent.system_id, "seq": seq, "agent_id": agent_id, "cycle": cycle, "individual_id": individual}
     connection.execute(insert(publication_table).values(**row, created_seq=event))
     if cycle is not None:
-        _close(connection, agent_id, cycle, event, retained)
+        closed = {"state": "closed", "closed_seq": event, "retained": canonical.dumps(list(retained))}
+        ours = (cycle_table.c.agent_id == agent_id, cycle_table.c.number == cycle)
+        connection.execute(update(cycle_table).where(*ours).values(**closed))
     return seq
 
 
@@ -123,12 +125,6 @@ def withdraw(connection: Connection, agent_id: str) -> int:
     """Withdraw the agent's publications and close its open cycle, if any; returns the publication's seq."""
     current = reading.open_cycle(connection, agent_id)
     return publish(connection, agent_id, None if current is None else current.number, None, ())
-
-
-def _close(connection: Connection, agent_id: str, cycle: int, event: int, retained: Sequence[str]) -> None:
-    table = cycle_table
-    change = update(table).where(table.c.agent_id == agent_id, table.c.number == cycle)
-    connection.execute(change.values(state="closed", closed_seq=event, retained=canonical.dumps(list(retained))))
 
 
 def require_open(connection: Connection, agent_id: str, cycle: int) -> CycleRow:

@@ -5,7 +5,6 @@ An image's name is a file's path below a folder, or the number of an image in an
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from evodevo.tasks.image_text import references as image_references
 from evodevo.tasks.image_text.references import References
 from evodevo.tasks.image_text.samples import MATCH, TEXTS, Form, ImageTextSamples, Prepared, QuestionKind, truth
 from evodevo.tasks.images.pixels import Colour, Pixels
-from evodevo.tasks.sample_splits import Pool, assign, fingerprint
+from evodevo.tasks.sample_splits import Pool, assign, columns_digest, fingerprint
 from evodevo.tasks.table import rows
 from evodevo.tasks.text.words import Vocabulary, cut
 
@@ -116,7 +115,10 @@ def read_parts(form: Form, settings: FileSettings) -> list[_Part]:
 
 def identity(parts: Sequence[_Part]) -> list[Any]:
     """All that determines the samples: the rows and the bytes of the images that they name. JSON-able."""
-    return [[_VERSION, part.pool, _rows_digest(part), part.images.digest() if part.images else None] for part in parts]
+    return [
+        [_VERSION, part.pool, columns_digest(part.columns), part.images.digest() if part.images else None]
+        for part in parts
+    ]
 
 
 def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepared:
@@ -238,10 +240,3 @@ def _contents(
     images = [each[number] if number >= 0 else b"" for number in image.tolist()]
     content = [fingerprint(picture, *row) for picture, row in zip(images, texts_of_rows, strict=True)]
     return [picture or whole for picture, whole in zip(images, content, strict=True)], content
-
-
-def _rows_digest(part: _Part) -> str:
-    whole = hashlib.sha256()
-    for name, values in part.columns.items():
-        whole.update(fingerprint(name.encode(), *(value.encode() for value in values)))
-    return whole.hexdigest()

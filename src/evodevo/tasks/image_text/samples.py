@@ -113,7 +113,7 @@ def to_entry(prepared: Prepared) -> CachedTokens:
         "words": list(prepared.words),
         "questions": [asdict(question) for question in prepared.questions],
         "groups": {name: list(values) for name, values in prepared.groups.items()},
-        "samples": {split: _count(samples) for split, samples in prepared.splits.items()},
+        "samples": {split: len(next(iter(samples.tokens.values()))) for split, samples in prepared.splits.items()},
         "texts": list(prepared.splits["train"].tokens),
     }
     return CachedTokens(arrays, b"", {"meaning": meaning, "about": prepared.info})
@@ -148,7 +148,3 @@ def from_entry(entry: CachedTokens) -> Prepared:
         splits=splits,
         info=entry.info["about"],
     )
-
-
-def _count(samples: ImageTextSamples) -> int:
-    return len(next(iter(samples.tokens.values())))

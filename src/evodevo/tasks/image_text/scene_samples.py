@@ -172,7 +172,10 @@ def _draft(form: Form, settings: SceneSettings, rng: np.random.Generator, count:
         )
     if form == "labels":
         groups["question"] = rng.integers(0, len(VALUES), count)
-        targets["answer"] = _answers(scenes, groups["question"])
+        # Answers are numbered through all attributes; those of one begin where those of the attribute before it end.
+        starts = np.cumsum([0, *(len(values) for values in VALUES.values())])[:-1]
+        asked = groups["question"]
+        targets["answer"] = starts[asked] + scenes[np.arange(len(scenes)), asked]
         names = tuple(VALUES)
         texts = {"text": [scene_text.question(rng, names[kind]) for kind in groups["question"]]}
     elif form == "both":
@@ -191,12 +194,6 @@ def _described(rng: np.random.Generator, scenes: NDArray[np.int64], match: NDArr
     described = scenes.copy()
     described[rows, changed] = (described[rows, changed] + np.where(match == 1, 0, step)) % sizes[changed]
     return described
-
-
-def _answers(scenes: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64]:
-    starts = np.cumsum([0, *(len(values) for values in VALUES.values())])[:-1]
-    answers: NDArray[np.int64] = starts[asked] + scenes[np.arange(len(scenes)), asked]
-    return answers
 
 
 def _genres(rng: np.random.Generator, count: int) -> NDArray[np.int64]:

@@ -128,7 +128,17 @@ class ImagesTask(SampleTask):
         check_key(actual_key, key, quoted_list(domain.source for domain in settings.sources()))
         entry = cache.get(actual_key)
         if entry is None:
-            entry = cache.put(actual_key, prepare(settings.sources(), **_arguments(settings)))
+            prepared = prepare(
+                settings.sources(),
+                size=settings.size,
+                colour=settings.colour,
+                held_out=settings.held_out,
+                architecture=settings.architecture,
+                images=settings.images,
+                labels=settings.labels,
+                skip_corrupt=settings.skip_corrupt,
+            )
+            entry = cache.put(actual_key, prepared)
         return cls(settings, actual_key, entry)
 
     def count(self, split: Split) -> int:
@@ -201,11 +211,6 @@ class ImagesTask(SampleTask):
         if not len(rows):
             raise DataError(f"the {split} split has no image of {quoted_list(self.settings.active)}. Give more images.")
         return rows
-
-
-def _arguments(settings: ImagesSettings) -> dict[str, Any]:
-    names = ("size", "colour", "held_out", "architecture", "images", "labels", "skip_corrupt")
-    return {name: getattr(settings, name) for name in names}
 
 
 def _outputs(

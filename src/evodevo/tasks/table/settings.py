@@ -13,8 +13,6 @@ from evodevo.tasks.table.group_splits import Shares
 from evodevo.tasks.table.tables import HOW_TO_GIVE_ROWS, ColumnTable
 
 Names = str | tuple[str, ...]
-_INPUTS = ("image", "text")
-_ANSWERS = ("label", "match")
 
 
 class TableSettings(Settings):

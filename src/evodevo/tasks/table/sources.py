@@ -5,7 +5,6 @@ Shapes: N rows, M distinct images, F numbers of a vector.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from evodevo.errors import DataError, quoted_list
 from evodevo.tasks.base import Split
 from evodevo.tasks.image_text.references import References
-from evodevo.tasks.sample_splits import fingerprint
+from evodevo.tasks.sample_splits import columns_digest
 from evodevo.tasks.table import cells as table_cells
 from evodevo.tasks.table import images as table_images
 from evodevo.tasks.table import tables
@@ -127,7 +126,7 @@ def identity(settings: TableSettings, columns: Columns, parts: Sequence[TableFil
         "columns": columns.model_dump(mode="json"),
         "tokenizer": table_text.identify(settings.tokenizer, settings.vocabulary),
         "sources": [
-            [part.given, _digest(part.table), part.images.references.digest() if part.images else None]
+            [part.given, columns_digest(part.table), part.images.references.digest() if part.images else None]
             for part in parts
         ],
     }
@@ -189,10 +188,3 @@ def _refuse(
         own = [Trouble(t.row - start, t.reason) for t in troubles if start < t.row <= start + len(part)]
         table_cells.refuse(own, str(part.path), what, advice)
         start += len(part)
-
-
-def _digest(table: Mapping[str, list[str]]) -> str:
-    whole = hashlib.sha256()
-    for name, values in table.items():
-        whole.update(fingerprint(name.encode(), *(value.encode() for value in values)))
-    return whole.hexdigest()

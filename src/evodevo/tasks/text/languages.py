@@ -245,13 +245,12 @@ def _prepare(settings: LanguagesSettings, cache: TokenCache) -> tuple[str, Cache
             arrays[name], sizes[name] = np.concatenate(streams), [len(stream) for stream in streams]
     info = {
         "source": source,
-        "scripts": {name: script(_beginning(part.documents["train"])) for name, part in parts.items()},
+        "scripts": {
+            name: script(b" ".join(part.documents["train"])[:_SCRIPT_BYTES].decode("utf-8", "ignore"))
+            for name, part in parts.items()
+        },
         "documents": {name: {split: len(part.documents[split]) for split in SPLITS} for name, part in parts.items()},
         "split_rule": " / ".join(sorted({part.rule for part in parts.values()})),
         "sizes": sizes,
     }
     return key, cache.put(key, CachedTokens(arrays, tokenizer.to_bytes(), info))
-
-
-def _beginning(documents: tuple[bytes, ...]) -> str:
-    return b" ".join(documents)[:_SCRIPT_BYTES].decode("utf-8", "ignore")

@@ -118,7 +118,8 @@ class SubwordTokenizer(Tokenizer):
         self._names: dict[str, int] = names
         self.vocabulary = max(names.values()) + 1
         self._byte_level = self._is_byte_level()
-        self.separator = self._find_separator()
+        separators = (_LETTER_OF[0], *_END_OF_DOCUMENT) if self._byte_level else _END_OF_DOCUMENT
+        self.separator = next((names[name] for name in separators if name in names), None)
 
     def encode(self, text: str) -> NDArray[np.int64]:
         return np.asarray(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
@@ -160,10 +161,6 @@ class SubwordTokenizer(Tokenizer):
         added = {token["content"] for token in settings.get("added_tokens") or []}
         spelled = all(letter in _BYTE_OF for name in self._names if name not in added for letter in name)
         return decoder.get("type") == "ByteLevel" and spelled
-
-    def _find_separator(self) -> int | None:
-        names = (_LETTER_OF[0], *_END_OF_DOCUMENT) if self._byte_level else _END_OF_DOCUMENT
-        return next((self._names[name] for name in names if name in self._names), None)
 
 
 def train_bpe(documents: Sequence[bytes], vocabulary: int) -> SubwordTokenizer:
