@@ -146,6 +146,14 @@ def assign(values: dict[str, Any], dotted: str, text: str) -> None:
     table[keys[-1]] = value
 
 
+def nested(dotted: str, value: Any) -> dict[str, Any]:
+    """``{"a": {"b": value}}`` of ``"a.b"``."""
+    for key in reversed(dotted.split(".")):
+        value = {key: value}
+    changes: dict[str, Any] = value
+    return changes
+
+
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """A copy of ``below`` with the values of ``above``: tables are merged key by key, other values are replaced."""
     result = dict(below)

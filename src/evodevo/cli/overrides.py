@@ -20,7 +20,7 @@ def overrides(config: Path | None, assignments: Sequence[str], flags: Mapping[st
     Raises:
         NotFoundError, UsageError: A file that cannot be read, or a text that is no assignment.
     """
-    from evodevo.settings import assign, merge, read_toml
+    from evodevo.settings import assign, merge, nested, read_toml
 
     values: dict[str, Any] = read_toml(config) if config is not None else {}
     for text in assignments:
@@ -30,12 +30,5 @@ def overrides(config: Path | None, assignments: Sequence[str], flags: Mapping[st
         assign(values, key.strip(), value.strip())
     for dotted, value in flags.items():
         if value is not None:
-            values = merge(values, _nested(dotted, value))
+            values = merge(values, nested(dotted, value))
     return values
-
-
-def _nested(dotted: str, value: Any) -> dict[str, Any]:
-    for key in reversed(dotted.split(".")):
-        value = {key: value}
-    nested: dict[str, Any] = value
-    return nested

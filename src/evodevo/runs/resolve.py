@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 
 from evodevo.errors import UsageError, unknown_name
 from evodevo.runs.recipe import RECIPES, Baselines, Changes, Driver, Recipe, RunSettings, Size
-from evodevo.settings import merge, validate
+from evodevo.settings import merge, nested, validate
 from evodevo.tasks.base import TASKS
 
 Values = dict[str, Any]
@@ -128,7 +128,7 @@ def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Va
     full = {name: value for name, value in given.items() if name in values}
     short = {name: value for name, value in given.items() if name not in values}
     for name in [name for name in short if name in recipe.short]:
-        full = merge(_nested(recipe.short[name], short.pop(name)), full)
+        full = merge(nested(recipe.short[name], short.pop(name)), full)
     task = _task(recipe, values, full, short)
     known = TASKS.get(task).settings_class.model_fields
     for name in short:
@@ -163,10 +163,3 @@ def _with_time(values: Values, changes: Values) -> Values:
     if limit is None or not isinstance(seconds, (int, float)):
         return values
     return merge(values, {"evaluation": {"seconds": max(limit, _LONGEST + _FACTOR * seconds)}})
-
-
-def _nested(dotted: str, value: Any) -> Values:
-    for key in reversed(dotted.split(".")):
-        value = {key: value}
-    nested: Values = value
-    return nested
