@@ -176,7 +176,7 @@ def test_mutation_is_per_integer_and_uniform_over_the_others() -> None:
     genome = space.parse("1.1.1.1.1 " * 6 + "9.1.1.1.1 " * 6)
     changed = np.zeros(5)
     values: dict[int, list[int]] = {}
-    rounds = 2000
+    rounds = 1500
     rng = generator(0)
     for _ in range(rounds):
         for before, after in zip(genome, space._mutate(genome, rng), strict=True):
