@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from sqlalchemy import event
 
 from evodevo.storage import Evaluation, Score, Store
 from evodevo.testing.storages import FIDELITY, new_run, newborn
 
-COUNT = 400
+COUNT = 200
 
 
 @contextmanager
@@ -24,7 +23,6 @@ def timed(what: str, each: int) -> Iterator[None]:
     print(f"{what}: {seconds:.3f} s, {seconds / each * 1e3:.3f} ms each")
 
 
-@pytest.mark.slow
 def test_hundreds_of_individuals(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         lease = store.acquire(new_run(store))
