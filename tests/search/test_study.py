@@ -150,16 +150,13 @@ def same(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
     assert ours[1:] == theirs[1:]
 
 
-@pytest.fixture(params=["memory", "disk"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with Store.memory() if request.param == "memory" else Store.open(tmp_path / "runs") as opened:
-        yield opened
-
-
 @pytest.fixture
-def memory() -> Iterator[Store]:
-    with Store.memory() as opened:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "runs") if getattr(request, "param", "") == "disk" else Store.memory() as opened:
         yield opened
+
+
+both = pytest.mark.parametrize("store", ["memory", "disk"], indirect=True)
 
 
 # Same seed, same history
@@ -172,10 +169,10 @@ def memory() -> Iterator[Store]:
         *((name, "steady") for name in ("nsga2", "firefly")),
     ],
 )
-def test_the_seed_decides_everything(memory: Store, algorithm: str, mode: str) -> None:
-    results = [study(memory, mode=mode, algorithm=algorithm, seed=seed, generations=3).run() for seed in (1, 1, 2)]
+def test_the_seed_decides_everything(store: Store, algorithm: str, mode: str) -> None:
+    results = [study(store, mode=mode, algorithm=algorithm, seed=seed, generations=3).run() for seed in (1, 1, 2)]
     assert all(result.state == "finished" for result in results)
-    first, again, other = (told(memory, result) for result in results)
+    first, again, other = (told(store, result) for result in results)
     same(first, again)
     assert first[0] != other[0]
     offspring = 6 if mode == "steady" else create(algorithm, {"population": 6}).offspring
@@ -195,11 +192,11 @@ def test_global_generators_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 8])
-def test_a_generation_does_not_care_who_is_ready_first(memory: Store, workers: int) -> None:
+def test_a_generation_does_not_care_who_is_ready_first(store: Store, workers: int) -> None:
     problem = FunctionProblem(SPACE, zdt1, tuple(map(Goal, GOALS)))
-    alone = study(memory).run()
-    many = study(memory, evaluate=problem, executor=Disorderly(problem, workers, seed=1)).run()
-    same(told(memory, many), told(memory, alone))
+    alone = study(store).run()
+    many = study(store, evaluate=problem, executor=Disorderly(problem, workers, seed=1)).run()
+    same(told(store, many), told(store, alone))
 
 
 # Stopped, killed, resumed
@@ -381,6 +378,7 @@ def test_what_steady_state_recorded_replays_to_the_same_proposals(
 
 
 @pytest.mark.slow
+@both
 def test_a_finished_run_can_be_made_longer(store: Store) -> None:
     short = study(store, generations=2).run()
     longer = study(store, run=short.run, generations=4).run()
@@ -389,15 +387,15 @@ def test_a_finished_run_can_be_made_longer(store: Store) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_finished_run_that_is_resumed_does_nothing(memory: Store, mode: str) -> None:
+def test_a_finished_run_that_is_resumed_does_nothing(store: Store, mode: str) -> None:
     calls: list[Any] = []
-    first = study(memory, mode=mode).run()
-    before = told(memory, first)
-    again = study(memory, mode=mode, run=first.run, evaluate=lambda genome: calls.append(genome) or zdt1(genome)).run()
+    first = study(store, mode=mode).run()
+    before = told(store, first)
+    again = study(store, mode=mode, run=first.run, evaluate=lambda genome: calls.append(genome) or zdt1(genome)).run()
     assert calls == []
     assert [one.id for one in again.front] == [one.id for one in first.front]
     assert again.hypervolumes == first.hypervolumes
-    same(told(memory, again), before)
+    same(told(store, again), before)
 
 
 # The end of a space
@@ -405,23 +403,23 @@ def test_a_finished_run_that_is_resumed_does_nothing(memory: Store, mode: str) -
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [3, 10])
-def test_a_space_that_is_searched_through_is_a_regular_end(memory: Store, mode: str, size: int) -> None:
+def test_a_space_that_is_searched_through_is_a_regular_end(store: Store, mode: str, size: int) -> None:
     calls: list[int] = []
 
     def evaluate(genome: int) -> tuple[float, float]:
         calls.append(genome)
         return float(genome), float((genome - 2) ** 2)
 
-    make = partial(study, memory, mode=mode, space=Digits(size), population=4, generations=9)
+    make = partial(study, store, mode=mode, space=Digits(size), population=4, generations=9)
     result = make(evaluate=evaluate).run()
     assert result.state == "finished"
     assert result.exhausted
-    assert memory.run(result.run).state == "finished"
+    assert store.run(result.run).state == "finished"
     assert sorted(calls) == list(range(size)), "each once"
     assert sorted(one.genome for one in result.front) == [0, 1, 2]
     assert result.hypervolumes[-1] == max(result.hypervolumes)
-    assert hypervolumes(memory, result.run) == [one.hex() for one in result.hypervolumes]
-    closed = [event.payload["evaluated"] for event in _events(memory, result.run)]
+    assert hypervolumes(store, result.run) == [one.hex() for one in result.hypervolumes]
+    closed = [event.payload["evaluated"] for event in _events(store, result.run)]
     assert sum(closed) == size, "what came last counts too"
     again = make(run=result.run, evaluate=evaluate).run()
     assert again.exhausted
@@ -461,13 +459,13 @@ def _raise(error: BaseException) -> Any:
     ],
 )
 def test_a_failure_is_an_individual_with_a_reason(
-    memory: Store, answer: Callable[[], Any], reason: str, words: str
+    store: Store, answer: Callable[[], Any], reason: str, words: str
 ) -> None:
     mode = "steady" if reason == "memory" else "generational"
-    result = study(memory, mode=mode, generations=2, evaluate=by_place(answer)).run()
+    result = study(store, mode=mode, generations=2, evaluate=by_place(answer)).run()
     assert result.state == "finished"
     assert len(result.members) == 12
-    rows = {row.individual_id: row for row in memory.evaluations(result.run)}
+    rows = {row.individual_id: row for row in store.evaluations(result.run)}
     failed = [one for one in result.members if one.genome[0] < 0.5]
     assert 0 < len(failed) < 12
     for one in result.members:
@@ -476,16 +474,16 @@ def test_a_failure_is_an_individual_with_a_reason(
         if one in failed:
             assert words in row.detail
             assert one not in result.front
-    failures = [event.payload["failed"] for event in _events(memory, result.run)]
+    failures = [event.payload["failed"] for event in _events(store, result.run)]
     assert sum(failures) == len(failed)
-    populations = [set(event.payload["population"]) for event in _events(memory, result.run)]
+    populations = [set(event.payload["population"]) for event in _events(store, result.run)]
     assert not set.union(*populations) & {one.id for one in failed}
 
 
 @pytest.mark.parametrize("value", [1e308, -1.7976931348623157e308, 5e-324, -0.0])
-def test_numbers_at_the_ends_of_the_range_are_numbers(memory: Store, value: float) -> None:
+def test_numbers_at_the_ends_of_the_range_are_numbers(store: Store, value: float) -> None:
     values = iter([value, -value] * 100)
-    result = study(memory, generations=2, evaluate=lambda genome: (next(values), genome[0])).run()
+    result = study(store, generations=2, evaluate=lambda genome: (next(values), genome[0])).run()
     assert result.state == "finished"
     assert all(math.isfinite(one) for one in result.hypervolumes)
     assert result.front
@@ -499,15 +497,15 @@ def test_any_number_is_a_number(kind: Callable[[float], Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_where_nothing_succeeds_the_run_has_failed(memory: Store, mode: str) -> None:
-    one = study(memory, mode=mode, evaluate=lambda genome: 1 / 0)
+def test_where_nothing_succeeds_the_run_has_failed(store: Store, mode: str) -> None:
+    one = study(store, mode=mode, evaluate=lambda genome: 1 / 0)
     with pytest.raises(EvaluationsFailedError, match=r"none of 24 .*exception.*ZeroDivisionError") as caught:
         one.run()
     assert caught.value.exit_code == ExitCode.EVALUATIONS_FAILED
     assert one.run_id in str(caught.value)
-    assert memory.run(one.run_id).state == "failed"
-    assert memory.owner(one.run_id) is None
-    assert len(memory.individuals(one.run_id)) == 24, "the search went on to its end all the same"
+    assert store.run(one.run_id).state == "failed"
+    assert store.owner(one.run_id) is None
+    assert len(store.individuals(one.run_id)) == 24, "the search went on to its end all the same"
 
 
 def test_where_nothing_is_a_number_the_run_has_failed() -> None:
@@ -559,6 +557,7 @@ def test_where_every_genome_breaks_a_constraint_the_run_has_failed() -> None:
 
 
 @pytest.mark.slow
+@both
 def test_a_full_disk_is_not_the_fault_of_a_genome(store: Store) -> None:
     class Full(Noisy):
         def read(self, payload: bytes) -> Outcome:
@@ -585,6 +584,7 @@ def test_a_full_disk_is_not_the_fault_of_a_genome(store: Store) -> None:
 # Baselines and fresh seeds
 
 
+@both
 def test_baselines_are_evaluated_first_and_take_no_part(store: Store) -> None:
     drawn = [(0.0,) * 6, (0.5,) * 6]  # the first lies on the true front
     problem = Noisy(SPACE, drawn=drawn)
@@ -602,10 +602,10 @@ def test_baselines_are_evaluated_first_and_take_no_part(store: Store) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_child_that_equals_a_baseline_takes_its_outcome(memory: Store, mode: str) -> None:
+def test_a_child_that_equals_a_baseline_takes_its_outcome(store: Store, mode: str) -> None:
     space = Digits(8)
     problem = Noisy(space, drawn=[7, 3])
-    make = partial(study, memory, space=space, population=4, generations=9, mode=mode, confirmations=2)
+    make = partial(study, store, space=space, population=4, generations=9, mode=mode, confirmations=2)
     result = make(evaluate=problem).run()
     assert set(problem.calls.values()) == {1}, "no genome twice with one seed"
     copies = [one for one in result.members if one.genome in (7, 3) and one.operation != BASELINE]
@@ -620,9 +620,7 @@ def test_a_child_that_equals_a_baseline_takes_its_outcome(memory: Store, mode: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [once, twice, kill])
-def test_the_front_and_the_baselines_are_confirmed_with_fresh_seeds(
-    memory: Store, end: Callable[[Study], None]
-) -> None:
+def test_the_front_and_the_baselines_are_confirmed_with_fresh_seeds(store: Store, end: Callable[[Study], None]) -> None:
     drawn = [(0.25,) * 6]
 
     def make(store: Store, **other: Any) -> Study:
@@ -634,26 +632,26 @@ def test_the_front_and_the_baselines_are_confirmed_with_fresh_seeds(
         nonlocal listened
         listened += 1
 
-    result = make(memory, listener=listen).run()
+    result = make(store, listener=listen).run()
     for one in result.members:
         confirmed = one in result.front or one.operation == BASELINE
         assert sorted(one.outcomes) == ([0, 1, 2, 3] if confirmed else [0])
         if confirmed:
             assert len({outcome.scores["f1"] for outcome in one.outcomes.values()}) == 4, "four different seeds"
-    seeds = {row.seed for row in memory.evaluations(result.run)}
+    seeds = {row.seed for row in store.evaluations(result.run)}
     assert len(seeds) == 4
-    other, sessions = interrupted(memory, [listened - 4, 6], end, make)  # in the confirmation
+    other, sessions = interrupted(store, [listened - 4, 6], end, make)  # in the confirmation
     assert sessions == 3
-    same(told(memory, other), told(memory, result))
+    same(told(store, other), told(store, result))
 
 
 # What is recorded on the way
 
 
 @pytest.mark.slow
-def test_the_hypervolume_is_that_of_all_so_far_and_never_falls(memory: Store) -> None:
-    result = study(memory, generations=12).run()
-    events = _events(memory, result.run)
+def test_the_hypervolume_is_that_of_all_so_far_and_never_falls(store: Store) -> None:
+    result = study(store, generations=12).run()
+    events = _events(store, result.run)
     assert len(events) == 12
     references = {tuple(event.payload["reference"]) for event in events}
     assert len(references) == 1
@@ -669,11 +667,11 @@ def test_the_hypervolume_is_that_of_all_so_far_and_never_falls(memory: Store) ->
     assert result.hypervolumes[-1] > result.hypervolumes[0]
 
 
-def test_goals_are_maximised_where_that_is_wanted(memory: Store) -> None:
+def test_goals_are_maximised_where_that_is_wanted(store: Store) -> None:
     space = Digits(10)
     goals = (Goal("value", direction="maximise"), Goal("distance"))
     result = study(
-        memory, space=space, goals=goals, evaluate=lambda g: (g, abs(g - 6)), population=5, generations=9
+        store, space=space, goals=goals, evaluate=lambda g: (g, abs(g - 6)), population=5, generations=9
     ).run()
     assert sorted(one.genome for one in result.front) == [6, 7, 8, 9]
     assert sorted(result.hypervolumes) == list(result.hypervolumes)
@@ -738,6 +736,7 @@ def test_confirmations_belong_to_the_time_too() -> None:
 # What is refused
 
 
+@both
 def test_a_run_that_is_open_elsewhere_is_refused(store: Store) -> None:
     refused = []
 
@@ -753,15 +752,15 @@ def test_a_run_that_is_open_elsewhere_is_refused(store: Store) -> None:
     same(told(store, one), uninterrupted())
 
 
-def test_a_run_is_continued_with_its_own_seed_and_data_and_by_a_new_study(memory: Store) -> None:
-    first = study(memory, generations=1)
+def test_a_run_is_continued_with_its_own_seed_and_data_and_by_a_new_study(store: Store) -> None:
+    first = study(store, generations=1)
     first.run()
     with pytest.raises(UsageError, match="seed 3, not 4"):
-        study(memory, seed=4, run=first.run_id)
+        study(store, seed=4, run=first.run_id)
     changed = FunctionProblem(SPACE, zdt1, tuple(map(Goal, GOALS)))
     changed.fidelity = "tokens=5"
     with pytest.raises(UsageError, match=r"hold for function, new ones would hold for tokens=5.*Restore"):
-        study(memory, evaluate=changed, run=first.run_id)
+        study(store, evaluate=changed, run=first.run_id)
     with pytest.raises(UsageError, match=first.run_id):
         first.run()
 
@@ -777,10 +776,10 @@ def test_a_run_is_continued_with_its_own_seed_and_data_and_by_a_new_study(memory
         {"algorithm_settings": {"no_such": 1}},
     ],
 )
-def test_settings_that_cannot_be_leave_no_run_behind(memory: Store, wrong: dict[str, Any]) -> None:
+def test_settings_that_cannot_be_leave_no_run_behind(store: Store, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="|".join([*wrong, "no_such"])):
-        study(memory, **wrong)
-    assert memory.runs() == []
+        study(store, **wrong)
+    assert store.runs() == []
 
 
 def test_the_nearest_algorithm_is_named() -> None:
@@ -790,7 +789,7 @@ def test_the_nearest_algorithm_is_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_no_genome_is_evaluated_twice(memory: Store, mode: str) -> None:
+def test_no_genome_is_evaluated_twice(store: Store, mode: str) -> None:
     calls: Counter[tuple[int, ...]] = Counter()
 
     def evaluate(cell: tuple[int, ...]) -> tuple[float, float]:
@@ -798,7 +797,7 @@ def test_no_genome_is_evaluated_twice(memory: Store, mode: str) -> None:
         return float(sum(cell)), float(sum((gene - 2) ** 2 for gene in cell))
 
     make = partial(study, space=CellSpace(), evaluate=evaluate, mode=mode, population=8, generations=10)
-    one, _ = interrupted(memory, [50, 70], kill, make)
+    one, _ = interrupted(store, [50, 70], kill, make)
     assert set(calls.values()) == {1}
     assert len(calls) == len(one.members) == 80
 

@@ -16,15 +16,12 @@ from evodevo.testing.multitask.systems import HeldAgent, new_agent, new_system, 
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.memory() as store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "runs") if getattr(request, "param", "") == "folder" else Store.memory() as store:
         yield store
 
 
-@pytest.fixture(params=["folder", "memory"])
-def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "runs") if request.param == "folder" else Store.memory() as store:
-        yield store
+both = pytest.mark.parametrize("store", ["folder", "memory"], indirect=True)
 
 
 def there(store: Store) -> set[str]:
@@ -78,8 +75,8 @@ def test_what_a_multipath_path_runs_through_stays(store: Store) -> None:
     assert gc(store) == {"Vit~a:0", "Vit~a:1", "Vit~a:3", "MultiVit~c:0"}
 
 
-def test_what_an_open_cycle_sees_and_holds_stays(either: Store) -> None:
-    store = either
+@both
+def test_what_an_open_cycle_sees_and_holds_stays(store: Store) -> None:
     system = new_system(store)
     a, b = new_agent(store, system, "a"), new_agent(store, system, "b")
     a.run_cycle(components=1)
@@ -156,8 +153,8 @@ def test_blobs_that_came_after_the_oldest_open_ask_stay(store: Store) -> None:
     assert set(store.gc(grace_seconds=0).blobs) == {digest, litter}
 
 
-def test_looking_first_changes_nothing(either: Store) -> None:
-    store = either
+@both
+def test_looking_first_changes_nothing(store: Store) -> None:
     agent = new_agent(store, new_system(store), "a")
     for _ in range(2):
         agent.run_cycle(components=1)
