@@ -23,7 +23,7 @@ from evodevo.search.space import Space
 
 SEEDS = st.integers(0, 2**32 - 1)
 # One test method runs for many subclasses, which Hypothesis takes for a mistake.
-LAWS = settings(max_examples=15, deadline=None, database=None, suppress_health_check=[HealthCheck.differing_executors])
+LAWS = settings(max_examples=10, deadline=None, database=None, suppress_health_check=[HealthCheck.differing_executors])
 
 
 def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -30,7 +30,7 @@ from evodevo.settings import Settings
 from evodevo.tasks.base import ALL_SPLITS, MATCHED, NO_TARGET, TASKS, SampleTask, Split
 from evodevo.tasks.inputs import Batch
 
-MOST_SAMPLES = 400
+MOST_SAMPLES = 200
 """Largest number of samples of a split that a law reads, spread evenly."""
 
 _OPEN_ELSEWHERE = """
@@ -41,8 +41,8 @@ from evodevo.tasks.base import TASKS
 for line in sys.stdin:
     name, settings, folder, key = json.loads(line)
     try:
-        task_class = TASKS.get(name)
-        answer = fingerprint(task_class.open(task_class.settings_class.model_validate_json(settings), Path(folder), key))
+        kind = TASKS.get(name)
+        answer = fingerprint(kind.open(kind.settings_class.model_validate_json(settings), Path(folder), key))
     except Exception:
         answer = traceback.format_exc()
     print(json.dumps(answer), flush=True)
@@ -193,7 +193,7 @@ class SampleTaskTests:
 
     @pytest.mark.slow
     def test_baselines_are_numbers(self, task: SampleTask) -> None:
-        for split in task.splits:
+        for split in {task.splits[0], task.splits[-1]}:
             assert all(np.isfinite(value) for value in task.baselines(split).values())
 
     def test_equal_settings_give_equal_tasks(self, task: SampleTask, tmp_path: Path) -> None:
