@@ -84,7 +84,7 @@ def test_each_has_its_reason_and_the_search_goes_on(tmp_path: Path, mode: str) -
             seen.update(descendants(os.getpid()))
             seen.update(value for value in facts.get("pids", ()) if isinstance(value, int))
 
-        chosen = StudySettings(population=8, generations=2, mode=mode, retries=1, seed=5)  # type: ignore[arg-type]
+        chosen = StudySettings(population=4, generations=2, mode=mode, retries=1, seed=5)  # type: ignore[arg-type]
         study = Study(SPACE, Misbehaviour(), settings=chosen, store=store, executor=executor, listener=listen)
         result = study.run()
         assert result.state == "finished"
@@ -197,7 +197,7 @@ def test_evolve_exits_0_with_one_row_and_one_reason_each(tmp_path: Path, package
     command = [
         *(sys.executable, "-m", "evodevo.cli", "evolve", "backbone.demo", "--data", str(data)),
         *("--objective", "quality", "--objective", "misbehave", "--tokens", "320", "--workers", "2"),
-        *("--population", "14", "--generations", "1", "--seed", "0", "--store", str(tmp_path / "runs")),
+        *("--population", "7", "--generations", "1", "--seed", "115", "--store", str(tmp_path / "runs")),
         *[word for key, value in settings.items() for word in ("--set", f"{key}={value}")],
     ]
     with subprocess.Popen(
@@ -224,7 +224,7 @@ def test_evolve_exits_0_with_one_row_and_one_reason_each(tmp_path: Path, package
         individuals = {row.id: row for row in store.individuals(run.id)}
         rows = store.evaluations(run.id)
         assert Counter(row.individual_id for row in rows) == Counter(list(individuals)), "one row each"
-        assert len(individuals) == 14 + 1
+        assert len(individuals) == 7 + 1
         reasons = set()
         for row in rows:
             genes = individuals[row.individual_id].genome_envelope["genes"]
@@ -232,5 +232,5 @@ def test_evolve_exits_0_with_one_row_and_one_reason_each(tmp_path: Path, package
             assert row.reason == REASONS[deed], (row.reason, row.detail)
             assert bool(row.detail) == bool(row.reason), "the reason is told in words too"
             reasons.add(deed)
-        assert reasons == set(range(len(REASONS))), "every deed was done"
+        assert reasons == set(range(len(REASONS))), "every deed is done: the seed is chosen so"
         assert store.check(deep=True).ok
