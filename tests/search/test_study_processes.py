@@ -196,7 +196,7 @@ def test_evolve_exits_0_with_one_row_and_one_reason_each(tmp_path: Path, package
     }
     command = [
         *(sys.executable, "-m", "evodevo.cli", "evolve", "backbone.demo", "--data", str(data)),
-        *("--objective", "quality", "--objective", "misbehave", "--tokens", "320", "--workers", "2"),
+        *("--objective", "quality", "--objective", "misbehave", "--tokens", "320", "--workers", "1"),
         *("--population", "7", "--generations", "1", "--seed", "115", "--store", str(tmp_path / "runs")),
         *[word for key, value in settings.items() for word in ("--set", f"{key}={value}")],
     ]
