@@ -18,7 +18,6 @@ from evodevo.backbone.model import Backbone, GenerationState
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import GenomeError, UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.operators.block import Block
 from evodevo.operators.classes import liv_classes
 from evodevo.operators.differential import Differential
 from evodevo.operators.spec import Dimensions
@@ -552,11 +551,6 @@ def test_after_inference_a_model_can_be_trained() -> None:
     with torch.inference_mode():
         in_pieces(model, tokens_of(1, 9), [4, 5])
     model.loss(text_batch(tokens_of(1, 9))).backward()
-
-
-def test_blocks_hold_the_operator() -> None:
-    model = small_backbone(FREE, GENOMES[0], VOCABULARY, 0)
-    assert all(isinstance(block, Block) for block in model.blocks)
     with pytest.raises(UsageError, match="batch is 0"):
         model.initial_state(0)
 

@@ -108,14 +108,16 @@ HANGING = """
 """
 
 
-def test_when_the_coordinator_is_killed_everything_below_it_ends() -> None:
-    with coordinator(HANGING + "    executor.poll(3600)\n") as process:
+@pytest.mark.parametrize("end", ["executor.poll(3600)", "sys.exit()"])
+def test_when_the_coordinator_is_killed_or_just_exits_everything_below_it_ends(end: str) -> None:
+    with coordinator(f"{HANGING}    {end}\n") as process:
         assert process.stdout is not None
         family = json.loads(process.stdout.readline())
         assert len(family) == 12
-        assert all(map(alive, family))
-        process.kill()
-        assert wait_until_gone(family, seconds=5.0) == []
+        if end != "sys.exit()":
+            assert all(map(alive, family))
+            process.kill()
+        assert wait_until_gone(family) == []
 
 
 def test_that_holds_while_workers_still_import_and_while_somebody_else_holds_the_pipes() -> None:
@@ -134,13 +136,6 @@ def test_that_holds_while_workers_still_import_and_while_somebody_else_holds_the
         process.kill()
         assert wait_until_gone(guards, seconds=10.0) == []
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def test_a_coordinator_that_just_exits_leaves_nothing() -> None:
-    with coordinator(HANGING + "    sys.exit()\n") as process:
-        assert process.stdout is not None
-        family = json.loads(process.stdout.readline())
-        assert wait_until_gone(family, seconds=10.0) == []
 
 
 @pytest.mark.slow
