@@ -42,6 +42,12 @@ class Fork:
         self.process.join(PATIENCE_SECONDS)
         return self.process.exitcode, said
 
+    def refusal(self) -> str:
+        """All that it says if it does not get what it wants to hold."""
+        first = self.out.readline()
+        assert not first.startswith("held"), "it was not refused"
+        return first + self.end()[1]
+
     def kill(self) -> None:
         self.process.kill()
         self.process.join()

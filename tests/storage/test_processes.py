@@ -42,7 +42,7 @@ def test_the_second_process_is_refused_and_takes_over_at_once_when_the_first_is_
     with forked(hold, folder, run_id) as first:
         assert first.out.readline() == "held 1\n"
         with forked(hold, folder, run_id) as second:
-            assert f"is open in process {first.pid}" in second.end()[1]
+            assert f"is open in process {first.pid}" in second.refusal()
         with Store.open(folder) as store:
             owner = store.owner(run_id)
             assert owner is not None

@@ -68,7 +68,7 @@ def test_a_second_process_for_the_same_agent_is_refused(tmp_path: Path) -> None:
         other = new_agent(store, agent.system, "b")
         store.release(other.lease)
         with forked(run_free, folder, "a", CYCLES) as process:
-            assert "is open in process" in process.end()[1]
+            assert "is open in process" in process.refusal()
         with forked(run_free, folder, "b", CYCLES) as process:
             assert process.out.readline() == "held\n"  # another agent of the same system is nobody's
         agent.run_cycle()
