@@ -63,18 +63,17 @@ def same(one: Outcome, other: Outcome) -> None:
 
 @pytest.mark.slow
 def test_the_same_evaluation_gives_the_same_bits(problem: Make, tmp_path: Path) -> None:
+    """With checkpoints on the way and without, and no global generator is drawn from."""
+    before = torch.get_rng_state()
     first, messages = evaluate(problem(blobs=tmp_path))
-    again, _ = evaluate(problem(blobs=tmp_path))
+    assert torch.equal(torch.get_rng_state(), before)
+    again, _ = evaluate(problem(CHECKPOINTS, blobs=tmp_path))
     same(first, again)
     assert [message["step"] for message in messages] == list(range(1, 9))
     assert messages[-1]["share"] == 1.0
     other, _ = evaluate(problem(blobs=tmp_path), seed=2)
     assert other.scores["quality"] != first.scores["quality"]
     assert other.scores["cache"] == first.scores["cache"]
-
-
-def test_checkpoints_change_nothing(problem: Make, tmp_path: Path) -> None:
-    same(evaluate(problem(CHECKPOINTS, blobs=tmp_path))[0], evaluate(problem(blobs=tmp_path))[0])
 
 
 @pytest.mark.slow
@@ -146,12 +145,6 @@ def test_the_loaded_model_has_the_recorded_loss_bit_for_bit(problem: Make, tmp_p
     )
     assert measured.bits_per_byte == outcome.scores["quality"]
     assert measured.perplexity == outcome.scores["perplexity"]
-
-
-def test_an_evaluation_leaves_global_generators_alone(problem: Make) -> None:
-    before = torch.get_rng_state()
-    evaluate(problem())
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("rate", [1e3, 1e30])
