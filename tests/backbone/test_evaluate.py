@@ -76,7 +76,6 @@ def test_the_same_evaluation_gives_the_same_bits(problem: Make, tmp_path: Path) 
     assert other.scores["cache"] == first.scores["cache"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_training_that_was_cut_short_goes_on_to_the_same_bits(problem: Make, tmp_path: Path, number: int) -> None:
     one = problem(CHECKPOINTS, blobs=tmp_path)
@@ -170,7 +169,6 @@ def test_weights_are_kept_only_where_that_is_wanted(problem: Make, tmp_path: Pat
     assert list(FolderPool(tmp_path).digests()) == []
 
 
-@pytest.mark.slow
 def test_measured_objectives_have_a_spread(problem: Make) -> None:
     outcome, _ = evaluate(problem({"objectives": ["quality", "decode_latency", "prefill_latency"]}))
     assert outcome.scores["decode_latency"] > 0

@@ -213,7 +213,6 @@ def test_stated_products_are_executed(kind: str) -> None:
             assert products + head == counter.flops, (space.print(genome), length)
 
 
-@pytest.mark.slow
 def test_the_papers_transformer_on_meta() -> None:
     """docs/spec/star.md#static-cost: 84,934,656 parameters and 2·P·L + 12·4·L²·d FLOPs at 4096, counted by torch."""
     space = BackboneSpace()

@@ -50,7 +50,6 @@ def test_impossible_settings_are_refused(settings: dict[str, object], words: str
 # Whoever is killed, nothing stays
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("victim", "number"),
     [("warm", signal.SIGKILL), ("guard", signal.SIGTERM), ("both", signal.SIGKILL), ("both", signal.SIGTERM)],

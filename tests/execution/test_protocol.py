@@ -108,7 +108,6 @@ def test_a_result_with_an_unknown_reason_is_refused() -> None:
         protocol.to_result(message | {"reason": "boredom"})
 
 
-@pytest.mark.slow
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_plain_data_is_reported_unchanged(payload: dict[str, Any]) -> None:
     assert protocol.plain(payload) == payload

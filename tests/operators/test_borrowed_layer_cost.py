@@ -63,6 +63,7 @@ def spans(count: int) -> list[SpanLayer]:
     return found
 
 
+@pytest.mark.slow
 def test_stated_spans_are_built_and_run() -> None:
     for spec in spans(4):
         for causal in (True, False):

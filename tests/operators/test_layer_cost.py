@@ -60,6 +60,7 @@ def counting(layer: nn.Module) -> Iterator[Any]:
         hook.remove()
 
 
+@pytest.mark.slow
 @given(spec=layers(), causal=st.booleans(), length=st.integers(1, 40))
 @settings(max_examples=25, deadline=None)
 def test_stated_parameters_are_built_and_stated_products_executed(spec: Layer, causal: bool, length: int) -> None:

@@ -40,7 +40,6 @@ def _refusal(each: tuple[int, ...]) -> str | None:
     return None
 
 
-@pytest.mark.slow
 def test_named_conflicts_are_real() -> None:
     """Other values of the two named integers end this conflict: the genome compiles, or other integers conflict."""
     for each in ALL:

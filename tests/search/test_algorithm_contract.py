@@ -44,6 +44,7 @@ class TestTheSmallestPopulation(AlgorithmTests):
         return create("nsga2", {"population": 2, "tournament_size": 5})
 
 
+@pytest.mark.slow
 def test_without_a_fingerprint_another_process_is_asked() -> None:
     suite = TestNSGA2WithElites()
     suite.permanence = None  # type: ignore[misc]

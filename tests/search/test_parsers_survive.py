@@ -6,7 +6,6 @@ import contextlib
 import json
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +19,6 @@ from evodevo.networks.sampling import SamplingSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.search.space import Space
 from evodevo.settings import Settings, assign, merge, validate
-
-pytestmark = pytest.mark.slow
 
 # ``--hypothesis-profile=thorough`` draws a hundred times as many.
 MANY = settings(

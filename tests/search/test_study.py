@@ -283,7 +283,6 @@ def test_a_generational_search_on_many_workers_has_the_same_future(
         same(told(store, one), uninterrupted(population=4))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "end", "moment"),
     [("generational", once, 2), ("steady", twice, 9), ("generational", kill, 22), ("steady", kill, 2)],
@@ -371,7 +370,6 @@ def test_what_steady_state_recorded_replays_to_the_same_proposals(
             assert row.operation == proposal.operation
 
 
-@pytest.mark.slow
 @both
 def test_a_finished_run_can_be_made_longer(store: Store) -> None:
     short = study(store, generations=2).run()
@@ -509,7 +507,6 @@ def test_where_nothing_is_a_number_the_run_has_failed_and_trains_nothing_more() 
     assert heard.count("phase") == 1, "no confirmation"
 
 
-@pytest.mark.slow
 def test_the_share_of_failures_is_judged_where_that_is_wanted() -> None:
     def evaluate(genome: int) -> float:
         return math.nan if genome < 3 else float(genome)
@@ -636,7 +633,6 @@ def test_the_front_and_the_baselines_are_confirmed_with_fresh_seeds(store: Store
 # What is recorded on the way
 
 
-@pytest.mark.slow
 def test_the_hypervolume_is_that_of_all_so_far_and_never_falls(store: Store) -> None:
     result = study(store, generations=12).run()
     events = _events(store, result.run)
@@ -762,7 +758,6 @@ def test_the_nearest_algorithm_is_named() -> None:
         study(algorithm="nsga3")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_no_genome_is_evaluated_twice(store: Store, mode: str) -> None:
     calls: Counter[tuple[int, ...]] = Counter()

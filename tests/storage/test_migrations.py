@@ -83,7 +83,6 @@ def test_the_first_schema_is_still_what_it_was(first: Path) -> None:
         connection.execute("INSERT INTO blob_reference SELECT 'component', 'x', 'weights', digest, 0 FROM blob LIMIT 1")
 
 
-@pytest.mark.slow
 def test_a_store_of_the_first_schema_keeps_every_row_and_takes_systems(first: Path) -> None:
     before = rows(first)
     assert all(before[name] for name in ("run", "parentage", "evaluation", "score", "series", "blob_reference"))

@@ -27,7 +27,6 @@ def _schema(database: Database) -> dict[str, str]:
         return {name: " ".join(sql.split()) for name, sql in rows if VERSION_TABLE not in name}
 
 
-@pytest.mark.slow
 def test_the_migrations_lead_to_the_schema(tmp_path: Path) -> None:
     migrated, direct = open_file(tmp_path / "store.db", mode="rwc"), open_memory()
     with migrated.writing() as connection:

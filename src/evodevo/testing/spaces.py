@@ -138,7 +138,6 @@ class SpaceTests:
 
     @LAWS
     @given(data=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), _containers))
-    @pytest.mark.slow
     def test_any_other_genes_are_refused_or_read_as_valid(self, data: Any) -> None:
         space = self.make_space()
         try:

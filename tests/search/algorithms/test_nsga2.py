@@ -88,7 +88,6 @@ def test_zdt1_comes_near_its_front() -> None:
     assert zdt1_hypervolume(0, 6000) > 0.84
 
 
-@pytest.mark.slow
 def test_a_constraint_is_kept_and_the_front_behind_it_found() -> None:
     # ZDT1 with f1 >= 0.5 as the constraint: nothing feasible is dominated by what is forbidden.
     algorithm = create("nsga2", {"population": 40})
