@@ -15,7 +15,8 @@ from typing import TextIO
 from evodevo.storage import failpoints
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["storage.coordinator", "storage.system_coordinator"])
+# Installed modules, because the process that forks finds no others; alembic makes the tables of a new store.
+CONTEXT.set_forkserver_preload(["evodevo.storage.database", "evodevo.testing.multitask.systems", "alembic.command"])
 PATIENCE_SECONDS = 120
 
 
