@@ -139,7 +139,7 @@ def random_genomes(count: int, **settings: Any) -> list[tuple[BackboneSpace, Any
 @pytest.mark.slow
 def test_sharing_never_costs_more() -> None:
     """One strategy integer from 1 to anything, everything else equal."""
-    for space, genome in random_genomes(12):
+    for space, genome in random_genomes(3):
         for place, name in ((2, "parameters"), (4, "cache_bytes"), (4, "parameters")):
             for position, segment in enumerate(genome):
                 alone = list(genome)
@@ -151,7 +151,7 @@ def test_sharing_never_costs_more() -> None:
 
 
 def test_featurizer_sharing_saves_no_cache() -> None:
-    for space, genome in random_genomes(60):
+    for space, genome in random_genomes(20):
         alone = tuple((*segment[:2], 1, *segment[3:]) for segment in genome)
         assert space.cost(genome, length=50).cache_bytes == space.cost(alone, length=50).cache_bytes
 

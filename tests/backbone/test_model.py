@@ -18,7 +18,6 @@ from evodevo.backbone.model import Backbone, GenerationState
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import GenomeError, UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.operators.block import Block
 from evodevo.operators.classes import liv_classes
 from evodevo.operators.differential import Differential
 from evodevo.operators.spec import Dimensions
@@ -93,49 +92,47 @@ GENOMES = random_genomes(12)
 # Order, steps, splits, batches
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("genome", GENOMES, ids=shown)
+@pytest.mark.parametrize("genome", GENOMES[:8], ids=shown)
 def test_one_forward_for_everything(genome: BackboneGenome) -> None:
-    model, length = model_of(genome).requires_grad_(False), 40
+    model, length = model_of(genome).requires_grad_(False), 24
     tokens = tokens_of(2, length)
     logits = model.next_logits(tokens)
-    for pieces in ([length], [1] * length, [0, 7, 0, 1, 25, 7], [33, 7]):
+    for pieces in ([length], [1] * length, [0, 7, 0, 1, 10, 6]):
         split, state = in_pieces(model, tokens, pieces)
         torch.testing.assert_close(split, logits, rtol=0, atol=1e-10)
         assert state.length == length
     changed = tokens.clone()
-    changed[:, 20] = (changed[:, 20] + 1) % VOCABULARY
+    changed[:, 12] = (changed[:, 12] + 1) % VOCABULARY
     moved = (model.next_logits(changed) - logits).abs()
     convolves = any(CLASSES[segment[0]].spec.operator[0] in (8, 12) for segment in genome)
-    assert float(moved[:, :20].max()) <= (1e-12 if convolves else 0.0)
-    assert float(moved[:, 20].max()) > 1e-6
+    assert float(moved[:, :12].max()) <= (1e-12 if convolves else 0.0)
+    assert float(moved[:, 12].max()) > 1e-6
     padded = torch.cat([tokens_of(2, 9, seed=3), tokens], 1)
     mask = torch.ones_like(padded, dtype=torch.bool)
     mask[:, :9] = False
-    mask[1, :30] = False  # whole pieces of the second row are padding
-    for pieces in (None, [49], [4, 20, 0, 25], [9, 40]):
+    mask[1, :20] = False  # whole pieces of the second row are padding
+    for pieces in (None, [33], [4, 13, 0, 16]):
         rows = model.next_logits(padded, mask=mask) if pieces is None else in_pieces(model, padded, pieces, mask)[0]
         torch.testing.assert_close(rows[0, 9:], logits[0], rtol=0, atol=1e-10)
-        torch.testing.assert_close(rows[1:, 30:], model.next_logits(padded[1:, 30:]), rtol=0, atol=1e-10)
+        torch.testing.assert_close(rows[1:, 20:], model.next_logits(padded[1:, 20:]), rtol=0, atol=1e-10)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("genome", GENOMES[:4], ids=shown)
 def test_single_precision(genome: BackboneGenome) -> None:
     model = small_backbone(FREE, genome, VOCABULARY, 0).requires_grad_(False)
-    tokens = tokens_of(2, 100)
+    tokens = tokens_of(2, 33)
     logits = model.next_logits(tokens)
-    steps, _ = in_pieces(model, tokens, [1] * 100)
-    for length in (1, 2, 3, 31, 32, 33, 64, 100):
+    steps, _ = in_pieces(model, tokens, [1] * 33)
+    for length in (1, 2, 3, 7, 8, 9, 33):
         torch.testing.assert_close(model.next_logits(tokens[:, :length]), steps[:, :length], rtol=0, atol=1e-5)
     half = copy.deepcopy(model).bfloat16()
     assert half.next_logits(tokens).dtype == torch.bfloat16
     assert float((half.next_logits(tokens).float() - logits).norm() / logits.norm()) < 0.2
-    pieces, _ = in_pieces(half, tokens, [50, *([1] * 50)])
+    pieces, _ = in_pieces(half, tokens, [17, *([1] * 16)])
     assert float((pieces.float() - logits).norm() / logits.norm()) < 0.2
 
 
-@pytest.mark.parametrize("genome", GENOMES[:8], ids=shown)
+@pytest.mark.parametrize("genome", GENOMES[:4], ids=shown)
 def test_autocast_trains_and_continues(genome: BackboneGenome) -> None:
     model = small_backbone(FREE, genome, VOCABULARY, 0)
     tokens = tokens_of(2, 33)
@@ -156,12 +153,12 @@ def test_autocast_trains_and_continues(genome: BackboneGenome) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["modal", "mlp"])
 def test_static_cost_is_what_is_built_and_used(kind: str) -> None:
-    """120 genomes, every class and sharing strategy; lengths 1, 7 and 128."""
+    """Every class and most sharing strategies; lengths 1, 7 and 40."""
     sizes = {"long_filter": kind}
     space = space_of(sizes=sizes, **_OPTIONS)
     seen: set[int] = set()
     strategies: set[tuple[int, int]] = set()
-    for number, genome in enumerate(random_genomes(120 if kind == "modal" else 12, seed=17)):
+    for number, genome in enumerate(random_genomes(50 if kind == "modal" else 6, seed=17)):
         seen |= {segment[0] for segment in genome}
         strategies |= {(segment[0], segment[4]) for segment in genome}
         model = small_backbone(space, genome, VOCABULARY, 0, tied=number % 3 > 0)
@@ -169,8 +166,8 @@ def test_static_cost_is_what_is_built_and_used(kind: str) -> None:
         if number % 4 == 0:
             model.bfloat16()
         element = model.embedding.weight.element_size()
-        state, length = model.initial_state(2, 128), 0
-        for target in (1, 7, 128):
+        state, length = model.initial_state(2, 40), 0
+        for target in (1, 7, 40):
             model.next_logits(tokens_of(2, target - length), state=state)
             length = target
             cost = space.cost(
@@ -198,12 +195,14 @@ def test_stated_products_are_executed(kind: str) -> None:
     """Matrix products of a prefill, the full square of scores: equal to what torch counts on the meta device."""
     space = space_of(sizes={"width": 64, "head_size": None, "long_filter": kind, "chunk": 32}, **_OPTIONS)
     dims = space.settings.dimensions
-    genomes = [*random_genomes(8, seed=23), *(((number, 1, 1, 1, 1, 1),) for number in CLASSES)]
+    long = [number for number, row in CLASSES.items() if row.spec.operator[0] in (8, 12)]
+    alone = CLASSES if kind == "modal" else long
+    genomes = [*random_genomes(2, seed=23), *(((number, 1, 1, 1, 1, 1),) for number in alone)]
     for genome in genomes:
         plans = space.plan(genome)
         with torch.device("meta"):
             model = small_backbone(space, genome, VOCABULARY)
-        for length in (1, 45):
+        for length in (1, 45) if len(genome) > 1 else (45,):
             with counting(model) as counter:
                 model.next_logits(torch.zeros(1, length, dtype=torch.long, device="meta"))
             products = sum(
@@ -214,7 +213,6 @@ def test_stated_products_are_executed(kind: str) -> None:
             assert products + head == counter.flops, (space.print(genome), length)
 
 
-@pytest.mark.slow
 def test_the_papers_transformer_on_meta() -> None:
     """docs/spec/star.md#static-cost: 84,934,656 parameters and 2·P·L + 12·4·L²·d FLOPs at 4096, counted by torch."""
     space = BackboneSpace()
@@ -290,10 +288,11 @@ def strategies_of(number: int) -> list[int]:
     return [s for s, mask in masks.items() if len(mask) in {0, 1, len(spec.groups)}]
 
 
-@pytest.mark.parametrize(
-    ("number", "strategy"),
-    [(n, s) for n in (1, 3, 5, 7, 8, 9, 10, 14, 17, 21) for s in strategies_of(n)],
-)
+BORROWERS = [(number, strategy) for number in (1, 3, 5, 8, 9, 21) for strategy in strategies_of(number)]
+BORROWERS += [(number, 2 ** len(CLASSES[number].spec.groups)) for number in (10, 14, 17)]  # two copies that lend all
+
+
+@pytest.mark.parametrize(("number", "strategy"), BORROWERS)
 def test_borrowers_use_the_owners_tensors(number: int, strategy: int) -> None:
     """The borrower's group *is* the owner's, it has no weights for it; gradients are those of the unrolled model."""
     spec = CLASSES[number].spec
@@ -361,7 +360,7 @@ def test_owners_weights_move_the_borrower() -> None:
     assert float((third() - before).abs().max()) > 1e-3
 
 
-@pytest.mark.parametrize("genome", GENOMES[:12], ids=shown)
+@pytest.mark.parametrize("genome", GENOMES[:6], ids=shown)
 def test_checkpointing_changes_nothing(genome: BackboneGenome) -> None:
     model, windows = model_of(genome), tokens_of(2, 24)
     plain = torch.autograd.grad(model.loss(text_batch(windows)), list(model.parameters()), allow_unused=True)
@@ -375,7 +374,7 @@ def test_checkpointing_changes_nothing(genome: BackboneGenome) -> None:
 # The rest of docs/spec/star.md#laws
 
 
-@pytest.mark.parametrize("genome", GENOMES[:12], ids=shown)
+@pytest.mark.parametrize("genome", GENOMES[:6], ids=shown)
 def test_equal_hash_equal_model(genome: BackboneGenome) -> None:
     canonical = FREE.canonical(genome)
     one, two = (small_backbone(FREE, g, VOCABULARY, 3) for g in (genome, canonical))
@@ -415,12 +414,12 @@ def test_positions_are_relative(number: int) -> None:
     """Padding shifts every position; and decoding runs on far beyond any length seen."""
     model = model_of(((number, 1, 1, 1, 1, 1),)).requires_grad_(False)
     tokens = tokens_of(1, 20)
-    shifted = torch.cat([tokens_of(1, 300, seed=2), tokens], 1)
-    mask = torch.arange(320).unsqueeze(0) >= 300
+    shifted = torch.cat([tokens_of(1, 150, seed=2), tokens], 1)
+    mask = torch.arange(170).unsqueeze(0) >= 150
     torch.testing.assert_close(
-        model.next_logits(shifted, mask=mask)[:, 300:], model.next_logits(tokens), rtol=0, atol=1e-10
+        model.next_logits(shifted, mask=mask)[:, 150:], model.next_logits(tokens), rtol=0, atol=1e-10
     )
-    logits, _ = in_pieces(model, tokens_of(1, 700), [600, *([1] * 100)])
+    logits, _ = in_pieces(model, tokens_of(1, 320), [300, *([1] * 20)])
     assert bool(logits.isfinite().all())
 
 
@@ -436,19 +435,18 @@ def test_bounded_filters_raise_at_their_end() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tied", [True, False])
-def test_models_start_healthy(tied: bool) -> None:
+def test_models_start_healthy() -> None:
     """Loss within 5 % of ln V; what enters each output projection has RMS in [0.1, 10]."""
     space = space_of(12, sizes={"width": 64, "head_size": None}, **_OPTIONS)
     rng = generator(3)
-    for seed in range(25):
+    for seed in range(16):
         genome = space.sample(rng)
-        model = small_backbone(space, genome, 200, seed, tied=tied)
+        model = small_backbone(space, genome, 200, seed, tied=seed % 2 == 0)
         sizes: list[tuple[str, float]] = []
         for position, block in enumerate(model.blocks):
             for one in _copies(block):
                 one.mix = _measured(one.mix, sizes, CLASSES[genome[position][0]].name)
-        windows = torch.randint(200, (4, 65), generator=torch.Generator().manual_seed(seed))
+        windows = torch.randint(200, (4, 33), generator=torch.Generator().manual_seed(seed))
         with torch.no_grad():
             loss = float(model.loss(text_batch(windows)))
         assert abs(loss / math.log(200) - 1) < 0.05, (space.print(genome), loss)
@@ -468,25 +466,25 @@ def _measured(mix: Any, sizes: list[tuple[str, float]], name: str) -> Any:
 
 @pytest.mark.slow
 def test_random_backbones_learn() -> None:
-    """40 steps on a toy corpus reduce the loss of random genomes, and none diverges."""
+    """16 steps on a toy corpus reduce the loss of random genomes, and none diverges."""
     space = space_of(4, sizes={"width": 32, "head_size": 8}, **_OPTIONS)
     rng = generator(9)
     corpus = torch.tensor([ord(letter) % VOCABULARY for letter in "the quick brown fox jumps over the lazy dog. " * 40])
-    for seed in range(8):
+    for seed in range(3):
         model = small_backbone(space, space.sample(rng), VOCABULARY, seed)
         optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
         source = torch.Generator().manual_seed(seed)
         losses = []
-        for _ in range(40):
-            starts = torch.randint(len(corpus) - 33, (4,), generator=source)
-            loss = model.loss(text_batch(torch.stack([corpus[start : start + 33] for start in starts.tolist()])))
+        for _ in range(16):
+            starts = torch.randint(len(corpus) - 17, (4,), generator=source)
+            loss = model.loss(text_batch(torch.stack([corpus[start : start + 17] for start in starts.tolist()])))
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             losses.append(float(loss.detach()))
         assert all(map(math.isfinite, losses))
-        assert sum(losses[-5:]) / 5 < losses[0] - 0.1
+        assert sum(losses[-5:]) / 5 < losses[0] - 0.5
 
 
 # The residual extension, by its formula (A.7)
@@ -552,11 +550,6 @@ def test_after_inference_a_model_can_be_trained() -> None:
     with torch.inference_mode():
         in_pieces(model, tokens_of(1, 9), [4, 5])
     model.loss(text_batch(tokens_of(1, 9))).backward()
-
-
-def test_blocks_hold_the_operator() -> None:
-    model = small_backbone(FREE, GENOMES[0], VOCABULARY, 0)
-    assert all(isinstance(block, Block) for block in model.blocks)
     with pytest.raises(UsageError, match="batch is 0"):
         model.initial_state(0)
 

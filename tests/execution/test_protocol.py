@@ -70,6 +70,11 @@ def test_the_size_limit_holds_on_both_sides_before_anything_is_read() -> None:
 @pytest.mark.slow
 def test_the_largest_result_fits_into_a_message() -> None:
     result = Result("id", "done", bytes(PAYLOAD_BYTES), "crash", "\0" * 4096, 1.0, "\0" * 65536)
+    assert len(encode(protocol.from_result(result))) <= MESSAGE_BYTES + 4
+
+
+def test_results_round_trip() -> None:
+    result = Result("id", "failed", b"\x00\xff", "crash", "detail", 1.5, "log")
     (message,) = Decoder().feed(encode(protocol.from_result(result)))
     assert protocol.to_result(message) == result
 
@@ -108,7 +113,6 @@ def test_a_result_with_an_unknown_reason_is_refused() -> None:
         protocol.to_result(message | {"reason": "boredom"})
 
 
-@pytest.mark.slow
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_plain_data_is_reported_unchanged(payload: dict[str, Any]) -> None:
     assert protocol.plain(payload) == payload

@@ -14,7 +14,7 @@ from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.backbone.span_layer import SpanLayer, closed_spans
 from evodevo.errors import DataError, EvodevoError, NotFoundError, UsageError
 from evodevo.h_model.nested_layer import NestedLayer
-from evodevo.h_model.spec import HModelStructure, RouterStructure
+from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.base import used_bytes
 from evodevo.operators.classes import OPERATORS
 from evodevo.operators.layers.base import Layer
@@ -65,7 +65,7 @@ def spans(count: int) -> list[SpanLayer]:
 
 @pytest.mark.slow
 def test_stated_spans_are_built_and_run() -> None:
-    for spec in spans(6):
+    for spec in spans(4):
         for causal in (True, False):
             assert layer_parameters(spec, WIDTH, causal) == parameters_built(spec, causal)
             work = layer_work(spec, WIDTH, 21, causal=causal, visible=False)
@@ -125,36 +125,18 @@ def test_impossible_spans_are_refused(change: dict[str, Any], message: str) -> N
 # Nested
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_stated_nested_models_are_built_and_run(causal: bool) -> None:
-    inner = HModelStructure(
-        hidden=(TransformerLayer(), MLPLayer(hidden=30)), iterations=2, causal=causal, aggregation="attention"
-    )
-    nested = NestedLayer(structure=inner)
-    twice = NestedLayer(structure=HModelStructure(hidden=(nested, MLPLayer()), iterations=3, causal=causal))
-    for spec in (nested, twice):
-        assert layer_parameters(spec, WIDTH, causal) == parameters_built(spec, causal)
-    assert layer_work(twice, WIDTH, 10, causal=causal).total > 3 * layer_work(nested, WIDTH, 10, causal=causal).total
-
-
-@pytest.mark.parametrize("pool", ["token", "prefix_mean"])
-def test_stated_states_of_nested_models_are_kept(pool: Any) -> None:
-    hidden = (TransformerLayer(), MLPLayer())
-    inner = HModelStructure(hidden=hidden, iterations=2, causal=True, router=RouterStructure(pool=pool))
-    spec = NestedLayer(structure=inner)
-    layer = build_layer(spec, WIDTH, causal=True)
-    with torch.no_grad():
-        state = layer.initial_state(1, 9, torch.float32, torch.device("cpu"))
-        after = layer(torch.randn(1, 9, WIDTH), state=state).state or {}
-    assert layer_state_bytes(spec, WIDTH, 9) == used_bytes(after)
+def test_a_model_that_is_nested_twice_has_the_parameters_and_more_than_the_work_of_its_iterations() -> None:
+    hidden = (TransformerLayer(), MLPLayer(hidden=30))
+    nested = NestedLayer(structure=HModelStructure(hidden=hidden, iterations=2, aggregation="attention"))
+    twice = NestedLayer(structure=HModelStructure(hidden=(nested, MLPLayer()), iterations=3))
+    assert layer_parameters(twice, WIDTH, False) == parameters_built(twice, False)
+    assert layer_work(twice, WIDTH, 10, causal=False).total > 3 * layer_work(nested, WIDTH, 10, causal=False).total
 
 
 def test_a_nested_model_of_another_width_needs_adapters() -> None:
     inner = HModelStructure(width=32, hidden=(MLPLayer(),), iterations=1)
     with pytest.raises(UsageError, match="set the layer's width to 32"):
         layer_parameters(NestedLayer(structure=inner), WIDTH, False)
-    adapted = NestedLayer(structure=inner, width=32)
-    assert layer_parameters(adapted, WIDTH, False) == parameters_built(adapted, False)
 
 
 # Pretrained

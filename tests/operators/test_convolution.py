@@ -11,7 +11,6 @@ from evodevo.operators.classes import OPERATORS
 from evodevo.operators.featurizers import FeatureGroup, ImplicitFilter, ModalFilter, build_group
 from evodevo.operators.fourier import convolve, convolve_after
 from evodevo.operators.spec import Dimensions
-from evodevo.operators.taps import causal_taps
 
 CHANNELS = 8
 
@@ -29,14 +28,6 @@ def torch_convolution(x: Tensor, kernel: Tensor) -> Tensor:
     """Causal and depthwise, by ``conv1d``. x (B, T, C), kernel (C, K)."""
     padded = F.pad(x.transpose(1, 2), (kernel.shape[1] - 1, 0))
     return F.conv1d(padded, kernel.flip(1).unsqueeze(1), groups=x.shape[2]).transpose(1, 2)
-
-
-@pytest.mark.parametrize("taps", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("tokens", [1, 2, 3, 9])
-def test_taps_are_a_convolution(tokens: int, taps: int) -> None:
-    x, kernel = signal(tokens), kernel_of(taps)
-    torch.testing.assert_close(causal_taps(x, kernel.t()), torch_convolution(x, kernel))
-    assert causal_taps(x[:, :0], kernel.t()).shape == (2, 0, CHANNELS)
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 3, 31, 32, 33, 100])
@@ -58,8 +49,7 @@ def test_convolution_goes_on_from_the_past(tokens: int, taps: int) -> None:
     assert half.dtype == torch.bfloat16
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tokens", [255, 4096])
+@pytest.mark.parametrize("tokens", [255, 1024])
 def test_transform_in_single_precision(tokens: int) -> None:
     """float32 loses rounding only; bfloat16 inputs lose their own rounding and nothing to the transform."""
     x = signal(tokens, batch=1)
@@ -74,7 +64,6 @@ def test_transform_in_single_precision(tokens: int) -> None:
 def test_gradients() -> None:
     x, kernel = signal(5)[..., :2].contiguous().requires_grad_(), kernel_of(5)[:2].contiguous().requires_grad_()
     assert torch.autograd.gradcheck(convolve, [x, kernel])
-    assert torch.autograd.gradcheck(causal_taps, [x, kernel[:, :3].t().contiguous().detach().requires_grad_()])
     past = signal(4, seed=1)[..., :2].contiguous().requires_grad_()
     assert torch.autograd.gradcheck(convolve_after, [x, past, kernel])
 
@@ -111,7 +100,6 @@ def test_modal_filter_is_its_recurrence() -> None:
     torch.testing.assert_close(modes, end, rtol=0, atol=1e-13)
 
 
-@pytest.mark.slow
 def test_modal_gradients_by_state_and_filter() -> None:
     group = filter_group("modal")
     assert isinstance(group, ModalFilter)

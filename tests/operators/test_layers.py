@@ -84,7 +84,7 @@ def cases() -> list[LayerCase]:
         LayerCase(nested(False), WIDTH, causal=False),
         LayerCase(nested(False, width=8, aggregation="attention"), WIDTH, causal=False),
     ]
-    families = ("transformer", "mlp", "resnet1d", "lstm", "cnn", "squeeze_excite")
+    families = ("mlp", "lstm", "squeeze_excite")  # the others in tests/module_zoo/modules/test_nodes.py
     modules = [LayerCase(module(family), WIDTH, causal=False) for family in families]
     modules += [LayerCase(module("mlp"), WIDTH, causal=True), LayerCase(module("mlp", 8, width=8), WIDTH, causal=True)]
     return [*table_cases(WIDTH), *both, *routed, *modules]

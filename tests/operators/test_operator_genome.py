@@ -40,7 +40,6 @@ def _refusal(each: tuple[int, ...]) -> str | None:
     return None
 
 
-@pytest.mark.slow
 def test_named_conflicts_are_real() -> None:
     """Other values of the two named integers end this conflict: the genome compiles, or other integers conflict."""
     for each in ALL:
@@ -168,7 +167,7 @@ def test_number_of_groups_is_bounded() -> None:
 
 @pytest.mark.slow
 def test_any_single_change_of_a_featurizer_compiles_or_is_refused_in_words() -> None:
-    for row in liv_classes().values():
+    for row in (row for row in liv_classes().values() if row.differential != "literal"):
         for group, place, value in product(range(len(row.spec.featurizer)), range(7), range(5)):
             genes = list(row.spec.featurizer)
             genes[group] = genes[group]._replace(**{GroupGenes._fields[place]: value})

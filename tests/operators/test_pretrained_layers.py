@@ -63,7 +63,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path
 
 
 class TestPretrainedLayers(LayerTests):
-    @pytest.fixture(params=[(f, *c) for f in FAMILIES for c in (("none", WIDTH), ("all", None))], ids=str)
+    @pytest.fixture(params=[*((family, "all", None) for family in FAMILIES), ("bert", "none", WIDTH)], ids=str)
     def case(self, request: pytest.FixtureRequest, folders: dict[str, Path]) -> LayerCase:
         family, train, width = request.param
         spec = PretrainedLayer(path=str(folders[family]), index=1, train=train, width=width)

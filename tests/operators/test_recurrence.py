@@ -53,7 +53,7 @@ def inputs(tokens: int, groups: int, *, decay: float = 0.5, dtype: torch.dtype =
 
 @pytest.mark.parametrize("chunk", [1, 4, 32])
 @pytest.mark.parametrize("groups", [1, 3])
-@pytest.mark.parametrize("tokens", [1, 2, 3, 5, 31, 33])
+@pytest.mark.parametrize("tokens", [1, 5, 33])
 def test_scan_is_the_loop(tokens: int, groups: int, chunk: int) -> None:
     value, write, read, log_decay, initial = inputs(tokens, groups)
     for decay in (log_decay, None):
@@ -72,9 +72,8 @@ def test_no_tokens_leave_the_state() -> None:
     assert end is initial
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 3])
-@pytest.mark.parametrize("tokens", [1, 5, 9])
+@pytest.mark.parametrize("tokens", [1, 5])
 def test_gradients(tokens: int, groups: int) -> None:
     """Of outputs and of the last state, by every input and by the first state."""
     tensors = [

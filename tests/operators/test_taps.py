@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from evodevo.operators.taps import causal_taps, taps_after
 
@@ -25,7 +26,11 @@ def drawn(*shape: int) -> Tensor:
 @pytest.mark.parametrize("count", [1, 3, 4])
 def test_it_is_the_sum(tokens: int, count: int) -> None:
     x, taps = drawn(2, tokens, 5), drawn(count, 5)
-    torch.testing.assert_close(causal_taps(x, taps), naive(x, taps))
+    y = causal_taps(x, taps)
+    torch.testing.assert_close(y, naive(x, taps))
+    padded = F.pad(x.mT, (count - 1, 0))
+    if tokens:
+        torch.testing.assert_close(y.mT, F.conv1d(padded, taps.flip(0).t().unsqueeze(1), groups=5))
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 6])

@@ -44,6 +44,13 @@ class TestTheSmallestPopulation(AlgorithmTests):
         return create("nsga2", {"population": 2, "tournament_size": 5})
 
 
+@pytest.mark.slow
+def test_without_a_fingerprint_another_process_is_asked() -> None:
+    suite = TestNSGA2WithElites()
+    suite.permanence = None  # type: ignore[misc]
+    suite.test_another_process_gives_the_same_search()
+
+
 def test_the_table_has_the_five_algorithms_and_no_other() -> None:
     assert ALGORITHMS.names() == sorted(PERMANENCE)
     for name in ALGORITHMS:

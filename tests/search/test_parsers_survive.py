@@ -6,7 +6,6 @@ import contextlib
 import json
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,11 +20,9 @@ from evodevo.operators.spec import Dimensions
 from evodevo.search.space import Space
 from evodevo.settings import Settings, assign, merge, validate
 
-pytestmark = pytest.mark.slow
-
-# ``--hypothesis-profile=thorough`` draws fifty times as many.
+# ``--hypothesis-profile=thorough`` draws a hundred times as many.
 MANY = settings(
-    max_examples=max(200, settings().max_examples),
+    max_examples=max(100, settings().max_examples),
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),

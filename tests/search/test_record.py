@@ -17,8 +17,9 @@ from evodevo.testing.storages import grown
     [
         Outcome(scores={"a": 0.1, "b": -1e300}, cost={"parameters": 5}, extra={"spreads": {"a": 0.5}}, seconds=2.5),
         Outcome(reason="nan", scores={"a": math.inf, "b": -math.inf}, detail="not finite"),
-        Outcome(reason="infeasible", detail="too large", violation=1.5, cost={"parameters": 50}),
-        Outcome(reason="crash", detail="SIGSEGV", extra={"log": "words"}),
+        Outcome(
+            reason="infeasible", detail="too large", violation=1.5, cost={"parameters": 50}, extra={"log": "words"}
+        ),
     ],
 )
 def test_what_is_written_is_read(outcome: Outcome) -> None:

@@ -1,13 +1,11 @@
-"""A process that searches: started by tests that kill it. ``coordinator.py FOLDER RUN WHAT``.
-
-It prints a line after each thing that it believes to be safe for ever.
-"""
+"""A process that searches: tests fork and kill it. It prints a line after each thing that it believes to be safe."""
 
 from __future__ import annotations
 
 import os
-import sys
+import signal
 import time
+from pathlib import Path
 
 from evodevo.storage import Evaluation, NewIndividual, Score, Store, individual_id
 from evodevo.storage.failpoints import failpoint
@@ -20,14 +18,26 @@ def say(*words: object) -> None:
     print(*words, flush=True)
 
 
-def hold(store: Store, run_id: str) -> None:
-    """Take the run, say so, and wait to be killed or for the end of stdin."""
-    say("held", store.acquire(run_id).token)
-    sys.stdin.read()
+def make(folder: Path) -> None:
+    """Open a store, whatever stands there, and record a run."""
+    with Store.open(folder) as store:
+        store.create_run("evolve", "r", {}, 0)
 
 
-def search(store: Store, run_id: str) -> None:
+def hold(folder: Path, run_id: str) -> None:
+    """Take the run, say so, and wait to be killed."""
+    with Store.open(folder, create=False) as store:
+        say("held", store.acquire(run_id).token)
+        signal.pause()
+
+
+def search(folder: Path, run_id: str) -> None:
     """Fill up what is missing of a small search, generation by generation."""
+    with Store.open(folder, create=False) as store:
+        _search(store, run_id)
+
+
+def _search(store: Store, run_id: str) -> None:
     lease = store.acquire(run_id)
     say("held", lease.token)
     for generation in range(GENERATIONS):
@@ -61,16 +71,12 @@ def search(store: Store, run_id: str) -> None:
     say("end")
 
 
-def write(store: Store, run_id: str) -> None:
+def write(folder: Path, run_id: str) -> None:
     """Append events until killed."""
-    lease = store.acquire(run_id)
-    for number in range(10_000_000):
-        store.add_event(lease, "tick", str(number), {"pid": os.getpid()})
-        if number == 0:
-            say("writing")
-        time.sleep(0.0005)
-
-
-if __name__ == "__main__":
-    with Store.open(sys.argv[1], create=False) as opened:
-        {"hold": hold, "search": search, "write": write}[sys.argv[3]](opened, sys.argv[2])
+    with Store.open(folder, create=False) as store:
+        lease = store.acquire(run_id)
+        for number in range(10_000_000):
+            store.add_event(lease, "tick", str(number), {"pid": os.getpid()})
+            if number == 0:
+                say("writing")
+            time.sleep(0.0005)

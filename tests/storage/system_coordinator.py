@@ -1,12 +1,9 @@
-"""A process that runs a small system: started by tests that kill it. ``system_coordinator.py FOLDER [TASK CYCLES]``.
-
-Without a task it runs all agents in rounds, goes on where an earlier one was killed, and prints a line after each thing
-that it believes to be safe for ever. With one it runs that agent freely: each cycle sees what is there when it begins.
-"""
+"""A process that runs a small system: tests fork and kill it. It prints a line after what it believes to be safe."""
 
 from __future__ import annotations
 
-import sys
+import signal
+from pathlib import Path
 
 from evodevo.errors import NotFoundError
 from evodevo.storage import Lease, NewComponent, PathRow, Store, Use
@@ -21,8 +18,13 @@ def say(*words: object) -> None:
     print(*words, flush=True)
 
 
-def run(store: Store) -> None:
-    """Two rounds of all agents; of the two children of a cycle the second improves."""
+def run(folder: Path) -> None:
+    """Two rounds of all agents, from where an earlier one was killed; of two children the second improves."""
+    with Store.open(folder) as store:
+        _run(store)
+
+
+def _run(store: Store) -> None:
     systems = store.systems
     try:
         system = systems.find_system("zoo").id
@@ -41,16 +43,17 @@ def run(store: Store) -> None:
     say("end")
 
 
-def run_free(store: Store, task: str, cycles: int) -> None:
+def run_free(folder: Path, task: str, cycles: int) -> None:
     """Cycles of one agent that look at what others have published in the meantime."""
-    systems = store.systems
-    (agent,) = [one for one in systems.agents(systems.find_system("zoo").id) if one.task == task]
-    lease = store.acquire(agent.id)
-    say("held")
-    for number in range(cycles):
-        run_cycle(store, lease, number, None)
-    say("end")
-    sys.stdin.read()
+    with Store.open(folder) as store:
+        systems = store.systems
+        (agent,) = [one for one in systems.agents(systems.find_system("zoo").id) if one.task == task]
+        lease = store.acquire(agent.id)
+        say("held")
+        for number in range(cycles):
+            run_cycle(store, lease, number, None)
+        say("end")
+        signal.pause()
 
 
 def run_cycle(store: Store, lease: Lease, number: int, view: int | None) -> None:
@@ -87,11 +90,3 @@ def tell(store: Store, lease: Lease, agent: str, path: PathRow, shared: list[Use
     ]
     uses = [*shared, *(Use(one.role, one.id) for one in made)] if made else []
     assert store.systems.tell(lease, result(asked, attempt=attempt), made, uses)
-
-
-if __name__ == "__main__":
-    with Store.open(sys.argv[1]) as opened:
-        if len(sys.argv) > 2:
-            run_free(opened, sys.argv[2], int(sys.argv[3]))
-        else:
-            run(opened)

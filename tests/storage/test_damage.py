@@ -107,7 +107,6 @@ def test_a_run_whose_own_blob_is_lost_says_so(tmp_path: Path) -> None:
         assert store.check(deep=True).ok
 
 
-@pytest.mark.slow
 def test_a_flipped_page_of_the_database_is_found(tmp_path: Path) -> None:
     _scored(tmp_path / "runs")
     path = tmp_path / "runs/store.db"
@@ -116,7 +115,7 @@ def test_a_flipped_page_of_the_database_is_found(tmp_path: Path) -> None:
     assert backup is not None
     data = bytearray(path.read_bytes())
     found = 0
-    for page in range(1, len(data) // 4096):
+    for page in range(1, len(data) // 4096, 2):
         broken = bytearray(data)
         broken[page * 4096 : page * 4096 + 64] = b"\xff" * 64
         path.write_bytes(broken)

@@ -16,17 +16,19 @@ from evodevo.errors import DiskFullError, ExitCode
 from evodevo.storage import Evaluation, Store
 from evodevo.testing.storages import FIDELITY, grown, newborn
 
+COUNT = 60
+
 
 def _fill_and_go_on(store: Store, make_room: Callable[[], object]) -> int:
     """Evaluate until the store is full, make room, go on; returns how many were finished before."""
-    lease, individuals = grown(store, 200)
+    lease, individuals = grown(store, COUNT)
     finished = []
 
     def evaluate_all() -> None:
         for one in individuals:
-            weights = store.blobs.put_bytes(one.id.encode() * 2_000)
+            weights = store.blobs.put_bytes(one.id.encode() * 5_000)
             store.finish_evaluation(
-                lease, Evaluation(one.id, FIDELITY, 0, blobs={"weights": weights}, extra={"x": "y" * 2_000})
+                lease, Evaluation(one.id, FIDELITY, 0, blobs={"weights": weights}, extra={"x": "y" * 8_000})
             )
             finished.append(one.id)
 
@@ -37,9 +39,9 @@ def _fill_and_go_on(store: Store, make_room: Callable[[], object]) -> int:
     assert store.check(deep=True).ok
     make_room()
     for one in individuals[len(finished) :]:
-        weights = store.blobs.put_bytes(one.id.encode() * 2_000)
+        weights = store.blobs.put_bytes(one.id.encode() * 5_000)
         assert store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, blobs={"weights": weights}))
-    assert len(store.evaluations(state="done")) == 200
+    assert len(store.evaluations(state="done")) == COUNT
     assert store.check(deep=True).ok
     return len(finished)
 
@@ -61,16 +63,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-@pytest.mark.slow
 def test_on_a_disk_of_three_megabytes(small_disk: Path) -> None:
     def make_room() -> None:
         subprocess.run(["mount", "-o", "remount,size=30m", str(small_disk)], check=True)
 
     with Store.open(small_disk / "runs") as store:
-        assert 0 < _fill_and_go_on(store, make_room) < 200
+        assert 0 < _fill_and_go_on(store, make_room) < COUNT
 
 
-@pytest.mark.parametrize("room", range(0, 400_000, 40_000))
+@pytest.mark.parametrize("room", range(0, 400_000, 100_000))
 def test_with_any_room_that_is_left(small_disk: Path, room: int) -> None:
     with Store.open(small_disk / "runs") as store:
         lease, (one, *_) = grown(store)
@@ -91,7 +92,6 @@ def test_with_any_room_that_is_left(small_disk: Path, room: int) -> None:
         assert store.check(deep=True).ok
 
 
-@pytest.mark.slow
 def test_when_sqlite_may_not_grow(tmp_path: Path) -> None:
     with Store.open(tmp_path / "runs") as store:
 
@@ -104,7 +104,6 @@ def test_when_sqlite_may_not_grow(tmp_path: Path) -> None:
         _fill_and_go_on(store, lambda: pages(100_000))
 
 
-@pytest.mark.slow
 def test_under_a_limit_of_file_size(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -117,8 +116,7 @@ def test_under_a_limit_of_file_size(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, before)
 
 
-@pytest.mark.parametrize("call", ["fsync", "open", "mkdir"])
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(("call", "number"), [("fsync", errno.ENOSPC), ("open", errno.EDQUOT), ("mkdir", errno.ENOSPC)])
 def test_a_blob_that_does_not_fit_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:

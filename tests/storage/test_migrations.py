@@ -21,6 +21,8 @@ from evodevo.storage.engine import open_file
 from evodevo.storage.schema import VERSION_TABLE
 from evodevo.testing.multitask.systems import new_agent, new_system
 from evodevo.testing.storages import FIDELITY, SETTINGS, newborn
+from storage.coordinator import make
+from storage.forks import forked
 
 TABLES = (
     *("property", "event", "run", "lease", "individual", "parentage", "evaluation"),
@@ -81,7 +83,6 @@ def test_the_first_schema_is_still_what_it_was(first: Path) -> None:
         connection.execute("INSERT INTO blob_reference SELECT 'component', 'x', 'weights', digest, 0 FROM blob LIMIT 1")
 
 
-@pytest.mark.slow
 def test_a_store_of_the_first_schema_keeps_every_row_and_takes_systems(first: Path) -> None:
     before = rows(first)
     assert all(before[name] for name in ("run", "parentage", "evaluation", "score", "series", "blob_reference"))
@@ -129,11 +130,9 @@ def test_a_kill_before_the_commit_leaves_the_first_schema_and_the_next_opening_e
     assert (version(first), rows(first)) == (migrations.HEAD, before)
 
 
-@pytest.mark.slow
 def test_two_processes_that_meet_an_old_store_migrate_it_once(first: Path) -> None:
-    code = "import sys; from evodevo.storage import Store; Store.open(sys.argv[1]).create_run('evolve', 'r', {}, 0)"
-    processes = [subprocess.Popen([sys.executable, "-c", code, str(first)]) for _ in range(2)]
-    assert [process.wait(60) for process in processes] == [0, 0]
+    with forked(make, first) as one, forked(make, first) as other:
+        assert [one.end(), other.end()] == [(0, ""), (0, "")]
     assert [path.name for path in (first / "backups").iterdir()] == ["0001-1.db"]
     with Store.open(first) as store:
         assert len(store.runs()) == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 import subprocess
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,8 @@ from evodevo.storage.engine import Database, open_file, open_memory
 from evodevo.storage.filesystems import filesystem_type, is_network
 from evodevo.storage.schema import APPLICATION_ID, VERSION_TABLE, metadata
 from evodevo.testing.storages import FIDELITY, grown, new_run
+from storage.coordinator import make
+from storage.forks import forked
 
 
 def _schema(database: Database) -> dict[str, str]:
@@ -25,7 +27,6 @@ def _schema(database: Database) -> dict[str, str]:
         return {name: " ".join(sql.split()) for name, sql in rows if VERSION_TABLE not in name}
 
 
-@pytest.mark.slow
 def test_the_migrations_lead_to_the_schema(tmp_path: Path) -> None:
     migrated, direct = open_file(tmp_path / "store.db", mode="rwc"), open_memory()
     with migrated.writing() as connection:
@@ -156,7 +157,6 @@ def test_an_empty_database_without_blobs_is_an_interrupted_creation(tmp_path: Pa
         new_run(store)
 
 
-@pytest.mark.slow
 def test_a_folder_with_a_strange_name_is_only_a_name(tmp_path: Path) -> None:
     for name in ("a b", "100%", "what?mode=ro#x", "größe", "'quoted'"):
         with Store.open(tmp_path / name) as store:
@@ -166,11 +166,10 @@ def test_a_folder_with_a_strange_name_is_only_a_name(tmp_path: Path) -> None:
         assert (tmp_path / name / "store.db").is_file()
 
 
-@pytest.mark.slow
 def test_processes_that_make_one_store_at_once_agree(tmp_path: Path) -> None:
-    code = "import sys; from evodevo.storage import Store; Store.open(sys.argv[1]).create_run('evolve', 'r', {}, 0)"
-    processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "runs")]) for _ in range(4)]
-    assert [process.wait(60) for process in processes] == [0, 0, 0, 0]
+    with ExitStack() as stack:
+        processes = [stack.enter_context(forked(make, tmp_path / "runs")) for _ in range(4)]
+        assert [process.end() for process in processes] == [(0, "")] * 4
     with Store.open(tmp_path / "runs", "ro") as store:
         assert len(store.runs()) == 4
 

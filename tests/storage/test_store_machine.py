@@ -243,8 +243,8 @@ class MemoryStoreMachine(StoreMachine):
 
 
 HISTORIES = settings(
-    max_examples=10,
-    stateful_step_count=25,
+    max_examples=6,
+    stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -15,10 +15,13 @@ from evodevo.storage.base import sha256
 from evodevo.testing.multitask.systems import HeldAgent, new_agent, new_system, result, uses_of
 
 
-@pytest.fixture(params=["folder", "memory"])
+@pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "runs") if request.param == "folder" else Store.memory() as store:
+    with Store.open(tmp_path / "runs") if getattr(request, "param", "") == "folder" else Store.memory() as store:
         yield store
+
+
+both = pytest.mark.parametrize("store", ["folder", "memory"], indirect=True)
 
 
 def there(store: Store) -> set[str]:
@@ -38,7 +41,6 @@ def gc(store: Store) -> set[str]:
     return there(store)
 
 
-@pytest.mark.slow
 def test_a_better_path_replaces_what_only_the_old_one_used(store: Store) -> None:
     system = new_system(store)
     agent = new_agent(store, system, "a")
@@ -73,6 +75,7 @@ def test_what_a_multipath_path_runs_through_stays(store: Store) -> None:
     assert gc(store) == {"Vit~a:0", "Vit~a:1", "Vit~a:3", "MultiVit~c:0"}
 
 
+@both
 def test_what_an_open_cycle_sees_and_holds_stays(store: Store) -> None:
     system = new_system(store)
     a, b = new_agent(store, system, "a"), new_agent(store, system, "b")
@@ -87,7 +90,6 @@ def test_what_an_open_cycle_sees_and_holds_stays(store: Store) -> None:
     assert gc(store) == {"Vit~a:2"}
 
 
-@pytest.mark.slow
 def test_what_agents_of_the_same_round_are_going_to_see_stays(store: Store) -> None:
     system = new_system(store)
     a, b = new_agent(store, system, "a"), new_agent(store, system, "b")
@@ -151,7 +153,7 @@ def test_blobs_that_came_after_the_oldest_open_ask_stay(store: Store) -> None:
     assert set(store.gc(grace_seconds=0).blobs) == {digest, litter}
 
 
-@pytest.mark.slow
+@both
 def test_looking_first_changes_nothing(store: Store) -> None:
     agent = new_agent(store, new_system(store), "a")
     for _ in range(2):
@@ -190,7 +192,7 @@ class _Model:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_gc_takes_nothing_that_is_reachable_in_any_history(seed: int) -> None:
     draw = generator(seed, "systems", "gc")
     with Store.memory() as store:
@@ -322,11 +324,10 @@ WRONG_ROWS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG_ROWS)
-def test_check_sees_rows_that_do_not_fit(tmp_path: Path, name: str) -> None:
+def test_check_sees_rows_that_do_not_fit(name: str) -> None:
     statement, message = WRONG_ROWS[name]
-    with Store.open(tmp_path) as store:
+    with Store.memory() as store:
         system = new_system(store)
         a, b = new_agent(store, system, "a"), new_agent(store, system, "b")
         b.run_cycle(others=uses_of(store, a.run_cycle()))

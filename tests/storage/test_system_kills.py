@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evodevo.storage import Store, failpoints
+from storage.forks import forked
+from storage.system_coordinator import run
 
-SCRIPT = Path(__file__).with_name("system_coordinator.py")
 
-
-def coordinate(folder: Path, failpoint: str = "") -> tuple[int, str]:
-    environment = {**os.environ, failpoints.VARIABLE: failpoint}
-    if not failpoint:
-        del environment[failpoints.VARIABLE]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(SCRIPT), str(folder)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode, done.stdout
+def coordinate(folder: Path, failpoint: str = "") -> tuple[int | None, str]:
+    with forked(run, folder, failpoint=failpoint) as process:
+        code, said = process.end()
+    assert code in (0, -signal.SIGKILL), said
+    return code, said
 
 
 def described(folder: Path) -> dict[str, Any]:
@@ -96,14 +84,7 @@ def _look(folder: Path, out: str) -> None:
             assert {one.path_id for one in published} <= told
 
 
-EVERY_DAY = {"before_tell_commit"}
-POINTS = [
-    pytest.param(point, marks=() if point in EVERY_DAY else pytest.mark.slow) for point in failpoints.SYSTEM_POINTS
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", failpoints.SYSTEM_POINTS)
 def test_a_kill_at_any_point_leaves_all_or_nothing_and_the_same_end(
     tmp_path: Path, uninterrupted: dict[str, Any], point: str
 ) -> None:
@@ -119,11 +100,10 @@ def test_a_kill_at_any_point_leaves_all_or_nothing_and_the_same_end(
         assert store.check(deep=True).ok
 
 
-@pytest.mark.slow
 def test_a_half_written_result_would_be_seen(tmp_path: Path, uninterrupted: dict[str, Any]) -> None:
     # The test above would be worthless if a component without its path's uses went unnoticed.
     folder = tmp_path / "runs"
-    coordinate(folder)
+    run(folder)
     assert described(folder) == uninterrupted
     with Store.open(folder) as store, store._database.writing() as connection:
         connection.exec_driver_sql("DROP TRIGGER component_use_no_delete")

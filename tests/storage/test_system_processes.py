@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from evodevo.storage import Store
 from evodevo.testing.multitask.systems import new_agent, new_system
+from storage.forks import forked
+from storage.system_coordinator import run_free
 
-SCRIPT = Path(__file__).with_name("system_coordinator.py")
 CYCLES = 4
-
-
-@contextmanager
-def free_agent(folder: Path, task: str) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [sys.executable, "-W", "error", str(SCRIPT), str(folder), task, str(CYCLES)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def _see(store: Store, system: str) -> int:
@@ -49,7 +30,6 @@ def _see(store: Store, system: str) -> int:
     return view
 
 
-@pytest.mark.slow
 def test_two_agents_in_two_processes_see_each_others_finished_cycles(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     with Store.open(folder) as store:
@@ -59,17 +39,16 @@ def test_two_agents_in_two_processes_see_each_others_finished_cycles(tmp_path: P
             if task == "root":
                 agent.run_cycle()
     with ExitStack() as stack, Store.open(folder) as store:
-        processes = [stack.enter_context(free_agent(folder, task)) for task in ("a", "b")]
+        processes = [stack.enter_context(forked(run_free, folder, task, CYCLES)) for task in ("a", "b")]
         for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "held\n"
+            assert process.out.readline() == "held\n"
         seen = 1
         while seen < 1 + 2 * CYCLES:
             now = _see(store, system)
             assert now >= seen
             seen = now
             store.gc(grace_seconds=0)  # beside both of them
-            assert all(process.poll() is None for process in processes), processes[0].communicate()
+            assert all(one.process.is_alive() for one in processes), [one.end() for one in processes]
         assert store.check(deep=True).ok
         for row in store.systems.agents(system)[1:]:
             cycles = store.systems.cycles(agent_id=row.id)
@@ -82,17 +61,14 @@ def test_two_agents_in_two_processes_see_each_others_finished_cycles(tmp_path: P
             assert numbers == list(range(2 * CYCLES))
 
 
-@pytest.mark.slow
 def test_a_second_process_for_the_same_agent_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     with Store.open(folder) as store:
         agent = new_agent(store, new_system(store), "a")
         other = new_agent(store, agent.system, "b")
         store.release(other.lease)
-        with free_agent(folder, "a") as process:
-            assert process.stderr is not None
-            assert "is open in process" in process.stderr.read()
-        with free_agent(folder, "b") as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "held\n"  # another agent of the same system is nobody's
+        with forked(run_free, folder, "a", CYCLES) as process:
+            assert "is open in process" in process.refusal()
+        with forked(run_free, folder, "b", CYCLES) as process:
+            assert process.out.readline() == "held\n"  # another agent of the same system is nobody's
         agent.run_cycle()

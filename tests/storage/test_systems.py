@@ -18,10 +18,13 @@ from evodevo.storage.systems.schema import IMMUTABLE
 from evodevo.testing.multitask.systems import HeldAgent, new_agent, new_system, path_of, result, uses_of
 
 
-@pytest.fixture(params=["folder", "memory"])
+@pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "runs") if request.param == "folder" else Store.memory() as store:
+    with Store.open(tmp_path / "runs") if getattr(request, "param", "") == "folder" else Store.memory() as store:
         yield store
+
+
+both = pytest.mark.parametrize("store", ["folder", "memory"], indirect=True)
 
 
 def said(store: Store) -> dict[str, list[tuple[object, ...]]]:
@@ -34,6 +37,7 @@ def said(store: Store) -> dict[str, list[tuple[object, ...]]]:
 # Systems and agents
 
 
+@both
 def test_a_system_is_read_as_it_was_written(store: Store) -> None:
     system = new_system(store)
     root, child = new_agent(store, system, "root"), new_agent(store, system, "mnist")
@@ -114,7 +118,6 @@ def test_an_agent_is_added_once(store: Store) -> None:
 # Cycles and views
 
 
-@pytest.mark.slow
 def test_a_cycle_sees_what_was_published_before_its_view(store: Store) -> None:
     system = new_system(store)
     first, second = new_agent(store, system, "a"), new_agent(store, system, "b")
@@ -156,7 +159,6 @@ def test_a_cycle_begins_once_and_one_at_a_time(store: Store) -> None:
             systems.begin_cycle(agent.lease, 1, round=1, view=view)
 
 
-@pytest.mark.slow
 def test_locks_follow_from_the_view(store: Store) -> None:
     system = new_system(store)
     root, a, b = (new_agent(store, system, task) for task in ("root", "a", "b"))
@@ -212,7 +214,6 @@ def test_a_sub_path_was_published_at_the_view(store: Store) -> None:
 # Numbers and ids
 
 
-@pytest.mark.slow
 def test_no_number_is_given_twice(store: Store) -> None:
     system = new_system(store)
     agent = new_agent(store, system, "a")
@@ -267,21 +268,16 @@ WRONG_TELLS: dict[str, tuple[list[str], list[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG_TELLS)
-def test_a_component_that_was_not_set_aside_is_refused_and_nothing_is_written(store: Store, name: str) -> None:
+def test_a_component_that_was_not_set_aside_is_refused_and_nothing_is_written(store: Store) -> None:
     agent, _, _ = _a_told_path(store)
     path = agent.ask()
-    made, used, message = WRONG_TELLS[name]
     digest = store.blobs.put_bytes(b"w")
     before = said(store)
-    with pytest.raises(UsageError, match=message):
-        store.systems.tell(
-            agent.lease,
-            result(path),
-            [NewComponent(one, one, 1, digest) for one in made],
-            [Use(one, one) for one in used],
-        )
-    assert said(store) == before
+    for name, (made, used, message) in WRONG_TELLS.items():
+        parts, uses = [NewComponent(one, one, 1, digest) for one in made], [Use(one, one) for one in used]
+        with pytest.raises(UsageError, match=message):
+            store.systems.tell(agent.lease, result(path), parts, uses)
+        assert said(store) == before, name
     assert store.systems.open_asks(agent.id)[0].id == path.individual.id
 
 
@@ -334,7 +330,7 @@ def test_a_component_has_the_role_that_a_path_gives_it(store: Store) -> None:
     assert uses_of(store, other.told[0])[0] == Use("role_0", "Vit~b:0")
 
 
-@pytest.mark.slow
+@both
 def test_two_components_may_share_one_blob(store: Store) -> None:
     agent, other, _ = _a_told_path(store)
     first = agent.tell(agent.ask(), weights=b"zeros")
@@ -375,25 +371,25 @@ def test_only_a_finished_path_of_its_own_is_published(store: Store) -> None:
 # What is kept for ever
 
 
-@pytest.mark.parametrize("table", IMMUTABLE)
-def test_rows_of_a_system_can_be_neither_changed_nor_deleted(tmp_path: Path, table: str) -> None:
+def test_rows_of_a_system_can_be_neither_changed_nor_deleted(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         system = new_system(store)
         main = new_agent(store, system, "a").run_cycle()
         new_agent(store, system, "b").run_cycle(subpaths=[main])
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
-        before = connection.execute(f"SELECT * FROM {table}").fetchall()
-        assert before
-        column = connection.execute(f"PRAGMA table_info({table})").fetchone()[1]
-        for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET {column} = {column}"):
-            with pytest.raises(sqlite3.IntegrityError, match=f"rows of {table} are kept for ever"):
-                connection.execute(statement)
+        for table in IMMUTABLE:
+            before = connection.execute(f"SELECT * FROM {table}").fetchall()
+            assert before
+            column = connection.execute(f"PRAGMA table_info({table})").fetchone()[1]
+            for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET {column} = {column}"):
+                with pytest.raises(sqlite3.IntegrityError, match=f"rows of {table} are kept for ever"):
+                    connection.execute(statement)
+            assert connection.execute(f"SELECT * FROM {table}").fetchall() == before
         with pytest.raises(sqlite3.IntegrityError, match="kept for ever"):
             connection.execute("DELETE FROM cycle")
-        assert connection.execute(f"SELECT * FROM {table}").fetchall() == before
 
 
-@pytest.mark.slow
+@both
 def test_a_stale_token_writes_nothing(store: Store) -> None:
     agent, _, individual = _a_told_path(store)
     waiting = agent.ask()
@@ -430,7 +426,6 @@ def test_an_agent_writes_only_what_is_its_own(store: Store) -> None:
 # How much is asked
 
 
-@pytest.mark.slow
 def test_reading_a_large_system_asks_a_fixed_number_of_questions(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         system = new_system(store)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -91,10 +91,16 @@ class ExecutorTests:
         """A new executor."""
         raise NotImplementedError
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def executor(cls) -> Iterator[Executor]:
+        """One for all laws of a class that leave it as it was: with nothing to do."""
+        with cls().make() as made:
+            yield made
+
     @pytest.mark.parametrize("payload", [b"", b"\x00\xff\n", bytes(range(256)) * 4096])
-    def test_bytes_come_back(self, payload: bytes) -> None:
-        with self.make() as executor:
-            result = evaluate(executor, "testing.echo", payload)
+    def test_bytes_come_back(self, executor: Executor, payload: bytes) -> None:
+        result = evaluate(executor, "testing.echo", payload)
         assert (result.state, result.payload, result.reason) == ("done", payload, None)
         assert result.seconds >= 0.0
 
@@ -105,36 +111,31 @@ class ExecutorTests:
             assert executor.running() == executor.waiting() == []
         assert {id: result.payload for id, result in results.items()} == {job.id: job.payload for job in jobs}
 
-    def test_live_messages_come_in_order_before_the_result(self) -> None:
-        with self.make() as executor:
-            results, progress = collect(executor, [Job("a", "testing.progress", b"100")])
+    def test_live_messages_come_in_order_before_the_result(self, executor: Executor) -> None:
+        results, progress = collect(executor, [Job("a", "testing.progress", b"100")])
         assert [message.payload["step"] for message in progress] == list(range(100))
         assert progress[1].payload["loss"] == 0.5
         assert results["a"].payload == b"done"
 
-    def test_numbers_that_are_not_finite_arrive_as_none(self) -> None:
-        with self.make() as executor:
-            results, progress = collect(executor, [Job("a", "testing.nan")])
+    def test_numbers_that_are_not_finite_arrive_as_none(self, executor: Executor) -> None:
+        results, progress = collect(executor, [Job("a", "testing.nan")])
         assert progress[0].payload == {"loss": None, "losses": [1.0, None]}
         assert results["a"].state == "done"
 
-    def test_an_exception_is_a_result(self) -> None:
-        with self.make() as executor:
-            result = evaluate(executor, "testing.fail", b"the reason of the failure")
-            assert (result.state, result.payload, result.reason) == ("failed", None, "exception")
-            assert result.detail.endswith("ValueError: the reason of the failure")
-            assert "in fail" in result.detail
-            assert evaluate(executor, "testing.echo", b"next").payload == b"next"
+    def test_an_exception_is_a_result(self, executor: Executor) -> None:
+        result = evaluate(executor, "testing.fail", b"the reason of the failure")
+        assert (result.state, result.payload, result.reason) == ("failed", None, "exception")
+        assert result.detail.endswith("ValueError: the reason of the failure")
+        assert "in fail" in result.detail
+        assert evaluate(executor, "testing.echo", b"next").payload == b"next"
 
-    def test_of_a_long_detail_the_end_is_kept(self) -> None:
-        with self.make() as executor:
-            result = evaluate(executor, "testing.fail", "ä".encode() * 10_000 + b"end")
+    def test_of_a_long_detail_the_end_is_kept(self, executor: Executor) -> None:
+        result = evaluate(executor, "testing.fail", "ä".encode() * 10_000 + b"end")
         assert len(result.detail.encode()) <= DETAIL_BYTES
         assert result.detail.endswith("äend")
 
-    def test_an_answer_that_is_not_bytes_is_a_failure(self) -> None:
-        with self.make() as executor:
-            result = evaluate(executor, "testing.not_bytes")
+    def test_an_answer_that_is_not_bytes_is_a_failure(self, executor: Executor) -> None:
+        result = evaluate(executor, "testing.not_bytes")
         assert result.reason == "exception"
         assert "returned dict" in result.detail
 
@@ -153,22 +154,19 @@ class ExecutorTests:
             with pytest.raises(UsageError, match="unique"):
                 executor.submit(Job("a", "testing.echo"))
 
-    def test_an_id_may_be_used_again_after_its_result(self) -> None:
-        with self.make() as executor:
-            for payload in (b"1", b"2"):
-                assert evaluate(executor, "testing.echo", payload).payload == payload
+    def test_an_id_may_be_used_again_after_its_result(self, executor: Executor) -> None:
+        for payload in (b"1", b"2"):
+            assert evaluate(executor, "testing.echo", payload).payload == payload
 
-    def test_with_nothing_to_do_poll_answers_at_once(self) -> None:
-        with self.make() as executor:
-            assert executor.poll(3600.0) == []
+    def test_with_nothing_to_do_poll_answers_at_once(self, executor: Executor) -> None:
+        assert executor.poll(3600.0) == []
 
-    def test_a_waiting_job_can_be_cancelled(self) -> None:
-        with self.make() as executor:
-            executor.submit(Job("first", "testing.echo"))
-            executor.submit(Job("second", "testing.echo"))
-            executor.cancel("second")
-            executor.cancel("unknown")
-            results, _ = drain(executor, {"first", "second"})
+    def test_a_waiting_job_can_be_cancelled(self, executor: Executor) -> None:
+        executor.submit(Job("first", "testing.echo"))
+        executor.submit(Job("second", "testing.echo"))
+        executor.cancel("second")
+        executor.cancel("unknown")
+        results, _ = drain(executor, {"first", "second"})
         assert results["first"].state == "done"
         assert (results["second"].state, results["second"].reason) == ("failed", "killed")
 
@@ -196,40 +194,37 @@ class IsolatedExecutorTests(ExecutorTests):
             ("testing.ignore_sigterm_and_hang", 0.3, "timeout", "0.3 seconds"),
         ],
     )
-    def test_misbehaviour_is_a_result(self, entry: str, seconds: float | None, reason: str, detail: str) -> None:
-        with self.make() as executor:
-            result = evaluate(executor, entry, seconds=seconds)
-            assert (result.state, result.payload, result.reason) == ("failed", None, reason)
-            assert detail in result.detail
-            assert evaluate(executor, "testing.echo", b"next").payload == b"next"
+    def test_misbehaviour_is_a_result(
+        self, executor: Executor, entry: str, seconds: float | None, reason: str, detail: str
+    ) -> None:
+        result = evaluate(executor, entry, seconds=seconds)
+        assert (result.state, result.payload, result.reason) == ("failed", None, reason)
+        assert detail in result.detail
+        assert evaluate(executor, "testing.echo", b"next").payload == b"next"
 
     @pytest.mark.parametrize(
         ("entry", "size"),
         [("testing.allocate", 2**29), ("testing.allocate_at_once", 2**29), ("testing.allocate_at_once", 2**45)],
     )
-    def test_memory_over_the_limit_is_a_result(self, entry: str, size: int) -> None:
-        with self.make() as executor:
-            result = evaluate(executor, entry, str(size).encode(), memory_bytes=2**27)
-            assert (result.state, result.reason) == ("failed", "memory"), result
-            assert evaluate(executor, "testing.echo", b"next").payload == b"next"
+    def test_memory_over_the_limit_is_a_result(self, executor: Executor, entry: str, size: int) -> None:
+        result = evaluate(executor, entry, str(size).encode(), memory_bytes=2**27)
+        assert (result.state, result.reason) == ("failed", "memory"), result
+        assert evaluate(executor, "testing.echo", b"next").payload == b"next"
 
-    def test_memory_within_the_limit_is_free(self) -> None:
-        with self.make() as executor:
-            result = evaluate(executor, "testing.allocate", str(2**26).encode(), memory_bytes=2**28)
+    def test_memory_within_the_limit_is_free(self, executor: Executor) -> None:
+        result = evaluate(executor, "testing.allocate", str(2**26).encode(), memory_bytes=2**28)
         assert result.payload == b"allocated", result
 
-    def test_output_is_caught_and_bounded(self) -> None:
-        with self.make() as executor:
-            result = evaluate(executor, "testing.print_a_lot", str(2**24).encode())
-            assert result.payload == b"printed"
-            assert len(result.log.encode()) <= LOG_BYTES
-            assert result.log.endswith("the last line\n")
-            assert evaluate(executor, "testing.echo").log == ""
+    def test_output_is_caught_and_bounded(self, executor: Executor) -> None:
+        result = evaluate(executor, "testing.print_a_lot", str(2**21).encode())
+        assert result.payload == b"printed"
+        assert len(result.log.encode()) <= LOG_BYTES
+        assert result.log.endswith("the last line\n")
+        assert evaluate(executor, "testing.echo").log == ""
 
     @pytest.mark.parametrize("entry", ["testing.fail", "testing.exit", "testing.crash"])
-    def test_output_before_a_failure_is_kept(self, entry: str) -> None:
-        with self.make() as executor:
-            assert "before the" in evaluate(executor, entry).log
+    def test_output_before_a_failure_is_kept(self, executor: Executor, entry: str) -> None:
+        assert "before the" in evaluate(executor, entry).log
 
     def test_an_evaluation_has_a_clean_place_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SOME_SECRET", "do not tell")
@@ -251,24 +246,22 @@ class IsolatedExecutorTests(ExecutorTests):
             assert not folder.exists()
             assert not folder.parent.exists()
 
-    def test_a_running_job_can_be_cancelled(self) -> None:
-        with self.make() as executor:
-            executor.submit(Job("a", "testing.ignore_sigterm_and_hang"))
-            pid = first_message(executor).payload["pid"]
-            assert executor.running() == ["a"]
-            executor.cancel("a")
-            result = drain(executor, {"a"})[0]["a"]
-            assert (result.state, result.reason) == ("failed", "killed")
-            assert not alive(pid)
+    def test_a_running_job_can_be_cancelled(self, executor: Executor) -> None:
+        executor.submit(Job("a", "testing.ignore_sigterm_and_hang"))
+        pid = first_message(executor).payload["pid"]
+        assert executor.running() == ["a"]
+        executor.cancel("a")
+        result = drain(executor, {"a"})[0]["a"]
+        assert (result.state, result.reason) == ("failed", "killed")
+        assert not alive(pid)
 
     @pytest.mark.parametrize("payload", [b"", b"hang"])
-    def test_nothing_that_an_evaluation_starts_outlives_it(self, payload: bytes) -> None:
-        with self.make() as executor:
-            job = Job("a", "testing.fork_grandchild", payload, seconds=2.0)
-            results, progress = collect(executor, [job])
-            pids = progress[0].payload["pids"]
-            assert results["a"].reason == ("timeout" if payload else None)
-            assert [pid for pid in pids if alive(pid)] == []
+    def test_nothing_that_an_evaluation_starts_outlives_it(self, executor: Executor, payload: bytes) -> None:
+        job = Job("a", "testing.fork_grandchild", payload, seconds=2.0)
+        results, progress = collect(executor, [job])
+        pids = progress[0].payload["pids"]
+        assert results["a"].reason == ("timeout" if payload else None)
+        assert [pid for pid in pids if alive(pid)] == []
 
     def test_close_leaves_no_process(self) -> None:
         with self.make(workers=2) as executor:

@@ -86,10 +86,10 @@ class NetworkTests:
         assert seen.mask is None or (seen.mask.shape == seen.tokens.shape[:2] and seen.mask.dtype == torch.bool)
 
     def test_a_sample_is_answered_as_if_alone(self, case: NetworkCase) -> None:
-        network, batch = case.network(), case.batch(6)
+        network, batch = case.network(), case.batch(4)
         with torch.no_grad():
             together = network(batch)
-            for place in range(6):
+            for place in range(4):
                 alone = network(rows(batch, slice(place, place + 1)))
                 for name, answer in alone.items():
                     torch.testing.assert_close(answer[0], together[name][place], atol=TOLERANCE, rtol=TOLERANCE)
@@ -167,7 +167,9 @@ class NetworkTests:
                 if parameter.grad is not None and bool(parameter.grad.abs().sum() > 0):
                     assert parameter.grad.isfinite().all(), name
                     reached.add(name)
-        silent = {name for name, p in network.named_parameters() if p.requires_grad} - reached
+            silent = {name for name, p in network.named_parameters() if p.requires_grad} - reached
+            if not silent:
+                break
         assert not [name for name in silent if not name.startswith(case.silent or ("-",))]
 
     def test_the_loss_is_the_sum_of_its_terms(self, case: NetworkCase) -> None:
@@ -196,7 +198,7 @@ class NetworkTests:
                 network.loss(batch).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 network.observe()
-                if step % 10 == 9 and float(network.eval().loss(batch).detach()) < 0.7 * before:
+                if step % 5 == 4 and float(network.eval().loss(batch).detach()) < 0.7 * before:
                     return
         raise AssertionError(f"after 40 steps the loss of 8 samples is above 0.7 of the first, {before}")
 

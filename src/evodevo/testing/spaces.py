@@ -23,7 +23,7 @@ from evodevo.search.space import Space
 
 SEEDS = st.integers(0, 2**32 - 1)
 # One test method runs for many subclasses, which Hypothesis takes for a mistake.
-LAWS = settings(max_examples=15, deadline=None, database=None, suppress_health_check=[HealthCheck.differing_executors])
+LAWS = settings(max_examples=10, deadline=None, database=None, suppress_health_check=[HealthCheck.differing_executors])
 
 
 def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -138,7 +138,6 @@ class SpaceTests:
 
     @LAWS
     @given(data=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), _containers))
-    @pytest.mark.slow
     def test_any_other_genes_are_refused_or_read_as_valid(self, data: Any) -> None:
         space = self.make_space()
         try:

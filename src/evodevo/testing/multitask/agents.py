@@ -29,7 +29,9 @@ from evodevo.testing.multitask.paths import PathTrainer, executor_of, small, tol
 
 ALL = ("image", "tokens:bytes")
 """Modalities of samples that any path can read."""
-_GROWN: dict[str, System] = {}
+CYCLES = 2
+"""Number of cycles of each agent, each of two generations of two children."""
+_GROWN: dict[str, tuple[System, dict[str, Any]]] = {}
 
 
 class AgentTests:
@@ -46,7 +48,7 @@ class AgentTests:
     companions: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ("a", "b")
 
-    def grown(self, workers: int = 1, *, seed: int = 5, cycles: int = 3, stops: int | None = None) -> System:
+    def grown(self, workers: int = 1, *, seed: int = 5, cycles: int = CYCLES, stops: int | None = None) -> System:
         """A system in which the class has run.
 
         Args:
@@ -81,27 +83,34 @@ class AgentTests:
 
     @property
     def system(self) -> System:
-        """One, for laws that only look; tests of one class share it."""
+        """One, for laws that only look; tests of one class share it and what it tells."""
         if self.kind not in _GROWN:
-            _GROWN[self.kind] = self.grown()
-        return _GROWN[self.kind]
+            system = self.grown()
+            _GROWN[self.kind] = system, told(system)
+        return _GROWN[self.kind][0]
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What ``system`` tells."""
+        assert self.system
+        return _GROWN[self.kind][1]
 
     @cached_property
     def children(self) -> dict[str, dict[str, Any]]:
         """Name -> child of an agent of the class."""
         own = {f"{self.kind}~{task}" for task in self.tasks}
-        return {name: child for name, child in told(self.system).items() if name.rpartition("/")[0] in own}
+        return {name: child for name, child in self.told.items() if name.rpartition("/")[0] in own}
 
     def test_its_children_follow_from_the_seed_alone(self) -> None:
         """Not from the number of workers, the order of results, or who stopped it; another seed makes others."""
         again = self.grown(workers=3, stops=9)
-        assert told(self.system) == told(again)
+        assert self.told == told(again)
         other = told(self.grown(seed=6, cycles=1))
         mine = {name: one["genome"]["genes"]["hparams"] for name, one in self.children.items() if name in other}
         assert mine != {name: other[name]["genome"]["genes"]["hparams"] for name in mine}
 
     def test_each_generation_is_full_and_each_child_is_whole(self) -> None:
-        assert len(self.children) == 12 * len(self.tasks)
+        assert len(self.children) == 4 * CYCLES * len(self.tasks)
         for child in self.children.values():
             parts = child["details"]["parts"]
             roles = [part["role"] for part in parts]
@@ -112,11 +121,11 @@ class AgentTests:
             assert 0 < child["details"]["factor"] <= 1
 
     def test_what_is_trained_is_new_and_what_is_shared_is_locked_by_others(self) -> None:
-        cycles = {(agent, number): view for agent, number, _, view, _ in told(self.system)["cycles"]}
+        cycles = {(agent, number): view for agent, number, _, view, _ in self.told["cycles"]}
         seen: set[str] = set()
         for name, child in self.children.items():
             agent = name.rpartition("/")[0]
-            number = next(n for n in range(3) if name in self._of_cycle(agent, n))
+            number = next(n for n in range(CYCLES) if name in self._of_cycle(agent, n))
             others = self.system.view(cycles[agent, number]).others(agent)
             for part in child["details"]["parts"]:
                 if part["train"]:

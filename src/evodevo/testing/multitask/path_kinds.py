@@ -6,6 +6,7 @@ afterwards, everything follows from the request, and stated costs are counted on
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from pathlib import Path as Folder
 from typing import Any
@@ -31,6 +32,7 @@ from evodevo.testing.multitask.paths import answer_of
 Request = dict[str, Any]
 TRAINING = {"validations": 2, "most_between": 400, "validation_cap": 80, "device": "cpu"}
 """For a class that has none of its own."""
+_TRAINED: dict[tuple[type, str], tuple[Folder, str, dict[str, Any]]] = {}
 
 
 class PathKindTests(ABC):
@@ -55,12 +57,18 @@ class PathKindTests(ABC):
         return {"blobs": str(tmp_path / "blobs"), "cache": str(tmp_path / "cache")}
 
     @pytest.fixture
-    def asked(self, place: dict[str, str]) -> tuple[Request, dict[str, Any]]:
-        """The request, and what became of it."""
-        request = self.request(place)
-        answer = _ask(request)
-        assert answer["reason"] is None, answer["detail"]
-        return request, answer
+    def asked(self, tmp_path: Folder, tmp_path_factory: pytest.TempPathFactory) -> tuple[Request, dict[str, Any]]:
+        """The request, in a folder of its own, and what became of it; each class trains each kind once."""
+        key = type(self), self.kind
+        if key not in _TRAINED:
+            folder = tmp_path_factory.mktemp("trained")
+            request = self.request({"blobs": str(folder / "blobs"), "cache": str(folder / "cache")})
+            answer = _ask(request)
+            assert answer["reason"] is None, answer["detail"]
+            _TRAINED[key] = folder, canonical.dumps(request), answer
+        folder, written, answer = _TRAINED[key]
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        return canonical.loads(written.replace(str(folder), str(tmp_path))), answer
 
     def test_it_is_a_row_of_the_table(self, place: dict[str, str]) -> None:
         request = validate(PathRequest, self.request(place), what="a request")
