@@ -9,20 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.hyperparameters import DATA, multipath_hyperparameters
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.report.outcomes import fates
-from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.settings import AgentSettings, CycleSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.storage.blobs import FolderPool
+from fixtures.real_system import run_real
 
-SIZES = {"num_layers": {"values": [1], "default": 1}, "ds_image_size": {"values": [8, 16], "default": 8}}
-ROOT = {"structure": {"width": 16, "heads": 2, "hidden": 16}, "hyperparameters": SIZES}
-TRAINING = {"validations": 2, "most_between": 400, "batch": 64, "device": "cpu"}
-TASKS: dict[str, tuple[int, dict[str, Any]]] = {"digits": (10, {}), "parity": (2, {"question": "parity"})}
-NAME = "MultiVitTiny~digits"
 PINNED = {
     row.key: {"values": [row.default], "default": row.default, "tuned": False}
     for row in multipath_hyperparameters().rows
@@ -30,49 +24,32 @@ PINNED = {
 }
 
 
-@pytest.fixture(scope="module")
-def singles(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A system in which a path answers each of two tasks."""
-    folder = tmp_path_factory.mktemp("singles")
-    with Store.open(folder / "runs") as store, SerialExecutor() as executor:
-        cycle = CycleSettings(samples=2, generation_size=2)
-        system = System.create(store, "zoo", seed=4, settings=SystemSettings(cycle=cycle, training=TRAINING))
-        system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options=ROOT))
-        for name, (count, source) in TASKS.items():
-            settings = AgentSettings(classes=count, task=source, options={"hyperparameters": SIZES})
-            system.add_agent("VitTiny", name, settings)
-        agents = [one for one in system.agents() if not one.settings["root"]]
-        system.run(agents, 1, executor, cache=str(folder / "cache"))
-    return folder
-
-
-def cycle(singles: Path, folder: Path, hyperparameters: dict[str, Any], *, kept: bool) -> tuple[Any, Any, set[str]]:
+def cycle(trained: Path, folder: Path, hyperparameters: dict[str, Any], *, kept: bool) -> tuple[Any, Any, set[str]]:
     """One cycle in a copy: what is told of its children, what was learned, the splits of which rows were kept."""
-    shutil.copytree(singles, folder)
-    with Store.open(folder / "runs") as store, SerialExecutor() as executor:
-        system = System.open(store, "zoo")
+    shutil.copytree(trained, folder)
+    with Store.open(folder / "runs") as store:
+        system = System.open(store, "real")
         settings = AgentSettings(
             classes=10,
-            cycle=CycleSettings(samples=8, generation_size=4),
+            cycle=CycleSettings(samples=4, generation_size=2),
             training={"representations": kept},
             options={"hyperparameters": hyperparameters},
         )
         agent = system.add_agent("MultiVitTiny", "digits", settings)
-        system.run([agent], 1, executor, cache=str(folder / "cache"))
+        run_real(system, 1, folder, only=agent.name)
         ids = [one.id for one in store.systems.paths(agent.id)]
         told = [{key: one[key] for key in ("path", "parent_path", "fate", "applied")} for one in fates(store, ids)]
-        pool = FolderPool(folder / "runs" / "blobs")
         parts = {part.id: part for found in store.systems.components_of(ids).values() for part in found}
-        learned = {name: load_state(pool, part.digest, part.role) for name, part in parts.items()}
+        learned = {name: load_state(store.blobs, part.digest, part.role) for name, part in parts.items()}
     return told, learned, {one.parent.name for one in (folder / "cache" / "paths").rglob("*.rows")}
 
 
 @pytest.mark.slow
-def test_a_whole_cycle_is_the_same_with_and_without(singles: Path, tmp_path: Path) -> None:
-    told, learned, rows = cycle(singles, tmp_path / "kept", PINNED, kept=True)
-    same, live, none = cycle(singles, tmp_path / "live", PINNED, kept=False)
+def test_a_whole_cycle_is_the_same_with_and_without(trained_folder: Path, tmp_path: Path) -> None:
+    told, learned, rows = cycle(trained_folder, tmp_path / "kept", PINNED, kept=True)
+    same, live, none = cycle(trained_folder, tmp_path / "live", PINNED, kept=False)
     assert told == same
-    assert len(told) == 8
+    assert len(told) == 4
     assert {one["fate"] for one in told} >= {"kept"}
     assert set(learned) == set(live)
     for name, state in learned.items():
@@ -84,7 +61,7 @@ def test_a_whole_cycle_is_the_same_with_and_without(singles: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_what_chance_changes_is_not_kept(singles: Path, tmp_path: Path) -> None:
+def test_what_chance_changes_is_not_kept(trained_folder: Path, tmp_path: Path) -> None:
     flips = {"ds_flip_left_right": {"values": [True], "default": True, "tuned": False}}
-    _, _, rows = cycle(singles, tmp_path / "flipped", PINNED | flips, kept=True)
+    _, _, rows = cycle(trained_folder, tmp_path / "flipped", PINNED | flips, kept=True)
     assert len(rows) == 3, "of the validation split alone"
