@@ -2,24 +2,23 @@
 
 Where each law stands (files below ``tests/multitask/``; several where it holds for a function and for a system):
 
-frozen logits      test_real, test_checks_real (bits), test_evaluate, paths/test_multipath_vision
-first answer       paths/test_decoupled, paths/test_multipath, test_evaluate, test_checks_multipath
+frozen logits      test_real (bits), test_evaluate, paths/test_multipath_vision
+first answer       paths/test_decoupled, paths/test_multipath, test_evaluate, test_real
 decoupling         paths/test_multipath: reference vectors; paths/test_decoupled: the last bit, the naive form, lambda,
                    any module, EMA
 mutation           search/test_mutation, search/test_child, test_hyperparameters
 parents            search/test_parents; here: counted once, for ever
-sharing            search/test_components, test_agents; here: whose components; test_checks_real: weights of a parent
+sharing            search/test_components, test_agents; here: whose components; test_real: weights of a parent
 accounts           search/test_score, test_rounds; here: what each child answered for
 score              search/test_score, paths/test_vision_genome
 pruning, cycles    search/test_score, search/test_population, training/test_training; test_rounds: the test metric;
                    here: history without heirs, one is left
-resume             test_killed, test_rounds, tests/storage
-processes          test_killed, test_checks_processes, tests/storage
-inheritance        search/test_supports, search/test_sampler, paths/test_multipath, test_multipath_agents;
-                   here: readable paths
+resume             test_processes, test_rounds, tests/storage
+processes          test_processes, tests/storage
+inheritance        search/test_supports, search/test_sampler, paths/test_multipath, test_multipath_agents
 resolutions        paths/test_multipath_vision, paths/test_vision_path_expansion, test_evaluate
 caching, skipping  training/test_training, paths/test_multipath_cache, paths/test_multipath, test_evaluate,
-                   test_checks_multipath
+                   test_representations
 insertion          paths/test_vision_path_expansion; tests/storage: what is reachable stays
 """
 
@@ -199,30 +198,6 @@ def test_ties_go_to_the_oldest() -> None:
     trainer.accuracy = lambda path, seed, step: 0.5
     system.run(tasks_of(system), 1, executor_of(trainer))
     assert system.best("a").path.number == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["uniform", "informed"])
-def test_supports_are_readable_paths_of_distinct_agents(kind: str) -> None:
-    """Of the class that it reads, of those that can read the task's samples, in view, each agent once."""
-    system = new_system(Store.memory(), TASKS)
-    system.add_agent("VitTiny", "y", AgentSettings(classes=3, options={"hyperparameters": SIZES}))
-    options = {"child": {"supports": {"sampler": {"kind": kind}}}, "most_paths": 3}
-    system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3, options=options))
-    agents = [one for one in tasks_of(system) if one.task != "y"]  # y never runs, so that nobody sees a path of it
-    system.run(agents, 2, executor_of(PathTrainer(system.store)))
-    seen: set[str] = set()
-    cycles = system.store.systems.cycles(agent_id=system.agent("MultiVitTiny~a").id)
-    views = {one.number: one.view for one in cycles}
-    for _, cycle, _, genes in children(system, "MultiVitTiny~a"):
-        inside = [one["agent"] for one in genes["paths"]]
-        assert inside[0] == "VitTiny~a"
-        assert len(set(inside)) == len(inside)
-        assert set(inside) <= set(system.view(views[cycle]).offers)
-        assert not any(one.startswith("Multi") for one in inside)
-        seen |= set(inside[1:])
-    assert "VitTiny~y" not in seen
-    assert len(seen) >= 2
 
 
 @pytest.mark.slow

@@ -30,7 +30,6 @@ SMALL: dict[str, Any] = {
         "tasks": [
             {"name": "digits", "source": {"batch": 256}},
             {"name": "upper", "source": {"question": "upper_half", "batch": 256}},
-            {"name": "even", "source": {"only": ["0", "2", "4"], "batch": 256}},
         ],
         "root": {"name": "parity", "source": {"question": "parity", "batch": 256}},
         "agent": {
@@ -39,7 +38,7 @@ SMALL: dict[str, Any] = {
         },
     },
     "compared": {"targets": ["digits"], "variants": VARIANTS},
-    "study": {"copies": 2, "cycles": 1, "extra": 1, "cycle": {"samples": 2, "generation_size": 2}},
+    "study": {"copies": 2, "cycles": 1, "extra": 1, "cycle": {"samples": 1, "generation_size": 1}},
     "evaluation": {"training": {"validations": 1, "most_between": 256}, "root_validations": 1},
 }
 Finished = tuple[Path, RecipeResult]

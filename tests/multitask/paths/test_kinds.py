@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from pathlib import Path as Folder
 from typing import Any
 
@@ -38,6 +40,12 @@ def whole(place: dict[str, str], genome: dict[str, Any], **other: Any) -> Reques
     return {**plain, "training": TRAINING, **place, **other}
 
 
+def ask(request: Request) -> dict[str, Any]:
+    answer = answer_of(evaluate_path(canonical.dumps(request).encode(), lambda message: None))
+    assert answer["reason"] is None, answer["detail"]
+    return answer
+
+
 def vision(place: dict[str, str]) -> Request:
     return whole(place, path("vision_path", VISION, 10))
 
@@ -60,8 +68,7 @@ def network(place: dict[str, str]) -> Request:
 def multipath(place: dict[str, str]) -> Request:
     """Two vision paths, one of which was trained for the task."""
     main, other = (path("vision_path", VISION, 10, agent=f"VitTiny~{name}") for name in ("task", "other"))
-    trained = answer_of(evaluate_path(canonical.dumps(whole(place, main)).encode(), lambda message: None))
-    digests = {role: one["digest"] for role, one in trained["components"].items()}
+    digests = {role: one["digest"] for role, one in ask(whole(place, main))["components"].items()}
     inside = [{"agent": one["agent"], "number": 0} for one in (main, other)]
     genome = path("multipath", {}, 10, agent="MultiVitTiny~task", paths=inside)
     supports = [{"path": one, "components": digests} for one in (main, other)]
@@ -80,3 +87,18 @@ class TestPathKinds(PathKindTests):
 
     def request(self, place: dict[str, str]) -> Request:
         return REQUESTS[self.kind](place)
+
+    @pytest.fixture(scope="class")
+    def once(self, kind: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Folder, Request, dict[str, Any]]:
+        folder = tmp_path_factory.mktemp("kind")
+        request = REQUESTS[kind]({"blobs": str(folder / "blobs"), "cache": str(folder / "cache")})
+        return folder, request, ask(request)
+
+    @pytest.fixture
+    def asked(
+        self, once: tuple[Folder, Request, dict[str, Any]], place: dict[str, str], tmp_path: Folder
+    ) -> tuple[Request, dict[str, Any]]:
+        """A copy for each law: the request is trained once."""
+        folder, request, answer = once
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        return copy.deepcopy({**request, **place}), copy.deepcopy(answer)

@@ -183,9 +183,9 @@ assert "torch" not in sys.modules
 
 @pytest.mark.slow
 def test_many_processes_fill_one_cache(tmp_path: Path) -> None:
-    """Two of them throw out what others have just made."""
-    processes = [subprocess.Popen([sys.executable, "-c", FILL, str(tmp_path), str(seed)]) for seed in range(4)]
-    assert [process.wait() for process in processes] == [0] * 4
+    """One of them throws out what others have just made."""
+    processes = [subprocess.Popen([sys.executable, "-c", FILL, str(tmp_path), str(seed)]) for seed in range(3)]
+    assert [process.wait() for process in processes] == [0] * 3
     np.testing.assert_allclose(rows_in(tmp_path).read(np.arange(COUNT), values), values(np.arange(COUNT)), rtol=1e-6)
 
 
@@ -252,7 +252,7 @@ def keys_of(model: Multipath) -> dict[str, str]:
     return {name: rows_key(name, {}, {}, "logits", "train", {}) for name in model.names}
 
 
-def train(model: Multipath, reader: MultipathReader, labels: Tensor, steps: int = 30) -> dict[str, Tensor]:
+def train(model: Multipath, reader: MultipathReader, labels: Tensor, steps: int = 20) -> dict[str, Tensor]:
     optimizer = torch.optim.SGD(model.learn(model.components()), lr=0.1, momentum=0.8, nesterov=True)
     rng = np.random.default_rng(0)
     model.train()
@@ -264,10 +264,13 @@ def train(model: Multipath, reader: MultipathReader, labels: Tensor, steps: int 
     return {name: value.clone() for name, value in model.state_dict().items() if not name.startswith("paths")}
 
 
-@pytest.mark.parametrize("name", ABLATIONS)
 @pytest.mark.parametrize(
-    ("dtype", "kept", "error"),
-    [(torch.float64, "float64", 1e-12), (torch.float64, "float32", 1e-6), (torch.float32, "float32", 1e-4)],
+    ("name", "dtype", "kept", "error"),
+    [
+        *((name, torch.float64, "float64", 1e-12) for name in ABLATIONS),
+        ("full", torch.float64, "float32", 1e-6),
+        ("full", torch.float32, "float32", 1e-4),
+    ],
 )
 def test_training_from_the_cache_is_the_same_training(
     tmp_path: Path, name: str, dtype: torch.dtype, kept: Any, error: float

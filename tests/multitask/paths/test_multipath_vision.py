@@ -89,11 +89,11 @@ def test_a_headless_path_may_serve_beside_its_own_head() -> None:
 
 
 @pytest.mark.slow
-def test_a_multipath_model_can_be_exported() -> None:
-    main, support = paths()
-    found = joined(main, support).eval()
+def test_a_multipath_model_is_exported_for_any_number_of_samples() -> None:
+    found = joined(*paths()).eval()
+    samples = torch.export.Dim("samples", min=1, max=64)
     with torch.no_grad():
         found.get_submodule("connector_1").weight.normal_()  # type: ignore[operator,union-attr]
-        batch = images()
-        program = torch.export.export(found, (batch,))
-        torch.testing.assert_close(program.module()(batch), found(batch))
+        shapes = ({size: {0: samples} for size in (32, 16)},)
+        program = torch.export.export(found, (images(2),), dynamic_shapes=shapes)
+        torch.testing.assert_close(program.module()(images(5)), found(images(5)))

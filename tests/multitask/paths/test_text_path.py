@@ -210,7 +210,7 @@ def as_bytes(*lines: str, columns: int) -> tuple[np.ndarray[Any, Any], np.ndarra
     return data, mask
 
 
-@given(lines=st.lists(st.text(max_size=20), min_size=1, max_size=4), columns=st.integers(1, 90))
+@given(lines=st.lists(st.text("aé漢😀", max_size=20), min_size=1, max_size=4), columns=st.integers(1, 90))
 @settings(max_examples=25, deadline=None)
 def test_texts_survive_as_bytes(lines: list[str], columns: int) -> None:
     for found, line in zip(texts_of(*as_bytes(*lines, columns=columns)), lines, strict=True):

@@ -88,7 +88,7 @@ def test_stated_products_are_computed(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "pixels", "classes"), [("Ti3", 32, 2), ("B", 32, 2), ("L", 224, 2), ("L", 384, 1000)])
+@pytest.mark.parametrize(("name", "pixels", "classes"), [("Ti3", 32, 2), ("L", 384, 1000)])
 def test_published_sizes_are_built_and_counted(name: str, pixels: int, classes: int) -> None:
     structure = PRESETS[name].changed(image_size=pixels, classes=classes)
     with torch.device("meta"):
@@ -219,15 +219,6 @@ def test_half_precision_answers_nearly_the_same() -> None:
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
             half = path(x)
         torch.testing.assert_close(half.float(), path(x).detach(), rtol=0.1, atol=0.1)
-
-
-@pytest.mark.slow
-def test_a_path_is_exported_for_any_number_of_samples() -> None:
-    path = VisionPath.fresh(TINY, 0).eval()
-    noisy(path)
-    batch = torch.export.Dim("batch", min=1, max=64)
-    exported = torch.export.export(path, (images(TINY, 2),), dynamic_shapes=({0: batch},)).module()
-    torch.testing.assert_close(exported(images(TINY, 5)), path(images(TINY, 5)))
 
 
 def test_weights_of_another_structure_are_refused() -> None:
