@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import shutil
+from collections.abc import Callable
 from pathlib import Path as Folder
 from typing import Any
 
@@ -24,6 +26,8 @@ VISION = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "p
 TEXT = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 32}
 TOPICS: dict[str, Any] = {"samples": {"train": 400, "validation": 80, "test": 80}, "classes": 2}
 TEXTS = {"source": "text_labels", "options": {"tokenizer": "bytes", "length": 32, "topics": TOPICS}}
+Answer = dict[str, Any]
+Made = tuple[Folder, Request, Answer]
 NEW = {"digest": None, "train": True, "how": "new"}
 
 
@@ -40,7 +44,7 @@ def whole(place: dict[str, str], genome: dict[str, Any], **other: Any) -> Reques
     return {**plain, "training": TRAINING, **place, **other}
 
 
-def ask(request: Request) -> dict[str, Any]:
+def ask(request: Request) -> Answer:
     answer = answer_of(evaluate_path(canonical.dumps(request).encode(), lambda message: None))
     assert answer["reason"] is None, answer["detail"]
     return answer
@@ -79,6 +83,19 @@ REQUESTS = {"vision_path": vision, "text_path": text, "network_path": network, "
 ROWS = [one if one == "vision_path" else pytest.param(one, marks=pytest.mark.slow) for one in KINDS.names()]
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
+    """A kind's folder, request and answer."""
+
+    @functools.cache
+    def made(kind: str) -> Made:
+        folder = tmp_path_factory.mktemp(kind)
+        request = REQUESTS[kind]({"blobs": str(folder / "blobs"), "cache": str(folder / "cache")})
+        return folder, request, ask(request)
+
+    return made
+
+
 @pytest.mark.parametrize("kind", ROWS)
 class TestPathKinds(PathKindTests):
     @pytest.fixture(autouse=True)
@@ -88,17 +105,9 @@ class TestPathKinds(PathKindTests):
     def request(self, place: dict[str, str]) -> Request:
         return REQUESTS[self.kind](place)
 
-    @pytest.fixture(scope="class")
-    def once(self, kind: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Folder, Request, dict[str, Any]]:
-        folder = tmp_path_factory.mktemp("kind")
-        request = REQUESTS[kind]({"blobs": str(folder / "blobs"), "cache": str(folder / "cache")})
-        return folder, request, ask(request)
-
     @pytest.fixture
-    def asked(
-        self, once: tuple[Folder, Request, dict[str, Any]], place: dict[str, str], tmp_path: Folder
-    ) -> tuple[Request, dict[str, Any]]:
+    def asked(self, once: Callable[[str], Made], place: dict[str, str], tmp_path: Folder) -> tuple[Request, Answer]:
         """A copy for each law: the request is trained once."""
-        folder, request, answer = once
+        folder, request, answer = once(self.kind)
         shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
         return copy.deepcopy({**request, **place}), copy.deepcopy(answer)
