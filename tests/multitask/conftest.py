@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store ``runs`` with the system ``real``, whose two tasks have ended a cycle, and what was prepared: ``cache``."""
+    """A store ``runs`` with the system ``real``, whose tasks have ended a cycle; ``cache``, what was prepared."""
     folder = tmp_path_factory.mktemp("real")
     with Store.open(folder / "runs") as store:
         run_real(new_real_system(store), 1, folder)

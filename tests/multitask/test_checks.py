@@ -33,10 +33,9 @@ import pytest
 
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.score import ScoreSettings, cost
-from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import SIZES, PathTrainer, executor_of, new_system, tasks_of, told
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of, told
 
 TASKS = ("a", "b", "c")
 ROOT = "VitTiny~root_model~random_init"

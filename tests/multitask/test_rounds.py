@@ -35,7 +35,9 @@ def facts_of(cycles: int = 2) -> dict[str, Any]:
     return told(run(cycles=cycles))
 
 
-@pytest.mark.parametrize(("what", "passing", "cycles"), [("cycle", 3, 1), ("ask", 5, 1), ("tell", 12, 2), ("publish", 2, 1)])
+@pytest.mark.parametrize(
+    ("what", "passing", "cycles"), [("cycle", 3, 1), ("ask", 5, 1), ("tell", 12, 2), ("publish", 2, 1)]
+)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_wherever_it_is_killed_it_goes_on_as_if_it_had_not_been(
     monkeypatch: pytest.MonkeyPatch, when: str, what: str, passing: int, cycles: int
