@@ -43,8 +43,8 @@ ROOT = "VitTiny~root_model~random_init"
 
 @pytest.fixture(scope="module")
 def system() -> System:
-    """Three tasks, four cycles of three generations of two."""
-    made = new_system(Store.memory(), TASKS, samples=6)
+    """Three tasks, four cycles of two generations of two."""
+    made = new_system(Store.memory(), TASKS)
     made.run(tasks_of(made), 4, executor_of(PathTrainer(made.store)))
     return made
 
@@ -74,7 +74,7 @@ def test_a_parent_is_counted_once_for_each_child_and_for_ever(system: System, ta
         if details["accepted"]:
             counted[details["parent"]] += 1
     assert max(counted.values()) >= 2
-    assert len(before) == 12
+    assert len(before) == 8
 
 
 @pytest.mark.parametrize("task", TASKS)
