@@ -2,8 +2,8 @@
 
 Where each law stands (files below ``tests/multitask/``; several where it holds for a function and for a system):
 
-frozen logits      test_real (bits), test_evaluate, paths/test_multipath_vision
-first answer       paths/test_decoupled, paths/test_multipath, test_evaluate, test_real
+frozen logits      test_real (bits), test_imports, paths/test_multipath
+first answer       paths/test_decoupled, paths/test_multipath, test_real
 decoupling         paths/test_multipath: reference vectors; paths/test_decoupled: the last bit, the naive form, lambda,
                    any module, EMA
 mutation           search/test_mutation, search/test_child, test_hyperparameters
@@ -17,8 +17,7 @@ resume             test_processes, test_rounds, tests/storage
 processes          test_processes, tests/storage
 inheritance        search/test_supports, search/test_sampler, paths/test_multipath, test_multipath_agents
 resolutions        paths/test_multipath_vision, paths/test_vision_path_expansion, test_evaluate
-caching, skipping  training/test_training, paths/test_multipath_cache, paths/test_multipath, test_evaluate,
-                   test_representations
+caching, skipping  training/test_training, paths/test_multipath_cache, paths/test_multipath, test_representations
 insertion          paths/test_vision_path_expansion; tests/storage: what is reachable stays
 """
 

@@ -119,8 +119,7 @@ def test_reference_vectors() -> None:
 
 
 def test_reference_vectors_without_norm() -> None:
-    _, grads, loss = reference(MultipathStructure(), 0.05)
-    assert float(loss) == pytest.approx(1.0566669, abs=1e-7)
+    _, grads, _ = reference(MultipathStructure(), 0.05)
     rows = [[-0.004183, 0.002092, 0.002092], [0.005908, -0.002954, -0.002954], [0.019817, -0.009908, -0.009908]]
     close(grads["router.dense.weight"].T, rows)
 
@@ -175,58 +174,29 @@ def test_training_changes_what_is_trained_and_not_a_bit_of_the_paths(name: str) 
     assert all(one.grad is None for one in found.paths.parameters())
 
 
-def test_trained_parts_are_those_of_the_plan() -> None:
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_trained_parts_and_flops_are_those_that_are_stated(name: str) -> None:
     """Names, shapes and numbers are known without torch."""
-    for name, structure in ABLATIONS.items():
-        found = model(structure)
-        stated = multipath_shapes(structure, CLASSES, WIDTHS)
-        assert list(found.components()) == list(stated), name
-        for role, part in found.components().items():
-            assert {key: tuple(value.shape) for key, value in part.state_dict().items()} == stated[role]
-            assert (
-                sum(one.numel() for one in part.parameters()) == multipath_parameters(structure, CLASSES, WIDTHS)[role]
-            )
+    from torch.utils.flop_counter import FlopCounterMode
+
+    structure = ABLATIONS[name]
+    found = model(structure).eval()
+    stated = multipath_shapes(structure, CLASSES, WIDTHS)
+    sizes = multipath_parameters(structure, CLASSES, WIDTHS)
+    assert list(found.components()) == list(stated)
+    for role, part in found.components().items():
+        assert {key: tuple(value.shape) for key, value in part.state_dict().items()} == stated[role]
+        assert sum(one.numel() for one in part.parameters()) == sizes[role]
+    known = found.represent_paths(drawn(7, PIXELS))
+    with FlopCounterMode(display=False) as counter:
+        found(known)
+    assert counter.get_total_flops() == 7 * multipath_flops(structure, CLASSES, WIDTHS)
 
 
 def test_sizes_of_the_specification() -> None:
     sizes = multipath_parameters(MultipathStructure(router_norm="layer"), 1000, (1024, 1024))
     assert sizes[ROUTER] == 5_003
     assert sizes[connector(1)] + sizes[connector(2)] == 2_050_000
-
-
-@pytest.mark.parametrize("name", ABLATIONS)
-def test_stated_flops_are_counted_flops(name: str) -> None:
-    from torch.utils.flop_counter import FlopCounterMode
-
-    found = model(ABLATIONS[name]).eval()
-    known = found.represent_paths(drawn(7, PIXELS))
-    with FlopCounterMode(display=False) as counter:
-        found(known)
-    assert counter.get_total_flops() == 7 * multipath_flops(ABLATIONS[name], CLASSES, WIDTHS)
-
-
-@pytest.mark.parametrize("name", ABLATIONS)
-def test_representations_stand_for_the_samples(name: str) -> None:
-    """Known representations give the same answer, gradients and average, and no path is run."""
-    live, cached = shaken(model(ABLATIONS[name])), shaken(model(ABLATIONS[name]))
-    x, labels = drawn(8, PIXELS), torch.arange(8) % CLASSES
-    known = {key: value.clone() for key, value in cached.represent_paths(x).items()}
-    for path in cached.paths.values():
-        path.module.asked.clear()  # type: ignore[union-attr]
-    for one, given in ((live, x), (cached, known)):
-        one.train()
-        nn.functional.cross_entropy(one(given), labels).backward()
-    for role, part in live.components().items():
-        for key, value in part.named_parameters():
-            assert torch.equal(value.grad, cached.components()[role].get_parameter(key).grad)  # type: ignore[arg-type]
-    for key, value in live.state_dict().items():
-        assert torch.equal(value, cached.state_dict()[key])
-    assert all(path.module.asked == [] for path in cached.paths.values())  # type: ignore[union-attr]
-
-
-def test_a_missing_representation_is_named() -> None:
-    with pytest.raises(UsageError, match="support_2"):
-        model()({"main": drawn(2, CLASSES), "support_1": drawn(2, WIDTHS[0])})
 
 
 @pytest.mark.parametrize("bar", [0.05, 0.2, 0.4, 0.99])
@@ -250,11 +220,7 @@ def test_skipping_equals_the_whole_with_those_rows_zeroed(bar: float) -> None:
     torch.testing.assert_close(routed.weights.sum(-1), torch.ones(40, dtype=torch.float64))
     if bar == 0.2:
         assert 0 < asked[1] < 40, "the case must be one where some are skipped"
-
-
-def test_nothing_is_skipped_while_it_learns() -> None:
-    found = shaken(model(MultipathStructure(skip_below=0.99))).train()
-    assert bool(found.route(drawn(5, PIXELS)).ran.all())
+    assert bool(found.train().route(x).ran.all()), "nothing is skipped while it learns"
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
@@ -270,11 +236,6 @@ def test_it_learns_and_skips_under_autocast(name: str) -> None:
         found.structure = found.structure.model_copy(update={"skip_below": 1e-6})
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         torch.testing.assert_close(found(x), exact.detach(), atol=0.3, rtol=0.05)
-
-
-def test_skipping_without_weights_is_refused() -> None:
-    with pytest.raises(ValueError, match="skip_below"):
-        MultipathStructure(aggregation="sum", skip_below=0.1)
 
 
 def test_a_child_with_as_many_paths_inherits_everything() -> None:
@@ -318,19 +279,6 @@ def test_what_a_child_cannot_use_it_does_not_inherit() -> None:
     assert not any(inherited({}, parent).values())
 
 
-def test_each_path_reads_its_own_size() -> None:
-    """Every path represents what it would alone."""
-    sizes = {16: drawn(4, 16), 32: drawn(4, 32)}
-    main, support = nn.Linear(16, 3).double(), nn.Linear(32, 5).double()
-    found = Multipath(FrozenPath(main, reads=16), [FrozenPath(support, reads=32)], 3, (5,)).double()
-    known = found.represent_paths(sizes)
-    assert torch.equal(known["main"], main(sizes[16]))
-    assert torch.equal(known["support_1"], support(sizes[32]))
-    torch.testing.assert_close(found(sizes), 0.8 * main(sizes[16]))
-    with pytest.raises(UsageError, match="32"):
-        found({16: sizes[16]})
-
-
 def test_anything_that_represents_may_support() -> None:
     class Imported(nn.Module):
         def represent(self, batch: dict[str, Tensor]) -> Representation:
@@ -366,16 +314,8 @@ def test_under_adam_the_router_has_a_rate_of_its_own() -> None:
 
 def path(structure: dict[str, Any], **hparams: Any) -> Path:
     paths = (SubPath(agent="Vit~a", number=0), SubPath(agent="Vit~b", number=3))
-    return Path(
-        agent="MultiVit~a",
-        number=1,
-        task="a",
-        classes=2,
-        kind="multipath",
-        structure=structure,
-        hparams=hparams,
-        paths=paths,
-    )
+    plain: dict[str, Any] = {"agent": "MultiVit~a", "number": 1, "task": "a", "classes": 2, "kind": "multipath"}
+    return Path(**plain, structure=structure, hparams=hparams, paths=paths)
 
 
 def test_hyperparameters_say_what_the_structure_leaves_open() -> None:
@@ -396,7 +336,10 @@ def test_hyperparameters_say_what_the_structure_leaves_open() -> None:
 
 
 def test_what_does_not_go_together_is_refused() -> None:
-    plain = MultipathStructure()
+    with pytest.raises(ValueError, match="skip_below"):
+        MultipathStructure(aggregation="sum", skip_below=0.1)
+    with pytest.raises(UsageError, match="support_2"):
+        model()({"main": drawn(2, CLASSES), "support_1": drawn(2, WIDTHS[0])})
     with pytest.raises(UsageError, match="widths"):
         Multipath(nn.Identity(), [nn.Identity()], 3, ())
     with pytest.raises(UsageError, match="two classes"):
@@ -406,19 +349,6 @@ def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(UsageError, match="connector_2"):
         Multipath(nn.Identity(), [nn.Identity()], 3, (4,), components={"connector_2": nn.Linear(4, 3)})
     with pytest.raises(UsageError, match="head"):
-        build_component(plain, "head", 3, (4,))
+        build_component(MultipathStructure(), "head", 3, (4,))
     with pytest.raises(UsageError, match="one row"):
         FrozenPath(nn.Identity())(drawn(2, 3, 4))
-
-
-def test_given_components_are_used() -> None:
-    trained = shaken(model())
-    again = Multipath(
-        Watched(CLASSES, 0),
-        [Watched(width, seed) for seed, width in enumerate(WIDTHS, start=1)],
-        CLASSES,
-        WIDTHS,
-        components=trained.components(),
-    )
-    x = drawn(5, PIXELS)
-    assert torch.equal(again.eval()(x), trained.eval()(x))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from torch import Tensor, nn
 
+from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import HEAD
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.multipath.model import Multipath
-from evodevo.multitask.paths.multipath_spec import MultipathStructure
-from evodevo.multitask.paths.vision.model import VisionPath, build_component
+from evodevo.multitask.paths.vision.model import VisionPath
 from evodevo.multitask.paths.vision.spec import VisionStructure
 
 CLASSES = 3
@@ -35,9 +33,8 @@ def images(batch: int = 4) -> dict[int, Tensor]:
     return {32: native, 16: nn.functional.avg_pool2d(native, 2)}
 
 
-def joined(main: VisionPath, support: VisionPath, structure: MultipathStructure | None = None) -> Multipath:
-    width = support.structure.width
-    return Multipath(FrozenPath(main, reads=16), [FrozenPath(support, reads=32)], CLASSES, (width,), structure)
+def joined(main: VisionPath, support: VisionPath) -> Multipath:
+    return Multipath(FrozenPath(main, reads=16), [FrozenPath(support, reads=32)], CLASSES, (support.structure.width,))
 
 
 def test_each_path_represents_what_it_does_alone() -> None:
@@ -50,42 +47,8 @@ def test_each_path_represents_what_it_does_alone() -> None:
     assert {name: value.shape for name, value in found.items()} == {"main": (4, CLASSES), "support_1": (4, 16)}
     for name, value in wanted.items():
         assert torch.equal(found[name], value)
-
-
-def test_what_a_child_learns_leaves_the_paths_bit_by_bit_as_they_were() -> None:
-    """Of a multipath child: components that several models share are the same objects, and unchanged."""
-    main, support = paths()
-    batch, labels = images(), torch.tensor([0, 1, 2, 0])
-    before = copy.deepcopy({"main": main.state_dict(), "support": support.state_dict()})
-    with torch.no_grad():
-        logits = main(batch[16])
-    first, second = joined(main, support), joined(main, support)
-    optimizer = torch.optim.SGD([one for one in first.parameters() if one.requires_grad], lr=0.1, momentum=0.9)
-    first.train()
-    losses = []
-    for _ in range(20):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(first(batch), labels)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0] / 2
-    for name, path in (("main", main), ("support", support)):
-        assert all(torch.equal(before[name][key], value) for key, value in path.state_dict().items())
-    with torch.no_grad():
-        assert torch.equal(main(batch[16]), logits)
-        torch.testing.assert_close(second.eval()(batch), 0.8 * logits)
-
-
-def test_a_headless_path_may_serve_beside_its_own_head() -> None:
-    """One set of blocks answers for its task, and supports another task without its head."""
-    main, _ = paths()
-    parts = main.components()
-    headless = VisionPath(SMALL.changed(classes=0), {role: part for role, part in parts.items() if role != HEAD})
-    other = VisionPath(SMALL, {**parts, HEAD: build_component(SMALL, HEAD, 5)})
-    found = Multipath(FrozenPath(other, reads=16), [FrozenPath(headless, reads=16)], CLASSES, (16,)).eval()
-    known = found.represent_paths(images())
-    torch.testing.assert_close(parts[HEAD](known["support_1"]).detach(), main(images()[16]).detach())
+    with pytest.raises(UsageError, match="32"):
+        joined(main, support)({16: batch[16]})
 
 
 @pytest.mark.slow

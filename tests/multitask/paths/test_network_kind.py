@@ -105,9 +105,12 @@ def look(part: FrozenPart, task: InMemoryTask) -> Tensor:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_an_import_says_what_the_network_itself_says(pool: FolderPool, name: str) -> None:
+def test_an_import_says_what_the_network_itself_says_and_is_as_large_as_stated(pool: FolderPool, name: str) -> None:
     weights = checkpoint_of(pool, network_of(name), seed=3)
-    part, task = frozen(pool, weights), images()
+    before = set(pool.digests())
+    part, found, task = frozen(pool, weights), read_import(pool, weights), images()
+    assert set(pool.digests()) == before, "nothing is written"
+    assert set(found.digests.values()) <= set(checkpoints.load(pool, weights).manifest.digests())
     network, _ = load_network(pool, weights)
     raw = torch.from_numpy(task.fetch("test", np.arange(6))["image"])
     with torch.no_grad():
@@ -115,15 +118,6 @@ def test_an_import_says_what_the_network_itself_says(pool: FolderPool, name: str
     assert torch.equal(look(part, task), own)
     assert part.width == own.shape[1]
     assert len(own.unique(dim=0)) == 6, "samples differ"
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_parts_are_blobs_of_the_checkpoint_and_as_large_as_stated(pool: FolderPool, name: str) -> None:
-    weights = checkpoint_of(pool, network_of(name))
-    before = set(pool.digests())
-    found = read_import(pool, weights)
-    assert set(pool.digests()) == before, "nothing is written"
-    assert set(found.digests.values()) <= set(checkpoints.load(pool, weights).manifest.digests())
     model = NetworkPath(found.structure.changed(classes=4))
     counted = {role: count_parameters(part) for role, part in model.components().items()}
     assert counted == NETWORK.parameters(model.structure)
@@ -193,20 +187,14 @@ def test_a_language_model_reads_bytes_and_padding_says_nothing(pool: FolderPool)
     assert torch.allclose(answer[1], hidden[0].mean(0), atol=1e-5), "the mean over its three tokens"
 
 
-def test_texts_are_cut_where_the_network_ends(pool: FolderPool) -> None:
+def test_texts_are_cut_where_the_network_ends_and_what_is_optional_may_be_missing(pool: FolderPool) -> None:
     words = InputSpec("words", "tokens", length=6, vocabulary=256)
     about = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 6}}
-    weights = checkpoint_of(pool, network_of("stack"), (words,), **about)
-    part = frozen(pool, weights)
+    part = frozen(pool, checkpoint_of(pool, network_of("stack"), (words,), **about))
     assert look(part, texts(9)).shape == (4, 8)
     read = part.read(PathSamples(texts(9), "test", np.arange(4), DataValues(), 0, None))
     assert read["words"].shape == read["words/mask"].shape == (4, 6)
-
-
-@pytest.mark.slow
-def test_what_a_network_can_do_without_may_be_missing(pool: FolderPool) -> None:
-    words = InputSpec("words", "tokens", length=6, vocabulary=256)
-    about = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 6}}
+    # What a network can do without may be missing.
     zoo = merge(NETWORKS["module_zoo"], {"structure": {"missing": True}})
     both = validate(NetworkEnvelope, {"network": zoo}, what="a zoo").network
     part = frozen(pool, checkpoint_of(pool, both, (IMAGE, words), **about))
