@@ -93,35 +93,6 @@ def _new(tensor: Tensor, part: str, old: Any, new: Any) -> Tensor:
     return by_head
 
 
-@pytest.mark.parametrize("layer", [None, {"kind": "lstm"}, {"kind": "transformer", "heads": 2}, {"kind": "mlp"}])
-def test_a_new_layer_answers_the_same_and_learns(layer: dict[str, Any] | None) -> None:
-    path = learned(STRUCTURE)
-    structure = STRUCTURE.changed(layers=4, blocks={} if layer is None else {"encoderblock_3": layer})
-    part = build_component(structure, "encoderblock_3", 1, identity=True)
-    deeper = with_component(path, structure, "encoderblock_3", part)
-    x = images(16)
-    assert torch.equal(deeper(x), path(x))
-    parameters = deeper.learn(["encoderblock_3"])
-    torch.nn.functional.cross_entropy(deeper(x), torch.tensor([0, 1, 2])).backward()
-    torch.optim.SGD(parameters, 0.1).step()
-    assert not torch.allclose(deeper(x), path(x))
-
-
-@pytest.mark.parametrize("layer", [None, {"kind": "lstm"}])
-def test_a_random_layer_answers_otherwise(layer: dict[str, Any] | None) -> None:
-    path = learned(STRUCTURE)
-    structure = STRUCTURE.changed(layers=4, blocks={} if layer is None else {"encoderblock_3": layer})
-    deeper = with_component(path, structure, "encoderblock_3", build_component(structure, "encoderblock_3", 1))
-    assert not torch.allclose(deeper(images(16)), path(images(16)))
-
-
-def test_a_gate_of_one_is_the_layer_itself() -> None:
-    structure = STRUCTURE.changed(blocks={"encoderblock_0": {"kind": "lstm"}})
-    block = build_component(structure, "encoderblock_0", 1)
-    x = torch.randn(2, 5, 32)
-    assert torch.equal(block(x), block.layer(x).y)  # type: ignore[operator]
-
-
 def test_nothing_is_taken_away_and_only_blocks_of_a_transformer_grow() -> None:
     state = build_component(STRUCTURE, ROLE, 0).state_dict()
     with pytest.raises(UsageError, match="has hidden 64; 63 would take"):
