@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evodevo.cli.application import run
 from evodevo.errors import ExitCode, StoreDamagedError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.measure import measure
@@ -14,6 +15,7 @@ from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.systems.base import ComponentRow
+from evodevo.testing.multitask.paths import told
 from fixtures.real_system import agents_of, run_real
 
 ROOT = "VitTiny~root_model~random_init"
@@ -113,3 +115,17 @@ def test_damage_inside_a_multipath_model_names_the_path_it_is_of(real: System, t
     damage(real.store, norm, "gone")
     with pytest.raises(StoreDamagedError, match=r"VitTiny~parity/\d+ \('encoder_norm'\)"):
         run_real(real, 1, tmp_path, only="MultiVitTiny~digits")
+
+
+def test_a_user_is_told_what_is_damaged_and_nothing_else_is_lost(
+    real: System, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = real.best("digits").components[-1]
+    damage(real.store, part, "damaged")
+    before = told(real)
+    for words in (["--check"], []):
+        assert run(["repair", *words, "--store", str(tmp_path / "runs")]) == ExitCode.STORE_DAMAGED
+        said = "".join(capsys.readouterr())
+        assert part.digest[:12] in said
+    assert part.id in said, "what was lost with it is named by its owner"
+    assert told(real) == before

@@ -102,6 +102,8 @@ def test_a_checkpoint_whose_shape_does_not_fit_is_one_clear_error_and_nothing_is
     deep = {**options, "hyperparameters": {**SIZES, "num_layers": {"values": [0, 1], "default": 1}}}
     with pytest.raises(UsageError, match=r"num_layers.*got 2"):
         system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=deep))
+    with pytest.raises(UsageError, match="names its folder"):
+        system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options=options))
     odd = {**options, "hyperparameters": {**SIZES, "ds_image_size": {"values": [10], "default": 10}}}
     with pytest.raises(UsageError, match="patches of 4"):
         system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=odd))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.agents.singlepath import Singlepath
-from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.settings import AgentSettings, CycleSettings
 from evodevo.multitask.system import ROOT_TASK, System
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import SIZES, PathTrainer, add, executor_of, new_system, tasks_of, told
@@ -192,23 +190,3 @@ def test_an_agent_keeps_several_paths_where_that_is_asked_for() -> None:
     assert first.retained
     population = system.store.individuals(system.agent("VitTiny~wide").id)[-1].details["story"]["population"]
     assert set(first.retained) <= {one["id"] for one in population}
-
-
-def test_a_root_takes_the_shape_of_its_checkpoint_or_is_refused(tmp_path: Path) -> None:
-    config = {"model_type": "vit", "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
-    config |= {"num_hidden_layers": 2, "image_size": 16, "patch_size": 4, "num_channels": 3, "hidden_act": "gelu"}
-    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    system = System.create(Store.memory(), "zoo", settings=SystemSettings(cycle=CycleSettings(samples=2)))
-    options: dict[str, Any] = {"checkpoint": str(tmp_path), "hyperparameters": SIZES}
-    with pytest.raises(UsageError, match="names its folder"):
-        system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options=options))
-    shallow = {**options, "hyperparameters": {**SIZES, "num_layers": {"values": [0, 1], "default": 1}}}
-    with pytest.raises(UsageError, match="num_layers"):
-        system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=shallow))
-    root = system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=options))
-    system.run([root], 1, executor_of(PathTrainer(system.store)))
-    known = system.view().offers[root.name]
-    assert known.path.structure["width"] == 16
-    assert known.path.hparams["num_layers"] == 2
-    assert len(known.components) == 6

@@ -87,6 +87,7 @@ def images(folder: Path, classes: dict[str, int], side: int = 6) -> Path:
         ({"root": "pretrain:a~b"}, UsageError, "name of a task"),
         ({"root": "checkpoint:nowhere"}, NotFoundError, "nowhere"),
         ({"root": "checkpoint:."}, EvodevoError, "config"),
+        ({"root": "checkpoint:bert"}, UsageError, "bert"),
         ({"data": "somewhere"}, UsageError, "pretrain"),
         ({"kind": "VitTiny2"}, UsageError, "VitTiny"),
         ({"kind": "MultiVitTiny"}, UsageError, "root"),
@@ -104,6 +105,8 @@ def test_a_root_that_cannot_be_leaves_no_system(
     change: dict[str, Any], error: type[Exception], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert", "hidden_size": 8}')
     with pytest.raises(error, match=says):
         create_system("zoo", store=tmp_path / "runs", **{"kind": "VitTiny", **change})
     assert not (tmp_path / "runs").exists()
@@ -214,6 +217,13 @@ def only_in_test(folder: Path) -> None:
     images(folder / "test", {**dict.fromkeys(CLASSES, 3), "fox": 3})
 
 
+def unnamed(folder: Path) -> None:
+    folder.mkdir()
+    for split in ("train", "test"):
+        np.savez(folder / f"{split}.npz", x=np.zeros((20, 4, 4), np.uint8), y=np.arange(20) % 3)
+    (folder / "classes.json").write_text('["a", "b"]')
+
+
 def good(folder: Path) -> None:
     images(folder, CLASSES)
 
@@ -224,6 +234,7 @@ def good(folder: Path) -> None:
         (unreadable, {}, "broken.png"),
         (mislabelled, {}, "stray.png"),
         (only_in_test, {}, "fox"),
+        (unnamed, {}, "label 2 has no name"),
         (lambda folder: images(folder, {"cat": 12}), {}, "two"),
         (lambda folder: None, {}, "mine"),
         (good, {"data": None}, "no data"),
@@ -234,7 +245,7 @@ def good(folder: Path) -> None:
         (good, {"overrides": {"task": {"batches": 3}}}, "batch"),
         (good, {"overrides": {"task": {"data": "x"}}}, "--data"),
     ],
-    ids=["unreadable", "mislabelled", "class only in test", "one class", "not there", *map(str, range(7))],
+    ids=str,
 )
 def test_data_that_cannot_be_used_leave_nothing(
     make: Callable[[Path], Any], given: dict[str, Any], says: str, folder: Path, tmp_path: Path
