@@ -81,24 +81,3 @@ def test_what_is_told_goes_before_a_version_and_an_agent_before_its_system() -> 
     for version in ("v9", "v3"):
         with pytest.raises(UsageError, match="version"):
             system.add_agent("VitTiny", "wrong", AgentSettings(classes=3, options={"version": version}))
-
-
-@pytest.mark.slow
-def test_a_child_as_good_as_its_parent_is_discarded() -> None:
-    """Every child is as good as its parent, and just as large."""
-    system = System.create(Store.memory(), "zoo", seed=5, settings=SystemSettings(cycle=small(8, 2)))
-    fixed = {"num_layers": {"values": [1], "default": 1}, "ds_image_size": {"values": [16], "default": 16}}
-    system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options={**SMALL, "hyperparameters": fixed}))
-    system.add_agent("VitTiny", "a", AgentSettings(classes=3, options={"hyperparameters": fixed}))
-    trainer = PathTrainer(system.store)
-    trainer.accuracy = lambda path, seed, step: 2 / 3
-    system.run(tasks_of(system), 2, executor_of(trainer))
-    rows = [one for name, one in told(system).items() if name.startswith("VitTiny~a/")]
-    alike = [
-        one
-        for one in rows
-        if one["details"]["bar"] is not None
-        and one["results"][0][2]["score"] == pytest.approx(one["details"]["bar"], rel=1e-12)
-    ]
-    assert alike
-    assert {one["results"][0][4] for one in alike} == {"discarded"}

@@ -26,29 +26,12 @@ def go(system: System, cycles: int, **other: Any) -> None:
     assert system.run(agents, cycles, executor_of(PathTrainer(system.store), 2), **other).state == "finished"
 
 
-def test_a_task_is_added_once_to_each_class_under_a_name_that_it_may_have() -> None:
-    system = grown(("a",))
-    with pytest.raises(UsageError, match="has an agent 'VitTiny~a' already"):
-        add(system, "a")
-    for wrong in ("a~b", "", "/a", "a b", "cmaterdb/bangla"):
-        with pytest.raises(UsageError, match="no name of a task"):
-            add(system, wrong)
-    with pytest.raises(UsageError, match="Did you mean 'VitTiny'"):
-        system.add_agent("VitTinny", "c", AgentSettings(classes=3))
-    add(system, "cmaterdb_bangla")
-    assert system.agents()[-1].name == "VitTiny~cmaterdb_bangla"
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         (AgentSettings(classes=0), "at least 1 class"),
         (AgentSettings(classes=3, options={"root": "random_init"}), "needs its origin"),
         (AgentSettings(classes=3, options={"nonsense": 1}), "unknown key 'nonsense'"),
-        (
-            AgentSettings(classes=3, options={"hyperparameters": {"opt_lr": {"values": [0.1], "default": 0.2}}}),
-            "opt_lr",
-        ),
     ],
 )
 def test_settings_that_make_no_agent_are_refused_when_it_is_added(settings: AgentSettings, message: str) -> None:

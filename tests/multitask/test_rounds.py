@@ -6,12 +6,11 @@ Workers, stops and seeds: ``testing.multitask.agents``, for each class of agents
 from __future__ import annotations
 
 import functools
-from pathlib import Path as FolderPath
 from typing import Any
 
 import pytest
 
-from evodevo.errors import EvaluationsFailedError, RunOwnedError, UsageError
+from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.systems import store as systems
@@ -155,14 +154,6 @@ def test_agents_need_a_root() -> None:
     add(system, "a")
     with pytest.raises(UsageError, match="needs a root of class VitTiny"):
         system.run(tasks_of(system), 1, executor_of(PathTrainer(store)))
-
-
-def test_another_process_is_refused(store: Store, tmp_path: FolderPath) -> None:
-    system = new_system(store)
-    store.acquire(system.agents()[1].id)
-    with Store.open(tmp_path / "runs") as other, pytest.raises(RunOwnedError):
-        System.open(other, "zoo").run(tasks_of(system), 1, executor_of(PathTrainer(other)))
-    assert not store.systems.publications(system.row.id)
 
 
 def test_generations_are_full() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from evodevo.errors import DataError, EvodevoError, NotFoundError, RunOwnedError, UsageError
+from evodevo.errors import DataError, EvodevoError, NotFoundError, UsageError
 from evodevo.multitask.run import create as extending
 from evodevo.multitask.run import run as extend_running
 from evodevo.multitask.run.create import add_root, add_task, create_system, withdraw
@@ -352,22 +352,6 @@ def test_an_unknown_agent_is_named_with_the_nearest(more: dict[str, Any], says: 
 def test_a_system_without_tasks_says_what_comes_next(folder: Path) -> None:
     with pytest.raises(UsageError, match="evodevo extend add zoo"):
         work(folder)
-
-
-@pytest.mark.slow
-def test_nobody_runs_an_agent_that_somebody_holds(busy: Path) -> None:
-    work(busy)
-    with Store.open(busy) as store:
-        system = System.open(store, "zoo")
-        lease = store.acquire(system.agent("VitTiny~digits").id)
-        with pytest.raises(RunOwnedError):
-            work(busy, cycles=2)
-        assert work(busy, cycles=2, tasks=["digits_parity"]).agents[0].cycles == 2
-        before = [one.agent for one in store.systems.publications(system.row.id)]
-        with pytest.raises(RunOwnedError):
-            withdraw("zoo", "digits", store=busy)
-        assert [one.agent for one in store.systems.publications(system.row.id)] == before
-        store.release(lease)
 
 
 # Withdraw

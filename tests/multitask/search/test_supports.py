@@ -157,16 +157,20 @@ def test_a_child_with_other_values_only_inherits_everything() -> None:
     assert plan.own
 
 
-def test_one_more_path_resets_the_router_and_adds_a_connector() -> None:
-    plan = child(multipath(POOL[2]), num_paths=3)
+@pytest.mark.parametrize(
+    ("supports", "num_paths", "expected"),
+    [
+        ((POOL[2],), 3, {"connector_1": "clone", "connector_2": "new", "router": "new"}),
+        ((POOL[2], POOL[4]), 2, {"connector_1": "clone", "router": "new"}),
+    ],
+)
+def test_another_number_of_paths_resets_the_router_and_the_last_connector(
+    supports: tuple[SubPath, ...], num_paths: int, expected: dict[str, str]
+) -> None:
+    plan = child(multipath(*supports), num_paths=num_paths)
     assert plan.paths[:2] == (MAIN, POOL[2])
-    assert fates(plan) == {"connector_1": "clone", "connector_2": "new", "router": "new"}
-
-
-def test_one_path_less_resets_the_router_and_drops_the_last_connector() -> None:
-    plan = child(multipath(POOL[2], POOL[4]), num_paths=2)
-    assert plan.paths == (MAIN, POOL[2])
-    assert fates(plan) == {"connector_1": "clone", "router": "new"}
+    assert len(plan.paths) == num_paths
+    assert fates(plan) == expected
 
 
 def test_a_place_that_changed_hands_begins_anew() -> None:
