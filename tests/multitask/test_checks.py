@@ -15,10 +15,10 @@ pruning, cycles    search/test_score, search/test_population, training/test_trai
                    here: history without heirs, one is left
 resume             test_processes, test_rounds, tests/storage
 processes          test_processes, tests/storage
-inheritance        search/test_supports, search/test_sampler, paths/test_multipath, test_multipath_agents
-resolutions        paths/test_multipath_vision, paths/test_vision_path_expansion, test_evaluate
-caching, skipping  training/test_training, paths/test_multipath_cache, paths/test_multipath, test_representations
-insertion          paths/test_vision_path_expansion; tests/storage: what is reachable stays
+inheritance        search/test_supports, paths/test_multipath, test_multipath_agents
+resolutions        paths/test_multipath, paths/test_vision_path, test_evaluate
+caching, skipping  training/test_training, paths/test_multipath_cache, paths/test_multipath, test_real
+insertion          paths/test_vision_path; tests/storage: what is reachable stays
 """
 
 from __future__ import annotations

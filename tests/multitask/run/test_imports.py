@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.execution.serial import SerialExecutor
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Variant
@@ -139,22 +138,3 @@ def test_what_grew_and_what_thinks_answer_in_a_system_as_they_did(trained: Path,
         known = System.open(store, "zoo").view().offers["Import~grown"]
     stored = {one["id"] for one in known.path.structure["genome"]["network"]["structure"]["modules"]}
     assert stored == modules, "with those that were born, and without those that went"
-
-
-@pytest.mark.slow
-def test_an_import_of_a_run_teaches_a_task(trained: Path, home: Path) -> None:
-    import_individual("zoo", "h", "last", source=trained, store=home)
-    add_task("zoo", "digits", kind="Net", store=home)
-    with Store.open(home) as store:
-        system = System.open(store, "zoo")
-        with SerialExecutor() as executor:
-            system.run([system.agent("Net~digits")], 1, executor)
-        best = system.best("digits")
-        assert best.path.agent == "Net~digits"
-        assert best.quality is not None
-        assert best.quality > 0.1
-        rows = store.systems.individuals([best.id])
-        assert set(system.library.lineage(best.id)) & {system.view().offers["Import~h"].id}
-        parts = {part["role"]: part for part in rows[best.id].details["parts"]}
-        assert {parts[role]["how"] for role in ("inputs", "core")} <= {"reference", "clone"}
-        assert all(parts[role]["source"] for role in ("inputs", "core")), "it begins with what the import knows"
