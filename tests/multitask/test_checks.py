@@ -123,15 +123,6 @@ def test_what_a_child_answers_for_is_split_among_its_users(system: System) -> No
             assert details["parameters"] == sum(part["parameters"] for part in details["parts"])
 
 
-def test_the_first_task_pays_half_of_what_it_takes_from_the_root(system: System) -> None:
-    """docs/spec/munet.md#accounted-parameters."""
-    _, _, details, _ = next(iter(children(system, "VitTiny~a")))
-    shared = [part["parameters"] for part in details["parts"] if part["id"].startswith(ROOT)]
-    assert shared
-    own = sum(part["parameters"] for part in details["parts"] if part["train"])
-    assert details["accounted"] == pytest.approx(own + sum(shared) / 2)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_who_does_not_exceed_its_own_parent_is_history_without_heirs(system: System, task: str) -> None:
     """docs/spec/munet.md#kept-weights."""

@@ -15,8 +15,7 @@ import torch
 from evodevo import canonical
 from evodevo.execution.base import Executor, Job, Result
 from evodevo.execution.processes import ProcessExecutor
-from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_path
-from evodevo.multitask.genome import Path
+from evodevo.multitask.evaluate import evaluate_root, measure_path
 from evodevo.multitask.paths.built import PathSamples
 from evodevo.multitask.paths.vision.evaluate import read_samples
 from evodevo.multitask.paths.vision.input import read_images
@@ -25,16 +24,15 @@ from evodevo.multitask.paths.vision.spec import (
     path_flops,
     path_parameters,
     role_parameters,
-    structure_of,
 )
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import DataValues
-from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import Split
 from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.multitask.paths import answer_of
 from evodevo.training.parts import save_part
+from fixtures.path_requests import ask, frozen, path_of, request_of
 
 STRUCTURE = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
 TRAINING = {"validations": 3, "most_between": 400, "validation_cap": 120, "device": "cpu"}
@@ -54,35 +52,19 @@ def place(tmp_path: Folder, cache: str) -> dict[str, str]:
     return {"blobs": str(tmp_path / "blobs"), "cache": cache}
 
 
-def _path(number: int = 0, *, classes: int = 10, agent: str = AGENT, **other: Any) -> dict[str, Any]:
-    plain = {"agent": agent, "number": number, "task": "digits", "classes": classes, "structure": STRUCTURE}
-    return validate(Path, {**plain, **other}, what="a path").model_dump(mode="json")
-
-
-def _new(path: dict[str, Any]) -> dict[str, Any]:
-    roles = structure_of(validate(Path, path, what="a path")).roles
-    return {role: {"digest": None, "train": True, "how": "new"} for role in roles}
+def _path(**other: Any) -> dict[str, Any]:
+    plain = {"structure": STRUCTURE, "classes": 10, "agent": AGENT, "task": "digits"}
+    return path_of("vision_path", **{**plain, **other})
 
 
 def _request(place: dict[str, str], path: dict[str, Any] | None = None, **other: Any) -> dict[str, Any]:
-    path = path or _path()
-    own = {} if "components" in other else {"components": _new(path)}
-    plain = {"path": path, **own, "task": "digits", "training": TRAINING, "seed": 1, **place}
-    return {**plain, **other}
-
-
-def _ask(request: dict[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
-    return answer_of(what(canonical.dumps(request).encode(), lambda message: None))
-
-
-def _as_frozen(answer: dict[str, Any]) -> dict[str, Any]:
-    return {role: {"digest": one["digest"], "how": "reference"} for role, one in answer["components"].items()}
+    return request_of(place, path or _path(), **{"training": TRAINING, **other})
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, cache: str) -> Trained:
     place = {"blobs": str(tmp_path_factory.mktemp("blobs")), "cache": cache}
-    return place, _ask(_request(place))
+    return place, ask(_request(place))
 
 
 @pytest.mark.slow
@@ -124,52 +106,52 @@ def test_the_same_request_gives_the_same_answer_in_any_executor(trained: Trained
 @pytest.mark.slow
 def test_a_tie_with_the_bar_leaves_nothing_and_a_measurement_is_of_the_whole_split(trained: Trained) -> None:
     place, root = trained
-    assert not _ask(_request(place, bar=root["quality"]))["improved"]
+    assert not ask(_request(place, bar=root["quality"]))["improved"]
     whole = {"batch": 269}  # all of the validation split at once
     training = {**TRAINING, "validation_cap": 269}
-    frozen = _request(place, components=_as_frozen(root), training=training, task_settings=whole)
-    measured = _ask({**frozen, "split": "validation"}, measure_path)
+    known = _request(place, components=frozen(root), training=training, task_settings=whole)
+    measured = ask({**known, "split": "validation"}, measure_path)
     assert 0.1 < measured["accuracy"] <= 1
     assert measured["samples"] == 269
-    assert measured != _ask(frozen, measure_path) == _ask({**frozen, "split": "test"}, measure_path)
-    assert _ask(frozen)["evals"] == [measured["accuracy"]]  # nothing learns: one look, at the whole split
+    assert measured != ask(known, measure_path) == ask({**known, "split": "test"}, measure_path)
+    assert ask(known)["evals"] == [measured["accuracy"]]  # nothing learns: one look, at the whole split
 
 
 def test_an_inserted_block_and_a_resized_grid_begin_where_the_parent_is(trained: Trained) -> None:
     place, root = trained
-    deeper = _path(1, structure={**STRUCTURE, "layers": 2})
-    parts = {**_as_frozen(root), "encoderblock_1": {"digest": None, "how": "insert"}}
-    plain = _ask(_request(place, components=_as_frozen(root)), measure_path)
-    assert _ask(_request(place, deeper, components=parts), measure_path)["accuracy"] == plain["accuracy"]
-    larger = _path(2, structure={**STRUCTURE, "image_size": 16})
-    parts = _as_frozen(root)
+    deeper = _path(number=1, structure={**STRUCTURE, "layers": 2})
+    parts = {**frozen(root), "encoderblock_1": {"digest": None, "how": "insert"}}
+    plain = ask(_request(place, components=frozen(root)), measure_path)
+    assert ask(_request(place, deeper, components=parts), measure_path)["accuracy"] == plain["accuracy"]
+    larger = _path(number=2, structure={**STRUCTURE, "image_size": 16})
+    parts = frozen(root)
     parts["posembed_input"] |= {"how": "resize", "train": True}
-    answer = _ask(_request(place, larger, components=parts))
+    answer = ask(_request(place, larger, components=parts))
     assert answer["components"]["posembed_input"]["parameters"] == 17 * 8
 
 
 @pytest.mark.slow
 def test_values_of_the_path_decide_how_it_is_trained(trained: Trained, place: dict[str, str]) -> None:
     for values in ({"opt_lr": 0.05}, {"ds_area_range_min": 0.5}, {"ds_flip_left_right": True}):
-        answer = _ask(_request(place, _path(hparams=values)))
+        answer = ask(_request(place, _path(hparams=values)))
         assert answer["reason"] is None
         assert answer["components"]["head"] != trained[1]["components"]["head"]
 
 
 def test_a_path_that_diverges_says_so(place: dict[str, str]) -> None:
-    answer = _ask(_request(place, _path(hparams={"opt_lr": 1e30})))
+    answer = ask(_request(place, _path(hparams={"opt_lr": 1e30})))
     assert (answer["reason"], answer["improved"], answer["components"]) == ("diverged", False, {})
 
 
 def test_roots(place: dict[str, str]) -> None:
     path = _path(classes=0)
-    request = _request(place, path, components=_new(path), root="random_init")
-    answer = _ask(request, evaluate_root)
+    request = _request(place, path, root="random_init")
+    answer = ask(request, evaluate_root)
     assert answer["improved"]
     assert answer["evals"] == []
     sizes = {role: one["parameters"] for role, one in answer["components"].items()}
     assert sizes == role_parameters(VisionStructure(**STRUCTURE))
-    assert _ask(request, evaluate_root)["components"] == answer["components"]
+    assert ask(request, evaluate_root)["components"] == answer["components"]
 
 
 class _Drawn:
@@ -210,4 +192,4 @@ def test_every_path_reads_the_same_changes_at_its_own_size() -> None:
 def test_a_vision_path_does_not_read_texts(place: dict[str, str]) -> None:
     settings = {"source": "text_labels", "options": {"tokenizer": "bytes", "topics": TOPICS | {"classes": 10}}}
     with pytest.raises(ValueError, match="reads one image per sample"):
-        _ask(_request(place, task_settings=settings))
+        ask(_request(place, task_settings=settings))

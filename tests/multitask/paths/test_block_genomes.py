@@ -15,7 +15,7 @@ from evodevo.multitask.hyperparameters import DATA
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, POSITIONS, PathBlock
 from evodevo.multitask.paths.kinds import can_read
 from evodevo.multitask.paths.text import spec as text
-from evodevo.multitask.paths.text.kind import TEXT, text_hyperparameters
+from evodevo.multitask.paths.text.kind import text_hyperparameters
 from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.multitask.paths.vision import spec as vision
 from evodevo.multitask.paths.vision.spec import VisionStructure
@@ -188,15 +188,6 @@ def test_an_agent_of_texts_tunes_length_and_blocks_and_no_pictures(size: str) ->
 def test_what_does_not_fit_is_refused(kind: str, values: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         TINY[kind].changed(**values)
-
-
-def test_a_tokenizer_is_trained_on_a_task() -> None:
-    tiny = text.PRESETS["tiny"]
-    subwords = tiny.changed(tokenizer="bpe", vocabulary=300)
-    TEXT.check_root(subwords, "pretrain")
-    TEXT.check_root(tiny, "random_init")
-    with pytest.raises(UsageError, match="--root pretrain:NAME"):
-        TEXT.check_root(subwords, "random_init")
 
 
 def test_any_layer_of_the_library_may_be_a_block() -> None:

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 
-from evodevo import canonical
-from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.network.imports import read_import
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.multitask.path_kinds import TRAINING, PathKindTests, Request
-from evodevo.testing.multitask.paths import answer_of
 from fixtures.imports import H_MODEL, checkpoint_of
+from fixtures.path_requests import NEW, ask, path_of, request_of
 
 VISION = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
 TEXT = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 32}
@@ -28,26 +26,14 @@ TOPICS: dict[str, Any] = {"samples": {"train": 400, "validation": 80, "test": 80
 TEXTS = {"source": "text_labels", "options": {"tokenizer": "bytes", "length": 32, "topics": TOPICS}}
 Answer = dict[str, Any]
 Made = tuple[Folder, Request, Answer]
-NEW = {"digest": None, "train": True, "how": "new"}
 
 
 def path(kind: str, structure: dict[str, Any], classes: int, **other: Any) -> dict[str, Any]:
-    plain = {"agent": "Class~task", "number": 0, "task": "task", "classes": classes, "kind": kind}
-    values = {**plain, "structure": structure, "hparams": {"opt_lr": 0.1}, **other}
-    return validate(Path, values, what="a path").model_dump(mode="json")
+    return path_of(kind, structure, classes, hparams={"opt_lr": 0.1}, **other)
 
 
 def whole(place: dict[str, str], genome: dict[str, Any], **other: Any) -> Request:
-    """A request all of whose components begin anew and learn."""
-    roles = structure_of(validate(Path, genome, what="a path")).roles if "components" not in other else ()
-    plain = {"path": genome, "components": dict.fromkeys(roles, NEW), "task": "task", "seed": 1}
-    return {**plain, "training": TRAINING, **place, **other}
-
-
-def ask(request: Request) -> Answer:
-    answer = answer_of(evaluate_path(canonical.dumps(request).encode(), lambda message: None))
-    assert answer["reason"] is None, answer["detail"]
-    return answer
+    return request_of(place, genome, training=TRAINING, **other)
 
 
 def vision(place: dict[str, str]) -> Request:
@@ -91,7 +77,9 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
     def made(kind: str) -> Made:
         folder = tmp_path_factory.mktemp(kind)
         request = REQUESTS[kind]({"blobs": str(folder / "blobs"), "cache": str(folder / "cache")})
-        return folder, request, ask(request)
+        answer = ask(request)
+        assert answer["reason"] is None, answer["detail"]
+        return folder, request, answer
 
     return made
 

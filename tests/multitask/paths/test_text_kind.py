@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_path, open_path
+from evodevo.multitask.evaluate import evaluate_root, measure_path, open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
@@ -21,7 +20,8 @@ from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import data_values
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.testing.multitask.paths import answer_of
+from fixtures import path_requests
+from fixtures.path_requests import ask, frozen
 
 STRUCTURE = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 96}
 TRAINING = {"validations": 2, "most_between": 800, "validation_cap": 80, "device": "cpu"}
@@ -40,27 +40,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"blobs": str(tmp_path_factory.mktemp("blobs")), "cache": str(tmp_path_factory.mktemp("cache"))}
 
 
-def path_of(number: int = 0, *, structure: dict[str, Any] | None = None, **other: Any) -> dict[str, Any]:
-    plain = {"agent": AGENT, "number": number, "task": "topics", "classes": 2, "kind": "text_path"}
-    plain |= {"structure": STRUCTURE if structure is None else structure, "hparams": {"opt_lr": 0.1}}
-    return validate(Path, {**plain, **other}, what="a path").model_dump(mode="json")
+def path_of(number: int = 0, **other: Any) -> dict[str, Any]:
+    plain = {"kind": "text_path", "structure": STRUCTURE, "classes": 2, "hparams": {"opt_lr": 0.1}}
+    return path_requests.path_of(**{**plain, "agent": AGENT, "task": "topics", "number": number, **other})
 
 
 def request_of(place: dict[str, str], path: dict[str, Any], **other: Any) -> dict[str, Any]:
-    roles = structure_of(validate(Path, path, what="a path")).roles if path["kind"] == "text_path" else ()
-    new = {role: {"digest": None, "train": True, "how": "new"} for role in roles}
-    plain = {"path": path, "components": new, "task": "topics", "task_settings": task_settings()}
-    return {**plain, "training": TRAINING, "seed": 1, **place, **other}
-
-
-def ask(request: dict[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
-    sent = canonical.dumps(request).encode()
-    answer: dict[str, Any] = answer_of(what(sent, lambda message: None))
-    return answer
-
-
-def frozen(answer: dict[str, Any]) -> dict[str, Any]:
-    return {role: {"digest": one["digest"], "how": "reference"} for role, one in answer["components"].items()}
+    return path_requests.request_of(place, path, **{"task_settings": task_settings(), "training": TRAINING, **other})
 
 
 def logits(request: dict[str, Any]) -> torch.Tensor:
