@@ -11,7 +11,7 @@ parents            search/test_parents; here: counted once, for ever
 sharing            search/test_components, test_agents; here: whose components; test_real: weights of a parent
 accounts           search/test_score, test_rounds; here: what each child answered for
 score              search/test_score, paths/test_block_genomes
-pruning, cycles    search/test_score, search/test_population, training/test_training; test_rounds: the test metric;
+pruning, cycles    search/test_score, search/test_parents, training/test_training; test_rounds: the test metric;
                    here: history without heirs, one is left
 resume             test_processes, test_rounds, tests/storage
 processes          test_processes, tests/storage
