@@ -1,4 +1,4 @@
-"""The training of one child (docs/spec/munet.md#training), what is kept, what chance does to images."""
+"""The training of one child (docs/spec/munet.md#training), what is kept of it, what chance does to images."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ from evodevo.multitask.hyperparameters import multipath_hyperparameters, singlep
 from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.training.augmentation import augmented
 from evodevo.multitask.training.training import PathResult, accuracy, train_path
-from evodevo.multitask.training.values import (
-    DataValues,
-    PathTrainingSettings,
-    data_values,
-    optimizer_settings,
-)
+from evodevo.multitask.training.values import DataValues, PathTrainingSettings, data_values, optimizer_settings
 from evodevo.tasks.multitask.batches import BatchPlan
 from evodevo.training.precision import decide
 from evodevo.training.settings import MomentumSettings
