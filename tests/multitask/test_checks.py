@@ -37,7 +37,6 @@ from evodevo.storage import Store
 from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of, told
 
 TASKS = ("a", "b", "c")
-ROOT = "VitTiny~root_model~random_init"
 
 
 @pytest.fixture(scope="module")

@@ -247,14 +247,6 @@ def test_variants_continue_the_same_systems(compared: Compared) -> None:
         assert digests[0]["VitTiny~digits"].components[0].digest != digests[1]["VitTiny~digits"].components[0].digest
 
 
-@pytest.mark.slow
-def test_a_finished_comparison_is_read(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, result = compared
-
-    monkeypatch.setattr(SerialExecutor, "submit", lambda *_: pytest.fail("a worker was asked for"))
-    assert multipath(folder, COMPARED) == result
-
-
 def test_p_is_that_of_a_paired_test_and_silent_where_nothing_varies() -> None:
     ours, theirs = [0.8, 0.82, 0.79, 0.85], [0.78, 0.81, 0.79, 0.8]
     gaps = np.asarray(ours) - np.asarray(theirs)
