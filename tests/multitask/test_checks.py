@@ -208,7 +208,6 @@ def test_a_generation_is_asked_for_at_once_whatever_the_workers() -> None:
         assert waiting[1:] == ([3, 2, 1] * 2 if workers == 1 else [3, 3, 3, 3, 3, 3]), workers
 
 
-@pytest.mark.slow
 def test_a_system_is_its_record(system: System) -> None:
     """Nothing but the store's rows decides: read again by another object, it says the same and goes on alike."""
     again = System.open(system.store, "zoo")

@@ -144,6 +144,7 @@ def test_who_finds_nothing_to_build_on_says_what_to_do(system: System) -> None:
         system.run([system.agent("Net~pictures")], 1, executor_of(PathTrainer(system.store)))
 
 
+@pytest.mark.slow
 def test_an_import_that_was_killed_goes_on(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """When it is asked for again, or in the next run; what it took has its name."""
 

@@ -109,7 +109,7 @@ def test_agents_of_two_classes_compete_on_one_task(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_an_asynchronous_run_is_repeated_from_its_views_with_those_who_left_it() -> None:
-    first, again = (new_system(Store.memory(), ("a", "b", "c")) for _ in range(2))
+    first, again = (new_system(Store.memory(), ("a", "b", "c"), samples=2) for _ in range(2))
     go(first, 2, schedule="free")
     first.withdraw("VitTiny~b")
     go(first, 3, schedule="free")

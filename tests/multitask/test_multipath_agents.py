@@ -26,7 +26,7 @@ def grown(cycles: int, options: dict[str, Any] | None = None, tasks: tuple[str, 
 @pytest.fixture(scope="module")
 def system() -> System:
     """For tests that only look."""
-    return grown(6)
+    return grown(4)
 
 
 def children(system: System) -> Iterator[dict[str, Any]]:
@@ -37,8 +37,8 @@ def children(system: System) -> Iterator[dict[str, Any]]:
 @pytest.mark.slow
 def test_singlepath_rounds_come_first(system: System) -> None:
     published = [one[1] for one in told(system)["publications"]]
-    assert published[-6:] == ["MultiVitTiny~a"] * 6
-    assert "MultiVitTiny~a" not in published[:-6]
+    assert published[-4:] == ["MultiVitTiny~a"] * 4
+    assert "MultiVitTiny~a" not in published[:-4]
 
 
 def test_paths_are_of_distinct_agents_the_main_one_first(system: System) -> None:
@@ -85,7 +85,7 @@ def test_the_score_is_the_accuracy_and_what_is_run_through_is_not_split(system: 
 def test_no_singlepath_agent_builds_on_a_multipath_one() -> None:
     system = grown(1, tasks=("a", "b"))
     add(system, "d")
-    system.run(tasks_of(system), 3, executor_of(PathTrainer(system.store)))
+    system.run(tasks_of(system), 2, executor_of(PathTrainer(system.store)))
     multi = {one["id"] for one in children(system)}
     for task in ("a", "b", "d"):
         rows = system.store.individuals(system.agent(f"VitTiny~{task}").id)

@@ -108,7 +108,6 @@ def test_a_child_whose_worker_is_lost_is_tried_again_and_fails_in_the_end(times:
         assert (result.state, result.reason, result.detail) == ("failed", "killed", "gone")
 
 
-@pytest.mark.slow
 def test_a_child_that_is_killed_goes_on_from_the_checkpoint_that_it_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Reporting(PathTrainer):
         def __call__(self, payload: bytes, report: Any) -> bytes:

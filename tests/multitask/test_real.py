@@ -25,6 +25,7 @@ from fixtures.real_system import SIZES, agents_of, logits, run_real
 MULTI = "MultiVitTiny~digits"
 
 
+@pytest.mark.slow
 def test_published_paths_answer_alike_for_ever(real: System, tmp_path: Path) -> None:
     old = {name: one for name, one in real.view().offers.items() if one.path.classes}
     before = {name: logits(real, one, tmp_path) for name, one in old.items()}

@@ -135,7 +135,6 @@ def test_a_child_that_fails_is_a_result_of_its_own(how: str) -> None:
     assert set(system.view().offers) == {one.name for one in system.agents()}
 
 
-@pytest.mark.slow
 def test_an_agent_all_of_whose_children_fail_ends_the_run_and_may_try_again() -> None:
     system = new_system(Store.memory())
     trainer = PathTrainer(system.store)

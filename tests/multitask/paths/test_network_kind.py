@@ -124,7 +124,6 @@ def test_an_import_says_what_the_network_itself_says_and_is_as_large_as_stated(p
     assert found.modalities == ("image",)
 
 
-@pytest.mark.slow
 def test_a_newborn_is_as_half_born_as_it_was(pool: FolderPool) -> None:
     name = NETWORKS["module_zoo"]["structure"]["modules"][0]["id"]
     plain = merge(NETWORKS["module_zoo"], {"structure": {"router": {"top_k": None}}})
@@ -187,6 +186,7 @@ def test_a_language_model_reads_bytes_and_padding_says_nothing(pool: FolderPool)
     assert torch.allclose(answer[1], hidden[0].mean(0), atol=1e-5), "the mean over its three tokens"
 
 
+@pytest.mark.slow
 def test_texts_are_cut_where_the_network_ends_and_what_is_optional_may_be_missing(pool: FolderPool) -> None:
     words = InputSpec("words", "tokens", length=6, vocabulary=256)
     about = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 6}}

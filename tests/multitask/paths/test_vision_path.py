@@ -34,7 +34,6 @@ def learned(structure: VisionStructure) -> VisionPath:
     return path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "pixels", "classes"), [("Ti3", 32, 2), ("L", 384, 1000)])
 def test_published_sizes_are_built_and_counted(name: str, pixels: int, classes: int) -> None:
     structure = PRESETS[name].changed(image_size=pixels, classes=classes)

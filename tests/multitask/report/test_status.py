@@ -159,7 +159,6 @@ def test_a_measurement_on_test_data_is_shown_and_decides_nothing() -> None:
     assert found.fates == worse.fates, "it is no child"
 
 
-@pytest.mark.slow
 def test_a_cycle_that_was_stopped_is_open_and_says_how_far_it_is() -> None:
     store = Store.memory()
     system = new_system(store, ("a", "b"))

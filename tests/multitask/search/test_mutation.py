@@ -28,7 +28,6 @@ def child(
     return mutator.mu, sum(one.applied for one in mutator.decisions)
 
 
-@pytest.mark.slow
 def test_moves_are_even_inside_and_half_of_them_stay_at_the_ends() -> None:
     row = Hyperparameter(key="a", values=(1, 2, 3), default=2)
     rng = generator(0, "moves")

@@ -93,7 +93,6 @@ def test_supports_are_paths_in_sight_of_distinct_agents_and_never_the_main_one_s
         assert [one.candidates for one in drawn] == [10, 8, 6]
 
 
-@pytest.mark.slow
 def test_uniform_draws_are_uniform_over_paths_whatever_order_they_come_in() -> None:
     rngs = [generator(seed, "uniform") for seed in range(3_000)]
     drawn = [choose_supports((), 1, MAIN, POOL, rng, SupportSettings())[0] for rng in rngs]
