@@ -21,11 +21,7 @@ from evodevo.multitask.paths.text.model import MASK, TOKENS, TextPath
 from evodevo.multitask.paths.vision import model as vision_model
 from evodevo.multitask.paths.vision import spec as vision_spec
 from evodevo.multitask.paths.vision.model import VisionPath
-
-
-def images(structure: Any, batch: int, seed: int = 0) -> Tensor:
-    shape = (batch, structure.channels, structure.image_size, structure.image_size)
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+from fixtures.block_paths import images, learned
 
 
 def texts(structure: Any, batch: int, seed: int = 0) -> dict[str, Tensor]:
@@ -58,22 +54,12 @@ class Family:
     short: dict[str, Any]
     """Fewest tokens."""
 
-    def fresh(self, structure: Any, seed: int = 0) -> Any:
-        parts = {role: self.model.build_component(structure, role, seed) for role in structure.roles}
+    def fresh(self, structure: Any) -> Any:
+        parts = {role: self.model.build_component(structure, role, 0) for role in structure.roles}
         return self.path(structure, parts)
 
     def learned(self, structure: Any) -> Any:
-        """No number of it is one that new parts begin with: zeros and ones would hide mistakes."""
-        path = self.fresh(structure).eval()
-        noisy(path)
-        return path
-
-
-def noisy(path: nn.Module) -> None:
-    generator = torch.Generator().manual_seed(9)
-    with torch.no_grad():
-        for parameter in path.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+        return learned(self.fresh(structure))
 
 
 VISION = Family(
@@ -227,7 +213,7 @@ def test_a_component_from_weights_is_a_copy_that_learns(name: str, key: str) -> 
     assert torch.equal(again.eval()(batch), path(batch))
     assert {p.dtype for p in again.parameters()} == {torch.float32}
     assert all(p.requires_grad and p.device.type == "cpu" for p in again.parameters())
-    noisy(again)
+    learned(again)
     assert all(torch.equal(tensor, before[key]) for key, tensor in path.state_dict().items())
 
 

@@ -24,6 +24,7 @@ from evodevo.multitask.paths.text.model import (
 )
 from evodevo.multitask.paths.text.spec import PRESETS, TextStructure, role_parameters
 from evodevo.tasks.text.tokenizers import train_bpe
+from fixtures.block_paths import learned
 
 TINY = PRESETS["tiny"].changed(classes=5, length=12)
 
@@ -38,21 +39,15 @@ def texts(lengths: list[int], columns: int, *, fill: int = 0, seed: int = 0) -> 
     return {TOKENS: torch.where(mask, ids, fill), MASK: mask}
 
 
-def learned(structure: TextStructure) -> TextPath:
-    """No number of it is one that new parts begin with."""
-    path = TextPath(structure, {role: build_component(structure, role, 0) for role in structure.roles})
-    generator = torch.Generator().manual_seed(9)
-    with torch.no_grad():
-        for parameter in path.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
-    return path.eval()
+def fresh(structure: TextStructure) -> TextPath:
+    return TextPath(structure, {role: build_component(structure, role, 0) for role in structure.roles})
 
 
 @given(old=st.integers(1, 12), new=st.integers(1, 30))
 @settings(max_examples=15, deadline=None)
 def test_another_length_keeps_what_a_place_means(old: int, new: int) -> None:
     structure = TINY.changed(length=old)
-    path = learned(structure)
+    path = learned(fresh(structure))
     state = path.components()[POSITIONS].state_dict()
     resized = resize_positions(state, new)
     other = structure.changed(length=new)
@@ -67,7 +62,7 @@ def test_another_length_keeps_what_a_place_means(old: int, new: int) -> None:
 
 @pytest.mark.slow
 def test_a_path_is_exported_for_any_number_of_texts() -> None:
-    path = learned(TINY)
+    path = learned(fresh(TINY))
     samples = torch.export.Dim("samples", min=1, max=64)
     shapes = {TOKENS: {0: samples}, MASK: {0: samples}}
     exported = torch.export.export(path, (texts([12, 5], 12),), dynamic_shapes=(shapes,)).module()
@@ -76,7 +71,7 @@ def test_a_path_is_exported_for_any_number_of_texts() -> None:
 
 
 def test_what_it_cannot_read_is_refused() -> None:
-    path = learned(TINY)
+    path = learned(fresh(TINY))
     with pytest.raises(UsageError, match="12 tokens at most"):
         path(texts([13], 13))
     with pytest.raises(UsageError, match="same shape"):

@@ -15,23 +15,9 @@ from evodevo.multitask.paths.vision.expansion import at_image_size, expand_block
 from evodevo.multitask.paths.vision.input import prepare_images, read_images
 from evodevo.multitask.paths.vision.model import VisionPath, build_component, component_from_state
 from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure, path_flops, path_parameters
+from fixtures.block_paths import images, learned
 
 TINY = PRESETS["tiny"].changed(classes=5)
-
-
-def images(structure: VisionStructure, batch: int = 3, seed: int = 0) -> Tensor:
-    shape = (batch, structure.channels, structure.image_size, structure.image_size)
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 2 - 1
-
-
-def learned(structure: VisionStructure) -> VisionPath:
-    """A path no number of which is one that new parts begin with."""
-    path = VisionPath.fresh(structure, 0).eval()
-    generator = torch.Generator().manual_seed(9)
-    with torch.no_grad():
-        for parameter in path.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
-    return path
 
 
 @pytest.mark.parametrize(("name", "pixels", "classes"), [("Ti3", 32, 2), ("L", 384, 1000)])
@@ -75,7 +61,7 @@ def test_how_new_components_begin() -> None:
 
 
 def test_samples_do_not_hear_each_other() -> None:
-    path = learned(TINY).double()
+    path = learned(VisionPath.fresh(TINY, 0)).double()
     x = images(TINY, 4).double()
     torch.testing.assert_close(path(x)[1:3], path(x[1:3]))
 
@@ -83,7 +69,7 @@ def test_samples_do_not_hear_each_other() -> None:
 def test_only_what_learns_changes_and_what_does_not_has_no_dropout() -> None:
     dropping = {"kind": "transformer", "heads": 2, "dropout": 0.5}
     structure = TINY.changed(blocks={"encoderblock_0": dropping, "encoderblock_1": dropping})
-    path = learned(structure).train()
+    path = learned(VisionPath.fresh(structure, 0)).train()
     parameters = path.learn(["encoderblock_1", "head"])
     assert {id(p) for p in parameters} == {id(p) for p in path.parameters() if p.requires_grad}
     assert not path.components()["encoderblock_0"].training
@@ -137,7 +123,7 @@ def with_component(path: VisionPath, structure: VisionStructure, role: str, part
 @pytest.mark.parametrize("fill", [None, 42.0])
 @pytest.mark.parametrize("name", EXPANSIONS)
 def test_a_wider_block_answers_the_same(name: str, fill: float | None) -> None:
-    path = learned(TINY)
+    path = learned(VisionPath.fresh(TINY, 0))
     state = {key: tensor.clone() for key, tensor in path.components()[ROLE].state_dict().items()}
     structure, wider = expand_block(TINY, ROLE, state, 3, fill=fill, **EXPANSIONS[name])
     grown = with_component(path, structure, ROLE, component_from_state(structure, ROLE, wider))
@@ -152,7 +138,7 @@ def test_a_wider_block_answers_the_same(name: str, fill: float | None) -> None:
 
 @pytest.mark.parametrize("name", EXPANSIONS)
 def test_what_is_new_learns(name: str) -> None:
-    path = learned(TINY)
+    path = learned(VisionPath.fresh(TINY, 0))
     structure, wider = expand_block(TINY, ROLE, path.components()[ROLE].state_dict(), 3, **EXPANSIONS[name])
     block = component_from_state(structure, ROLE, wider)
     grown = with_component(path, structure, ROLE, block)
@@ -220,7 +206,7 @@ def test_resizing_agrees_with_the_zoom_of_the_published_code() -> None:
 
 
 def test_a_path_at_another_image_size_shares_all_but_its_positions() -> None:
-    path = learned(TINY)
+    path = learned(VisionPath.fresh(TINY, 0))
     states = {role: part.state_dict() for role, part in path.components().items()}
     structure, changed = at_image_size(TINY, states, 32)
     assert {role for role in states if states[role] is not changed[role]} == {"posembed_input"}
