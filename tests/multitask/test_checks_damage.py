@@ -117,6 +117,7 @@ def test_damage_inside_a_multipath_model_names_the_path_it_is_of(real: System, t
         run_real(real, 1, tmp_path, only="MultiVitTiny~digits")
 
 
+@pytest.mark.slow
 def test_a_user_is_told_what_is_damaged_and_nothing_else_is_lost(
     real: System, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
