@@ -13,11 +13,13 @@ from evodevo.errors import UsageError
 from evodevo.multitask.evaluate import evaluate_root, measure_path, open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.built import PathSamples
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
+from evodevo.multitask.paths.text.kind import TEXT
 from evodevo.multitask.paths.text.model import MASK, TOKENS
 from evodevo.multitask.paths.text.spec import path_work, role_parameters, structure_of
 from evodevo.multitask.paths.weights import load_state
-from evodevo.multitask.training.values import data_values
+from evodevo.multitask.training.values import DataValues, data_values
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from fixtures import path_requests
@@ -97,7 +99,8 @@ def test_subwords_are_trained_on_the_root_s_texts_and_go_where_the_embedding_goe
     assert root["reason"] is None
     again = ask(request_of(place, path_of(2, structure=structure), training=BRIEF))
     assert again["components"] == root["components"], "the same texts, the same subwords, the same path"
-    kept = load_state(FolderPool(Folder(place["blobs"])), root["components"]["embedding"]["digest"], "embedding")
+    pool = FolderPool(Folder(place["blobs"]))
+    kept = load_state(pool, root["components"]["embedding"]["digest"], "embedding")
     assert b'"kind":"bpe"' in bytes(kept["tokenizer"].numpy())
     # Another task's path takes the embedding over, and reads that task's texts in the subwords of the first.
     parts = frozen(root)
@@ -112,6 +115,10 @@ def test_subwords_are_trained_on_the_root_s_texts_and_go_where_the_embedding_goe
     assert read[TOKENS].max() >= 256
     mask = task.fetch("test", np.arange(20))["text/mask"]
     assert (read[MASK].sum(1).numpy() < mask.sum(1)).all()
+    digests = {role: one["digest"] for role, one in root["components"].items()}
+    inside = TEXT.freeze(validate(Path, path_of(2, structure=structure), what="a path"), digests, pool, False)
+    samples = PathSamples(task, "test", np.arange(20), DataValues(), 0, None)
+    assert torch.equal(inside.read(samples)[TOKENS], read[TOKENS]), "inside of another path, too"
 
 
 def test_roots(place: dict[str, str]) -> None:
