@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evodevo.cli.application import run
 from evodevo.errors import ExitCode, StoreDamagedError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.measure import measure
@@ -14,7 +15,8 @@ from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.systems.base import ComponentRow
-from fixtures.real_system import agents_of, new_real_system, run_real
+from evodevo.testing.multitask.paths import told
+from fixtures.real_system import agents_of, run_real
 
 ROOT = "VitTiny~root_model~random_init"
 
@@ -36,36 +38,27 @@ def part_of(system: System, agent: str, role: str) -> ComponentRow:
     return found
 
 
-@pytest.fixture
-def system(store: Store, tmp_path: Path) -> System:
-    made = new_real_system(store)
-    run_real(made, 1, tmp_path)
-    return made
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["damaged", "gone"])
-def test_a_component_that_cannot_be_read_is_named_before_anything_is_lost(
-    system: System, tmp_path: Path, how: str
-) -> None:
+def test_a_component_that_cannot_be_read_is_named_before_anything_is_lost(real: System, tmp_path: Path) -> None:
     """The run ends with the exit code of damage; the child waits; with the weights back, all goes on."""
-    store = system.store
-    part = part_of(system, ROOT, "embedding")  # whoever runs next reads it
+    store = real.store
+    part = part_of(real, ROOT, "embedding")  # whoever runs next reads it
     file = store.blobs.path(part.digest)
     whole = file.read_bytes()
-    damage(store, part, how)
-    before = len(store.systems.publications(system.row.id))
-    with pytest.raises(StoreDamagedError, match=rf"{ROOT}:{part.id.rpartition(':')[2]} \('embedding'\)") as caught:
-        run_real(system, 2, tmp_path)
-    assert caught.value.exit_code == ExitCode.STORE_DAMAGED
-    assert ("evodevo repair" in str(caught.value)) == (how == "damaged")
-    assert len(store.systems.publications(system.row.id)) == before
-    problems = store.check(deep=True).problems
-    assert any(part.digest in one.subject or part.id in one.subject for one in problems)
+    before = len(store.systems.publications(real.row.id))
+    for how in ("damaged", "gone"):
+        damage(store, part, how)
+        with pytest.raises(StoreDamagedError, match=rf"{part.id} \('embedding'\)") as caught:
+            run_real(real, 2, tmp_path)
+        assert caught.value.exit_code == ExitCode.STORE_DAMAGED
+        assert ("evodevo repair" in str(caught.value)) == (how == "damaged")
+        assert len(store.systems.publications(real.row.id)) == before
+        problems = store.check(deep=True).problems
+        assert any(part.digest in one.subject or part.id in one.subject for one in problems)
     file.write_bytes(whole)
-    run_real(system, 2, tmp_path)
+    run_real(real, 2, tmp_path)
     assert store.check(deep=True).ok
-    for agent in agents_of(system):
+    for agent in agents_of(real):
         for row in store.individuals(agent.id):
             result = deciding(store.systems.evaluations_of([row.id])[row.id])
             assert result is not None
@@ -73,21 +66,21 @@ def test_a_component_that_cannot_be_read_is_named_before_anything_is_lost(
 
 
 @pytest.mark.slow
-def test_after_repair_what_needs_lost_weights_fails_and_the_rest_goes_on(system: System, tmp_path: Path) -> None:
-    store = system.store
-    part = part_of(system, ROOT, "embedding")
+def test_after_repair_what_needs_lost_weights_fails_and_the_rest_goes_on(real: System, tmp_path: Path) -> None:
+    store = real.store
+    part = part_of(real, ROOT, "embedding")
     damage(store, part, "damaged")
     with pytest.raises(StoreDamagedError):
-        run_real(system, 2, tmp_path)
+        run_real(real, 2, tmp_path)
     report = store.repair()
     assert part.digest in report.quarantined
     assert any(part.id in one.subject for one in report.remaining)
-    users = system.view().locks[part.id]
+    users = real.view().locks[part.id]
     assert users == {ROOT, "VitTiny~parity"}, "the case is one where somebody does not use it"
     for name in users:
-        system.withdraw(name)
-    run_real(system, 3, tmp_path, only="VitTiny~digits")  # the cycle that had begun ends, then another one
-    rows = store.individuals(system.agent("VitTiny~digits").id)
+        real.withdraw(name)
+    run_real(real, 3, tmp_path, only="VitTiny~digits")  # the cycle that had begun ends, then another one
+    rows = store.individuals(real.agent("VitTiny~digits").id)
     results = [deciding(store.systems.evaluations_of([row.id])[row.id]) for row in rows]
     assert {None if one is None else one.reason for one in results} == {None, "damaged"}
     assert len(results) == 6
@@ -95,30 +88,45 @@ def test_after_repair_what_needs_lost_weights_fails_and_the_rest_goes_on(system:
 
 
 @pytest.mark.slow
-def test_what_was_lost_is_told_before_a_cycle_begins(system: System, tmp_path: Path) -> None:
-    part = part_of(system, ROOT, "cls")
-    damage(system.store, part, "gone")
-    system.store.repair()
-    before = system.store.systems.cycles(system_id=system.row.id)
+def test_what_was_lost_is_told_before_a_cycle_begins(real: System, tmp_path: Path) -> None:
+    part = part_of(real, ROOT, "cls")
+    damage(real.store, part, "gone")
+    real.store.repair()
+    before = real.store.systems.cycles(system_id=real.row.id)
     with pytest.raises(StoreDamagedError, match=rf"{part.id} are gone.*withdraw the tasks"):
-        run_real(system, 2, tmp_path)
-    assert system.store.systems.cycles(system_id=system.row.id) == before
+        run_real(real, 2, tmp_path)
+    assert real.store.systems.cycles(system_id=real.row.id) == before
 
 
 @pytest.mark.slow
-def test_a_damaged_component_stops_its_measurement(system: System, tmp_path: Path) -> None:
-    best = system.best("digits")
-    head = part_of(system, "VitTiny~digits", "head")
-    damage(system.store, head, "damaged")
+def test_a_damaged_component_stops_its_measurement(real: System, tmp_path: Path) -> None:
+    best = real.best("digits")
+    head = part_of(real, "VitTiny~digits", "head")
+    damage(real.store, head, "damaged")
     with SerialExecutor() as executor, pytest.raises(StoreDamagedError, match=r"of VitTiny~digits/\d+|'head'"):
-        measure(system, best, executor, cache=str(tmp_path / "cache"))
-    assert not [one for one in system.store.systems.evaluations_of([best.id])[best.id] if one.fidelity == "test"]
+        measure(real, best, executor, cache=str(tmp_path / "cache"))
+    assert not [one for one in real.store.systems.evaluations_of([best.id])[best.id] if one.fidelity == "test"]
 
 
 @pytest.mark.slow
-def test_damage_inside_a_multipath_model_names_the_path_it_is_of(system: System, tmp_path: Path) -> None:
-    system.add_agent("MultiVitTiny", "digits", AgentSettings(classes=10))
-    norm = part_of(system, "VitTiny~parity", "encoder_norm")
-    damage(system.store, norm, "gone")
+def test_damage_inside_a_multipath_model_names_the_path_it_is_of(real: System, tmp_path: Path) -> None:
+    real.add_agent("MultiVitTiny", "digits", AgentSettings(classes=10))
+    norm = part_of(real, "VitTiny~parity", "encoder_norm")
+    damage(real.store, norm, "gone")
     with pytest.raises(StoreDamagedError, match=r"VitTiny~parity/\d+ \('encoder_norm'\)"):
-        run_real(system, 1, tmp_path, only="MultiVitTiny~digits")
+        run_real(real, 1, tmp_path, only="MultiVitTiny~digits")
+
+
+@pytest.mark.slow
+def test_a_user_is_told_what_is_damaged_and_nothing_else_is_lost(
+    real: System, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = real.best("digits").components[-1]
+    damage(real.store, part, "damaged")
+    before = told(real)
+    for words in (["--check"], []):
+        assert run(["repair", *words, "--store", str(tmp_path / "runs")]) == ExitCode.STORE_DAMAGED
+        said = "".join(capsys.readouterr())
+        assert part.digest[:12] in said
+    assert part.id in said, "what was lost with it is named by its owner"
+    assert told(real) == before

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -13,14 +12,11 @@ from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.agents.network import ImportOrigin
-from evodevo.multitask.evaluate import open_path
-from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.fork import fork
 from evodevo.multitask.imports import import_network
 from evodevo.multitask.paths.network.evaluate import freeze_network_path
-from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.system import System
-from evodevo.multitask.training.values import data_values
 from evodevo.networks.saved import load_network
 from evodevo.networks.spec import NetworkEnvelope
 from evodevo.settings import validate
@@ -29,10 +25,11 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.multitask.paths import ROOT, PathTrainer, executor_of, small
 from fixtures.imports import H_MODEL, checkpoint_of
+from fixtures.real_system import logits
 
 WORDS = InputSpec("words", "tokens", length=16, vocabulary=256)
 TEXTS: dict[str, Any] = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 16}}
-TRAINING = {"validations": 2, "most_between": 600, "device": "cpu"}
+TRAINING = {"validations": 1, "most_between": 128, "device": "cpu"}
 
 
 @pytest.fixture
@@ -80,22 +77,24 @@ def test_blobs_of_another_store_are_copied_and_stay_when_that_is_gone(system: Sy
 
 
 @pytest.mark.slow
-def test_garbage_is_what_nobody_offers_or_uses(system: System) -> None:
+def test_garbage_is_what_nobody_offers_or_uses_and_a_copy_of_the_system_has_the_rest(system: System) -> None:
     used, idle = imported(system, "used"), imported(system, "idle", seed=1)
-    system.add_agent("Net", "task", AgentSettings(classes=3, options={}))
-    executor = executor_of(PathTrainer(system.store))
-    # Not the accuracy but the name decides: the other import is out of sight.
-    system.withdraw("Import~idle")
-    system.run([system.agent("Net~task")], 1, executor)
+    system.add_agent("Net", "task", AgentSettings(classes=3))
+    system.withdraw("Import~idle")  # not the accuracy but the name decides: it is out of sight
+    system.run([system.agent("Net~task")], 1, executor_of(PathTrainer(system.store)))
     child = system.view().offers["Net~task"]
+    assert {part.id for part in child.components} & {part.id for part in used.components}, "it is built of the import"
+    offers = [
+        {name: [part.digest for part in one.components] for name, one in made.view().offers.items()}
+        for made in (system, fork(system, "copy"))
+    ]
+    assert offers[0] == offers[1]
     system.withdraw("Import~used")
     system.store.gc(grace_seconds=0)
     held = set(system.store.blobs.digests())
-    shared = {part.digest for part in child.components}
-    assert shared <= held
+    assert {part.digest for part in child.components} <= held
     assert not {part.digest for part in idle.components} & held
-    assert {part.id for part in child.components} & {part.id for part in used.components}, "it is built of the import"
-    assert system.store.check(deep=False).ok
+    assert system.store.check(deep=True).ok
 
 
 @pytest.mark.slow
@@ -147,6 +146,8 @@ def test_who_finds_nothing_to_build_on_says_what_to_do(system: System) -> None:
 
 @pytest.mark.slow
 def test_an_import_that_was_killed_goes_on(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is asked for again, or in the next run; what it took has its name."""
+
     class Killed(BaseException):
         pass
 
@@ -155,51 +156,37 @@ def test_an_import_that_was_killed_goes_on(system: System, monkeypatch: pytest.M
 
     with monkeypatch.context() as patch:
         patch.setattr(System, "run", die)
-        with pytest.raises(Killed):
-            imported(system)
-    assert "Import~one" not in system.view().offers
+        for number, name in enumerate(("one", "next")):
+            with pytest.raises(Killed):
+                imported(system, name, seed=number)
+    assert system.view().offers == {}
     with pytest.raises(UsageError, match="has an import 'one' already"):
-        imported(system, seed=1)
+        imported(system, seed=2)
     assert imported(system) == system.view().offers["Import~one"]
-
-
-def test_the_next_run_finishes_an_import(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(System, "run", lambda *args, **more: None)
-        with pytest.raises(KeyError):
-            imported(system)
     system.add_agent("Net", "digits", AgentSettings(classes=10))
-    trainer = PathTrainer(system.store)
-    with SerialExecutor(evaluators={"path": trainer}) as executor:
+    with SerialExecutor(evaluators={"path": PathTrainer(system.store)}) as executor:
         system.run([system.agent("Net~digits")], 1, executor)
-    assert {"Import~one", "Net~digits"} <= set(system.view().offers)
+    assert {"Import~next", "Net~digits"} <= set(system.view().offers)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"), [("a~b", "no name of a task"), ("taken", "is a task"), ("one", "already"), ("", "no name")]
-)
-def test_names_that_an_import_cannot_have(system: System, name: str, message: str) -> None:
+def test_names_that_an_import_cannot_have(system: System) -> None:
     imported(system)
     system.add_agent("VitTiny", "taken", AgentSettings(classes=2))
     before = len(system.agents())
-    with pytest.raises(UsageError, match=message):
-        imported(system, name, seed=2)
+    for name, message in (("a~b", "no name of a task"), ("taken", "is a task"), ("one", "already"), ("", "no name")):
+        with pytest.raises(UsageError, match=message):
+            imported(system, name, seed=2)
+    with pytest.raises(NotFoundError):
+        import_network(system, "lost", system.store.blobs, ImportOrigin(weights="0" * 64))
     assert len(system.agents()) == before
 
 
-@pytest.mark.slow
 def test_a_network_is_imported_once_while_it_is_offered(system: System) -> None:
     imported(system)
     with pytest.raises(UsageError, match="this network already, as Import~one"):
         imported(system, "two")
     system.withdraw("Import~one")
     assert imported(system, "two").path.agent == "Import~two"
-
-
-def test_what_is_no_checkpoint_leaves_nothing(system: System) -> None:
-    with pytest.raises(NotFoundError):
-        import_network(system, "lost", system.store.blobs, ImportOrigin(weights="0" * 64))
-    assert system.agents() == []
 
 
 def test_roots_of_nets_are_imports_and_imports_are_roots(system: System) -> None:
@@ -214,48 +201,12 @@ def test_roots_of_nets_are_imports_and_imports_are_roots(system: System) -> None
         )
 
 
-@pytest.mark.slow
-def test_a_copy_of_a_system_has_its_imports(system: System) -> None:
-    imported(system)
-    system.add_agent("Net", "task", AgentSettings(classes=3))
-    system.run([system.agent("Net~task")], 1, executor_of(PathTrainer(system.store)))
-    copy = fork(system, "copy")
-    assert {name: [part.digest for part in one.components] for name, one in copy.view().offers.items()} == {
-        name: [part.digest for part in one.components] for name, one in system.view().offers.items()
-    }
-    assert system.store.check(deep=True).ok
-
-
 # Real training
 
 
-def answers(system: System, known: PublishedPath, cache: Path) -> torch.Tensor:
-    """Logits of a published path for fixed samples, built from the blobs as a worker builds it."""
-    agent = system.agent(known.path.agent)
-    request = {
-        "path": known.path.model_dump(mode="json"),
-        "components": {part.role: {"digest": part.digest} for part in known.components},
-        "supports": [
-            {"path": sub.path.model_dump(mode="json"), "components": {p.role: p.digest for p in sub.components}}
-            for sub in (system.library.by_number(one.agent, one.number) for one in known.path.paths)
-        ],
-        "task": agent.task,
-        "task_settings": agent.settings["task"],
-        "blobs": str(system.store.blobs_folder),
-        "cache": str(cache),
-    }
-    built, task, _ = open_path(validate(PathRequest, request, what="request"))
-    read = built.reader(task, "test", data_values({}), 0)
-    built.model.eval()
-    with torch.no_grad():
-        found: torch.Tensor = built.model(read(np.arange(16), None))
-    return found
-
-
 @pytest.mark.slow
-def test_imports_teach_and_answer_alike_for_ever(store: Store, tmp_path: Path) -> None:
-    cycle = CycleSettings(samples=2, generation_size=2)
-    system = System.create(store, "home", seed=3, settings=SystemSettings(cycle=cycle, training=TRAINING))
+def test_imports_teach_and_answer_alike_for_ever(system: System, tmp_path: Path) -> None:
+    store = system.store
     sees = imported(system, "sees")
     imported(system, "reads", inputs=(WORDS,), **TEXTS)
     few = {"samples": {"train": 400, "validation": 80, "test": 80}}
@@ -273,11 +224,11 @@ def test_imports_teach_and_answer_alike_for_ever(store: Store, tmp_path: Path) -
     with SerialExecutor() as executor:
         system.run(agents, 1, executor, cache=str(tmp_path / "cache"))
         first = {name: one for name, one in system.view().offers.items() if one.path.classes}
-        before = {name: answers(system, one, tmp_path / "cache") for name, one in first.items()}
+        before = {name: logits(system, one, tmp_path) for name, one in first.items()}
         system.run(agents, 2, executor, cache=str(tmp_path / "cache"))
     assert set(before) == {one.name for one in agents}
     for name, one in first.items():
-        assert torch.equal(answers(system, one, tmp_path / "cache"), before[name]), name
+        assert torch.equal(logits(system, one, tmp_path), before[name]), name
     assert [one.agent for one in first["MultiVitTiny~digits"].path.paths][:2] == ["VitTiny~digits", "Import~sees"]
     assert store.check(deep=True).ok
     # The network itself is what it was before anybody built on it.

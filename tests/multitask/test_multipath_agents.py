@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,37 +11,37 @@ from evodevo.errors import UsageError
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import PathTrainer, add, executor_of, new_system, tasks_of, told
+from evodevo.testing.multitask.paths import SIZES, PathTrainer, add, executor_of, new_system, tasks_of, told
 
 TASKS = ("a", "b", "c")
 
 
-def grown(cycles: int, options: dict[str, Any] | None = None, workers: int = 1) -> System:
-    system = new_system(Store.memory(), TASKS)
+def grown(cycles: int, options: dict[str, Any] | None = None, tasks: tuple[str, ...] = TASKS) -> System:
+    system = new_system(Store.memory(), tasks)
     system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3, options=options or {}))
-    system.run(tasks_of(system), cycles, executor_of(PathTrainer(system.store), workers))
+    system.run(tasks_of(system), cycles, executor_of(PathTrainer(system.store)))
     return system
 
 
-def children(system: System) -> list[dict[str, Any]]:
-    names = {one.id: one.name for one in system.agents()}
-    rows = system.store.individuals(system.agent("MultiVitTiny~a").id)
-    assert names
-    return [{**row.genome_envelope["genes"], "details": row.details, "id": row.id} for row in rows]
+@pytest.fixture(scope="module")
+def system() -> System:
+    """For tests that only look."""
+    return grown(4)
+
+
+def children(system: System) -> Iterator[dict[str, Any]]:
+    for row in system.store.individuals(system.agent("MultiVitTiny~a").id):
+        yield {**row.genome_envelope["genes"], "details": row.details, "id": row.id, "cycle": row.generation}
 
 
 @pytest.mark.slow
-def test_singlepath_rounds_come_first_whatever_the_workers() -> None:
-    system = grown(2)
+def test_singlepath_rounds_come_first(system: System) -> None:
     published = [one[1] for one in told(system)["publications"]]
-    assert published[-2:] == ["MultiVitTiny~a"] * 2
-    assert "MultiVitTiny~a" not in published[:-2]
-    assert told(system) == told(grown(2, workers=3))
+    assert published[-4:] == ["MultiVitTiny~a"] * 4
+    assert "MultiVitTiny~a" not in published[:-4]
 
 
-@pytest.mark.slow
-def test_paths_are_of_distinct_agents_the_main_one_first() -> None:
-    system = grown(3)
+def test_paths_are_of_distinct_agents_the_main_one_first(system: System) -> None:
     for child in children(system):
         agents = [one["agent"] for one in child["paths"]]
         assert agents[0] == "VitTiny~a"
@@ -53,9 +54,7 @@ def test_paths_are_of_distinct_agents_the_main_one_first() -> None:
         assert all(part["train"] for part in child["details"]["parts"])
 
 
-@pytest.mark.slow
-def test_a_child_keeps_its_parents_supports_and_what_belongs_to_them() -> None:
-    system = grown(6)
+def test_a_child_keeps_its_parents_supports_and_what_belongs_to_them(system: System) -> None:
     by_id = {one["id"]: one for one in children(system)}
     kept = [one for one in by_id.values() if one["details"]["parent"]]
     assert kept
@@ -71,9 +70,7 @@ def test_a_child_keeps_its_parents_supports_and_what_belongs_to_them() -> None:
             assert inherited == (number < len(parent["paths"]))
 
 
-@pytest.mark.slow
-def test_the_score_is_the_accuracy_and_what_is_run_through_is_not_split() -> None:
-    system = grown(2)
+def test_the_score_is_the_accuracy_and_what_is_run_through_is_not_split(system: System) -> None:
     view = system.view()
     multi = view.offers["MultiVitTiny~a"]
     assert system.accounts()["MultiVitTiny~a"] == multi.parameters
@@ -86,26 +83,43 @@ def test_the_score_is_the_accuracy_and_what_is_run_through_is_not_split() -> Non
 
 @pytest.mark.slow
 def test_no_singlepath_agent_builds_on_a_multipath_one() -> None:
-    system = grown(1)
+    system = grown(1, tasks=("a", "b"))
     add(system, "d")
-    system.run(tasks_of(system), 3, executor_of(PathTrainer(system.store)))
+    system.run(tasks_of(system), 2, executor_of(PathTrainer(system.store)))
     multi = {one["id"] for one in children(system)}
-    for task in (*TASKS, "d"):
+    for task in ("a", "b", "d"):
         rows = system.store.individuals(system.agent(f"VitTiny~{task}").id)
         assert not {row.details["parent"] for row in rows} & multi
 
 
 @pytest.mark.slow
-def test_a_forced_support_and_an_informed_sampler_are_settings() -> None:
-    forced = grown(2, {"child": {"supports": {"first": "VitTiny~c"}}})
-    assert {one["paths"][1]["agent"] for one in children(forced)} == {"VitTiny~c"}
-    informed = {"child": {"supports": {"sampler": {"kind": "informed"}}}}
-    assert told(grown(3, informed)) == told(grown(3, informed, workers=3))
+@pytest.mark.parametrize("kind", ["uniform", "informed"])
+def test_supports_are_readable_paths_of_distinct_agents(kind: str) -> None:
+    """Of the class that it reads, of those that can read the task's samples, in view, each agent once."""
+    options = {"child": {"supports": {"sampler": {"kind": kind}}}, "most_paths": 3}
+    system = new_system(Store.memory(), TASKS)
+    system.add_agent("VitTiny", "y", AgentSettings(classes=3, options={"hyperparameters": SIZES}))
+    system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3, options=options))
+    agents = [one for one in tasks_of(system) if one.task != "y"]  # y never runs, so that nobody sees a path of it
+    system.run(agents, 2, executor_of(PathTrainer(system.store)))
+    seen: set[str] = set()
+    views = {one.number: one.view for one in system.store.systems.cycles(agent_id=system.agent("MultiVitTiny~a").id)}
+    for child in children(system):
+        inside = [one["agent"] for one in child["paths"]]
+        assert inside[0] == "VitTiny~a"
+        assert len(set(inside)) == len(inside)
+        assert set(inside) <= set(system.view(views[child["cycle"]]).offers)
+        assert not any(one.startswith("Multi") for one in inside)
+        seen |= set(inside[1:])
+    assert "VitTiny~y" not in seen
+    assert len(seen) >= 2
 
 
 @pytest.mark.slow
-def test_withdrawn_supports_still_serve_whoever_runs_through_them() -> None:
-    system = grown(1)
+def test_withdrawn_supports_still_serve_whoever_runs_through_them_and_a_support_may_be_forced() -> None:
+    root = "VitTiny~root_model~random_init"
+    system = grown(1, {"child": {"supports": {"first": root}}}, ("a", "b"))
+    assert {one["paths"][1]["agent"] for one in children(system)} == {root}, "also one that answers no task"
     inside = system.view().offers["MultiVitTiny~a"].path.paths
     for one in inside[1:]:
         system.withdraw(one.agent)

@@ -19,18 +19,16 @@ from evodevo.testing.multitask.paths import PathTrainer, add, executor_of, new_s
 TASKS = ("a", "b", "c")
 
 
-def grown(cycles: int = 2, *, multi: bool = True, free: bool = False) -> System:
+def grown(cycles: int = 1) -> System:
     system = new_system(Store.memory(), TASKS)
-    if multi:
-        system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3))
-    schedule = "free" if free else "rounds"
-    system.run(tasks_of(system), cycles, executor_of(PathTrainer(system.store)), schedule=schedule)  # type: ignore[arg-type]
+    system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3))
+    system.run(tasks_of(system), cycles, executor_of(PathTrainer(system.store)))
     return system
 
 
 @pytest.fixture(scope="module")
 def system() -> System:
-    return grown()
+    return grown(2)
 
 
 @pytest.mark.slow
@@ -72,9 +70,17 @@ def test_there_is_one_frame_for_each_round_and_the_last_is_now(system: System) -
 
 
 @pytest.mark.slow
-def test_without_rounds_each_publication_is_a_frame() -> None:
-    picture = SystemFrames(grown(free=True, multi=False))
-    assert len(picture.moments) == len(picture.publications) == 7
+def test_without_rounds_each_publication_is_a_frame_and_the_better_of_two_agents_answers_a_task() -> None:
+    system = new_system(Store.memory(), ("a", "b"))
+    system.add_root("VitT3", "random_init", AgentSettings(classes=0, options={"structure": {"width": 8, "heads": 2}}))
+    add(system, "a", "VitT3")
+    system.run(tasks_of(system), 1, executor_of(PathTrainer(system.store)), schedule="free")
+    picture = SystemFrames(system)
+    assert len(picture.moments) == len(picture.publications) == 5
+    routes = [one for one in picture.frame().routes if not one.root]
+    assert [one.task for one in routes] == ["a", "b"]
+    assert routes[0].path == system.best("a").path.id
+    assert sum(one.root for one in picture.frame().routes) == 2
 
 
 def test_a_cycle_is_the_last_state_before_anybody_ended_the_next(system: System) -> None:
@@ -124,19 +130,6 @@ def test_who_withdrew_is_gone_and_what_others_use_of_it_stays() -> None:
     assert inside.path in system_graph(frame)
     assert f"withdrawn: {gone}" in outline(frame)
     assert picture.frame(before.seq) == before
-
-
-@pytest.mark.slow
-def test_the_better_of_two_agents_answers_a_task() -> None:
-    system = new_system(Store.memory(), ("a",))
-    system.add_root("VitT3", "random_init", AgentSettings(classes=0, options={"structure": {"width": 8, "heads": 2}}))
-    add(system, "a", "VitT3")
-    system.run(tasks_of(system), 1, executor_of(PathTrainer(system.store)))
-    frame = SystemFrames(system).frame()
-    routes = [one for one in frame.routes if not one.root]
-    assert [one.task for one in routes] == ["a"]
-    assert routes[0].path == system.best("a").path.id
-    assert sum(one.root for one in frame.routes) == 2
 
 
 @pytest.mark.slow

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode, UsageError
@@ -14,6 +16,7 @@ from evodevo.multitask.stored import OF_CYCLE, OF_MUTATION, OF_TRAINING, Gone, a
 from evodevo.multitask.system import System
 from evodevo.settings import merge, validate
 from evodevo.storage import Store
+from evodevo.storage.schema import VERSION_TABLE
 from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of, told
 
 SYSTEM = SystemSettings().model_dump(mode="json")
@@ -100,19 +103,41 @@ def test_a_system_of_an_earlier_version_of_the_library_goes_on_as_a_new_one_does
     assert len(facts[0]) >= 5, "a root and the children of two cycles"
 
 
+@pytest.fixture
+def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a user is told, in a sentence, who has a command work on the store."""
+
+    def asked(*words: str) -> str:
+        capsys.readouterr()
+        assert run(["extend", *words, "--store", str(tmp_path / "runs")]) == ExitCode.USAGE
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "Traceback" not in said.err
+        return said.err.splitlines()[-1]
+
+    return asked
+
+
 @pytest.mark.parametrize("whose", ["system", "agent"])
-def test_a_user_who_opens_one_is_told_so(whose: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "runs"
-    with Store.open(folder) as store:
-        settings = as_before(SYSTEM) | ({"version": "v3"} if whose == "system" else {})
-        store.systems.create_system("zoo", 1, settings)
-        row = store.systems.find_system("zoo")
-        older = as_before(AGENT) | {"options": {"version": "v3"}}
-        store.systems.add_agent(row.id, "VitTiny~a", "VitTiny", "a", 1, older)
-    capsys.readouterr()
-    assert run(["extend", "run", "zoo", "--cycles", "1", "--store", str(folder)]) == ExitCode.USAGE
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert f"\nevodevo: {whose} " in f"\n{said.err}"
-    assert "'v3'" in said.err
-    assert "'paper' and 'v4b'" in said.err
+def test_a_user_who_opens_one_is_told_so(whose: str, store: Store, refused: Callable[..., str]) -> None:
+    settings = as_before(SYSTEM) | ({"version": "v3"} if whose == "system" else {})
+    store.systems.create_system("zoo", 1, settings)
+    row = store.systems.find_system("zoo")
+    older = as_before(AGENT) | {"options": {"version": "v3"}}
+    store.systems.add_agent(row.id, "VitTiny~a", "VitTiny", "a", 1, older)
+    said = refused("run", "zoo", "--cycles", "1")
+    assert said.startswith(f"evodevo: {whose} ")
+    assert "'v3'" in said
+    assert "'paper' and 'v4b'" in said
+
+
+def test_a_system_of_a_newer_version_is_not_touched(tmp_path: Path, refused: Callable[..., str]) -> None:
+    with Store.open(tmp_path / "runs") as store:
+        new_system(store)
+        with store._database.writing() as connection:
+            connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+            connection.execute(text("UPDATE property SET value = '9.9.9' WHERE key = 'evodevo'"))
+    before = (tmp_path / "runs" / "store.db").read_bytes()
+    for words in (("run", "zoo"), ("status", "zoo"), ("add", "zoo", "new"), ("withdraw", "zoo", "a", "--yes")):
+        assert "evodevo>=9.9.9" in refused(*words)
+    assert (tmp_path / "runs" / "store.db").read_bytes() == before

@@ -74,7 +74,6 @@ def test_chance_changes_no_text_and_so_everything_about_it_can_be_kept(ran: Syst
     assert vision.family.augments
 
 
-@pytest.mark.slow
 def test_a_task_of_its_own_subwords_is_read_by_nobody() -> None:
     system = mixed(Store.memory())
     foreign = AgentSettings(classes=3, modalities=(f"tokens:{64 * 'a'}",))

@@ -1,15 +1,21 @@
-"""Recipes of multitask systems: made once, gone on with, read when they are finished; arms differ as they say."""
+"""Recipes of multitask systems: made once, gone on with, read when they are finished.
+
+Arms differ as they say; variants of multipath agents begin alike, cost alike, and are compared in pairs.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
+from evodevo.experiments.paired import paired_p
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.runner import run_recipe
 from evodevo.multitask.comparison.systems import RecipeSession
@@ -29,31 +35,41 @@ SMALL: dict[str, Any] = {
             "hyperparameters": {"num_layers": {"values": [1, 2], "default": 1}},
         },
     },
-    "study": {"cycles": 1, "extra": 1, "cycle": {"samples": 2, "generation_size": 2}},
+    "study": {"cycles": 1, "extra": 1, "cycle": {"samples": 1, "generation_size": 1}},
     "evaluation": {"training": {"validations": 1, "most_between": 256}, "root_validations": 2},
 }
+Compared = tuple[Path, RecipeResult]
+Finished = tuple[Path, RecipeResult, list[tuple[str, dict[str, Any]]]]
+VARIANTS = [
+    {"name": "full"},
+    {"name": "no_router", "structure": {"aggregation": "sum"}},
+    {"name": "forced", "first": "upper"},
+    {"name": "singlepath", "agent": "singlepath"},
+    {"name": "head", "agent": "head"},
+]
+COMPARED = {"targets": ["digits"], "variants": VARIANTS}
+
+
+def recipe(name: str, folder: Path, overrides: dict[str, Any], **given: Any) -> RecipeResult:
+    with SerialExecutor() as executor:
+        settings = {**SMALL, **overrides}
+        folders: dict[str, Any] = {"store": folder / "runs", "cache_folder": folder / "cache"}
+        return run_recipe(name, overrides=settings, executor=executor, **folders, **given)
 
 
 def characters(folder: Path, **given: Any) -> RecipeResult:
-    with SerialExecutor() as executor:
-        return run_recipe(
-            "multitask.characters",
-            store=folder / "runs",
-            overrides={**SMALL, **given.pop("more", {})},
-            cache_folder=folder / "cache",
-            executor=executor,
-            **given,
-        )
+    return recipe("multitask.characters", folder, given.pop("more", {}), **given)
+
+
+def multipath(folder: Path, compared: dict[str, Any]) -> RecipeResult:
+    return recipe("multitask.multipath", folder, {"compared": compared, "study": {**SMALL["study"], "copies": 2}})
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RecipeResult, list[tuple[str, dict[str, Any]]]]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder, heard = tmp_path_factory.mktemp("characters"), []
     result = characters(folder, listener=lambda kind, facts: heard.append((kind, facts)))
     return folder, result, heard
-
-
-Finished = tuple[Path, RecipeResult, list[tuple[str, dict[str, Any]]]]
 
 
 @pytest.mark.slow
@@ -63,7 +79,7 @@ def test_all_arms_see_equally_many_samples_and_all_tasks_are_measured(finished: 
     arms = {one["arm"]: one for one in result.document["arms"]}
     assert set(arms) == {"scratch", "fine_tuning", "frozen", "singlepath"}
     seen = {one["samples_seen"] for one in arms.values()}
-    assert seen == {result.document["planned_samples"]} == {2 * 2 * 256}
+    assert seen == {result.document["planned_samples"]} == {2 * 256}
     for one in arms.values():
         assert set(one["tasks"]) == {"digits", "upper"}
         assert one["accuracy"] == pytest.approx(sum(task["accuracy"] for task in one["tasks"].values()) / 2)
@@ -100,7 +116,7 @@ def test_what_every_cycle_published_is_measured_and_drawn(finished: Finished) ->
 def test_the_plan_is_told_before_anything_is_made(finished: Finished) -> None:
     _, _, heard = finished
     assert heard[0][0] == "plan"
-    assert heard[0][1]["children"] == 1 + 4 * 2 * 2
+    assert heard[0][1]["children"] == 1 + 4 * 2
     assert heard[0][1]["seconds"] > 0
 
 
@@ -134,10 +150,7 @@ def test_arms_share_what_they_may(finished: Finished) -> None:
 def test_a_finished_recipe_is_read_and_nothing_is_trained(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, result, _ = finished
 
-    def refused(*_: Any) -> None:
-        raise AssertionError("a worker was asked for")
-
-    monkeypatch.setattr(SerialExecutor, "submit", refused)
+    monkeypatch.setattr(SerialExecutor, "submit", lambda *_: pytest.fail("a worker was asked for"))
     again = characters(folder)
     assert again == result
 
@@ -161,7 +174,7 @@ def test_whoever_stops_goes_on_and_finds_the_same(finished: Finished, tmp_path: 
     def hear(kind: str, facts: dict[str, Any]) -> None:
         nonlocal children
         children += kind == "child"
-        if kind == "child" and children % 5 == 0:
+        if kind == "child" and children % 3 == 0:
             sessions[-1].stop()
 
     while (result := characters(tmp_path, listener=hear, on_start=sessions.append)).state == "interrupted":
@@ -182,3 +195,76 @@ def test_data_that_are_not_there_are_named(tmp_path: Path) -> None:
 def test_recipes_of_other_commands_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="serves evolve"):
         run_recipe("backbone.demo", store=tmp_path / "runs")
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    folder = tmp_path_factory.mktemp("multipath")
+    return folder, multipath(folder, COMPARED)
+
+
+@pytest.mark.slow
+def test_every_variant_has_its_row_and_the_same_budget(compared: Compared) -> None:
+    _, result = compared
+    document = result.document
+    canonical.loads(canonical.dumps(document))
+    rows = {one["variant"]: one["targets"] for one in document["variants"]}
+    assert list(rows) == ["base", *(one["name"] for one in VARIANTS)]
+    for name, targets in rows.items():
+        assert len(targets["digits"]["copies"]) == 2
+        assert targets["digits"]["accuracy"] == pytest.approx(np.mean(targets["digits"]["copies"]))
+        assert targets["mean"]["copies"] == targets["digits"]["copies"], "of one target it is that target"
+        seen = targets["digits"]["samples_seen"]
+        assert seen == (0 if name == "base" else 2 * document["planned_samples"]["digits"])
+    assert rows["full"]["digits"]["p"] is None
+    assert 0 < rows["full"]["digits"]["main_weight"] < 1
+    assert rows["full"]["digits"]["of"] == 2
+    for name in ("no_router", "singlepath", "head"):
+        assert rows[name]["digits"]["main_weight"] is None, "there is no router"
+    assert {one["control"] for one in document["controls"]} == {"singlepath", "head", "base"}
+    assert len(result.csv.splitlines()) == 1 + 2 * (1 + len(VARIANTS))
+
+
+@pytest.mark.slow
+def test_variants_continue_the_same_systems(compared: Compared) -> None:
+    folder, result = compared
+    with Store.open(folder / "runs") as store:
+        for seed in (0, 1):
+            base = System.open(store, f"{result.label}.base.{seed}")
+            before = base.recorded()
+            for variant in VARIANTS:
+                system = System.open(store, f"{result.label}.{variant['name']}.{seed}")
+                assert system.recorded()[: len(before)] == before
+                assert len(system.recorded()) == len(before) + 1
+            forced = System.open(store, f"{result.label}.forced.{seed}").view().offers["MultiVitTiny~digits"]
+            assert forced.path.paths[1].agent == "VitTiny~upper"
+            head = System.open(store, f"{result.label}.head.{seed}").view().offers["VitTiny~digits.head"]
+            main = base.view().offers["VitTiny~digits"]
+            theirs = {part.role: part.id for part in main.components}
+            new = [part.role for part in head.components if part.id != theirs[part.role]]
+            assert new == ["head"], "all but the head is the main path's"
+        digests = [System.open(store, f"{result.label}.base.{seed}").view().offers for seed in (0, 1)]
+        assert digests[0]["VitTiny~digits"].components[0].digest != digests[1]["VitTiny~digits"].components[0].digest
+
+
+def test_p_is_that_of_a_paired_test_and_silent_where_nothing_varies() -> None:
+    ours, theirs = [0.8, 0.82, 0.79, 0.85], [0.78, 0.81, 0.79, 0.8]
+    gaps = np.asarray(ours) - np.asarray(theirs)
+    t = gaps.mean() / (gaps.std(ddof=1) / 2)
+    assert paired_p(ours, theirs) == pytest.approx(2 * stats.t.sf(abs(t), 3))
+    assert paired_p([0.5], [0.4]) is None
+    assert paired_p([0.5, 0.6], [0.4, 0.5]) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"targets": ["digits", "nobody"], "variants": VARIANTS}, "nobody"),
+        ({"targets": ["digits"], "variants": VARIANTS, "reference": "none"}, "none"),
+        ({"targets": ["digits"], "variants": [*VARIANTS, {"name": "other", "first": "who"}]}, "who"),
+    ],
+)
+def test_unknown_names_are_refused_before_anything_is_made(more: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        multipath(tmp_path, compared=more)
+    assert not (tmp_path / "runs").exists()

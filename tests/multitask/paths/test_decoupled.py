@@ -169,16 +169,8 @@ def test_a_first_weight_that_no_bias_gives_is_refused(weight: float) -> None:
         router_bias(3, weight)
     with pytest.raises(ValueError, match="main_weight"):
         MultipathStructure(main_weight=weight)
-
-
-def test_one_path_has_no_router() -> None:
     with pytest.raises(UsageError, match="two paths"):
         router_bias(1, 0.8)
-
-
-def test_two_classes_have_no_layer_norm() -> None:
-    with pytest.raises(UsageError, match="two classes"):
-        PathRouter(MultipathStructure(router_norm="layer"), 2, 3)
 
 
 def test_a_router_draws_nothing() -> None:
@@ -189,7 +181,7 @@ def test_a_router_draws_nothing() -> None:
 
 
 @pytest.mark.parametrize("norm", ["none", "layer"])
-@pytest.mark.parametrize("factor", [0.0, 0.01, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize("factor", [0.0, 0.01, 0.5])
 def test_lambda_scales_the_router_s_gradients_and_nothing_forward(norm: str, factor: float) -> None:
     """docs/spec/munet.md#router-rate."""
     main, upstream = drawn(5, 4), drawn(5, 3, seed=4)
@@ -208,17 +200,6 @@ def test_lambda_scales_the_router_s_gradients_and_nothing_forward(norm: str, fac
         torch.testing.assert_close(scaled, whole * factor, rtol=1e-12, atol=1e-300)
 
 
-def test_lambda_of_zero_leaves_the_router_as_it_is() -> None:
-    router = PathRouter(MultipathStructure(router_norm="layer", router_rate=0.0), 4, 3)
-    before = {name: value.clone() for name, value in router.state_dict().items()}
-    optimizer = torch.optim.SGD(router.parameters(), lr=0.1, momentum=0.9, nesterov=True)
-    for step in range(3):
-        optimizer.zero_grad()
-        (router(drawn(5, 4, dtype=torch.float32)) * drawn(5, 3, dtype=torch.float32, seed=step)).sum().backward()
-        optimizer.step()
-    assert all(torch.equal(before[name], value) for name, value in router.state_dict().items())
-
-
 def test_scaling_a_gradient_scales_what_stands_before_too() -> None:
     first, second = nn.Linear(3, 4).double(), nn.Linear(4, 2).double()
     parameters = [*first.parameters(), *second.parameters()]
@@ -229,8 +210,7 @@ def test_scaling_a_gradient_scales_what_stands_before_too() -> None:
         assert torch.equal(other, one * 0.25)  # a power of two: no rounding
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-@pytest.mark.parametrize("factor", [0.0, 0.05, 0.7, 1.0])
+@pytest.mark.parametrize(("place", "factor"), [(0, 0.05), (1, 0.7), (2, 0.0), (1, 1.0)])
 def test_lambda_on_any_module_scales_its_own_gradients_only(place: int, factor: float) -> None:
     """Exactly, to the last bit, and nobody else's."""
     torch.manual_seed(0)

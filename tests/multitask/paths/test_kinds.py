@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import shutil
+from collections.abc import Callable
 from pathlib import Path as Folder
 from typing import Any
 
 import pytest
 
-from evodevo import canonical
-from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.network.imports import read_import
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.multitask.path_kinds import TRAINING, PathKindTests, Request
-from evodevo.testing.multitask.paths import answer_of
 from fixtures.imports import H_MODEL, checkpoint_of
+from fixtures.path_requests import NEW, ask, path_of, request_of
 
 VISION = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
 TEXT = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 32}
 TOPICS: dict[str, Any] = {"samples": {"train": 400, "validation": 80, "test": 80}, "classes": 2}
 TEXTS = {"source": "text_labels", "options": {"tokenizer": "bytes", "length": 32, "topics": TOPICS}}
-NEW = {"digest": None, "train": True, "how": "new"}
+Answer = dict[str, Any]
+Made = tuple[Folder, Request, Answer]
 
 
 def path(kind: str, structure: dict[str, Any], classes: int, **other: Any) -> dict[str, Any]:
-    plain = {"agent": "Class~task", "number": 0, "task": "task", "classes": classes, "kind": kind}
-    values = {**plain, "structure": structure, "hparams": {"opt_lr": 0.1}, **other}
-    return validate(Path, values, what="a path").model_dump(mode="json")
+    return path_of(kind, structure, classes, hparams={"opt_lr": 0.1}, **other)
 
 
 def whole(place: dict[str, str], genome: dict[str, Any], **other: Any) -> Request:
-    """A request all of whose components begin anew and learn."""
-    roles = structure_of(validate(Path, genome, what="a path")).roles if "components" not in other else ()
-    plain = {"path": genome, "components": dict.fromkeys(roles, NEW), "task": "task", "seed": 1}
-    return {**plain, "training": TRAINING, **place, **other}
+    return request_of(place, genome, training=TRAINING, **other)
 
 
 def vision(place: dict[str, str]) -> Request:
@@ -60,8 +58,7 @@ def network(place: dict[str, str]) -> Request:
 def multipath(place: dict[str, str]) -> Request:
     """Two vision paths, one of which was trained for the task."""
     main, other = (path("vision_path", VISION, 10, agent=f"VitTiny~{name}") for name in ("task", "other"))
-    trained = answer_of(evaluate_path(canonical.dumps(whole(place, main)).encode(), lambda message: None))
-    digests = {role: one["digest"] for role, one in trained["components"].items()}
+    digests = {role: one["digest"] for role, one in ask(whole(place, main))["components"].items()}
     inside = [{"agent": one["agent"], "number": 0} for one in (main, other)]
     genome = path("multipath", {}, 10, agent="MultiVitTiny~task", paths=inside)
     supports = [{"path": one, "components": digests} for one in (main, other)]
@@ -72,6 +69,21 @@ REQUESTS = {"vision_path": vision, "text_path": text, "network_path": network, "
 ROWS = [one if one == "vision_path" else pytest.param(one, marks=pytest.mark.slow) for one in KINDS.names()]
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
+    """A kind's folder, request and answer."""
+
+    @functools.cache
+    def made(kind: str) -> Made:
+        folder = tmp_path_factory.mktemp(kind)
+        request = REQUESTS[kind]({"blobs": str(folder / "blobs"), "cache": str(folder / "cache")})
+        answer = ask(request)
+        assert answer["reason"] is None, answer["detail"]
+        return folder, request, answer
+
+    return made
+
+
 @pytest.mark.parametrize("kind", ROWS)
 class TestPathKinds(PathKindTests):
     @pytest.fixture(autouse=True)
@@ -80,3 +92,10 @@ class TestPathKinds(PathKindTests):
 
     def request(self, place: dict[str, str]) -> Request:
         return REQUESTS[self.kind](place)
+
+    @pytest.fixture
+    def asked(self, once: Callable[[str], Made], place: dict[str, str], tmp_path: Folder) -> tuple[Request, Answer]:
+        """A copy for each law: the request is trained once."""
+        folder, request, answer = once(self.kind)
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        return copy.deepcopy({**request, **place}), copy.deepcopy(answer)

@@ -77,11 +77,8 @@ def test_blocks_are_files_that_are_mapped(tmp_path: Path) -> None:
     assert PathCache(tmp_path).bytes_used() == COUNT * 3 * 4
     assert all(isinstance(block.base, np.memmap) for block in rows._open.values())
     assert not list(tmp_path.rglob(".new-*"))
-
-
-def test_large_sets_have_larger_blocks_and_no_more_of_them(tmp_path: Path) -> None:
-    rows = rows_in(tmp_path, count=10_000)
-    assert len(rows.blocks_of(np.arange(10_000))) <= path_rows.MOST_BLOCKS
+    large = rows_in(tmp_path, count=10_000)
+    assert len(large.blocks_of(np.arange(10_000))) <= path_rows.MOST_BLOCKS, "they are larger, and no more of them"
 
 
 @pytest.mark.parametrize(("kept", "error"), [("float64", 0), ("float32", 1e-7), ("float16", 1e-3)])
@@ -95,11 +92,7 @@ def test_numbers_are_the_same_whether_kept_or_just_made(tmp_path: Path, kept: An
     np.testing.assert_array_equal(made, nowhere)
     np.testing.assert_allclose(made, values(places), rtol=error)
     assert not list((tmp_path / "other").rglob("*.rows"))
-
-
-def test_types_do_not_mix(tmp_path: Path) -> None:
-    rows_in(tmp_path, kept="float16").read(np.arange(COUNT), values)
-    assert not rows_in(tmp_path, kept="float32").has(0)
+    assert not rows_in(tmp_path, kept="float32" if kept != "float32" else "float16").has(0), "types do not mix"
 
 
 @pytest.mark.parametrize("damage", ["flip", "short", "long", "empty"])
@@ -183,9 +176,9 @@ assert "torch" not in sys.modules
 
 @pytest.mark.slow
 def test_many_processes_fill_one_cache(tmp_path: Path) -> None:
-    """Two of them throw out what others have just made."""
-    processes = [subprocess.Popen([sys.executable, "-c", FILL, str(tmp_path), str(seed)]) for seed in range(4)]
-    assert [process.wait() for process in processes] == [0] * 4
+    """One of them throws out what others have just made."""
+    processes = [subprocess.Popen([sys.executable, "-c", FILL, str(tmp_path), str(seed)]) for seed in range(3)]
+    assert [process.wait() for process in processes] == [0] * 3
     np.testing.assert_allclose(rows_in(tmp_path).read(np.arange(COUNT), values), values(np.arange(COUNT)), rtol=1e-6)
 
 
@@ -204,24 +197,17 @@ def test_wrong_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_key_is_over_everything_that_decides() -> None:
-    base: dict[str, Any] = {
-        "path": "Vit~a/1",
-        "components": {"head": "ab"},
-        "structure": {"width": 3},
-        "answer": "logits",
-        "samples": "mnist/train",
-        "preparation": {"size": 16},
+    pairs: dict[str, tuple[Any, Any]] = {
+        "path": ("Vit~a/1", "Vit~a/2"),
+        "components": ({"head": "ab"}, {"head": "cd"}),
+        "structure": ({"width": 3}, {"width": 4}),
+        "answer": ("logits", "representation"),
+        "samples": ("mnist/train", "mnist/test"),
+        "preparation": ({"size": 16}, {"size": 32}),
     }
-    other: dict[str, Any] = {
-        "path": "Vit~a/2",
-        "components": {"head": "cd"},
-        "structure": {"width": 4},
-        "answer": "representation",
-        "samples": "mnist/test",
-        "preparation": {"size": 32},
-    }
-    keys = {rows_key(**base)} | {rows_key(**base | {name: value}) for name, value in other.items()}
-    assert len(keys) == 1 + len(other)
+    base = {name: one for name, (one, _) in pairs.items()}
+    keys = {rows_key(**base)} | {rows_key(**base | {name: other}) for name, (_, other) in pairs.items()}
+    assert len(keys) == 1 + len(pairs)
     assert rows_key(**base) == rows_key(**base)
 
 
@@ -252,7 +238,7 @@ def keys_of(model: Multipath) -> dict[str, str]:
     return {name: rows_key(name, {}, {}, "logits", "train", {}) for name in model.names}
 
 
-def train(model: Multipath, reader: MultipathReader, labels: Tensor, steps: int = 30) -> dict[str, Tensor]:
+def train(model: Multipath, reader: MultipathReader, labels: Tensor, steps: int = 20) -> dict[str, Tensor]:
     optimizer = torch.optim.SGD(model.learn(model.components()), lr=0.1, momentum=0.8, nesterov=True)
     rng = np.random.default_rng(0)
     model.train()
@@ -264,10 +250,13 @@ def train(model: Multipath, reader: MultipathReader, labels: Tensor, steps: int 
     return {name: value.clone() for name, value in model.state_dict().items() if not name.startswith("paths")}
 
 
-@pytest.mark.parametrize("name", ABLATIONS)
 @pytest.mark.parametrize(
-    ("dtype", "kept", "error"),
-    [(torch.float64, "float64", 1e-12), (torch.float64, "float32", 1e-6), (torch.float32, "float32", 1e-4)],
+    ("name", "dtype", "kept", "error"),
+    [
+        *((name, torch.float64, "float64", 1e-12) for name in ABLATIONS),
+        ("full", torch.float64, "float32", 1e-6),
+        ("full", torch.float32, "float32", 1e-4),
+    ],
 )
 def test_training_from_the_cache_is_the_same_training(
     tmp_path: Path, name: str, dtype: torch.dtype, kept: Any, error: float

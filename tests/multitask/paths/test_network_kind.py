@@ -1,8 +1,10 @@
-"""Imported networks at work: they answer as they did where they were trained, and only what is asked for learns."""
+"""Imported networks at work: they answer as they did where they were trained.
+
+What learns, and that nothing else does: ``test_kinds.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path as Folder
 from typing import Any
 
@@ -15,7 +17,6 @@ from evodevo import canonical
 from evodevo.backbone.space import BackboneSettings, BackboneSpace, unconnected
 from evodevo.errors import DataError, UsageError
 from evodevo.module_zoo.modules.zoo import start_zoo
-from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.built import FrozenPart, PathSamples
@@ -23,7 +24,7 @@ from evodevo.multitask.paths.network.evaluate import build_network_path, freeze_
 from evodevo.multitask.paths.network.imports import evaluate_import, read_import
 from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.paths.network.model import NetworkPath
-from evodevo.multitask.paths.network.spec import HEAD, NORM, NetworkStructure
+from evodevo.multitask.paths.network.spec import NetworkStructure
 from evodevo.multitask.paths.weights import count_parameters, load_state
 from evodevo.multitask.training.values import DataValues
 from evodevo.networks.saved import load_network
@@ -58,7 +59,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "module_ensemble": {"kind": "module_ensemble", "structure": ZOO},
     "baseline": {"kind": "baseline", "structure": {"style": "concat_mlp", "width": 8, "extractor": {"blocks": 0}}},
 }
-TRAINING = {"validations": 2, "most_between": 2000, "validation_cap": 120, "device": "cpu"}
 
 
 def network_of(name: str) -> NetworkSpec:
@@ -105,9 +105,12 @@ def look(part: FrozenPart, task: InMemoryTask) -> Tensor:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_an_import_says_what_the_network_itself_says(pool: FolderPool, name: str) -> None:
+def test_an_import_says_what_the_network_itself_says_and_is_as_large_as_stated(pool: FolderPool, name: str) -> None:
     weights = checkpoint_of(pool, network_of(name), seed=3)
-    part, task = frozen(pool, weights), images()
+    before = set(pool.digests())
+    part, found, task = frozen(pool, weights), read_import(pool, weights), images()
+    assert set(pool.digests()) == before, "nothing is written"
+    assert set(found.digests.values()) <= set(checkpoints.load(pool, weights).manifest.digests())
     network, _ = load_network(pool, weights)
     raw = torch.from_numpy(task.fetch("test", np.arange(6))["image"])
     with torch.no_grad():
@@ -115,22 +118,12 @@ def test_an_import_says_what_the_network_itself_says(pool: FolderPool, name: str
     assert torch.equal(look(part, task), own)
     assert part.width == own.shape[1]
     assert len(own.unique(dim=0)) == 6, "samples differ"
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_parts_are_blobs_of_the_checkpoint_and_as_large_as_stated(pool: FolderPool, name: str) -> None:
-    weights = checkpoint_of(pool, network_of(name))
-    before = set(pool.digests())
-    found = read_import(pool, weights)
-    assert set(pool.digests()) == before, "nothing is written"
-    assert set(found.digests.values()) <= set(checkpoints.load(pool, weights).manifest.digests())
     model = NetworkPath(found.structure.changed(classes=4))
     counted = {role: count_parameters(part) for role, part in model.components().items()}
     assert counted == NETWORK.parameters(model.structure)
     assert found.modalities == ("image",)
 
 
-@pytest.mark.slow
 def test_a_newborn_is_as_half_born_as_it_was(pool: FolderPool) -> None:
     name = NETWORKS["module_zoo"]["structure"]["modules"][0]["id"]
     plain = merge(NETWORKS["module_zoo"], {"structure": {"router": {"top_k": None}}})
@@ -193,84 +186,21 @@ def test_a_language_model_reads_bytes_and_padding_says_nothing(pool: FolderPool)
     assert torch.allclose(answer[1], hidden[0].mean(0), atol=1e-5), "the mean over its three tokens"
 
 
-def test_texts_are_cut_where_the_network_ends(pool: FolderPool) -> None:
+@pytest.mark.slow
+def test_texts_are_cut_where_the_network_ends_and_what_is_optional_may_be_missing(pool: FolderPool) -> None:
     words = InputSpec("words", "tokens", length=6, vocabulary=256)
     about = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 6}}
-    weights = checkpoint_of(pool, network_of("stack"), (words,), **about)
-    part = frozen(pool, weights)
+    part = frozen(pool, checkpoint_of(pool, network_of("stack"), (words,), **about))
     assert look(part, texts(9)).shape == (4, 8)
     read = part.read(PathSamples(texts(9), "test", np.arange(4), DataValues(), 0, None))
     assert read["words"].shape == read["words/mask"].shape == (4, 6)
-
-
-@pytest.mark.slow
-def test_what_a_network_can_do_without_may_be_missing(pool: FolderPool) -> None:
-    words = InputSpec("words", "tokens", length=6, vocabulary=256)
-    about = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 6}}
+    # What a network can do without may be missing.
     zoo = merge(NETWORKS["module_zoo"], {"structure": {"missing": True}})
     both = validate(NetworkEnvelope, {"network": zoo}, what="a zoo").network
     part = frozen(pool, checkpoint_of(pool, both, (IMAGE, words), **about))
     assert look(part, texts(6)).shape == (4, 8)
     assert look(part, images()).shape == (6, 8)
     assert NETWORK.needs(NETWORK.structure(part.structure, "it")) == frozenset()
-
-
-# As a parent
-
-
-def request(pool: FolderPool, found: Any, trained: Mapping[str, str | None], **more: Any) -> dict[str, Any]:
-    """Parts as they are, but those of ``trained``: role -> digest to begin with, or None."""
-    path = path_of(found.structure, 10, hparams={"opt_lr": 0.1})
-    parts = {role: {"digest": digest, "how": "reference"} for role, digest in found.digests.items()}
-    new = {
-        role: {"digest": digest, "train": True, "how": "clone" if digest else "new"} for role, digest in trained.items()
-    }
-    components = parts | new
-    plain = {"path": path.model_dump(mode="json"), "components": components, "task": "digits", "training": TRAINING}
-    return {**plain, "seed": 1, "blobs": str(pool.folder), **more}
-
-
-def ask(plain: Mapping[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
-    return answer_of(what(canonical.dumps(plain).encode(), lambda message: None))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tmp_path_factory.mktemp("cache"))
-
-
-@pytest.mark.slow
-def test_a_head_learns_and_the_network_stays_what_it_is(pool: FolderPool, cache: str) -> None:
-    found = read_import(pool, checkpoint_of(pool, network_of("stack")))
-    answer = ask(request(pool, found, {NORM: None, HEAD: None}, cache=cache))
-    assert answer["reason"] is None, answer["detail"]
-    assert answer["quality"] > 0.15
-    assert set(answer["components"]) == {NORM, HEAD}
-    sizes = {role: one["parameters"] for role, one in answer["components"].items()}
-    assert sizes == {NORM: 16, HEAD: 90}
-    assert answer["parameters"] == sum(NETWORK.parameters(found.structure.changed(classes=10)).values())
-    digests = {**found.digests, **{role: one["digest"] for role, one in answer["components"].items()}}
-    path = path_of(found.structure, 10)
-    whole, again = (freeze_network_path(path, digests, pool, True) for _ in range(2))
-    assert torch.equal(look(whole, images()), look(again, images()))
-    assert look(whole, images()).shape == (6, 10)
-    bare = freeze_network_path(path, digests, pool, False)
-    imported = freeze_network_path(path_of(found.structure), found.digests, pool, False)
-    assert torch.equal(look(bare, images()), look(imported, images()))
-
-
-@pytest.mark.slow
-def test_a_copied_part_learns_and_its_source_does_not(pool: FolderPool, cache: str) -> None:
-    found = read_import(pool, checkpoint_of(pool, network_of("h_model")))
-    source = found.digests["core"]
-    before = pool.get(source)
-    answer = ask(request(pool, found, {"core": source, NORM: None, HEAD: None}, cache=cache))
-    assert set(answer["components"]) == {"core", NORM, HEAD}
-    assert pool.get(source) == before
-    learned = load_state(pool, answer["components"]["core"]["digest"], "core")
-    began = load_state(pool, source, "core")
-    assert {f"core/{name}" for name in learned} <= set(began), "small parts of a checkpoint share a blob"
-    assert any(not torch.equal(learned[name], began[f"core/{name}"]) for name in learned)
 
 
 def test_modes(pool: FolderPool) -> None:
@@ -288,11 +218,13 @@ def test_modes(pool: FolderPool) -> None:
 # What cannot be
 
 
-def test_parts_are_never_made_anew(pool: FolderPool, cache: str) -> None:
+def test_parts_are_never_made_anew(pool: FolderPool) -> None:
     found = read_import(pool, checkpoint_of(pool, network_of("stack")))
-    plain = validate(PathRequest, request(pool, found, {"inputs": None}, cache=cache), what="request")
+    parts = {role: {"digest": digest} for role, digest in found.digests.items()} | {"inputs": {"digest": None}}
+    path = path_of(found.structure, 10).model_dump(mode="json")
+    request = {"path": path, "components": parts, "task": "digits", "blobs": str(pool.folder)}
     with pytest.raises(DataError, match=r"'inputs'.*has no weights"):
-        build_network_path(plain, pool, images(), decide("cpu", "float32"))
+        build_network_path(validate(PathRequest, request, what="request"), pool, images(), decide("cpu", "float32"))
 
 
 def test_parts_of_another_network_are_refused(pool: FolderPool) -> None:
@@ -313,17 +245,21 @@ def test_an_import_is_handed_in_only_whole(pool: FolderPool) -> None:
     found = read_import(pool, checkpoint_of(pool, network_of("stack")))
     sizes = NETWORK.parameters(found.structure)
     imported = {role: {"digest": digest, "parameters": sizes[role]} for role, digest in found.digests.items()}
-    plain = {"imported": imported, "blobs": str(pool.folder)}
-    answer = ask(plain, evaluate_import)
+    request = canonical.dumps({"imported": imported, "blobs": str(pool.folder)}).encode()
+
+    def ask() -> dict[str, Any]:
+        return answer_of(evaluate_import(request, lambda message: None))
+
+    answer = ask()
     assert (answer["reason"], answer["components"], answer["improved"]) == (None, imported, True)
     blob = pool.path(found.digests["inputs"])
     data = bytearray(blob.read_bytes())
     data[-1] ^= 1
     blob.chmod(0o600)
     blob.write_bytes(data)
-    assert ask(plain, evaluate_import)["reason"] == "damaged"
+    assert ask()["reason"] == "damaged"
     blob.unlink()
-    assert ask(plain, evaluate_import)["reason"] == "damaged"
+    assert ask()["reason"] == "damaged"
 
 
 def test_answers_of_its_own_are_left_out(pool: FolderPool) -> None:

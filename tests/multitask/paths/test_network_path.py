@@ -1,4 +1,4 @@
-"""A network put together from stored parts, and what it reads of samples that were made for others."""
+"""A network as a path: what fits where, what it can read, what it costs; put together, and what it reads of samples."""
 
 from __future__ import annotations
 
@@ -11,13 +11,134 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from evodevo import canonical
 from evodevo.errors import DataError, UsageError
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.kinds import KINDS, can_read
 from evodevo.multitask.paths.network.input import read_samples, sized
+from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.paths.network.model import Loose, NetworkPath, part_of
-from evodevo.multitask.paths.network.spec import HEAD, NORM, NetworkInput
+from evodevo.multitask.paths.network.spec import (
+    HEAD,
+    NORM,
+    NetworkInput,
+    NetworkPart,
+    NetworkStructure,
+    Newborns,
+    role_of,
+    structure_of,
+)
+from evodevo.settings import validate
 from fixtures.imports import small_structure
 
 IMAGE = NetworkInput(name="image", modality="image", height=8, width=8, channels=1)
+BYTES = NetworkInput(name="text", modality="tokens", length=16, vocabulary=256, tokenizer="bytes")
+SUBWORDS = BYTES.model_copy(update={"tokenizer": "d" * 64, "vocabulary": 512})
+NUMBERS = NetworkInput(name="numbers", modality="vector", size=4)
+EVERY = ("image", "tokens:bytes", f"tokens:{'d' * 64}", "vector:4", "vector:5", "features:4")
+
+
+def path_of(structure: NetworkStructure, classes: int = 0) -> Path:
+    plain = structure.model_dump(mode="json")
+    return Path(agent="Import~one", number=0, task="one", classes=classes, kind="network_path", structure=plain)
+
+
+@given(
+    st.integers(0, 50), st.lists(st.sampled_from([IMAGE, BYTES, NUMBERS]), min_size=1, unique_by=lambda one: one.name)
+)
+def test_storage_changes_nothing(classes: int, inputs: list[NetworkInput]) -> None:
+    structure = small_structure(*inputs, newborns=Newborns(births={"a": 0.1}, twins={"a": "b"}), classes=classes)
+    stored = canonical.loads(canonical.dumps(structure.model_dump(mode="json")))
+    again = validate(NetworkStructure, stored, what="structure")
+    assert again == structure
+    assert again.roles == structure.roles
+    assert [again.signature(role) for role in again.roles] == [structure.signature(role) for role in structure.roles]
+    assert KINDS.get("network_path").single().structure_of(path_of(structure, classes)) == structure
+
+
+def test_a_head_is_there_for_classes_alone_and_costs_what_it_says() -> None:
+    bare, headed = small_structure(), small_structure().changed(classes=5)
+    assert bare.roles == ("inputs", "core")
+    assert headed.roles == ("inputs", "core", NORM, HEAD)
+    assert NETWORK.parameters(headed) == {**NETWORK.parameters(bare), NORM: 16, HEAD: 45}
+    assert NETWORK.flops(headed) == NETWORK.flops(bare) + 2 * 8 * 5
+    assert NETWORK.flops(bare) > 0
+    assert structure_of(path_of(bare, 5)) == headed
+
+
+def test_a_part_fits_where_all_of_the_network_is_equal() -> None:
+    structure = small_structure()
+    assert structure.changed(classes=3).signature("core") == structure.signature("core")
+    assert structure.signature("inputs") != structure.signature("core")
+    others = [
+        structure.changed(inputs=[IMAGE.model_copy(update={"height": 16}).model_dump()]),
+        structure.changed(newborns={"births": {"0": 0.5}}),
+        structure.changed(genome={**structure.genome, "more": 1}),
+    ]
+    for other in others:
+        assert other.signature("core") != structure.signature("core")
+    assert structure.changed(classes=3).signature(HEAD) != structure.changed(classes=4).signature(HEAD)
+    with pytest.raises(UsageError, match="no component 'head'"):
+        structure.signature(HEAD)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "readable"),
+    [
+        ((IMAGE,), {"image"}),
+        ((BYTES,), {"tokens:bytes"}),
+        ((SUBWORDS,), {f"tokens:{'d' * 64}"}),
+        ((NUMBERS,), {"vector:4"}),
+    ],
+)
+def test_a_network_reads_its_own_modality_and_no_other(inputs: tuple[NetworkInput, ...], readable: set[str]) -> None:
+    path = path_of(small_structure(*inputs))
+    assert {one for one in EVERY if can_read(path, (one,))} == readable
+    assert can_read(path, EVERY), "what else a sample has does not hinder"
+
+
+def test_what_it_has_a_token_for_may_be_missing_but_not_all_of_it() -> None:
+    optional = [one.model_copy(update={"use": "optional"}) for one in (IMAGE, BYTES)]
+    either, both = path_of(small_structure(*optional)), path_of(small_structure(IMAGE, BYTES))
+    blind = path_of(small_structure(BYTES, IMAGE.model_copy(update={"use": "unread"})))
+    assert [can_read(either, one) for one in (("image",), ("tokens:bytes",), ("vector:4",), ())] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    assert [can_read(both, one) for one in (("image",), ("tokens:bytes",), ("image", "tokens:bytes"))] == [
+        False, False, True,
+    ]  # fmt: skip
+    assert not can_read(blind, ("image",))
+
+
+def test_depth_and_size_are_settled() -> None:
+    keys = NETWORK.hyperparameters("ti3", "paper").by_key
+    assert {"opt_lr", "opt_momentum", "_mu_", "ds_flip_left_right"} <= set(keys)
+    assert not {"num_layers", "ds_image_size", "adapter_dim"} & set(keys)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"inputs": [IMAGE.model_dump(), {**IMAGE.model_dump(), "name": "other"}]}, "several inputs of one kind"),
+        ({"inputs": [{**IMAGE.model_dump(), "use": "unread"}]}, "reads nothing"),
+        ({"parts": [NetworkPart(role=HEAD, name="head", parameters=1).model_dump()]}, "role of its own"),
+        ({"adapters": {"residual_adapter_0": 4}}, "adapters"),
+        ({"newborns": {"births": {"a": 2.0}}}, "births"),
+    ],
+)
+def test_what_makes_no_path_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        small_structure().changed(**changes)
+
+
+def test_parts_have_roles_that_collide_with_nothing() -> None:
+    names = [".", "head", "head_norm", "core", "blocks.3"]
+    roles = [role_of(name) for name in names]
+    assert roles == ["tensors", "own_head", "own_head_norm", "core", "blocks.3"]
+
+
+# Put together, and what it reads of samples that were made for others
+
 TEXT = NetworkInput(name="text", modality="tokens", length=4, vocabulary=256, tokenizer="bytes")
 
 

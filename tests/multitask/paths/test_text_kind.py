@@ -9,22 +9,25 @@ import numpy as np
 import pytest
 import torch
 
-from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_path, open_path
+from evodevo.multitask.evaluate import evaluate_root, measure_path, open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.built import PathSamples
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
+from evodevo.multitask.paths.text.kind import TEXT
 from evodevo.multitask.paths.text.model import MASK, TOKENS
 from evodevo.multitask.paths.text.spec import path_work, role_parameters, structure_of
 from evodevo.multitask.paths.weights import load_state
-from evodevo.multitask.training.values import data_values
+from evodevo.multitask.training.values import DataValues, data_values
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.testing.multitask.paths import answer_of
+from fixtures import path_requests
+from fixtures.path_requests import ask, frozen
 
 STRUCTURE = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 96}
 TRAINING = {"validations": 2, "most_between": 800, "validation_cap": 80, "device": "cpu"}
+BRIEF = {**TRAINING, "validations": 1, "most_between": 64}
 SAMPLES = {"train": 800, "validation": 80, "test": 80}
 AGENT = "TextTiny~topics"
 
@@ -39,27 +42,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"blobs": str(tmp_path_factory.mktemp("blobs")), "cache": str(tmp_path_factory.mktemp("cache"))}
 
 
-def path_of(number: int = 0, *, structure: dict[str, Any] | None = None, **other: Any) -> dict[str, Any]:
-    plain = {"agent": AGENT, "number": number, "task": "topics", "classes": 2, "kind": "text_path"}
-    plain |= {"structure": structure or STRUCTURE, "hparams": {"opt_lr": 0.1}}
-    return validate(Path, {**plain, **other}, what="a path").model_dump(mode="json")
+def path_of(number: int = 0, **other: Any) -> dict[str, Any]:
+    plain = {"kind": "text_path", "structure": STRUCTURE, "classes": 2, "hparams": {"opt_lr": 0.1}}
+    return path_requests.path_of(**{**plain, "agent": AGENT, "task": "topics", "number": number, **other})
 
 
 def request_of(place: dict[str, str], path: dict[str, Any], **other: Any) -> dict[str, Any]:
-    roles = structure_of(validate(Path, path, what="a path")).roles if path["kind"] == "text_path" else ()
-    new = {role: {"digest": None, "train": True, "how": "new"} for role in roles}
-    plain = {"path": path, "components": new, "task": "topics", "task_settings": task_settings()}
-    return {**plain, "training": TRAINING, "seed": 1, **place, **other}
-
-
-def ask(request: dict[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
-    sent = canonical.dumps(request).encode()
-    answer: dict[str, Any] = answer_of(what(sent, lambda message: None))
-    return answer
-
-
-def frozen(answer: dict[str, Any]) -> dict[str, Any]:
-    return {role: {"digest": one["digest"], "how": "reference"} for role, one in answer["components"].items()}
+    return path_requests.request_of(place, path, **{"task_settings": task_settings(), "training": TRAINING, **other})
 
 
 def logits(request: dict[str, Any]) -> torch.Tensor:
@@ -83,7 +72,6 @@ def test_a_path_learns_to_tell_topics_apart_by_their_bytes(place: dict[str, str]
     again = request_of(place, path_of(), components=frozen(trained), split="validation")
     assert ask(again, measure_path)["accuracy"] == trained["quality"]
     assert trained["quality"] > 0.6
-    assert ask(request_of(place, path_of()))["components"] == trained["components"], "the same request, the same path"
 
 
 def test_an_inserted_block_and_another_length_begin_where_the_parent_is(
@@ -107,16 +95,19 @@ def test_an_inserted_block_and_another_length_begin_where_the_parent_is(
 @pytest.mark.slow
 def test_subwords_are_trained_on_the_root_s_texts_and_go_where_the_embedding_goes(place: dict[str, str]) -> None:
     structure = {**STRUCTURE, "tokenizer": "bpe", "vocabulary": 400}
-    root = ask(request_of(place, path_of(2, structure=structure)))
+    root = ask(request_of(place, path_of(2, structure=structure), training=BRIEF))
     assert root["reason"] is None
-    again = ask(request_of(place, path_of(2, structure=structure)))
+    again = ask(request_of(place, path_of(2, structure=structure), training=BRIEF))
     assert again["components"] == root["components"], "the same texts, the same subwords, the same path"
-    kept = load_state(FolderPool(Folder(place["blobs"])), root["components"]["embedding"]["digest"], "embedding")
+    pool = FolderPool(Folder(place["blobs"]))
+    kept = load_state(pool, root["components"]["embedding"]["digest"], "embedding")
     assert b'"kind":"bpe"' in bytes(kept["tokenizer"].numpy())
     # Another task's path takes the embedding over, and reads that task's texts in the subwords of the first.
     parts = frozen(root)
     parts["head"] = {"digest": None, "train": True, "how": "new"}
-    other = request_of(place, path_of(3, structure=structure), components=parts, task_settings=task_settings(seed=5))
+    other = request_of(
+        place, path_of(3, structure=structure), components=parts, task_settings=task_settings(seed=5), training=BRIEF
+    )
     answer = ask(other)
     assert set(answer["components"]) == {"head"}
     built, task, _ = open_path(validate(PathRequest, other, what="a request"))
@@ -124,6 +115,10 @@ def test_subwords_are_trained_on_the_root_s_texts_and_go_where_the_embedding_goe
     assert read[TOKENS].max() >= 256
     mask = task.fetch("test", np.arange(20))["text/mask"]
     assert (read[MASK].sum(1).numpy() < mask.sum(1)).all()
+    digests = {role: one["digest"] for role, one in root["components"].items()}
+    inside = TEXT.freeze(validate(Path, path_of(2, structure=structure), what="a path"), digests, pool, False)
+    samples = PathSamples(task, "test", np.arange(20), DataValues(), 0, None)
+    assert torch.equal(inside.read(samples)[TOKENS], read[TOKENS]), "inside of another path, too"
 
 
 def test_roots(place: dict[str, str]) -> None:
@@ -145,36 +140,24 @@ def test_images_are_not_read(place: dict[str, str]) -> None:
         ask(request_of(place, path, task_settings={}))
 
 
-# Inside a multipath model
-
-
 @pytest.mark.slow
 def test_a_multipath_model_over_texts_learns_alike_with_kept_representations_and_without(
     place: dict[str, str], trained: dict[str, Any]
 ) -> None:
-    digests = {role: one["digest"] for role, one in trained["components"].items()}
-    main = path_of()
     support = path_of(1, agent="TextTiny~other", task="other", structure={**STRUCTURE, "length": 32})
-    other = ask(request_of(place, support, task_settings=task_settings(seed=3)))
-    assert other["reason"] is None
+    made = ((path_of(), trained), (support, ask(request_of(place, support, training=BRIEF))))
     supports = [
-        {"path": main, "components": digests},
-        {"path": support, "components": {role: one["digest"] for role, one in other["components"].items()}},
+        {"path": path, "components": {role: one["digest"] for role, one in answer["components"].items()}}
+        for path, answer in made
     ]
-    names = [{"agent": one["path"]["agent"], "number": one["path"]["number"]} for one in supports]
-    whole = {"agent": "MultiTextTiny~topics", "number": 0, "task": "topics", "classes": 2, "kind": "multipath"}
-    path = validate(Path, {**whole, "paths": names, "hparams": {"opt_lr": 0.05}}, what="a path")
+    names = [{"agent": path["agent"], "number": path["number"]} for path, _ in made]
+    path = path_of(agent="MultiTextTiny~topics", kind="multipath", paths=names, structure={})
     sizes = multipath_parameters(MultipathStructure(), 2, [16])
     answers = {}
     for kept in (True, False):
-        request = request_of(
-            place,
-            path.model_dump(mode="json"),
-            supports=supports,
-            components={role: {"digest": None, "train": True} for role in sizes},
-            training={**TRAINING, "representations": kept},
-        )
-        answers[kept] = ask(request)
+        training = {**TRAINING, "most_between": 400, "representations": kept}
+        new = {role: {"digest": None, "train": True} for role in sizes}
+        answers[kept] = ask(request_of(place, path, supports=supports, components=new, training=training))
         assert answers[kept]["reason"] is None
         assert answers[kept]["trainable"] == sum(sizes.values())
     pool = FolderPool(Folder(place["blobs"]))

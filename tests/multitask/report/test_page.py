@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
-import importlib.util
 import re
 import shutil
 import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -23,6 +21,7 @@ from evodevo.multitask.report.data import AccuracyCurve, AgentChildren, SystemRe
 from evodevo.multitask.report.page import LIMIT_BYTES, system_page
 from evodevo.report.charts.heat_map import HeatRows
 from evodevo.report.word_tables import TextTable
+from report.charts import sample_system
 
 
 class Page(HTMLParser):
@@ -60,21 +59,8 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-def sample_systems() -> ModuleType:
-    path = Path(__file__).parents[2] / "report" / "charts" / "sample_system.py"
-    spec = importlib.util.spec_from_file_location("report_sample_system", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-SAMPLE = sample_systems()
-
-
 def frames(count: int, tasks: int, models: int) -> list[SystemFrame]:
-    whole = SAMPLE.frame(tasks, models)
+    whole = sample_system.frame(tasks, models)
     return [dataclasses.replace(whole, seq=n, label=f"state {n}", joined=whole.joined[:n]) for n in range(1, count + 1)]
 
 

@@ -86,16 +86,12 @@ def test_a_system_is_found_where_no_run_is(folder: Path) -> None:
             run_or_system(archive, "nobody")
         with pytest.raises(NotFoundError, match="holds no run yet"):
             run_or_system(archive, "last")
+        with pytest.raises(UsageError, match="is a multitask system"):
+            archive.run(row.id)
+        assert archive.runs() == []
         agent = System.open(archive.store, "zoo").agent("VitTiny~a")
         with pytest.raises(NotFoundError, match="neither a run nor a system"):
             run_or_system(archive, agent.id)
-
-
-def test_a_system_without_publications_has_a_report(folder: Path) -> None:
-    with Archive(folder) as archive:
-        html = system_report(archive, archive.store.systems.find_system("young"))
-    assert "System young" in html
-    assert 'id="graph"' not in html
 
 
 @pytest.mark.slow
@@ -105,6 +101,10 @@ def test_the_command_writes_one_file(folder: Path, tmp_path: Path, capsys: pytes
     said = json.loads(capsys.readouterr().out)
     assert said == {"schema": "evodevo.report/1", "system": "zoo", "file": str(path)}
     assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    with Archive(folder) as archive:
+        html = system_report(archive, archive.store.systems.find_system("young"))
+    assert "System young" in html
+    assert 'id="graph"' not in html
     assert run(["report", "nobody", "--store", str(folder)]) == ExitCode.NOT_FOUND
     assert "Systems here" in capsys.readouterr().err
 

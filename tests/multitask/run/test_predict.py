@@ -84,7 +84,6 @@ def test_without_anything_recorded_classes_are_numbers_and_images_are_the_paths_
         assert len(answerer.predict(pictures(2, (5, 9)))) == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("recorded", [True, False])
 def test_texts_are_read_as_bytes_without_the_data_of_their_task(tmp_path: Path, recorded: bool) -> None:
     answering_texts(tmp_path / "runs", recorded=recorded)

@@ -39,17 +39,18 @@ def grown(agent: str, number: int, space: Hyperparameters, **values: Value) -> t
 PARENT, PLACES = grown("Vit~b", 3, SPACE, opt_lr=0.5, num_layers=2)
 
 
-def child(seed: int = 1, shared: SharedData | None = None, **mutation: object) -> ChildPlan:
+def child(seed: int = 1, shared: SharedData | None = None, parent: Path = PARENT, **mutation: object) -> ChildPlan:
     settings = ChildSettings(mutation=MutationSettings.model_validate(mutation))
+    rng = generator(seed, "child")
     return plan_child(
-        PARENT,
+        parent,
         PLACES,
         own=False,
         needs=needs,
         locked=lambda _: True,
         space=SPACE,
         settings=settings,
-        rng=generator(seed, "child"),
+        rng=rng,
         shared=shared,
     )
 
@@ -90,31 +91,12 @@ def test_forbidden_actions_change_nothing() -> None:
 
 
 def test_values_that_a_parent_lacks_are_defaults_and_a_strange_one_is_refused() -> None:
-    bare = PARENT.model_copy(update={"hparams": {"num_layers": 2}, "mu": {}})
-    one = plan_child(
-        bare,
-        PLACES,
-        own=False,
-        needs=needs,
-        locked=lambda _: True,
-        space=SPACE,
-        settings=ChildSettings(mutation=MutationSettings(forbidden=("hp:*",))),
-        rng=generator(1),
-    )
+    one = child(parent=PARENT.model_copy(update={"hparams": {"num_layers": 2}, "mu": {}}), forbidden=("hp:*",))
     assert one.hparams == SPACE.defaults() | {"num_layers": 2}
     assert one.mu[MU] == 0.2
     for update in ({"hparams": {"num_layers": 99}}, {"mu": {entry("clone:cls"): 0.5}}):
         with pytest.raises(UsageError, match=r"num_layers|_mu_"):
-            plan_child(
-                PARENT.model_copy(update=update),
-                PLACES,
-                own=False,
-                needs=needs,
-                locked=lambda _: True,
-                space=SPACE,
-                settings=ChildSettings(),
-                rng=generator(1),
-            )
+            child(parent=PARENT.model_copy(update=update))
 
 
 def test_a_first_generation_shares_the_defaults() -> None:

@@ -13,7 +13,15 @@ from evodevo.multitask.genome import ComponentUse, Path, SubPath
 from evodevo.multitask.hyperparameters import MU, multipath_hyperparameters
 from evodevo.multitask.search.components import Place
 from evodevo.multitask.search.mutation import MutationSettings
-from evodevo.multitask.search.sampler import Evidence, Record, SamplerSettings
+from evodevo.multitask.search.sampler import (
+    Evidence,
+    Record,
+    SamplerSettings,
+    agent_weights,
+    component_similarity,
+    draw,
+    records,
+)
 from evodevo.multitask.search.supports import (
     MultipathPlan,
     MultipathSettings,
@@ -85,7 +93,6 @@ def test_supports_are_paths_in_sight_of_distinct_agents_and_never_the_main_one_s
         assert [one.candidates for one in drawn] == [10, 8, 6]
 
 
-@pytest.mark.slow
 def test_uniform_draws_are_uniform_over_paths_whatever_order_they_come_in() -> None:
     rngs = [generator(seed, "uniform") for seed in range(3_000)]
     drawn = [choose_supports((), 1, MAIN, POOL, rng, SupportSettings())[0] for rng in rngs]
@@ -157,16 +164,20 @@ def test_a_child_with_other_values_only_inherits_everything() -> None:
     assert plan.own
 
 
-def test_one_more_path_resets_the_router_and_adds_a_connector() -> None:
-    plan = child(multipath(POOL[2]), num_paths=3)
+@pytest.mark.parametrize(
+    ("supports", "num_paths", "expected"),
+    [
+        ((POOL[2],), 3, {"connector_1": "clone", "connector_2": "new", "router": "new"}),
+        ((POOL[2], POOL[4]), 2, {"connector_1": "clone", "router": "new"}),
+    ],
+)
+def test_another_number_of_paths_resets_the_router_and_the_last_connector(
+    supports: tuple[SubPath, ...], num_paths: int, expected: dict[str, str]
+) -> None:
+    plan = child(multipath(*supports), num_paths=num_paths)
     assert plan.paths[:2] == (MAIN, POOL[2])
-    assert fates(plan) == {"connector_1": "clone", "connector_2": "new", "router": "new"}
-
-
-def test_one_path_less_resets_the_router_and_drops_the_last_connector() -> None:
-    plan = child(multipath(POOL[2], POOL[4]), num_paths=2)
-    assert plan.paths == (MAIN, POOL[2])
-    assert fates(plan) == {"connector_1": "clone", "router": "new"}
+    assert len(plan.paths) == num_paths
+    assert fates(plan) == expected
 
 
 def test_a_place_that_changed_hands_begins_anew() -> None:
@@ -213,3 +224,53 @@ def test_the_main_path_is_drawn_anew_for_each_child() -> None:
     assert [draw_main(mains[::-1], generator(seed, "main")) for seed in range(400)] == drawn
     with pytest.raises(UsageError, match="singlepath"):
         draw_main([], generator(1))
+
+
+# Informed draws: nobody is given up, success and likeness raise a weight, and without either all are alike
+
+AGENTS = ["Vit~a", "Vit~b", "Vit~c"]
+INFORMED = SamplerSettings(kind="informed")
+
+
+def test_nothing_known_is_uniform() -> None:
+    assert set(agent_weights(AGENTS, SamplerSettings(), Evidence(similarity={"Vit~a": 0.0})).values()) == {1.0}
+    assert agent_weights(AGENTS, INFORMED, Evidence()) == pytest.approx(dict.fromkeys(AGENTS, 1 / 3))
+    nobody = Evidence(similarity=dict.fromkeys(AGENTS, 0.0))
+    assert set(agent_weights(AGENTS, INFORMED, nobody).values()) == {1.0}
+
+
+def test_success_and_similarity_raise_a_weight_and_nobody_is_given_up() -> None:
+    history = [(("Vit~a",), True), (("Vit~a", "Vit~b"), True), (("Vit~b", "Vit~c"), False), (("Vit~c",), False)]
+    known = Evidence(records(history), {"Vit~a": 0.5, "Vit~b": 0.5, "Vit~c": 0.5})
+    assert known.records == {"Vit~a": Record(2, 2), "Vit~b": Record(2, 1), "Vit~c": Record(2, 0)}
+    weights = agent_weights(AGENTS, INFORMED, known)
+    assert weights["Vit~a"] > weights["Vit~b"] > weights["Vit~c"] >= 0.25 / 3
+    assert sum(weights.values()) == pytest.approx(1)
+    # 3/4, 2/4 and 1/4, of which they share three quarters of the draws.
+    assert weights["Vit~a"] == pytest.approx(0.25 / 3 + 0.75 / 2)
+    nearer = agent_weights(AGENTS, INFORMED, Evidence(known.records, {**known.similarity, "Vit~c": 1.0}))
+    assert nearer["Vit~c"] > weights["Vit~c"]
+
+
+def test_an_unknown_similarity_counts_as_the_usual_one() -> None:
+    weights = agent_weights(AGENTS, INFORMED, Evidence(similarity={"Vit~a": 0.2, "Vit~b": 0.6}))
+    assert weights["Vit~a"] < weights["Vit~c"] < weights["Vit~b"]
+    with pytest.raises(UsageError, match="similarity"):
+        agent_weights(AGENTS, INFORMED, Evidence(similarity={"Vit~a": 1.5}))
+
+
+def test_paths_are_as_near_as_the_parameters_they_share() -> None:
+    one, other = {"R:0": 80, "A:0": 10}, {"R:0": 80, "B:0": 30}
+    assert component_similarity(one, other) == component_similarity(other, one) == 80 / 120
+    assert component_similarity(one, one) == 1
+    assert component_similarity(one, {"B:0": 5}) == 0
+    assert component_similarity({}, {}) == 0
+
+
+def test_draws_follow_their_weights() -> None:
+    rng = generator(1, "draws")
+    weights = {"a": 1.0, "b": 3.0}
+    drawn = [draw(["a", "b", "b"], weights, rng) for _ in range(7_000)]
+    shares = [sum(place == index for place, _ in drawn) / len(drawn) for index in range(3)]
+    assert shares == pytest.approx([1 / 7, 3 / 7, 3 / 7], abs=0.02)
+    assert all(probability == pytest.approx((1 / 7, 3 / 7, 3 / 7)[place]) for place, probability in drawn)

@@ -1,18 +1,24 @@
-"""Rules of the published agents, row by row, and that ours differ where docs/spec/munet.md says so."""
+"""Rules of the published agents: row by row, where ours differ, and both run (docs/spec/munet.md)."""
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
+from evodevo.errors import UsageError
+from evodevo.multitask.fork import fork
 from evodevo.multitask.hyperparameters import Version
-from evodevo.multitask.search.agent import CycleSettings
 from evodevo.multitask.search.score import cost
 from evodevo.multitask.search.supports import MultipathSettings
 from evodevo.multitask.search.versions import Rules, multipath_rules, singlepath_rules
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.stored import agent_settings
+from evodevo.multitask.system import System
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.settings import validate
+from evodevo.storage import Store
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, small, tasks_of, told
 
 VERSIONS: tuple[Version, ...] = get_args(Version)
 EVERY = {one: singlepath_rules(one) for one in VERSIONS}
@@ -66,3 +72,71 @@ def test_a_multipath_agent_forces_nothing() -> None:
         child = multipath_rules(version).options.get("child", {})
         settings = validate(MultipathSettings, child, what="multipath")
         assert settings.mutation.forced == ()
+
+
+SMALL = {"structure": {"width": 8, "heads": 2, "hidden": 8}}
+
+
+def system_of(version: Version, *, cycle: CycleSettings | None = None, multi: bool = True) -> System:
+    settings = SystemSettings(version=version, cycle=cycle or small(8, 4))
+    system = System.create(Store.memory(), "zoo", seed=5, settings=settings)
+    system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options=SMALL))
+    for kind in ("VitTiny", "MultiVitTiny") if multi else ("VitTiny",):
+        for task in ("a", "b"):
+            system.add_agent(kind, task, AgentSettings(classes=3))
+    return system
+
+
+def run(system: System) -> list[dict[str, Any]]:
+    system.run(tasks_of(system), 1, executor_of(PathTrainer(system.store)))
+    rows = [one for name, one in told(system).items() if name.startswith("VitTiny~a/")]
+    return sorted(rows, key=lambda one: int(one["genome"]["genes"]["number"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS[::-1])
+def test_every_version_runs_and_is_copied(version: Version) -> None:
+    system = system_of(version, cycle=small(4, 2))
+    run(system)
+    assert told(fork(system, "copy"))["publications"] == told(system)["publications"]
+    assert set(system.view().offers) == {one.name for one in system.agents()}
+    for one in tasks_of(system):
+        settings = agent_settings(one)
+        assert settings.options.get("version", "paper") == version
+        assert settings.cycle is not None
+        assert (settings.cycle.samples, settings.cycle.generation_size) == (4, 2), "a system changes what it names"
+    distinct = {c.id: c.parameters for one in system.view().offers.values() for c in one.components}
+    assert sum(system.accounts().values()) == pytest.approx(sum(distinct.values()))
+
+
+@pytest.mark.slow
+def test_children_of_a_generation_share_data_values_in_the_published_code_alone() -> None:
+    def data(one: dict[str, Any]) -> dict[str, Any]:
+        genes = one["genome"]["genes"]
+        return {key: value for key, value in genes["hparams"].items() if key.startswith("ds_")}
+
+    for version in VERSIONS:
+        rows = run(system_of(version, multi=False))
+        generations = [rows[:4], rows[4:]]
+        shared = all(data(one) == data(siblings[0]) for siblings in generations for one in siblings)
+        assert shared == (version == "v4b"), version
+        assert any(data(one) != data(rows[0]) for one in rows), "they move"
+
+
+def test_what_is_told_goes_before_a_version_and_an_agent_before_its_system() -> None:
+    system = System.create(Store.memory(), "zoo", settings=SystemSettings(version="v4b", training={"batch": 64}))
+    plain = system.add_agent("VitTiny", "plain", AgentSettings(classes=3, training={"validations": 7}))
+    ours = system.add_agent("VitTiny", "ours", AgentSettings(classes=3, options={"version": "paper"}))
+    whole = {one.name: agent_settings(one) for one in (plain, ours)}
+    cycles = [one.cycle or CycleSettings() for one in whole.values()]
+    assert [one.population.cap for one in cycles] == [4, 5]
+    assert [one.retained for one in cycles] == [4, 1]
+    assert [one.training["batch"] for one in whole.values()] == [64] * 2
+    assert whole[plain.name].training == {"momentum_format": "bfloat16", "batch": 64, "validations": 7}
+    assert whole[ours.name].training == {"batch": 64}
+    own = CycleSettings(samples=2, generation_size=2)
+    mine = system.add_agent("VitTiny", "mine", AgentSettings(classes=3, cycle=own))
+    assert agent_settings(mine).cycle == own
+    for version in ("v9", "v3"):
+        with pytest.raises(UsageError, match="version"):
+            system.add_agent("VitTiny", "wrong", AgentSettings(classes=3, options={"version": version}))

@@ -1,4 +1,4 @@
-"""The training of one child (docs/spec/munet.md#training), what is kept, what chance does to images."""
+"""The training of one child (docs/spec/munet.md#training), what is kept of it, what chance does to images."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
+from evodevo.experiments.correct_bits import unpack
+from evodevo.multitask.exact_answers import exact_answers
 from evodevo.multitask.hyperparameters import multipath_hyperparameters, singlepath_hyperparameters
+from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.training.augmentation import augmented
 from evodevo.multitask.training.training import PathResult, accuracy, train_path
-from evodevo.multitask.training.values import (
-    DataValues,
-    PathTrainingSettings,
-    data_values,
-    optimizer_settings,
-)
+from evodevo.multitask.training.values import DataValues, PathTrainingSettings, data_values, optimizer_settings
 from evodevo.tasks.multitask.batches import BatchPlan
 from evodevo.training.precision import decide
 from evodevo.training.settings import MomentumSettings
@@ -271,3 +269,32 @@ def test_saturation_and_hue_are_those_of_hsv() -> None:
 def test_what_is_no_image_is_refused() -> None:
     with pytest.raises(UsageError, match="bytes of shape"):
         augmented(np.zeros((2, 3, 4, 2), np.uint8), DataValues(), 0, 0)
+
+
+# What is kept of a measurement: how many answers are right, which, and how much each path counted
+
+
+def test_batches_of_any_size_count_by_their_samples() -> None:
+    logits = torch.eye(3)
+    batches = [(logits, torch.tensor([0, 1, 2])), (logits[:1], torch.tensor([1]))]
+    found = exact_answers(nn.Identity(), batches, CPU)
+    assert (found["accuracy"], found["samples"]) == (0.75, 4)
+    assert unpack(found["right"]).tolist() == [1, 1, 1, 0]
+    assert "weights" not in found
+
+
+def test_equal_answers_have_equal_digests_whatever_the_logits() -> None:
+    logits, labels = torch.randn(50, 4, generator=torch.manual_seed(1)), torch.zeros(50, dtype=torch.long)
+    same = [exact_answers(nn.Identity(), [(scale * logits, labels)], CPU)["answers"] for scale in (1.0, 0.5)]
+    other = exact_answers(nn.Identity(), [(-logits, labels)], CPU)["answers"]
+    assert same[0] == same[1] != other
+
+
+def test_the_weights_of_paths_are_means_over_samples() -> None:
+    model = Multipath(nn.Linear(6, 3), [nn.Linear(6, 4)], 3, [4])
+    x, labels = torch.randn(7, 6), torch.zeros(7, dtype=torch.long)
+    model.train()
+    found = exact_answers(model, [(x[:5], labels[:5]), (x[5:], labels[5:])], CPU)
+    assert torch.allclose(torch.tensor(found["weights"]), torch.tensor([0.8, 0.2])), "untrained: w* for the main path"
+    alone = exact_answers(model.paths["main"], [(x, labels)], CPU)
+    assert alone["answers"] == found["answers"], "an untrained model answers as its main path does"
