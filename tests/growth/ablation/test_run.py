@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import functools
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from evodevo.growth.ablation.table import COLUMNS, AblationLine, ablation_lines,
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import resume
 from evodevo.settings import merge
-from evodevo.tasks.images.digits_questions import DigitsQuestionsSettings, DigitsQuestionsTask
+from fixtures import questions
 
 WANTED = "text_raw,relative_positions_off,full_dynamic,fixed"
 TINY: dict[str, Any] = {
@@ -49,11 +48,6 @@ TINY: dict[str, Any] = {
 Lines = Sequence[AblationLine]
 
 
-@functools.cache
-def opened(given: str) -> DigitsQuestionsTask:
-    return DigitsQuestionsTask(DigitsQuestionsSettings.model_validate_json(given))
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a run that was stopped after its third training, and went on."""
@@ -68,9 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 studies[0].stop()
 
     with pytest.MonkeyPatch.context() as patch:
-        # Asking the questions anew for each training, and the baselines, would take most of the time.
-        patch.setattr(DigitsQuestionsTask, "open", lambda given, *_, **__: opened(given.model_dump_json()))
-        patch.setattr(DigitsQuestionsTask, "baselines", lambda task, split: {})
+        questions.once(patch)
         few = merge(TINY, {"evaluation": {"task_settings": {"questions": 4}}})
         stopped = ablate(rows=WANTED, overrides=few, store=store, listener=listen, on_start=studies.append)
         assert stopped.state == "interrupted"
