@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from evodevo import canonical
-from evodevo.errors import DataError, NotFoundError
+from evodevo.errors import DataError
 from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.edits import Editor, repeat, replay_log
 from evodevo.growth.log import FORMAT, Log, read_log, write_log
@@ -220,17 +220,6 @@ def test_a_log_that_does_not_fit_is_one_clear_error(change: Callable[[list[Edit]
     with pytest.raises(DataError) as caught:
         replay_log(start, edits, blobs.__getitem__, BirthSettings())
     assert "\n" not in str(caught.value)
-
-
-def test_a_blob_that_is_gone_is_said_by_who_should_have_it() -> None:
-    zoo = zoo_of()
-    edits = several(editor_of(zoo))
-
-    def nothing(digest: str) -> bytes:
-        raise NotFoundError(f"no blob {digest}")
-
-    with pytest.raises(NotFoundError, match="no blob"):
-        replay_log(zoo_of().structure.modules, edits, nothing, BirthSettings())
 
 
 def test_a_newborn_is_slow_and_a_module_that_is_warmed_again_too() -> None:

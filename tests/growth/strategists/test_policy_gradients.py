@@ -15,7 +15,7 @@ from evodevo.growth.strategists.learned import LearnedStrategist
 from evodevo.growth.strategists.ppo import generalised_advantages
 from evodevo.growth.strategists.reinforce import baselined
 from evodevo.growth.strategists.spec import LearningSettings, StrategistSettings
-from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.state import Legal
 from evodevo.growth.strategists.transition import Decision, Transition
 from evodevo.testing.strategists import everything, some_zoo
 
@@ -193,11 +193,3 @@ def test_a_loss_that_is_no_number_changes_nothing() -> None:
 
 def test_nothing_told_is_nothing_learnt() -> None:
     assert build("ppo").update([]) == {}
-
-
-def test_a_zoo_of_another_size_is_no_matter() -> None:
-    strategist = build("ppo")
-    play(strategist, 1.0, range(5))
-    for count in (1, 2, 12):
-        state: State = some_zoo(count, seed=count)
-        assert strategist.decide(state, everything(state), randomness.generator(0))

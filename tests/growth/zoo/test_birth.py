@@ -21,6 +21,7 @@ from evodevo.growth.zoo.splice import Origin, splice
 from evodevo.module_zoo.modules.attributes import Attribute
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.families import check_genotype
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, mutate, sample, with_lineage
 from evodevo.operators.base import Operator
@@ -204,12 +205,17 @@ def test_hybrids_of_hybrids_run_and_are_made_again() -> None:
         a, b = (zoo[int(place)] for place in rng.choice(len(zoo), 2, replace=False))
         how = BirthSettings(splice="insert" if number % 3 == 0 else "replace", blend=0.7)
         result = splice(a, b, rng, how)
+        check_genotype(result.child)
+        assert all(
+            node.lineage or node.id in {*result.joints, *result.projections} for node in result.child.graph.nodes
+        )
         parents = {one.id: parent_of(one.genotype, modules[one.id]) for one in (a, b)}
         newborn = build_module(result.child, number)
         record = inherit(newborn, result.child, parents, how, result.correspondence, number)
         assert answer(newborn).isfinite().all()
         assert same(remade(result.child, record, parents, how, number), newborn.state_dict())
         zoo.append(ZooModule(id=f"hybrid-{number}", genotype=with_lineage(result.child, f"hybrid-{number}")))
+        assert all(node.lineage for node in zoo[-1].genotype.graph.nodes)
         modules[zoo[-1].id] = newborn
 
 
