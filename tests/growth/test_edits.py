@@ -257,6 +257,7 @@ def test_the_fitter_parent_comes_first_and_the_mix_is_the_actions() -> None:
     editor = editor_of(zoo)
     (edit,) = editor.apply(ACTIONS[3], event=1, order=0, fitness=fitness)
     assert list(edit.before) == ["transformer-1", "mlp-1"]
+    assert {one.parent for one in edit.tensors} >= {"transformer-1", "mlp-1"}, "both give weights"
     assert edit.after is not None
     genotype = with_lineage(archetype("transformer", WIDTH, feedforward_factor=4.0), "wide")
     wide = zoo.structure.modules[0].model_copy(update={"id": "wide", "genotype": genotype})

@@ -57,7 +57,7 @@ TEXT = InputSpec("text", "tokens", length=12, vocabulary=11)
 FACTS = InputSpec("facts", "vector", size=3)
 STATIC = [row for row in ROWS if row.base != "growing"]
 GROWING = [row for row in ROWS if row.base == "growing"]
-STEPS = 30
+STEPS = 20
 GROWTH: dict[str, Any] = {
     "events": {"count": 4, "first": 0.2, "last": 0.8, "warm": 0.1, "horizon": 0.1, "overhead": 10.0},
     "fitness": {"samples": 16},

@@ -134,6 +134,7 @@ def test_an_ablation_is_a_run_of_its_own_kind_with_a_base_in_every_block(run: Ru
     assert all(line.base.cell == line.result.cell for line in lines if line.base is not None)
 
 
+@pytest.mark.slow
 def test_what_is_the_same_training_is_trained_once(run: Run, lines: Lines) -> None:
     copies = {one.genome.group for one in run.individuals() if "same_as" in one.fact}
     assert copies == {"base, block C", "Full Dynamic System (9 modules), block D"}
@@ -142,6 +143,7 @@ def test_what_is_the_same_training_is_trained_once(run: Run, lines: Lines) -> No
     assert (line.difference.mean, line.difference.low, line.difference.high) == (0.0, 0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_differences_are_paired_with_the_base_of_the_block(run: Run, lines: Lines) -> None:
     right = {
         (one.genome.name, one.genome.cell["block"], one.genome.seed): unpack(one.fact["test"]["right"])
@@ -157,6 +159,7 @@ def test_differences_are_paired_with_the_base_of_the_block(run: Run, lines: Line
         assert line.gap == pytest.approx(line.difference.mean, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_csv_has_one_line_per_row_and_the_numbers_of_the_table(run: Run, lines: Lines) -> None:
     rows = list(csv.DictReader(io.StringIO(to_csv(lines))))
     assert len(rows) == len(lines)
