@@ -364,7 +364,6 @@ def test_the_class_is_found_without_torch() -> None:
 # Grown
 
 
-@pytest.mark.slow
 def test_counts_are_those_of_the_history_and_the_report_names_every_edit(grown: GrowingClassifier) -> None:
     history, text = grown.history_, grown.report()
     born = [one for event in history["timeline"] for one in event["born"]]

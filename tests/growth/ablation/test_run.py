@@ -110,6 +110,7 @@ def test_all_rows_are_trained_for_equally_long() -> None:
     assert given.evaluation.training.budget.steps is None
 
 
+@pytest.mark.slow
 def test_one_strategist_is_the_bases() -> None:
     settings, _ = plan("module_zoo.classifier", rows="D", overrides={"grow": {"strategist": "heuristic"}})
     assert settings.evaluation.options["grow"] == {"strategist": "heuristic"}
