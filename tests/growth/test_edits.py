@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -11,9 +12,11 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from evodevo.errors import DataError, NotFoundError
+from evodevo import canonical
+from evodevo.errors import DataError
 from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.edits import Editor, repeat, replay_log
+from evodevo.growth.log import FORMAT, Log, read_log, write_log
 from evodevo.growth.spec import BirthSettings, GrowthSettings
 from evodevo.growth.zoo.bank import ModuleBank
 from evodevo.growth.zoo.growable import GrowableZoo
@@ -21,16 +24,12 @@ from evodevo.growth.zoo.growing import GrowingZoo
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo, with_lineage
-from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.spec import Gate, ZooStructure
-from evodevo.networks.build import build_network
-from evodevo.settings import merge, validate
+from evodevo.module_zoo.spec import Gate
 from evodevo.storage.blobs import MemoryPool
-from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
+from evodevo.testing.networks import small_batch
+from fixtures.small_zoo import INPUTS, WIDTH, lively, small_zoo
 
 torch.set_num_threads(1)
-WIDTH = 16
-INPUTS = (IMAGE, TEXT)
 BATCH = small_batch(INPUTS, count=8)
 INHERITANCES = ("function_preserving", "split", "soft", "copy_noise")
 ACTIONS = (
@@ -43,21 +42,7 @@ ACTIONS = (
 
 
 def zoo_of(**router: Any) -> ModuleZoo:
-    values = {
-        "width": WIDTH,
-        "extractor": {"blocks": 1},
-        "statistics": {"rank": 2},
-        "fusion": {"heads": 2},
-        "router": merge({"heads": 2}, router),
-        "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:4]],
-    }
-    zoo = build_network(ModuleZooNetwork(structure=validate(ZooStructure, values, what="a zoo")), INPUTS, (CLASS,), 0)
-    assert isinstance(zoo, ModuleZoo)
-    source = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in zoo.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape, generator=source))
-    return zoo.eval()
+    return lively(small_zoo(router=router), 0.2, seed=1)
 
 
 def editor_of(zoo: ModuleZoo, *, seed: int = 3, bank: ModuleBank | None = None, **birth: Any) -> Editor:
@@ -83,8 +68,17 @@ def answer(zoo: ModuleZoo) -> Tensor:
     return torch.cat(list(zoo(BATCH).values()), 1)
 
 
-@pytest.mark.parametrize("inheritance", INHERITANCES)
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda one: f"{one.operation}-{'+'.join(one.modules)}")
+@pytest.mark.parametrize(
+    ("action", "inheritance"),
+    [
+        *((ACTIONS[0], how) for how in INHERITANCES),
+        *((ACTIONS[1], how) for how in ("function_preserving", "split")),
+        (ACTIONS[2], "function_preserving"),
+        (ACTIONS[3], "function_preserving"),
+        *((ACTIONS[4], how) for how in ("split", "soft", "copy_noise")),
+    ],
+    ids=lambda one: one if isinstance(one, str) else f"{one.operation}-{'+'.join(one.modules)}",
+)
 def test_a_birth_changes_no_answer(action: Action, inheritance: str) -> None:
     """Birth is a no-op, through the editor: whatever a mutation does to a child, ``split`` included."""
     for seed in range(2):
@@ -99,8 +93,10 @@ def test_a_birth_changes_no_answer(action: Action, inheritance: str) -> None:
         assert float((answer(zoo) - before).abs().max()) > 1e-6
 
 
-@pytest.mark.parametrize("gate", get_args(Gate))
-@pytest.mark.parametrize("synergy", ["similar", "complement", "off"])
+SYNERGIES = itertools.cycle(["similar", "complement", "off"])
+
+
+@pytest.mark.parametrize(("gate", "synergy"), [(gate, next(SYNERGIES)) for gate in get_args(Gate)])
 def test_a_twin_is_no_event_for_any_gate(gate: str, synergy: str) -> None:
     """At 0 mutation the child is a copy, which takes half of its parent's weight."""
     zoo = zoo_of(gate=gate, synergy=synergy)
@@ -180,7 +176,9 @@ def several(editor: Editor) -> list[Edit]:
     return [*edits, *apply(editor, Action(operation="prune", modules=("lstm-1",)), event=3)]
 
 
-Change = Callable[[list[Edit], dict[str, bytes]], None]
+def _sources(edits: list[Edit], **update: Any) -> None:
+    tensors = tuple(one.model_copy(update=update) if one.digest else one for one in edits[0].tensors)
+    edits[0] = edits[0].model_copy(update={"tensors": tensors})
 
 
 def _other_weights(edits: list[Edit], blobs: dict[str, bytes]) -> None:
@@ -190,38 +188,11 @@ def _other_weights(edits: list[Edit], blobs: dict[str, bytes]) -> None:
 
 def _other_module(edits: list[Edit], blobs: dict[str, bytes]) -> None:
     """The blob exists, and holds another module."""
-    wrong = next(name for name in blobs if name not in {one.digest for one in edits[0].tensors})
-    _sources(edits, digest=wrong)
+    _sources(edits, digest=next(name for name in blobs if name not in {one.digest for one in edits[0].tensors}))
 
 
-def _other_name(edits: list[Edit], _: dict[str, bytes]) -> None:
-    _sources(edits, source="parts.nobody.inner.weight")
-
-
-def _other_parent(edits: list[Edit], _: dict[str, bytes]) -> None:
-    genotype = archetype("mlp", WIDTH, hidden_factor=3.0)
-    edits[0] = edits[0].model_copy(update={"before": {"mlp-1": genotype}})
-
-
-def _unknown_parent(edits: list[Edit], _: dict[str, bytes]) -> None:
-    edits[0] = edits[0].model_copy(update={"before": {"somebody": edits[0].before["mlp-1"]}})
-
-
-def _other_child(edits: list[Edit], _: dict[str, bytes]) -> None:
-    edits[0] = edits[0].model_copy(update={"after": archetype("lstm", WIDTH)})
-
-
-def _twice(edits: list[Edit], _: dict[str, bytes]) -> None:
-    edits.append(edits[0])
-
-
-def _bank_without_a_name(edits: list[Edit], _: dict[str, bytes]) -> None:
-    _sources(edits, rule="bank", digest=None)
-
-
-def _sources(edits: list[Edit], **update: Any) -> None:
-    tensors = tuple(one.model_copy(update=update) if one.digest else one for one in edits[0].tensors)
-    edits[0] = edits[0].model_copy(update={"tensors": tensors})
+def _parent(edits: list[Edit], name: str, **attributes: Any) -> None:
+    edits[0] = edits[0].model_copy(update={"before": {name: archetype("mlp", WIDTH, **attributes)}})
 
 
 @pytest.mark.parametrize(
@@ -229,15 +200,15 @@ def _sources(edits: list[Edit], **update: Any) -> None:
     [
         _other_weights,
         _other_module,
-        _other_name,
-        _other_parent,
-        _unknown_parent,
-        _other_child,
-        _twice,
-        _bank_without_a_name,
+        lambda edits, _: _sources(edits, source="parts.nobody.inner.weight"),
+        lambda edits, _: _parent(edits, "mlp-1", hidden_factor=3.0),
+        lambda edits, _: _parent(edits, "somebody"),
+        lambda edits, _: edits.append(edits[0]),
+        lambda edits, _: _sources(edits, rule="bank", digest=None),
     ],
+    ids=["weights", "module", "name", "genotype of the parent", "parent", "twice", "bank without a name"],
 )
-def test_a_log_that_does_not_fit_is_one_clear_error(change: Change) -> None:
+def test_a_log_that_does_not_fit_is_one_clear_error(change: Callable[[list[Edit], dict[str, bytes]], None]) -> None:
     zoo = zoo_of()
     editor = editor_of(zoo)
     edits = several(editor)
@@ -249,17 +220,6 @@ def test_a_log_that_does_not_fit_is_one_clear_error(change: Change) -> None:
     with pytest.raises(DataError) as caught:
         replay_log(start, edits, blobs.__getitem__, BirthSettings())
     assert "\n" not in str(caught.value)
-
-
-def test_a_blob_that_is_gone_is_said_by_who_should_have_it() -> None:
-    zoo = zoo_of()
-    edits = several(editor_of(zoo))
-
-    def nothing(digest: str) -> bytes:
-        raise NotFoundError(f"no blob {digest}")
-
-    with pytest.raises(NotFoundError, match="no blob"):
-        replay_log(zoo_of().structure.modules, edits, nothing, BirthSettings())
 
 
 def test_a_newborn_is_slow_and_a_module_that_is_warmed_again_too() -> None:
@@ -297,6 +257,7 @@ def test_the_fitter_parent_comes_first_and_the_mix_is_the_actions() -> None:
     editor = editor_of(zoo)
     (edit,) = editor.apply(ACTIONS[3], event=1, order=0, fitness=fitness)
     assert list(edit.before) == ["transformer-1", "mlp-1"]
+    assert {one.parent for one in edit.tensors} >= {"transformer-1", "mlp-1"}, "both give weights"
     assert edit.after is not None
     genotype = with_lineage(archetype("transformer", WIDTH, feedforward_factor=4.0), "wide")
     wide = zoo.structure.modules[0].model_copy(update={"id": "wide", "genotype": genotype})
@@ -343,3 +304,35 @@ def test_a_refused_birth_changes_nothing() -> None:
     assert zoo.structure == zoo_of().structure
     assert not zoo.births
     assert torch.equal(answer(zoo), before)
+
+
+# The file of a log
+
+
+def test_what_is_written_is_read() -> None:
+    start = start_zoo(WIDTH)[:2]
+    gone = Action(operation="prune", modules=(start[0].id,))
+    edit = Edit(event=1, action=gone, seed=2**64 - 1, module=start[0].id, before={start[0].id: start[0].genotype})
+    log = Log(tuple(start), BirthSettings(inheritance="split", keep=0.5), (edit,))
+    assert read_log(write_log(log)) == log
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\xff", "cannot be read"),
+        (b"[]", "has the format 'None'"),
+        (b'{"format": "evodevo.edits/2"}', "has the format 'evodevo.edits/2'"),
+        (canonical.dumps({"format": FORMAT}).encode(), "cannot be read"),
+        (canonical.dumps({"format": FORMAT, "start": [3], "birth": {}, "edits": []}).encode(), "cannot be read"),
+        (canonical.dumps({"format": FORMAT, "start": [], "birth": {}, "edits": [{"event": 0}]}).encode(), "edit 1"),
+    ],
+)
+def test_a_log_of_others(data: bytes, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        read_log(data)
+
+
+def test_one_that_is_too_large_is_refused() -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        read_log(write_log(Log((), BirthSettings(), ())), most_bytes=10)

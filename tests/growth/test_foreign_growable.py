@@ -93,6 +93,7 @@ def grown_run(folder: Path, **options: Any) -> Any:
     return begin("grow", "module_zoo.own", settings, store=folder / "runs", **more)
 
 
+@pytest.mark.slow
 def test_it_grows_and_its_growth_is_replayed(tmp_path: Path) -> None:
     run = grown_run(tmp_path)
     with run.archive:

@@ -25,7 +25,6 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch
 from evodevo.training.precision import decide
-from evodevo.training.surgery import operate
 
 WIDTH = 16
 VARIANTS: list[dict[str, Any]] = [
@@ -97,8 +96,11 @@ def born(one: GrowingHModel, factor: float, family: str = "mlp", **more: Any) ->
     one.insert(module(family, "child", birth_event=1, **more))
 
 
-@pytest.mark.parametrize("parents", [(), ("mlp-0",)], ids=["spawned", "grown"])
-@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+@pytest.mark.parametrize(
+    ("changes", "parents"),
+    [*((one, ()) for one in VARIANTS), *((one, ("mlp-0",)) for one in VARIANTS[:3] + VARIANTS[10:13])],
+    ids=str,
+)
 def test_a_birth_changes_no_answer_and_then_trains(changes: dict[str, Any], parents: tuple[str, ...]) -> None:
     one, given = grown(**changes), batch()
     before = answers(one, given)
@@ -181,49 +183,6 @@ def test_a_copy_has_no_distance_and_equal_usage() -> None:
     seen = one.probe([given], FitnessSettings())
     assert seen.output_distance.of("mlp-0", "child") == pytest.approx(0, abs=1e-6)
     assert seen.usage["child"] == pytest.approx(seen.usage["mlp-0"], abs=1e-6)
-
-
-def test_the_moments_of_all_others_stay_to_the_bit() -> None:
-    one, given = grown(), batch()
-    model = one.model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for _ in range(3):
-        optimizer.zero_grad()
-        model.loss(given).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-    moments: dict[str, Tensor] = {}
-
-    def keep() -> None:
-        moments.clear()
-        for name, parameter in model.named_parameters():
-            if parameter in optimizer.state:
-                moments[name] = optimizer.state[parameter]["exp_avg"].clone()
-
-    def moved(origins: Any) -> None:
-        operate(optimizer, before, model, origins)
-        for name, parameter in model.named_parameters():
-            if name not in origins:
-                assert parameter not in optimizer.state
-                continue
-            old = origins[name]
-            if old.name not in moments:
-                continue
-            now = optimizer.state[parameter]["exp_avg"]
-            rows = range(len(now)) if old.rows is None else old.rows
-            for row, place in enumerate(rows) if now.ndim else ():
-                expected = torch.zeros_like(now[row]) if place is None else moments[old.name][place]
-                assert torch.equal(now[row], expected), name
-
-    one._moved = moved
-    keep()
-    before = dict(model.named_parameters())
-    one.remove("mlp-0")
-    keep()
-    before = dict(model.named_parameters())
-    born(one, 0.0, parents=("transformer-1",))
-    assert one.live == ("transformer-1", "transformer-2", "child")
-    model.loss(given).backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
 
 
 def test_ids_stay_when_places_move() -> None:

@@ -10,42 +10,27 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import DataError, UsageError
+from evodevo.growth.gated import unroll
 from evodevo.growth.probes import ModuleProbe, probe
 from evodevo.growth.spec import FitnessSettings
+from evodevo.growth.strategists.unrolling import unrolled_loss
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.vector import genotype_distance
 from evodevo.module_zoo.modules.zoo import start_zoo
-from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.build import build_network
-from evodevo.settings import merge, validate
-from evodevo.testing.networks import CLASS, IMAGE, LABELS, TEXT, rows, small_batch
+from evodevo.settings import merge
+from evodevo.testing.networks import CLASS, LABELS, rows, small_batch
+from fixtures.small_zoo import INPUTS, WIDTH, lively, small_zoo
 
-WIDTH = 16
-INPUTS = (IMAGE, TEXT)
 SETTINGS = FitnessSettings()
 NEAR = 1e-9
 
 
-def small_zoo(outputs: Any = (CLASS,), *, seed: int = 0, count: int = 4, **changes: Any) -> ModuleZoo:
-    """In evaluation mode and float64; contributions are known, and routing differs between samples."""
-    base = {
-        "width": WIDTH,
-        "extractor": {"blocks": 1},
-        "statistics": {"rank": 2},
-        "fusion": {"heads": 2},
-        "router": {"heads": 2, "top_k": 2},
-        "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:count]],
-    }
-    structure = validate(ZooStructure, merge(base, changes), what="a small zoo")
-    zoo = build_network(ModuleZooNetwork(structure=structure), INPUTS, outputs, seed)
-    assert isinstance(zoo, ModuleZoo)
-    source = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in zoo.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=source))
-    zoo.statistics.observe(zoo.live, torch.rand(len(zoo.live), generator=source))
-    return zoo.double().eval()
+def probed(outputs: Any = (CLASS,), *, count: int = 4, router: Any = None, **changes: Any) -> ModuleZoo:
+    """In float64; contributions are known, and routing differs between samples."""
+    zoo = small_zoo(outputs, count=count, **merge({"router": {"top_k": 2}}, {"router": router or {}, **changes}))
+    zoo = lively(zoo, 0.3)
+    zoo.statistics.observe(zoo.live, torch.rand(len(zoo.live), generator=torch.Generator().manual_seed(0)))
+    return zoo.double()
 
 
 def loss_of(zoo: ModuleZoo, batch: dict[str, Tensor]) -> float:
@@ -63,15 +48,15 @@ def brute_force(zoo: ModuleZoo, batch: dict[str, Tensor]) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("keys", ["output", "genotype", "predictor"])
+@pytest.mark.parametrize("synergy", range(3))
 @pytest.mark.parametrize("gate", ["sparsemax", "softmax", "entmax15", "relu"])
-@pytest.mark.parametrize("synergy", ["similar", "complement", "off"])
-def test_leaving_out_is_disabling(keys: str, gate: str, synergy: str) -> None:
-    router = {"keys": keys, "gate": gate, "synergy": synergy}
+def test_leaving_out_is_disabling(synergy: int, gate: str) -> None:
+    keys = ("output", "genotype", "predictor")[(synergy + len(gate)) % 3]
+    router = {"keys": keys, "gate": gate, "synergy": ("similar", "complement", "off")[synergy]}
     batch = small_batch(INPUTS, (CLASS, LABELS), count=9, padded=True)
-    wanted = brute_force(small_zoo((CLASS, LABELS), router={**router, "top_k": None}), batch)
+    wanted = brute_force(probed((CLASS, LABELS), router={**router, "top_k": None}), batch)
     # The same with top-K, which a probe leaves out.
-    zoo = small_zoo((CLASS, LABELS), router=router)
+    zoo = probed((CLASS, LABELS), router=router)
     found = probe(zoo, [rows(batch, slice(0, 4)), rows(batch, slice(4, 9))], SETTINGS)
     assert found.impact == pytest.approx(wanted, abs=NEAR)
     assert any(abs(one) > 1e-4 for one in wanted.values())
@@ -81,13 +66,13 @@ def test_leaving_out_is_disabling(keys: str, gate: str, synergy: str) -> None:
 
 @pytest.mark.parametrize("kind", ["mean", "mlp_gate", "architecture"])
 def test_every_router_can_be_probed(kind: str) -> None:
-    zoo, batch = small_zoo(router={"kind": kind, "top_k": None}), small_batch(INPUTS, count=6)
+    zoo, batch = probed(router={"kind": kind, "top_k": None}), small_batch(INPUTS, count=6)
     assert probe(zoo, [batch], SETTINGS).impact == pytest.approx(brute_force(zoo, batch), abs=NEAR)
 
 
 @pytest.mark.parametrize("residual", [True, False])
 def test_a_zoo_of_one_without_it_hears_nobody(residual: bool) -> None:
-    zoo, batch = small_zoo(count=1, router={"residual": residual}), small_batch(INPUTS)
+    zoo, batch = probed(count=1, router={"residual": residual}), small_batch(INPUTS)
     with torch.no_grad():
         f = zoo.fuse(batch).fused.vector
         answers = zoo.answer(f if residual else torch.zeros_like(f))
@@ -99,7 +84,7 @@ def test_a_zoo_of_one_without_it_hears_nobody(residual: bool) -> None:
 
 def test_silence_is_not_absence() -> None:
     """Eq. 67 puts 0 for what a module says; its key still takes weight from the others."""
-    zoo, batch = small_zoo(router={"top_k": None}), small_batch(INPUTS, count=6)
+    zoo, batch = probed(router={"top_k": None}), small_batch(INPUTS, count=6)
     masked, zero = (probe(zoo, [batch], FitnessSettings(ablation=one)) for one in ("masked", "zero"))
     assert masked.impact != pytest.approx(zero.impact, abs=1e-6)
     place = 2
@@ -117,7 +102,7 @@ def test_a_duplicate_has_hardly_an_impact() -> None:
     """Of two equal modules each can replace the other."""
     modules = [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:3]]
     twin = modules[0] | {"id": "twin"}
-    zoo = small_zoo(modules=[*modules, twin], router={"synergy": "off", "gate": "sparsemax", "contribution": 0.0})
+    zoo = probed(modules=[*modules, twin], router={"synergy": "off", "gate": "sparsemax", "contribution": 0.0})
     zoo.pool.parts["twin"].load_state_dict(zoo.pool.parts[modules[0]["id"]].state_dict())
     batch = small_batch(INPUTS, count=16)
     both = probe(zoo, [batch], SETTINGS)
@@ -132,7 +117,7 @@ def test_a_duplicate_has_hardly_an_impact() -> None:
 
 
 def test_a_harmful_module_has_a_negative_impact() -> None:
-    zoo, batch = small_zoo(router={"top_k": None, "gate": "softmax"}), small_batch(INPUTS, count=16)
+    zoo, batch = probed(router={"top_k": None, "gate": "softmax"}), small_batch(INPUTS, count=16)
     bad = zoo.live[1]
     worst: list[Tensor] = []
 
@@ -154,7 +139,7 @@ def test_a_harmful_module_has_a_negative_impact() -> None:
 
 
 def test_usage_alone_advantage_and_distances_are_what_loops_find() -> None:
-    zoo, batch = small_zoo(), small_batch(INPUTS, count=7)
+    zoo, batch = probed(), small_batch(INPUTS, count=7)
     found = probe(zoo, [batch], SETTINGS)
     route = zoo.route(batch)["weights"].double()
     target = batch["answer/target"]
@@ -198,8 +183,8 @@ def by_id(found: ModuleProbe) -> dict[str, Any]:
 
 
 def test_the_order_of_modules_does_not_matter() -> None:
-    zoo, batch = small_zoo(), small_batch(INPUTS, count=8)
-    turned = small_zoo(modules=[one.model_dump(mode="json") for one in zoo.structure.modules[::-1]])
+    zoo, batch = probed(), small_batch(INPUTS, count=8)
+    turned = probed(modules=[one.model_dump(mode="json") for one in zoo.structure.modules[::-1]])
     turned.load_state_dict(zoo.state_dict())
     ours, theirs = probe(zoo, [batch], SETTINGS), probe(turned, [batch], SETTINGS)
     assert ours.ids == theirs.ids[::-1]
@@ -208,7 +193,7 @@ def test_the_order_of_modules_does_not_matter() -> None:
 
 
 def test_a_probe_leaves_no_trace() -> None:
-    zoo, batch = small_zoo(router={"gate": "gumbel"}), small_batch(INPUTS)
+    zoo, batch = probed(router={"gate": "gumbel"}), small_batch(INPUTS)
     zoo.train()
     before = {name: value.clone() for name, value in zoo.state_dict().items()}
     stream = torch.random.get_rng_state()
@@ -221,7 +206,7 @@ def test_a_probe_leaves_no_trace() -> None:
 
 
 def test_samples_without_a_target_say_nothing() -> None:
-    zoo, batch = small_zoo((CLASS, LABELS)), small_batch(INPUTS, (CLASS, LABELS), count=6)
+    zoo, batch = probed((CLASS, LABELS)), small_batch(INPUTS, (CLASS, LABELS), count=6)
     batch["answer/target"][:3] = -1
     batch["tags/target"][0] = float("nan")
     batch["tags/target"][1, 0] = float("nan")
@@ -231,7 +216,7 @@ def test_samples_without_a_target_say_nothing() -> None:
 
 
 def test_nothing_to_probe_is_said() -> None:
-    zoo, batch = small_zoo(), small_batch(INPUTS)
+    zoo, batch = probed(), small_batch(INPUTS)
     with pytest.raises(DataError, match="at least one sample"):
         probe(zoo, [], SETTINGS)
     with pytest.raises(DataError, match="no sample has a target"):
@@ -241,7 +226,7 @@ def test_nothing_to_probe_is_said() -> None:
 
 
 def test_a_newborn_that_is_not_heard_yet_is_not_missed() -> None:
-    zoo, batch = small_zoo(router={"top_k": None}), small_batch(INPUTS, count=8)
+    zoo, batch = probed(router={"top_k": None}), small_batch(INPUTS, count=8)
     newborn = zoo.live[-1]
     mature = zoo.live[:-1]
     zoo.active = mature
@@ -255,3 +240,36 @@ def test_a_newborn_that_is_not_heard_yet_is_not_missed() -> None:
     assert found.alone[newborn].shape == (8,)
     zoo.births[newborn] = 0.5
     assert probe(zoo, [batch], SETTINGS).impact == pytest.approx(brute_force(zoo, batch), abs=NEAR)
+
+
+def test_gates_and_their_slopes() -> None:
+    """For meta-gradients: open ones change nothing, and slopes are those of finite differences."""
+    zoo = small_zoo(count=3)
+    zoo.double().train()
+    batch = small_batch(INPUTS, count=6)
+    before = {name: one.clone() for name, one in zoo.state_dict().items()}
+    told = unroll(zoo, batch, small_batch(INPUTS, count=4))
+
+    def after(*gates: float) -> Tensor:
+        opened = {one: torch.tensor(gate, dtype=torch.float64) for one, gate in zip(zoo.live, gates, strict=True)}
+        for one in opened.values():
+            one.requires_grad_()
+        return unrolled_loss(told, opened, steps=2, rate=0.1)
+
+    zoo.eval()
+    whole = zoo.answers_loss(zoo(batch), batch)
+    zoo.train()
+    open_gates = {one: torch.ones((), dtype=torch.float64) for one in zoo.live}
+    torch.testing.assert_close(told.inner_loss(dict(told.parameters), open_gates), whole)
+    # Weights are shared out anew: gates that are all half open change nothing, either.
+    half = {one: gate / 2 for one, gate in open_gates.items()}
+    torch.testing.assert_close(told.inner_loss(dict(told.parameters), half), whole)
+    first = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    rest = {one: torch.ones((), dtype=torch.float64) for one in zoo.live[1:]}
+    (slope,) = torch.autograd.grad(unrolled_loss(told, {zoo.live[0]: first, **rest}, steps=2, rate=0.1), [first])
+    near = float((after(0.7 + 1e-5, 1, 1) - after(0.7 - 1e-5, 1, 1)).detach()) / 2e-5
+    assert abs(float(slope) - near) < 1e-6 * max(1.0, abs(near))
+    assert abs(near) > 1e-7
+    assert zoo.training
+    assert all(parameter.grad is None for parameter in zoo.parameters())
+    assert all(torch.equal(one, before[name]) for name, one in zoo.state_dict().items())

@@ -1,12 +1,12 @@
-"""A zoo that grows while it trains: repeatable, killed anywhere, and written down."""
+"""A zoo or an H-Model that grows while it trains: repeatable, killed anywhere, and written down."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +23,30 @@ from evodevo.growth import driver
 from evodevo.growth import procedure as grow_procedure
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import replay_log
+from evodevo.growth.growable import GROWABLES
+from evodevo.growth.h_model.growable import GrowableHModel
+from evodevo.growth.h_model.growing import GrowingHModel
 from evodevo.growth.procedure_settings import check_grow
 from evodevo.growth.spec import BirthSettings, Operation
 from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.strategists.transition import Decision
+from evodevo.growth.zoo.growing import GrowingZoo
+from evodevo.h_model.model import HModel
+from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.opponents import parameter_matched
+from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import HYBRID, ZooModule
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.saved import load_network
+from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.stacks.stack import StackNetwork
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
@@ -45,25 +57,28 @@ torch.set_num_threads(1)
 
 TRAINING: dict[str, Any] = {"budget": {"steps": 20}, "checkpoint_every": 2}
 GROWTH: dict[str, Any] = {
-    "strategist": "random",
-    "events": {"count": 2, "first": 0.2, "last": 0.6, "warm": 0.2, "horizon": 0.3},
+    "strategist": "heuristic",
+    "events": {"count": 2, "first": 0.2, "last": 0.6, "warm": 0.2, "horizon": 0.3, "overhead": 10.0},
     "fitness": {"samples": 24},
     "prune": {"age": 0, "distil_steps": 3, "tolerance": 10.0, "least": 2},
     "replay": {"capacity": 24, "steps": 2},
 }
+SCRIPT: tuple[tuple[Operation, ...], ...] = (("hybridise", "prune"), ("grow", "spawn", "rewarm"))
+
+
+class Killed(BaseException):
+    """As kill -9."""
 
 
 class Scripted(Strategist):
-    """Prunes somebody and has a hybrid born at the first event, grows at the second one."""
+    """Has a hybrid born and prunes somebody at the first event; the second one begins with a child or a spawn."""
 
     name = "scripted"
 
     def _choose(self, state: State, legal: Legal, rng: Any) -> Decision:
-        wanted: tuple[Operation, ...] = ("hybridise", "prune") if state.progress < 0.4 else ("grow", "rewarm")
-        for operation in wanted:
+        for operation in SCRIPT[0] if state.progress < 0.4 else SCRIPT[1]:
             targets = legal.targets(operation)
-            done = operation in ("hybridise", "grow") and not legal.births
-            if targets and not done:
+            if targets:
                 return Decision(legal=legal, action=targets[int(rng.integers(len(targets)))])
         return Decision(legal=legal, action=legal.targets("noop")[0])
 
@@ -82,37 +97,29 @@ def _scripted() -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class Grown:
-    """A zoo that the scripted strategist grew: where its blobs lie, and the reports of its checkpoints."""
-
-    pool: Path
-    given: NetworkProblem
-    outcome: Outcome
-    checkpoints: list[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def grown(tmp_path_factory: pytest.TempPathFactory, _scripted: None) -> Grown:
-    pool, found = tmp_path_factory.mktemp("grown"), []
-    given = problem({"training": TRAINING}, pool)
-    outcome = evaluate(
-        given,
-        arm(strategist="heuristic"),
-        report=lambda message: found.append(message) if "checkpoint" in message else None,
-    )
-    return Grown(pool, given, outcome, found)
-
-
-def arm(**changes: Any) -> Trial:
+def zoo() -> ModuleZooNetwork:
     structure = ZooStructure(width=16, modules=start_zoo(16)[:4], router=ZooRouterStructure(heads=2))
-    return Trial(
-        name="zoo",
-        network=ModuleZooNetwork(structure=structure),
-        learning_rate=1e-2,
-        procedure="grow",
-        options=merge(GROWTH, changes),
+    return ModuleZooNetwork(structure=structure)
+
+
+def h_model(**more: Any) -> HModelNetwork:
+    """Its first layer is no module."""
+    hidden = (TransformerLayer(heads=2), *(GenotypeLayer(module=one) for one in start_zoo(16)[:3]))
+    return HModelNetwork(
+        structure=HModelStructure(width=16, iterations=2, input_blocks=0, output_blocks=0, hidden=hidden, **more)
     )
+
+
+NETWORKS = pytest.mark.parametrize("network", [zoo(), h_model()], ids=["zoo", "H-Model"])
+
+
+def arm(network: NetworkSpec | None = None, **changes: Any) -> Trial:
+    options = merge(GROWTH, changes)
+    return Trial(name="grown", network=network or zoo(), learning_rate=1e-2, procedure="grow", options=options)
+
+
+def begun_with(network: NetworkSpec) -> list[str]:
+    return [one.id for one in GROWABLES.get(network.kind).of(network.structure).modules]
 
 
 def evaluate(given: NetworkProblem, one: Trial, *, resume: str | None = None, report: Any = None) -> Outcome:
@@ -121,97 +128,186 @@ def evaluate(given: NetworkProblem, one: Trial, *, resume: str | None = None, re
     return outcome
 
 
-def facts(outcome: Outcome) -> dict[str, Any]:
-    """Of the growth; seconds are never the same twice."""
-    return merge(outcome.extra["growth"], {"overhead": {"seconds": 0, "seconds_share": 0}})
+@dataclass(frozen=True)
+class Grown:
+    """A growth, and what was seen of it: reports of checkpoints, first weights of newborns, who came and who went in
+    the state of the optimizer, and which samples of which split were read."""
+
+    pool: Path
+    given: NetworkProblem
+    one: Trial
+    outcome: Outcome
+    checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    began: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    moved: list[tuple[set[str], set[str]]] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Of the growth; seconds are never the same twice."""
+        found: dict[str, Any] = self.outcome.extra["growth"]
+        return merge(found, {"overhead": {"seconds": 0, "seconds_share": 0}})
+
+    @property
+    def log(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(FolderPool(self.pool).get(self.outcome.blobs["edits"]))
+        return found
+
+    @property
+    def network(self) -> ModuleZoo | HModel:
+        network, _ = load_network(FolderPool(self.pool), self.outcome.blobs["weights"])
+        assert isinstance(network, (ModuleZoo, HModel))
+        return network
+
+    @property
+    def memory(self) -> EditMemory:
+        return EditMemory.loads(FolderPool(self.pool).get(self.outcome.blobs["edit_memory"]).decode())
+
+    def is_like(self, other: Grown) -> bool:
+        """Whether the two cannot be told apart, what the strategist has learnt at each checkpoint included."""
+        bits = [{name: one.numpy().tobytes() for name, one in x.network.state_dict().items()} for x in (self, other)]
+        assert self.log == other.log
+        assert bits[0] == bits[1]
+        assert self.facts == other.facts
+        assert [one["blobs"] for one in self.checkpoints] == [one["blobs"] for one in other.checkpoints]
+        assert self.outcome.blobs == other.outcome.blobs
+        assert self.outcome.extra["training_flops"] == other.outcome.extra["training_flops"]
+        return True
 
 
-def zoo_of(pool: Path, outcome: Outcome) -> ModuleZoo:
-    network, _ = load_network(FolderPool(pool), outcome.blobs["weights"])
-    assert isinstance(network, ModuleZoo)
-    return network
+def grow(pool: Path, one: Trial, changes: dict[str, Any] | None = None, kills: Sequence[int] = ()) -> Grown:
+    """Killed after each of these checkpoints, and resumed from it."""
+    given = problem(merge({"training": TRAINING}, changes or {}), pool)
+    seen: list[dict[str, Any]] = []
+    resume: str | None = None
+
+    def report(message: dict[str, Any]) -> None:
+        if "checkpoint" in message:
+            assert all(FolderPool(pool).size(digest) for digest in message["blobs"])
+            seen.append(message)
+            if len(seen) in kills:
+                raise Killed
+
+    for _ in kills:
+        with pytest.raises(Killed):
+            evaluate(given, one, resume=resume, report=report)
+        resume = seen[-1]["checkpoint"]
+    return Grown(pool, given, one, evaluate(given, one, resume=resume, report=report), seen)
 
 
-def bits(network: ModuleZoo) -> dict[str, bytes]:
-    return {name: tensor.numpy().tobytes() for name, tensor in network.state_dict().items()}
+def owner(model: Any, name: str) -> str:
+    """Id of the module of a parameter; of a zoo the parameter itself where it is nobody's."""
+    table, own, place, *_ = [*name.split("."), "", ""]
+    if isinstance(model, ModuleZoo):
+        return place if (table, own) == ("pool", "parts") else name
+    layers = GrowableHModel.of(model.structure).modules
+    return layers[int(place)].id if (table, own) == ("core", "layers") else ""
 
 
-def log(pool: Path, outcome: Outcome) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(FolderPool(pool).get(outcome.blobs["edits"]))
+def watched(pool: Path, one: Trial, changes: dict[str, Any] | None = None) -> Grown:
+    """A growth whose births, optimizer and samples are looked at while it goes on."""
+    began: dict[str, dict[str, bytes]] = {}
+    moved: list[tuple[set[str], set[str]]] = []
+    read: set[str] = set()
+    before: list[dict[str, list[torch.Tensor]]] = []
+    probing = [False]
+    save, load, split = optimizers.state_by_name, optimizers.load_state, grow_procedure.with_architecture_split
+    probes = grow_procedure._Run._probes
+
+    def moments(model: Any, state: Any) -> dict[str, list[torch.Tensor]]:
+        found: dict[str, list[torch.Tensor]] = {}
+        for name, _ in model.named_parameters():
+            found.setdefault(owner(model, name), []).extend(each.clone() for each in state.get(name, {}).values())
+        found.pop("", None)
+        return found
+
+    def saved(model: Any, optimizer: Any) -> Any:
+        state = save(model, optimizer)
+        if isinstance(model, (ModuleZoo, HModel)):
+            before.append(moments(model, state))
+        return state
+
+    def loaded(model: Any, optimizer: Any, state: Any, **more: Any) -> None:
+        load(model, optimizer, state, **more)
+        if isinstance(model, (ModuleZoo, HModel)):
+            members = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+            assert sorted(members) == sorted(map(id, model.parameters()))
+            earlier, now = before[-1], moments(model, save(model, optimizer))
+            for name in earlier.keys() & now.keys():
+                assert len(earlier[name]) == len(now[name])
+                assert all(map(torch.equal, earlier[name], now[name])), name
+            new = now.keys() - earlier.keys()
+            assert not any(now[name] for name in new)
+            moved.append((set(new), set(earlier.keys() - now.keys())))
+
+    def listening(task: Any) -> Any:
+        parts = split(task)
+        fetch = parts.fetch
+
+        def told(name: str, places: Any) -> Any:
+            read.add(f"probe of {name}" if probing[0] else name)
+            return fetch(name, places)
+
+        patch.setattr(parts, "fetch", told)
+        return parts
+
+    def probe(self: Any, *given: Any) -> Any:
+        probing[0] = True
+        try:
+            return probes(self, *given)
+        finally:
+            probing[0] = False
+
+    def inserting(kind: Any) -> Any:
+        really = kind.insert
+
+        def insert(self: Any, module: ZooModule, **given: Any) -> None:
+            really(self, module, **given)
+            began[module.id] = {name: one.numpy().tobytes() for name, one in self.weights(module.id).items()}
+
+        return insert
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (GrowingZoo, GrowingHModel):
+            patch.setattr(kind, "insert", inserting(kind))
+        patch.setattr(optimizers, "state_by_name", saved)
+        patch.setattr(optimizers, "load_state", loaded)
+        patch.setattr(grow_procedure, "with_architecture_split", listening)
+        patch.setattr(grow_procedure._Run, "_probes", probe)
+        done = grow(pool, one, changes)
+    return Grown(pool, done.given, one, done.outcome, done.checkpoints, began, moved, read)
+
+
+@pytest.fixture(scope="module")
+def grown_zoo(tmp_path_factory: pytest.TempPathFactory, _scripted: None) -> Grown:
+    return watched(tmp_path_factory.mktemp("zoo"), arm())
+
+
+@pytest.fixture(scope="module")
+def grown_h_model(tmp_path_factory: pytest.TempPathFactory, _scripted: None) -> Grown:
+    return watched(tmp_path_factory.mktemp("h_model"), arm(h_model()), {"select": {"metric": "loss"}})
+
+
+@pytest.fixture(scope="module", params=["zoo", "h_model"])
+def grown(request: pytest.FixtureRequest) -> Grown:
+    found: Grown = request.getfixturevalue(f"grown_{request.param}")
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("strategist", "checkpoints"),
-    # The scripted one prunes, crosses and grows, so that it is killed everywhere; those that learn are killed between
-    # their first reward and the second event.
-    [("heuristic", (1, 3, 6)), ("ppo", (5,)), ("meta_gradient", (5,))],
-)
-def test_a_growth_repeated_or_killed_anywhere_is_the_same_growth(
-    tmp_path: Path, strategist: str, checkpoints: tuple[int, ...]
-) -> None:
-    given = problem({"training": TRAINING}, tmp_path / "pool")
-    events = 2 if strategist == "heuristic" else 3  # what the last reward teaches is not kept
-    one = arm(strategist=strategist, events={"count": events})
-    found: list[dict[str, Any]] = []
-    whole = evaluate(given, one, report=lambda message: found.append(message) if "checkpoint" in message else None)
-    assert len(found) == 10
-    assert len(whole.extra["growth"]["timeline"]) == len(whole.extra["growth"]["rewards"]) == events
-    runs = {tmp_path / "again": evaluate(problem({"training": TRAINING}, tmp_path / "again"), one)}
-    for place in checkpoints:
-        assert all(FolderPool(tmp_path / "pool").size(digest) for digest in found[place]["blobs"])
-        later: list[dict[str, Any]] = []
-        resumed = evaluate(given, one, resume=found[place]["checkpoint"], report=later.append)
-        kept = [message["blobs"] for message in later if "checkpoint" in message]
-        assert kept == [message["blobs"] for message in found[place + 1 :]], "what the strategist has learnt included"
-        assert resumed.blobs == whole.blobs
-        assert resumed.extra["training_flops"] == whole.extra["training_flops"]
-        runs[tmp_path / "pool"] = resumed
-        for pool, outcome in runs.items():
-            assert log(pool, outcome) == log(tmp_path / "pool", whole)
-            assert bits(zoo_of(pool, outcome)) == bits(zoo_of(tmp_path / "pool", whole))
-            assert facts(outcome) == facts(whole)
+# What one growth leaves
 
 
-@pytest.mark.slow
-def test_a_budget_in_flops_is_shared_out_as_one_in_steps(tmp_path: Path) -> None:
-    in_steps = evaluate(problem({"training": TRAINING}, tmp_path), arm())
-    flops = in_steps.extra["training_flops"]
-    given = problem({"training": {"budget": {"steps": None, "flops": flops}, "checkpoint_every": 2}}, tmp_path)
-    found: list[dict[str, Any]] = []
-    whole = evaluate(given, arm(), report=lambda message: found.append(message) if "checkpoint" in message else None)
-    # No step begins that exceeds it; the last probe, which is three steps here, may.
-    assert whole.extra["training_flops"] <= flops + 3 * flops / 20
-    assert whole.extra["training_flops"] > 0.8 * flops
-    shares = [one["share"] for one in whole.extra["growth"]["timeline"]]
-    assert shares == pytest.approx([0.2, 0.6], abs=0.15)
-    # Newborns are warmed up over their share of the budget, and rewards wait for the horizon.
-    steps = [one["step"] for one in whole.extra["growth"]["timeline"]]
-    assert 0 < steps[0] < steps[1] < whole.extra["steps"]
-    resumed = evaluate(given, arm(), resume=found[4]["checkpoint"])
-    assert facts(resumed) == facts(whole)
-    assert bits(zoo_of(tmp_path, resumed)) == bits(zoo_of(tmp_path, whole))
-
-
-@pytest.mark.slow
-def test_the_log_rebuilds_genotypes_and_first_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    began: dict[str, dict[str, bytes]] = {}
-    really = ModuleZoo.insert
-
-    def listening(self: ModuleZoo, module: ZooModule, **given: Any) -> None:
-        really(self, module, **given)
-        began[module.id] = {
-            name: one.numpy().tobytes() for name, one in self.pool.parts[module.id].state_dict().items()
-        }
-
-    monkeypatch.setattr(ModuleZoo, "insert", listening)
-    whole = evaluate(problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic"))
-    told, pool = log(tmp_path, whole), FolderPool(tmp_path)
+def test_the_log_rebuilds_genotypes_and_first_weights(grown: Grown) -> None:
+    told, pool, facts = grown.log, FolderPool(grown.pool), grown.facts
     edits = [validate(Edit, one, what="an edit") for one in told["edits"]]
-    assert {"hybridise", "grow", "prune"} <= {one.action.operation for one in edits}
+    assert {"hybridise", "prune"} <= {one.action.operation for one in edits}
+    assert {"grow", "spawn"} & {one.action.operation for one in edits}
+    assert len(grown.began) == len(facts["timeline"]) == len(facts["rewards"]) == 2
+    assert [one["id"] for one in facts["start"]] == begun_with(grown.one.network)
+    assert facts["overhead"]["flops_share"] > 0
     assert any(source.rule == "copied" for edit in edits for source in edit.tensors)
-    blobs = {role.removeprefix("parents/"): own for role, own in whole.blobs.items() if role.startswith("parents/")}
+    roles = grown.outcome.blobs.items()
+    blobs = {role.removeprefix("parents/"): own for role, own in roles if role.startswith("parents/")}
     assert all(role == digest for role, digest in blobs.items())
     replayed = replay_log(
         [validate(ZooModule, one, what="a module") for one in told["start"]],
@@ -219,13 +315,55 @@ def test_the_log_rebuilds_genotypes_and_first_weights(tmp_path: Path, monkeypatc
         lambda digest: pool.get(blobs[digest]),
         validate(BirthSettings, told["birth"], what="births"),
     )
-    assert replayed.modules == zoo_of(tmp_path, whole).structure.modules
-    assert began == {
+    kept = GROWABLES.get(grown.one.network.kind).of(grown.network.structure).modules
+    assert [one.id for one in replayed.modules] == facts["modules"] == [one.id for one in kept]
+    assert [one.genotype for one in replayed.modules] == [one.genotype for one in kept]
+    assert grown.began == {
         one: {name: tensor.numpy().tobytes() for name, tensor in weights.items()}
         for one, weights in replayed.newborns.items()
     }
     with pytest.raises(DataError, match="not there"):
         replay_log([], [one for one in edits if one.action.operation == "prune"], pool.get, BirthSettings())
+
+
+def test_edits_leave_the_moments_of_all_others_alone(grown: Grown) -> None:
+    timeline = grown.facts["timeline"]
+    born, gone = ({one for event in timeline for one in event[what]} for what in ("born", "gone"))
+    assert set.union(*(new for new, _ in grown.moved)) == born != set()
+    assert set.union(*(old for _, old in grown.moved)) == gone != set()
+
+
+def test_growth_sees_the_split_architecture_alone(grown: Grown) -> None:
+    """What selects the model and what it is judged by are no part of a probe."""
+    assert {name for name in grown.read if name.startswith("probe")} == {"probe of architecture"}
+    assert grown.read <= {"train", "probe of architecture", "validation"}
+
+
+def test_what_was_learnt_is_left_for_the_next_run(grown: Grown) -> None:
+    totals = sorted(one["total"] for one in grown.facts["rewards"])
+    assert sorted({one.reward for one in grown.memory.edits}) == pytest.approx(totals, rel=1e-12)
+    assert any(one.child is not None for one in grown.memory.edits)
+
+
+def test_a_checkpoint_in_the_middle_of_a_warm_up_knows_who_is_half_born(grown_zoo: Grown) -> None:
+    (newborn,) = grown_zoo.facts["timeline"][0]["born"]
+    batch_size = grown_zoo.given.settings.training.batch_size
+    (middle,) = (one for one in grown_zoo.checkpoints if one["tokens"] == 6 * batch_size)
+    network, about = load_network(FolderPool(grown_zoo.pool), middle["checkpoint"])
+    assert isinstance(network, ModuleZoo)
+    assert network.births == {newborn: pytest.approx(0.5)}
+    assert "newborns" not in about
+    batch = validation_batch(grown_zoo)
+    with torch.no_grad():
+        half = next(iter(network(batch).values()))
+        network.births = {}
+        assert not torch.allclose(half, next(iter(network(batch).values())))
+    assert grown_zoo.network.births == {}
+
+
+def validation_batch(grown: Grown) -> dict[str, torch.Tensor]:
+    task = grown.given.open_task({})
+    return {name: torch.as_tensor(value) for name, value in task.batch("validation", 0, 0, 8).items()}
 
 
 LOADING = """
@@ -244,14 +382,12 @@ with torch.no_grad():
 
 
 @pytest.mark.slow
-def test_a_zoo_with_a_hybrid_loads_in_another_process(grown: Grown, tmp_path: Path) -> None:
-    pool, given, whole = grown.pool, grown.given, grown.outcome
-    network = zoo_of(pool, whole)
+def test_a_zoo_with_a_hybrid_loads_in_another_process(grown_zoo: Grown, tmp_path: Path) -> None:
+    network, batch = grown_zoo.network, validation_batch(grown_zoo)
     assert any(one.genotype.archetype == HYBRID for one in network.structure.modules)
-    task = given.open_task({})
-    batch = {name: torch.as_tensor(value) for name, value in task.batch("validation", 0, 0, 8).items()}
     save_file(batch, tmp_path / "batch")
-    words = [sys.executable, "-c", LOADING, str(pool), whole.blobs["weights"], str(tmp_path / "batch")]
+    weights = grown_zoo.outcome.blobs["weights"]
+    words = [sys.executable, "-c", LOADING, str(grown_zoo.pool), weights, str(tmp_path / "batch")]
     elsewhere = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     with torch.no_grad():
         here = network.eval()(batch)
@@ -260,102 +396,81 @@ def test_a_zoo_with_a_hybrid_loads_in_another_process(grown: Grown, tmp_path: Pa
     ]
 
 
-@pytest.mark.slow
-def test_a_checkpoint_in_the_middle_of_a_warm_up_knows_who_is_half_born(grown: Grown) -> None:
-    given, whole, found = grown.given, grown.outcome, grown.checkpoints
-    (newborn,) = whole.extra["growth"]["timeline"][0]["born"]
-    (middle,) = (one for one in found if one["tokens"] == 6 * given.settings.training.batch_size)
-    network, about = load_network(FolderPool(grown.pool), middle["checkpoint"])
-    assert isinstance(network, ModuleZoo)
-    assert network.births == {newborn: pytest.approx(0.5)}
-    assert "newborns" not in about
-    task = given.open_task({})
-    batch = {name: torch.as_tensor(value) for name, value in task.batch("validation", 0, 0, 8).items()}
-    with torch.no_grad():
-        half = next(iter(network(batch).values()))
-        network.births = {}
-        assert not torch.allclose(half, next(iter(network(batch).values())))
-    assert zoo_of(grown.pool, whole).births == {}
+# Interruptions
 
 
 @pytest.mark.slow
-def test_a_zoo_that_nobody_changes_trains_as_ever(tmp_path: Path) -> None:
-    given = problem({"training": TRAINING}, tmp_path)
-    fixed = evaluate(given, arm(strategist="fixed", replay={"capacity": 0}))
-    assert fixed.extra["growth"]["edits"] == []
-    assert [one["born"] for one in fixed.extra["growth"]["timeline"]] == [[], []]
-    assert fixed.extra["growth"]["modules"] == [one.id for one in start_zoo(16)[:4]]
+def test_a_growth_killed_anywhere_is_the_same_growth(grown: Grown, tmp_path: Path) -> None:
+    """Before the first event, while its newborn warms up, and after the second one."""
+    changes = {"select": {"metric": "loss"}} if grown.one.network.kind == "h_model" else {}
+    assert len(grown.checkpoints) == 10
+    assert grow(tmp_path, grown.one, changes, kills=(2, 4, 7)).is_like(grown)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategist", ["ppo", "meta_gradient"])
+def test_who_learns_goes_on_with_what_was_learnt_and_remembered(
+    grown_zoo: Grown, tmp_path: Path, strategist: str
+) -> None:
+    """Killed before the first event, and between the first reward and the second event."""
+    digest = grown_zoo.outcome.blobs["edit_memory"]
+    for name in ("whole", "parts"):
+        FolderPool(tmp_path / name).put_bytes(FolderPool(grown_zoo.pool).get(digest))
+    # What the last reward teaches is not kept: a third event.
+    one = arm(strategist=strategist, events={"count": 3}, edit_memory=digest, policy={"memory": {"epochs": 2}})
+    whole = grow(tmp_path / "whole", one)
+    assert grow(tmp_path / "parts", one, kills=(1, 6)).is_like(whole)
+    assert len(whole.facts["rewards"]) == 3
+    earlier = grown_zoo.memory.edits
+    assert whole.memory.edits[: len(earlier)] == earlier
+    assert len(whole.memory.edits) > len(earlier) > 0
+
+
+@pytest.mark.slow
+def test_a_budget_in_flops_is_shared_out_as_one_in_steps(grown_zoo: Grown, tmp_path: Path) -> None:
+    flops = grown_zoo.outcome.extra["training_flops"]
+    changes = {"training": {"budget": {"steps": None, "flops": flops}}}
+    whole = grow(tmp_path / "whole", arm(), changes)
+    # No step begins that exceeds it; the last probe, which is three steps here, may.
+    assert 0.8 * flops < whole.outcome.extra["training_flops"] <= flops + 3 * flops / 20
+    # Newborns are warmed up over their share of the budget, and rewards wait for the horizon.
+    shares, steps = ([one[what] for one in whole.facts["timeline"]] for what in ("share", "step"))
+    assert shares == pytest.approx([0.2, 0.6], abs=0.15)
+    assert 0 < steps[0] < steps[1] < whole.outcome.extra["steps"]
+    assert grow(tmp_path / "parts", arm(), changes, kills=(5,)).is_like(whole)
+
+
+# Settings
+
+
+@NETWORKS
+@pytest.mark.slow
+def test_one_that_nobody_changes_trains_as_ever(network: NetworkSpec, tmp_path: Path) -> None:
+    fixed = grow(
+        tmp_path, arm(network, strategist="fixed", replay={"capacity": 0}), {"training": {"budget": {"steps": 10}}}
+    )
+    assert fixed.facts["edits"] == []
+    assert [one["born"] for one in fixed.facts["timeline"]] == [[], []]
+    assert fixed.facts["modules"] == begun_with(network)
+    assert fixed.network.structure == network.structure
 
 
 @pytest.mark.slow
 def test_a_budget_in_seconds_and_a_cap_of_latency(tmp_path: Path) -> None:
-    given = problem({"training": {"budget": {"seconds": 4.0}}}, tmp_path)
-    outcome = evaluate(given, arm(strategist="heuristic", caps={"latency": 60.0}))
-    growth = outcome.extra["growth"]
+    budget = {"training": {"budget": {"steps": 8, "seconds": 4.0}}}
+    seconds = grow(tmp_path, arm(caps={"latency": 60.0}), budget)
+    growth = seconds.facts
     assert [one["event"] for one in growth["timeline"]] == [one["number"] for one in growth["rewards"]] == [1, 2]
-    assert zoo_of(tmp_path, outcome).live == tuple(growth["modules"])
+    assert seconds.network.live == tuple(growth["modules"])
 
 
 @pytest.mark.slow
-def test_who_is_killed_before_the_first_event_still_remembers_earlier_runs(tmp_path: Path) -> None:
-    given = problem({"training": TRAINING}, tmp_path)
-    earlier = evaluate(given, arm(strategist="ppo"))
-    digest = FolderPool(tmp_path).put_bytes(FolderPool(tmp_path).get(earlier.blobs["edit_memory"]))
-    one, found = arm(strategist="ppo", edit_memory=digest), []
-    whole = evaluate(given, one, report=lambda message: found.append(message) if "checkpoint" in message else None)
-    resumed = evaluate(given, one, resume=found[0]["checkpoint"])
-    assert log(tmp_path, resumed) == log(tmp_path, whole)
-    assert bits(zoo_of(tmp_path, resumed)) == bits(zoo_of(tmp_path, whole))
-    assert facts(resumed) == facts(whole)
-    decided = [one["decisions"] for one in (earlier.extra["growth"], whole.extra["growth"])]
-    kept = EditMemory.loads(FolderPool(tmp_path).get(whole.blobs["edit_memory"]).decode())
-    assert len(kept.edits) > decided[1] // 2 > 0, "earlier edits are there, too"
-
-
-@pytest.mark.slow
-def test_growth_sees_the_split_architecture_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What selects the model and what it is judged by are no part of a probe, and no two splits share a sample."""
-    seen: list[tuple[str, frozenset[int]]] = []
-    probing = [False]
-    really, fetch = grow_procedure.with_architecture_split, grow_procedure._Run._probes
-
-    def listening(task: Any) -> Any:
-        split = really(task)
-        original = split.fetch
-
-        def told(name: str, places: Any) -> Any:
-            seen.append((name if not probing[0] else f"probe of {name}", frozenset(map(int, places))))
-            return original(name, places)
-
-        monkeypatch.setattr(split, "fetch", told)
-        return split
-
-    def probes(self: Any, *given: Any) -> Any:
-        probing[0] = True
-        try:
-            return fetch(self, *given)
-        finally:
-            probing[0] = False
-
-    monkeypatch.setattr(grow_procedure, "with_architecture_split", listening)
-    monkeypatch.setattr(grow_procedure._Run, "_probes", probes)
-    evaluate(problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic"))
-    by_name: dict[str, set[int]] = {}
-    for name, places in seen:
-        by_name.setdefault(name, set()).update(places)
-    assert {name for name in by_name if name.startswith("probe")} == {"probe of architecture"}
-    assert set(by_name) <= {"train", "probe of architecture", "validation"}
-
-
-@pytest.mark.slow
-def test_a_full_zoo_replaces(tmp_path: Path) -> None:
-    outcome = evaluate(
-        problem({"training": TRAINING}, tmp_path),
-        arm(strategist="heuristic", birth={"most": 4}, prune={"least": 4}, allow=["hybridise", "prune"]),
-    )
-    first = outcome.extra["growth"]["timeline"][0]
-    assert len(first["born"]) == len(first["gone"]) == 1
-    assert len(outcome.extra["growth"]["modules"]) == 4
+def test_a_full_model_replaces(tmp_path: Path) -> None:
+    growth = grow(tmp_path, arm(h_model(), birth={"most": 4}, allow=["prune", "hybridise"])).facts
+    (child,) = growth["timeline"][0]["born"]
+    (gave,) = [edit["module"] for edit in growth["edits"] if f"gives its place to {child}" in edit["note"]]
+    assert gave in growth["timeline"][0]["gone"]
+    assert len(growth["modules"]) <= 4
 
 
 class Insistent(Strategist):
@@ -374,32 +489,23 @@ class Insistent(Strategist):
 
 
 @pytest.mark.slow
-def test_who_gave_its_place_is_not_pruned_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_gave_its_place_in_a_full_zoo_is_not_pruned_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(driver, "create", lambda _, **given: Insistent(given["settings"], actions=given["actions"]))
     events = {"count": 1, "first": 0.4, "last": 0.4, "actions": 8}
-    outcome = evaluate(problem({"training": TRAINING}, tmp_path), arm(birth={"most": 4}, events=events))
-    (event,) = outcome.extra["growth"]["timeline"]
+    outcome = grow(tmp_path, arm(birth={"most": 4}, events=events))
+    (event,) = outcome.facts["timeline"]
     assert len(event["gone"]) == len(set(event["gone"])) == 2
     assert len(event["born"]) == 1
-    assert outcome.extra["growth"]["modules"] == list(zoo_of(tmp_path, outcome).live)
-    about = [
-        one["action"]["modules"] for one in outcome.extra["growth"]["edits"] if one["action"]["operation"] == "rewarm"
-    ]
+    assert outcome.facts["modules"] == list(outcome.network.live)
+    about = [one["action"]["modules"] for one in outcome.facts["edits"] if one["action"]["operation"] == "rewarm"]
     assert not {name for names in about for name in names} & set(event["gone"])
 
 
-def test_what_was_learnt_is_left_for_the_next_run(grown: Grown) -> None:
-    outcome = grown.outcome
-    memory = EditMemory.loads(FolderPool(grown.pool).get(outcome.blobs["edit_memory"]).decode())
-    totals = [one["total"] for one in outcome.extra["growth"]["rewards"]]
-    assert {one.reward for one in memory.edits} == set(totals)
-    assert any(one.child is not None for one in memory.edits)
-
-
 @pytest.mark.slow
-def test_what_growth_cost_is_told_and_what_was_left_out_for_it(tmp_path: Path) -> None:
-    given = problem({"training": TRAINING}, tmp_path)
-    poor, rich = (evaluate(given, arm(events={"overhead": overhead})).extra["growth"] for overhead in (0.01, 10.0))
+def test_what_growth_cost_is_told_and_what_was_left_out_for_it(grown_zoo: Grown, tmp_path: Path) -> None:
+    poor, rich = grow(tmp_path, arm(events={"overhead": 0.01})).facts, grown_zoo.facts
     assert poor["overhead"]["exceeded"]
     assert poor["overhead"]["looks_left_out"] == 1
     assert not poor["looks"]
@@ -413,41 +519,21 @@ def test_what_growth_cost_is_told_and_what_was_left_out_for_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("options", "steps", "words"),
+    ("network", "options", "words"),
     [
-        ({"events": {"count": 8}}, 8, "too few for 8 events"),
-        ({"caps": {"parameters": 100}}, 20, "over the cap"),
-        ({"birth": {"most": 3}}, 20, "begins with 4 modules"),
-        ({"events": {"first": 0.6}}, 20, "come all at"),
-        ({"strategist": "nobody"}, 20, "strategist"),
+        (zoo(), {"events": {"count": 20}}, "too few for 20 events"),
+        (zoo(), {"caps": {"parameters": 100}}, "over the cap"),
+        (zoo(), {"birth": {"most": 3}}, "begins with 4 modules"),
+        (zoo(), {"events": {"first": 0.6}}, "come all at"),
+        (zoo(), {"strategist": "nobody"}, "strategist"),
+        (h_model(), {"caps": {"parameters": 100}}, "over the cap"),
+        (h_model(), {"birth": {"most": 3}}, "begins with 4 modules"),
+        (h_model(), {"birth": {"inheritance": "split"}}, "do not add up to one"),
+        (h_model(), {"caps": {"latency": 1.0}}, "cap the flops"),
+        (h_model(window=1), {}, "with a window cannot grow"),
+        (StackNetwork(structure=parameter_matched(h_model().structure)), {}, "grows H-Models and zoos"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_trained(options: Any, steps: int, words: str) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_trained(network: NetworkSpec, options: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        check_grow(settings({"training": {"budget": {"steps": steps}}}), arm(**options))
-
-
-@pytest.mark.slow
-def test_edits_leave_the_moments_of_all_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    really = optimizers.load_state
-    seen: list[tuple[set[str], set[str]]] = []
-
-    def listening(model: Any, optimizer: Any, state: Any, *, changed: bool = False) -> None:
-        really(model, optimizer, state, changed=changed)
-        parameters = dict(model.named_parameters())
-        members = [id(one) for group in optimizer.param_groups for one in group["params"]]
-        assert sorted(members) == sorted(map(id, parameters.values()))
-        for name in parameters.keys() & state.keys():
-            for key, moment in state[name].items():
-                assert torch.equal(optimizer.state[parameters[name]][key], moment), name
-        new = parameters.keys() - state.keys()
-        assert all(parameters[name] not in optimizer.state for name in new)
-        seen.append((set(new), set(state.keys() - parameters.keys())))
-
-    monkeypatch.setattr(optimizers, "load_state", listening)
-    outcome = evaluate(problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic"))
-    growth = outcome.extra["growth"]
-    born = {one for event in growth["timeline"] for one in event["born"]}
-    gone = {one for event in growth["timeline"] for one in event["gone"]}
-    assert born == {name.split(".")[2] for new, _ in seen for name in new if name.startswith("pool.parts.")} != set()
-    assert gone == {name.split(".")[2] for _, old in seen for name in old if name.startswith("pool.parts.")} != set()
+        check_grow(settings({"training": {"budget": {"steps": 20}}}), arm(network, **options))

@@ -28,9 +28,11 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.evolve import begin, resume
 from evodevo.runs.recipe import ExecutionSettings
+from evodevo.settings import merge
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import settings as small_settings
+from fixtures import questions
 
 SMALL: dict[str, Any] = {
     "zoo": {"width": 16, "extractor": {"blocks": 0}, "modules": "mlp,squeeze_excite,cnn"},
@@ -55,14 +57,27 @@ SMALL: dict[str, Any] = {
 """With the seed of the recipe, the random strategist lets somebody be born of a parent and takes somebody away."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _questions() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        questions.once(patch)
+        yield
+
+
 @pytest.fixture(scope="module")
-def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def grown(tmp_path_factory: pytest.TempPathFactory, _questions: None) -> Path:
     """A store with one run: random, and fixed."""
     folder = tmp_path_factory.mktemp("grown") / "runs"
     run = grow(strategist="random", overrides=SMALL, store=folder, cache_folder=folder.parent / "cache")
     assert (run.kind, run.state) == ("grow", "finished")
     run.archive.close()
     return folder
+
+
+@pytest.fixture(scope="module")
+def copied(grown: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store once more, to which tests add."""
+    return Path(shutil.copytree(grown, tmp_path_factory.mktemp("copied") / "runs"))
 
 
 @pytest.fixture
@@ -167,69 +182,37 @@ def inherited(edits: list[dict[str, Any]]) -> dict[str, Any]:
     return next(edit for edit in births(edits) if any(source["digest"] for source in edit["tensors"]))
 
 
-def _another_seed(log: dict[str, Any]) -> None:
-    inherited(log["edits"])["seed"] += 1
+def source_of(log: dict[str, Any], what: str = "digest") -> dict[str, Any]:
+    """A tensor of an inherited module that has this."""
+    return next(one for one in inherited(log["edits"])["tensors"] if one[what])
 
 
-def _another_genotype(log: dict[str, Any]) -> None:
-    child = inherited(log["edits"])
-    child["after"] = {**log["start"][0]["genotype"]}
-
-
-def _another_blob(log: dict[str, Any]) -> None:
-    source = next(one for one in inherited(log["edits"])["tensors"] if one["digest"])
-    source["digest"] = "0" * 64
-
-
-def _another_source(log: dict[str, Any]) -> None:
-    tensors = inherited(log["edits"])["tensors"]
-    next(one for one in tensors if one["source"])["source"] = "parts.nowhere.weight"
-
-
-def _another_rule(log: dict[str, Any]) -> None:
-    next(one for one in inherited(log["edits"])["tensors"] if one["digest"])["rule"] = "fresh"
-
-
-def _no_birth(log: dict[str, Any]) -> None:
-    log["edits"].remove(inherited(log["edits"]))
-
-
-def _born_twice(log: dict[str, Any]) -> None:
-    log["edits"].append(births(log["edits"])[-1])
-
-
-def _no_start(log: dict[str, Any]) -> None:
-    log["start"] = log["start"][1:]
-
-
-CHANGES: list[Callable[[dict[str, Any]], None]] = [
-    _another_seed,
-    _another_genotype,
-    _another_blob,
-    _another_source,
-    _another_rule,
-    _no_birth,
-    _born_twice,
-    _no_start,
-]
+CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "another seed": lambda log: inherited(log["edits"]).update(seed=0),
+    "another genotype": lambda log: inherited(log["edits"]).update(after=log["start"][0]["genotype"]),
+    "another blob": lambda log: source_of(log).update(digest="0" * 64),
+    "another source": lambda log: source_of(log, "source").update(source="parts.nowhere.weight"),
+    "another rule": lambda log: source_of(log).update(rule="fresh"),
+    "no birth": lambda log: log["edits"].remove(inherited(log["edits"])),
+    "born twice": lambda log: log["edits"].append(births(log["edits"])[-1]),
+    "no start": lambda log: log["start"].pop(0),
+}
 
 
 @pytest.mark.parametrize("beside", [True, False], ids=["with its record", "alone"])
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__.strip("_"))
-def test_a_changed_log_is_one_clear_error(
-    one: Individual, tmp_path: Path, change: Callable[[dict[str, Any]], None], beside: bool
-) -> None:
-    """Also where nothing but its blobs and the kept network speak against it."""
-    folder = Path(shutil.copytree(one.run.archive.folder, tmp_path / "copy"))
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_log_is_one_clear_error(one: Individual, copied: Path, change: str, beside: bool) -> None:
+    """Whether the record alone speaks against it, or its blobs and the kept network alone."""
     log = log_of(one)
-    change(log)
-    digest = FolderPool(folder / "blobs").put_bytes(canonical.dumps(log).encode())
-    with Archive(folder) as archive:
+    CHANGES[change](log)
+    digest = FolderPool(copied / "blobs").put_bytes(canonical.dumps(log).encode())
+    with Archive(copied) as archive:
         again = archive.individual(one.id)
         assert again.evaluation is not None
         facts = again.evaluation.extra
         growth = facts["growth"] if beside else {**facts["growth"], "edits": None}
-        changed = with_blobs(again, {**blobs_of(one), LOG: digest}, {**facts, "growth": growth})
+        kept = {role: own for role, own in blobs_of(one).items() if not (beside and role.startswith(WEIGHTS))}
+        changed = with_blobs(again, {**kept, LOG: digest}, {**facts, "growth": growth})
         with pytest.raises(DataError, match="log") as error:
             replay(changed)
     assert "\n" not in str(error.value)
@@ -353,35 +336,28 @@ def test_a_run_without_memories_is_one_clear_error(
 
 
 def test_a_memory_of_another_version_is_refused_before_anything_is_recorded(
-    grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    grown: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = Path(shutil.copytree(grown, tmp_path / "copy"))
-    with Archive(folder) as archive:
-        one = of(archive.run("last"), "grown by random")
-        kept = blobs_of(one)["edit_memory"]
-        old = archive.store.blobs.get(kept).replace(b"evodevo.edit_memory/1", b"evodevo.edit_memory/0", 1)
-        before = len(archive.runs())
+    kept = blobs_of(of(run, "grown by random"))["edit_memory"]
+    old = run.archive.store.blobs.get(kept).replace(b"evodevo.edit_memory/1", b"evodevo.edit_memory/0", 1)
     really = FolderPool.get
     monkeypatch.setattr(FolderPool, "get", lambda pool, name: old if name == kept else really(pool, name))
     with pytest.raises(UsageError, match="edit_memory/0"):
-        grow(memory="last", store=folder, overrides=SMALL)
-    with Archive(folder) as archive:
-        assert len(archive.runs()) == before
+        grow(memory="last", store=grown, overrides=SMALL)
+    assert len(run.archive.runs()) == 1
 
 
 @pytest.mark.slow
-def test_a_second_run_begins_with_the_edits_of_the_first(grown: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(grown, tmp_path / "copy"))
-    with grow(strategist="reinforce", memory="last", overrides=SMALL, store=folder).archive as archive:
+def test_a_second_run_begins_with_the_edits_of_the_first(copied: Path) -> None:
+    short = {"grow": {"events": {"count": 1}}, "evaluation": {"training": {"budget": {"steps": 8}}}}
+    with grow(strategist="reinforce", memory="last", overrides=merge(SMALL, short), store=copied).archive as archive:
         first, second = archive.runs()
-        before = EditMemory.loads(
-            archive.store.blobs.get(blobs_of(of(first, "grown by random"))["edit_memory"]).decode()
+        before, after = (
+            EditMemory.loads(archive.store.blobs.get(blobs_of(one)["edit_memory"]).decode()).edits
+            for one in (of(first, "grown by random"), of(second, "grown by reinforce"))
         )
-        after = EditMemory.loads(
-            archive.store.blobs.get(blobs_of(of(second, "grown by reinforce"))["edit_memory"]).decode()
-        )
-        assert after.edits[: len(before.edits)] == before.edits
-        assert len(after.edits) > len(before.edits)
+        assert after[: len(before)] == before
+        assert len(after) > len(before)
         held = archive.store.run_blobs(second.id)
         assert of(second, "grown by reinforce").genome.options["edit_memory"] in held.values()
         others = [of(second, name) for name in ("grown by random", "grown by heuristic", "fixed")]
@@ -391,26 +367,54 @@ def test_a_second_run_begins_with_the_edits_of_the_first(grown: Path, tmp_path: 
 # Interruptions
 
 
+def told(run: Run) -> list[dict[str, Any]]:
+    """Payloads of the events of growth in the store."""
+    return [dict(one.payload) for one in run.archive.store.events(run.id) if one.type == "growth"]
+
+
+def test_every_edit_is_an_event_in_the_store(run: Run, one: Individual) -> None:
+    assert [event["name"] for event in told(run)] == [
+        f"{what} {number}" for number in (1, 2, 3) for what in ("event", "reward")
+    ]
+    edits = [edit for event in told(run) for edit in event.get("event", {}).get("edits", ())]
+    bare = [{name: value for name, value in edit.items() if name != "tensors"} for edit in edits]
+    assert bare == one.fact["growth"]["edits"]
+    assert all(set(edit) >= {"action", "seed", "before", "after"} for edit in edits)
+    named = [source["digest"] for edit in edits for source in edit["tensors"] if source.get("digest")]
+    assert named
+    assert all(run.archive.store.blobs.size(digest) for digest in named)
+
+
 class Killed(BaseException):
     """As kill -9."""
 
 
 @pytest.mark.slow
-def test_killed_after_an_event_and_resumed_it_is_the_same_run(grown: Path, tmp_path: Path) -> None:
-    seen: list[dict[str, Any]] = []
+def test_killed_where_edits_are_told_and_resumed_it_is_the_same_run(grown: Path, tmp_path: Path) -> None:
+    seen: list[int] = []
 
     def die(kind: str, facts: dict[str, Any]) -> None:
-        seen.append(facts)
-        if "checkpoint" in facts and any(told.get("growth", {}).get("event") == 2 for told in seen):
+        if kind == "progress" and "growth" in facts:
+            seen.append(facts["growth"]["event"])
+            if len(seen) == 1:
+                raise Killed
+        if "checkpoint" in facts and 2 in seen:
             raise Killed
 
     folder = tmp_path / "runs"
     with pytest.raises(Killed):
         grow(strategist="random", overrides=SMALL, store=folder, listener=die)
+    with pytest.raises(Killed):
+        resume("last", store=folder, listener=die)
     with Archive(folder) as archive:
         assert archive.run("last").state == "interrupted"
     with resume("last", store=folder).archive as archive, Archive(grown) as whole:
+        runs = (archive.run("last"), whole.run("last"))
+        assert told(runs[0]) == told(runs[1])
         for name in ("grown by random", "fixed"):
-            ours, theirs = of(archive.run("last"), name), of(whole.run("last"), name)
+            ours, theirs = (of(run, name) for run in runs)
             assert blobs_of(ours) == blobs_of(theirs)
-        assert replay(of(archive.run("last"), "grown by random")).is_compared
+            seconds = {"overhead": {"seconds": 0, "seconds_share": 0}}
+            assert merge(ours.fact["growth"], seconds) == merge(theirs.fact["growth"], seconds)
+        assert replay(of(runs[0], "grown by random")).is_compared
+        assert archive.store.check(deep=True).ok

@@ -6,7 +6,6 @@ import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,8 +39,8 @@ from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.archive import Archive, Individual, Run
-from evodevo.runs.recipe import RECIPES, Recipe, by_size
-from evodevo.runs.train import experiment
+from evodevo.runs.evolve import begin
+from evodevo.runs.recipe import ExecutionSettings
 from evodevo.testing.small_networks import settings
 
 pytestmark = pytest.mark.slow  # of one grown zoo and one grown H-Model, which take most of the time
@@ -93,7 +92,7 @@ def scripted(name: str, **given: Any) -> Strategist:
     return Scripted(given["settings"], actions=1, seed=given["seed"])
 
 
-def made(size: Any) -> ExperimentSettings:
+def made() -> ExperimentSettings:
     network = ModuleZooNetwork(structure=ZOO)
     fixed = {**GROWTH, "strategist": "fixed", "events": {"count": 0}}
     arms = (
@@ -103,26 +102,21 @@ def made(size: Any) -> ExperimentSettings:
         Variant(name="H-Model", network=HModelNetwork(structure=MODEL), procedure="grow", options=RULES),
     )
     evaluation = settings({"training": {"budget": {"steps": 20}}})
-    return ExperimentSettings(experiment=Comparison(title="growth", arms=arms, seeds=1), evaluation=evaluation)
+    return ExperimentSettings(
+        experiment=Comparison(title="growth", arms=arms, seeds=1),
+        evaluation=evaluation,
+        execution=ExecutionSettings(executor="serial"),
+    )
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    RECIPES.add(
-        "module_zoo.growth_reports", Recipe("module_zoo.growth_reports", "for tests", ("train",), by_size(made))
-    )
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     folder = tmp_path_factory.mktemp("grown") / "runs"
+    more: dict[str, Any] = {"listener": None, "on_start": None, "cache_folder": folder.parent}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "create", scripted)
-        name = "module_zoo.growth_reports"
-        experiment(name, overrides={"execution": {"executor": "serial"}}, store=folder).archive.close()
-    yield folder
-    del RECIPES._rows["module_zoo.growth_reports"]
-
-
-@pytest.fixture(scope="module")
-def run(store: Path) -> Iterator[Run]:
-    with Archive(store) as archive:
+        begin("train", "module_zoo.own", made(), store=folder, **more).archive.close()
+    with Archive(folder) as archive:
         yield archive.runs()[0]
 
 
@@ -131,18 +125,20 @@ def table(run: Run) -> ComparisonTable:
     return compare_arms(run)
 
 
-@pytest.fixture(scope="module")
-def grown(run: Run) -> Individual:
-    (one,) = [one for one in run.individuals() if one.genome.name == PAYLOAD]
+def of(run: Run, name: str) -> Individual:
+    (one,) = [one for one in run.individuals() if one.genome.name == name]
     assert one.state == "done", one.evaluation and one.evaluation.detail
     return one
+
+
+@pytest.fixture(scope="module")
+def grown(run: Run) -> Individual:
+    return of(run, PAYLOAD)
 
 
 @pytest.fixture(scope="module")
 def grown_model(run: Run) -> Individual:
-    (one,) = [one for one in run.individuals() if one.genome.name == "H-Model"]
-    assert one.state == "done", one.evaluation and one.evaluation.detail
-    return one
+    return of(run, "H-Model")
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +172,9 @@ def test_lives_agree_with_the_record(growth: GrowthHistory, grown: Individual) -
         assert steps == sorted(steps)
         assert all(life.born_step <= step <= (life.gone_step or growth.steps) for step in steps)
         assert set(life.parents) <= {one.id for one in growth.lives if one.born < life.born}
+        later = [one.number for one in growth.events if one.number > life.born]
+        assert growth.events_lived(life) == sum(number < (life.gone or 99) for number in later)
+    assert growth.events_lived(growth.lives[0]) >= 1
     for entry in told["timeline"]:
         there = {one.id for one in growth.lives if one.born < entry["event"] and (one.gone or 99) >= entry["event"]}
         assert there == {row["id"] for row in entry["modules"]}
@@ -189,13 +188,6 @@ def test_who_gave_its_place_knows_its_heir(growth: GrowthHistory) -> None:
     assert [(one.heir, one.gone) for one in replaced] == [(hybrid.id, hybrid.born)]
     assert growth.replaced == 1
     assert growth.counts["prune"] == 2, "the one that was replaced, and one that was not"
-
-
-def test_who_survived_is_counted_by_events(growth: GrowthHistory) -> None:
-    for life in growth.lives:
-        later = [one.number for one in growth.events if one.number > life.born]
-        assert growth.events_lived(life) == sum(number < (life.gone or 99) for number in later)
-    assert growth.events_lived(growth.lives[0]) >= 1
 
 
 def test_the_network_of_the_end_is_the_kept_one(grown: Individual, grown_model: Individual) -> None:
@@ -365,8 +357,7 @@ def test_the_page_has_a_section_on_growth_and_no_markup_of_names(run: Run) -> No
 
 
 def test_a_network_that_did_not_change_is_still_drawn(run: Run) -> None:
-    (fixed,) = [one for one in run.individuals() if one.genome.name == "fixed"]
-    found = growth_of(fixed)
+    found = growth_of(of(run, "fixed"))
     assert found is not None
     assert lanes(timeline_drawing(found, "contribution")) == {one.id for one in ZOO.modules}
     assert "No error was recorded" in texts(curve_drawing(found, {}))
@@ -377,7 +368,7 @@ def test_a_network_that_did_not_change_is_still_drawn(run: Run) -> None:
 
 
 def test_a_learned_strategist_without_rivals_is_remarked(table: ComparisonTable, run: Run) -> None:
-    arms = made(None).experiment.arms
+    arms = made().experiment.arms
     (sentence,) = missing_rivals(arms)
     assert "random or heuristic" in sentence
     assert "ppo" in sentence
@@ -393,9 +384,9 @@ def test_a_learned_strategist_without_rivals_is_remarked(table: ComparisonTable,
 
 
 def test_show_prints_the_history_of_edits(
-    growth: GrowthHistory, grown: Individual, store: Path, capsys: pytest.CaptureFixture[str]
+    growth: GrowthHistory, grown: Individual, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = ["--store", str(store)]
+    where = ["--store", str(grown.run.archive.folder)]
     assert command(["show", grown.id, *where]) == ExitCode.SUCCESS
     said = capsys.readouterr().out
     assert all(edit_words(edit) in said for edit in growth.edits)
@@ -405,9 +396,8 @@ def test_show_prints_the_history_of_edits(
     assert json.loads(capsys.readouterr().out)["facts"]["growth"] == grown.fact["growth"]
 
 
-def test_show_of_a_run_has_a_row_per_arm(
-    growth: GrowthHistory, run: Run, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_of_a_run_has_a_row_per_arm(growth: GrowthHistory, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    store = run.archive.folder
     assert command(["show", run.id, "--store", str(store)]) == ExitCode.SUCCESS
     shown = capsys.readouterr()
     table = shown.out.partition("how the networks grew:\n")[2].splitlines()

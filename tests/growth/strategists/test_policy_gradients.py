@@ -15,7 +15,7 @@ from evodevo.growth.strategists.learned import LearnedStrategist
 from evodevo.growth.strategists.ppo import generalised_advantages
 from evodevo.growth.strategists.reinforce import baselined
 from evodevo.growth.strategists.spec import LearningSettings, StrategistSettings
-from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.state import Legal
 from evodevo.growth.strategists.transition import Decision, Transition
 from evodevo.testing.strategists import everything, some_zoo
 
@@ -46,13 +46,13 @@ def play(strategist: LearnedStrategist, sign: float, decisions: Iterable[int]) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LEARNED)
-def test_what_pays_is_done_soon_and_nearly_always_within_300_decisions(name: str) -> None:
+@pytest.mark.parametrize(("name", "count"), [("reinforce", 120), ("ppo", 180)])
+def test_what_pays_is_done_soon_and_nearly_always_within_200_decisions(name: str, count: int) -> None:
     strategist = build(name)
     before = chance(strategist, "grow")
     play(strategist, 1.0, range(60))
     assert chance(strategist, "grow") > 1.5 * before
-    play(strategist, 1.0, range(60, 300))
+    play(strategist, 1.0, range(60, count))
     assert before < 0.2
     assert chance(strategist, "grow") >= 0.9
     barred = LEGAL.model_copy(update={"grow": ()})
@@ -60,15 +60,14 @@ def test_what_pays_is_done_soon_and_nearly_always_within_300_decisions(name: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["reinforce", pytest.param("ppo", marks=pytest.mark.slow)])
-def test_what_costs_is_left(name: str) -> None:
-    strategist = build(name)
+@pytest.mark.parametrize(("name", "count"), [("reinforce", 80), ("ppo", 40)])
+def test_what_costs_is_left(name: str, count: int) -> None:
+    strategist = build(name, rate=1e-3)
     before = chance(strategist, "grow")
-    play(strategist, -1.0, range(130))
+    play(strategist, -1.0, range(count))
     assert chance(strategist, "grow") < before / 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNED)
 def test_entropy_is_raised_not_lowered(name: str) -> None:
     """The paper's sign would make a policy without rewards ever surer."""
@@ -83,7 +82,7 @@ def test_entropy_is_raised_not_lowered(name: str) -> None:
 def test_the_value_becomes_the_reward(name: str) -> None:
     strategist = build(name, rate=1e-2, reinforce_rate=1e-2, norm=100.0)
     made = strategist.decide(STATE, LEGAL, randomness.generator(0))
-    for _ in range(60):
+    for _ in range(25):
         strategist.update([Transition(state=STATE, decisions=made, reward=0.7)])
     assert float(strategist.policy.worth(STATE).detach()) == pytest.approx(0.7, abs=0.1)
 
@@ -104,7 +103,6 @@ def test_what_has_moved_past_the_clip_is_pushed_no_further(ratio: float, advanta
     assert float(found) == pytest.approx(slope, rel=1e-5)
 
 
-@pytest.mark.slow
 def test_dear_networks_are_punished_while_the_mean_is_over_its_target() -> None:
     strategist = build("ppo", target_cost=100.0, multiplier_rate=0.5)
     made = strategist.decide(STATE, LEGAL, randomness.generator(0))
@@ -120,7 +118,7 @@ def test_a_cost_that_growing_brings_turns_the_policy_away_from_it() -> None:
     strategist = build("reinforce", target_cost=1.0, multiplier_rate=0.5)
     free = build("reinforce")
     for one in (strategist, free):
-        for number in range(60):
+        for number in range(40):
             made = one.decide(STATE, LEGAL, randomness.generator(0, number))
             grown = made[0].action.operation == "grow"
             one.update([Transition(state=STATE, decisions=made, reward=0.2 * grown, cost=3.0 if grown else 0.9)])
@@ -195,11 +193,3 @@ def test_a_loss_that_is_no_number_changes_nothing() -> None:
 
 def test_nothing_told_is_nothing_learnt() -> None:
     assert build("ppo").update([]) == {}
-
-
-def test_a_zoo_of_another_size_is_no_matter() -> None:
-    strategist = build("ppo")
-    play(strategist, 1.0, range(5))
-    for count in (1, 2, 12):
-        state: State = some_zoo(count, seed=count)
-        assert strategist.decide(state, everything(state), randomness.generator(0))

@@ -153,8 +153,8 @@ def test_it_ends_early_where_the_others_have_learned(learned: ModuleZoo) -> None
 def test_any_keys(keys: str) -> None:
     torch.set_num_threads(1)
     network = zoo(keys)
-    train(network, settings(20), batch_at=batch_at, tokens_per_step=SIZE, seed=1, precision=CPU)
-    result = distilled(network, 30)
+    train(network, settings(8), batch_at=batch_at, tokens_per_step=SIZE, seed=1, precision=CPU)
+    result = distilled(network, 15)
     assert result.after < result.before
 
 

@@ -21,6 +21,7 @@ from evodevo.growth.zoo.splice import Origin, splice
 from evodevo.module_zoo.modules.attributes import Attribute
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.families import check_genotype
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, mutate, sample, with_lineage
 from evodevo.operators.base import Operator
@@ -152,7 +153,7 @@ def same(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
 def test_mutants_run_and_are_made_again(family: str, inheritance: Any) -> None:
     how = BirthSettings(inheritance=inheritance)
     rng = np.random.default_rng(3)
-    for seed in range(6):
+    for seed in range(3):
         parent = sample(family, WIDTH, rng)
         child = mutate(parent, rng, 3.0)
         newborn, own, record = born(child, parent, how, seed)
@@ -180,10 +181,8 @@ def crossed(kind: Any, seed: int, how: dict[str, Any], names: tuple[str, str] | 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["replace", "insert"])
-@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 250), marks=pytest.mark.slow)], ids=len)
-def test_hybrids_build_run_and_are_made_again(kind: str, seeds: range) -> None:
-    """250 of each kind."""
-    for seed in seeds:
+def test_hybrids_build_run_and_are_made_again(kind: str) -> None:
+    for seed in range(60):
         result, owns, parents, newborn, record, how = crossed(kind, seed, {})
         assert sum(one.numel() for one in newborn.parameters()) == genotype_parameters(result.child)
         said = answer(newborn)
@@ -191,7 +190,7 @@ def test_hybrids_build_run_and_are_made_again(kind: str, seeds: range) -> None:
         assert said.isfinite().all()
         if kind == "insert":
             torch.testing.assert_close(said, answer(owns["first"]), rtol=0, atol=1e-5)
-        if seed % 10 == 0:
+        if seed % 6 == 0:
             newborn(torch.randn(2, 5, WIDTH)).y.sum().backward()
             assert all(bool(one.grad.isfinite().all()) for one in newborn.parameters() if one.grad is not None)
             assert same(remade(result.child, record, parents, how, seed), newborn.state_dict())
@@ -206,12 +205,17 @@ def test_hybrids_of_hybrids_run_and_are_made_again() -> None:
         a, b = (zoo[int(place)] for place in rng.choice(len(zoo), 2, replace=False))
         how = BirthSettings(splice="insert" if number % 3 == 0 else "replace", blend=0.7)
         result = splice(a, b, rng, how)
+        check_genotype(result.child)
+        assert all(
+            node.lineage or node.id in {*result.joints, *result.projections} for node in result.child.graph.nodes
+        )
         parents = {one.id: parent_of(one.genotype, modules[one.id]) for one in (a, b)}
         newborn = build_module(result.child, number)
         record = inherit(newborn, result.child, parents, how, result.correspondence, number)
         assert answer(newborn).isfinite().all()
         assert same(remade(result.child, record, parents, how, number), newborn.state_dict())
         zoo.append(ZooModule(id=f"hybrid-{number}", genotype=with_lineage(result.child, f"hybrid-{number}")))
+        assert all(node.lineage for node in zoo[-1].genotype.graph.nodes)
         modules[zoo[-1].id] = newborn
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, get_args
 
 import numpy as np
@@ -16,48 +15,31 @@ from evodevo.growth.zoo.birth import ModuleParent, inherit, same_nodes
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.spec import ZooModule
-from evodevo.module_zoo.modules.zoo import PAPER, archetype, sample, start_zoo
+from evodevo.module_zoo.modules.zoo import PAPER, archetype, sample
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.spec import Gate, ZooStructure
+from evodevo.module_zoo.spec import Gate
 from evodevo.networks.build import build_network
-from evodevo.settings import merge, validate
-from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
+from evodevo.settings import merge
+from evodevo.testing.networks import CLASS, small_batch
+from fixtures.small_zoo import INPUTS, WIDTH, lively, small_zoo
 
 torch.set_num_threads(1)
 
-WIDTH = 16
-BOTH = (IMAGE, TEXT)
+KINDS = ("graph_attention", "mlp_gate", "architecture", "mean")
 KEYS = ("output", "genotype", "predictor")
-FAMILIES = itertools.cycle(PAPER)
 
 
 def zoo(**router: Any) -> ModuleZoo:
-    """In evaluation mode, float64, with a router whose choices differ between samples."""
-    base = {
-        "width": WIDTH,
-        "extractor": {"blocks": 1},
-        "statistics": {"rank": 2},
-        "fusion": {"heads": 2},
-        "router": {"heads": 2, "top_k": 2},
-        "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:4]],
-        "dropout": 0.0,
-    }
-    structure = validate(ZooStructure, merge(base, {"router": router}), what="a small zoo")
-    network = build_network(ModuleZooNetwork(structure=structure), BOTH, (CLASS,), 0)
-    assert isinstance(network, ModuleZoo)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            if name.startswith(("router.", "predictor.", "genotype_keys.")):
-                parameter.add_(0.7 * torch.randn(parameter.shape, generator=generator))
-    return network.double().eval()
+    """In float64, with a router whose choices differ between samples."""
+    network = small_zoo(router=merge({"top_k": 2}, router), dropout=0.0)
+    return lively(network, 0.7, only=("router.", "predictor.", "genotype_keys.")).double()
 
 
 def newborn(name: str = "newborn-1", family: str = "mlp", seed: int = 5) -> ZooModule:
     return ZooModule(id=name, genotype=sample(family, WIDTH, np.random.default_rng(seed)), seed=seed, birth_event=1)
 
 
-BATCH = small_batch(BOTH, count=12)
+BATCH = small_batch(INPUTS, count=12)
 
 
 @torch.no_grad()
@@ -70,26 +52,21 @@ def born(network: ModuleZoo, module: ZooModule, factor: float = 0.0) -> None:
     network.insert(module)
 
 
-@pytest.mark.parametrize("kind", ["graph_attention", "mlp_gate", "architecture", "mean"])
-@pytest.mark.parametrize("gate", get_args(Gate))
-def test_birth_is_no_event(kind: str, gate: str) -> None:
-    network = zoo(kind=kind, gate=gate)
-    before = answer(network)
-    born(network, newborn())
-    torch.testing.assert_close(answer(network), before, rtol=0, atol=1e-10)
-    network.births["newborn-1"] = 0.3
-    assert (answer(network) - before).abs().max() > 1e-8
+ROUTERS: list[dict[str, Any]] = [
+    *({"gate": gate} for gate in get_args(Gate)),
+    *({"kind": kind, "gate": "sparsemax"} for kind in KINDS[1:]),
+    *({"keys": keys, "top_k": top_k} for keys in KEYS for top_k in (1, 2, 3, 4, None)),
+]
 
 
-@pytest.mark.parametrize(
-    ("keys", "top_k", "family"),
-    [(keys, top_k, next(FAMILIES)) for keys in KEYS for top_k in (1, 2, 3, 4, None)],
-)
-def test_birth_is_no_event_for_any_family(keys: str, top_k: int | None, family: str) -> None:
-    network = zoo(keys=keys, top_k=top_k)
+@pytest.mark.parametrize(("router", "family"), [(one, PAPER[place % 6]) for place, one in enumerate(ROUTERS)], ids=str)
+def test_birth_is_no_event(router: dict[str, Any], family: str) -> None:
+    network = zoo(**router)
     before = answer(network)
     born(network, newborn(family=family))
     torch.testing.assert_close(answer(network), before, rtol=0, atol=1e-10)
+    network.births["newborn-1"] = 0.3
+    assert (answer(network) - before).abs().max() > 1e-8
 
 
 @pytest.mark.parametrize("keys", KEYS)
@@ -107,8 +84,9 @@ def test_a_newborn_learns_from_its_first_step(keys: str, kind: str) -> None:
     assert network.statistics.usage(["newborn-1"]).isfinite().all()
 
 
-@pytest.mark.parametrize("keys", KEYS)
-@pytest.mark.parametrize("kind", ["graph_attention", "mlp_gate", "architecture", "mean"])
+@pytest.mark.parametrize(
+    ("kind", "keys"), [*(("graph_attention", keys) for keys in KEYS), *((kind, "output") for kind in KINDS[1:])]
+)
 def test_who_came_and_went_leaves_nothing(keys: str, kind: str) -> None:
     network = zoo(keys=keys, kind=kind)
     state = {name: value.clone() for name, value in network.state_dict().items()}
@@ -139,7 +117,7 @@ def test_a_grown_zoo_is_the_zoo_of_its_structure(keys: str) -> None:
     grown = zoo(keys=keys)
     born(grown, newborn(), 1.0)
     grown.remove("lstm-1")
-    fresh = build_network(ModuleZooNetwork(structure=grown.structure), BOTH, (CLASS,), 1).double().eval()
+    fresh = build_network(ModuleZooNetwork(structure=grown.structure), INPUTS, (CLASS,), 1).double().eval()
     assert isinstance(fresh, ModuleZoo)
     fresh.load_state_dict(grown.state_dict())
     assert torch.equal(answer(fresh), answer(grown))

@@ -69,7 +69,7 @@ ANSWERING = {"attention", "feed_forward", "convolution", "lstm", "squeeze_excite
 def test_a_splice_means_what_it_says(kind: str) -> None:
     """docs/spec/architect_thyself.md#splices."""
     replaced = 0
-    for seed in range(150):
+    for seed in range(80):
         result, a, b = spliced(kind, seed)
         child = result.child
         check_genotype(child)
@@ -104,7 +104,7 @@ def test_a_splice_means_what_it_says(kind: str) -> None:
         channels = {INPUT: WIDTH, **widths(child.graph, WIDTH)}
         for name in result.projections:
             assert channels[name] != channels[sources(child.graph)[name][0]]
-    assert replaced > 50 if kind == "replace" else replaced == 0
+    assert replaced > 25 if kind == "replace" else replaced == 0
 
 
 def test_equal_draws_give_equal_children() -> None:
@@ -125,18 +125,6 @@ def test_motifs_stay_small() -> None:
         result = splice(a, b, rng, BirthSettings(motif=2))
         assert 1 <= len(result.grafted) <= 2
         assert len(result.removed) <= 2
-
-
-def test_hybrids_of_hybrids_are_hybrids() -> None:
-    rng = np.random.default_rng(1)
-    zoo = [module(name, sample(name, WIDTH, rng)) for name in FAMILIES]
-    for number in range(60):
-        a, b = (zoo[int(place)] for place in rng.choice(len(zoo), 2, replace=False))
-        result, _, _ = spliced("insert" if number % 2 else "replace", number, (a, b))
-        check_genotype(result.child)
-        zoo.append(module(f"hybrid-{number}", result.child))
-        lines = {node.lineage for node in zoo[-1].genotype.graph.nodes}
-        assert "" not in lines
 
 
 def test_symmetry_draws_who_is_grafted_into() -> None:
