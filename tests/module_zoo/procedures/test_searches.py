@@ -23,6 +23,7 @@ from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.saved import load_network
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.search.problem import Outcome
+from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held_back import HeldBackTask
 from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.testing.small_networks import problem, transformer
