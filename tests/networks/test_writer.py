@@ -19,12 +19,14 @@ from evodevo.operators.layers.liv import LIVLayer
 from evodevo.operators.layers.lstm import LSTMLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import CLASS, NEXT, TEXT, small_model
 
 MIXED: list[dict[str, Any]] = [{"kind": "lstm"}, {"kind": "convolution"}, {"kind": "transformer", "heads": 2}]
+MIXED_LAYERS = {"hidden": MIXED}
 STREAMING: list[dict[str, Any]] = [
     {},
-    {"hidden": MIXED},
+    MIXED_LAYERS,
     {"router": {"pool": "prefix_mean"}},
     {"router": {"pool": "prefix_mean"}, "aggregation": "attention"},
     {"router": {"gate": "softmax_out", "head": "channel"}},
@@ -66,30 +68,19 @@ def in_pieces(writer: Writer, text: Tensor, cuts: tuple[int, ...]) -> Tensor:
     return torch.cat([writer.logits(writer.hidden(piece, state=state)) for piece in pieces], 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [*STREAMING, *READING_AGAIN], ids=str)
+@pytest.mark.parametrize("changes", [*STREAMING, *READING_AGAIN, {"stack": 1}, {"stack": 3}], ids=str)
 @torch.no_grad()
 def test_in_pieces_as_at_once(changes: dict[str, Any]) -> None:
-    model = causal(**changes)
-    writer, text = model.writer(), tokens()
-    assert writer.streams == (changes in STREAMING)
+    model = stack(changes["stack"]) if "stack" in changes else causal(**changes)
+    writer, text = model.double().writer(), tokens()
+    assert writer.streams == (changes not in READING_AGAIN)
     expected = model({"text": text})["next"]
-    for cuts in (tuple(range(1, 9)), (4, 5)):
-        torch.testing.assert_close(in_pieces(writer, text, cuts), expected, rtol=0, atol=1e-5)
-    double = model.double().writer()
-    expected = model({"text": text})["next"]
-    torch.testing.assert_close(in_pieces(double, text, tuple(range(1, 9))), expected, rtol=0, atol=1e-10)
-    torch.testing.assert_close(double.logits(double.hidden(text)), expected, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("repeats", [1, 3])
-@torch.no_grad()
-def test_a_stack_streams_too(repeats: int) -> None:
-    model = stack(repeats).double()
-    writer, text = model.writer(), tokens()
-    assert writer.streams
-    expected = model({"text": text})["next"]
-    torch.testing.assert_close(in_pieces(writer, text, tuple(range(1, 9))), expected, rtol=0, atol=1e-10)
+    for cuts in (tuple(range(1, 9)), (4, 5), ()):
+        torch.testing.assert_close(in_pieces(writer, text, cuts), expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(writer.logits(writer.hidden(text)), expected, rtol=0, atol=1e-10)
+    if changes == MIXED_LAYERS:
+        single = model.float().writer()
+        torch.testing.assert_close(in_pieces(single, text, (4, 5)), expected.float(), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("changes", [{}, READING_AGAIN[0]], ids=str)
@@ -144,7 +135,7 @@ def test_who_does_not_write() -> None:
     with pytest.raises(UsageError, match="'answer'; it does of next, again"):
         both.writer("answer")
     assert both.writer("again").logits(both.writer("again").hidden(tokens())).shape == (3, 9, 5)
-    second = TEXT.__class__("more", "tokens", length=4, vocabulary=5)
+    second = InputSpec("more", "tokens", length=4, vocabulary=5)
     with pytest.raises(UsageError, match="several inputs"):
         small_model((TEXT, second), (NEXT,), causal=True).writer()
     with pytest.raises(UsageError, match="one by one"):
