@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from evodevo.module_zoo.router.gates import LEAST_ALPHA, MOST_ALPHA, SIMPLEX, ModuleGate, gumbel_noise
 from evodevo.module_zoo.spec import Gate
-from evodevo.networks.routing.gates import sparsemax
 
 GATES: tuple[Gate, ...] = get_args(Gate)
 SPARSE: dict[Gate, float] = {"sparsemax": 2.0, "entmax15": 1.5, "entmax": 1.5}
@@ -37,7 +36,7 @@ def reference(point: list[float], alpha: float) -> list[float]:
     return [max(x - low, 0.0) ** (1 / (alpha - 1)) for x in scaled]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     count=st.integers(1, 12),
@@ -72,7 +71,9 @@ def test_weights_are_a_simplex_and_zero_where_illegal(
 
 
 @pytest.mark.parametrize("kind", GATES)
-def test_masks_of_minus_infinity_are_nobodys_business(kind: Gate) -> None:
+def test_masks_of_minus_infinity_and_order_are_nobodys_business(kind: Gate) -> None:
+    gate, any_logits, order = ModuleGate(kind).eval(), drawn(2, 7, 2.0), torch.randperm(7)
+    torch.testing.assert_close(gate(any_logits[..., order]), gate(any_logits)[..., order])
     logits = drawn(1, 5, dtype=torch.float32)
     legal = torch.tensor([True, False, True, True, False])
     without = ModuleGate(kind).eval()(logits[..., legal])
@@ -84,19 +85,16 @@ def test_masks_of_minus_infinity_are_nobodys_business(kind: Gate) -> None:
     assert spoilt.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("kind", GATES)
-def test_order_does_not_matter(kind: Gate) -> None:
-    gate, logits, order = ModuleGate(kind).eval(), drawn(2, 7, 2.0), torch.randperm(7)
-    torch.testing.assert_close(gate(logits[..., order]), gate(logits)[..., order])
+def assert_entmax(gate: ModuleGate, logits: Tensor, alpha: float) -> Tensor:
+    weights = gate(logits)
+    for point, got in zip(logits.flatten(0, 1).tolist(), weights.flatten(0, 1).tolist(), strict=True):
+        np.testing.assert_allclose(got, reference(point, alpha), atol=1e-6)
+    return weights
 
 
 @pytest.mark.parametrize("kind", SPARSE)
 def test_sparse_gates_are_what_they_say(kind: Gate) -> None:
-    logits = drawn(3, 6, 1.5)
-    weights = ModuleGate(kind)(logits)
-    for point, got in zip(logits.view(-1, 6).tolist(), weights.view(-1, 6).tolist(), strict=True):
-        np.testing.assert_allclose(got, reference(point, SPARSE[kind]), atol=1e-6)
-    assert (weights == 0).any()
+    assert (assert_entmax(ModuleGate(kind), drawn(3, 6, 1.5), SPARSE[kind]) == 0).any()
 
 
 @settings(max_examples=15, deadline=None)
@@ -105,9 +103,7 @@ def test_entmax_at_any_alpha(alpha: float, seed: int, count: int, scale: float) 
     gate = ModuleGate("entmax")
     assert gate.raw_alpha is not None
     gate.raw_alpha.data = torch.tensor(math.log(math.expm1(alpha - 1)), dtype=torch.float64)
-    logits = drawn(seed, count, scale)
-    for point, got in zip(logits.view(-1, count).tolist(), gate(logits).view(-1, count).tolist(), strict=True):
-        np.testing.assert_allclose(got, reference(point, alpha), atol=1e-6)
+    assert_entmax(gate, drawn(seed, count, scale), alpha)
 
 
 def test_the_gradient_of_alpha_is_that_of_differences() -> None:
@@ -147,11 +143,6 @@ def test_why_sparsemax_reads_logits_and_not_probabilities() -> None:
     assert (ModuleGate("sparsemax")(logits) == 0).any()
 
 
-def test_sparsemax_along_another_axis() -> None:
-    logits = drawn(7, 5)
-    torch.testing.assert_close(sparsemax(logits, 0), sparsemax(logits.transpose(0, -1)).transpose(0, -1))
-
-
 def test_relu_is_divided_by_its_sum_and_silence_is_silence() -> None:
     gate = ModuleGate("relu")
     torch.testing.assert_close(gate(torch.tensor([3.0, -1.0, 1.0])), torch.tensor([0.75, 0.0, 0.25]))
@@ -175,9 +166,6 @@ def test_gumbel_draws_from_the_softmax_while_training() -> None:
     torch.testing.assert_close(share, logits.softmax(-1), atol=0.015, rtol=0)
     torch.manual_seed(0)
     torch.testing.assert_close(gate(logits.expand(20_000, -1)), many)
-
-
-def test_gumbel_noise_has_its_mean_and_spread() -> None:
     torch.manual_seed(1)
     noise = gumbel_noise(torch.empty(200_000))
     assert float(noise.mean()) == pytest.approx(0.5772, abs=0.01)
