@@ -58,6 +58,8 @@ def test_logits_are_the_mean_of_those_of_networks_with_one_module_each() -> None
         each = [zoo(batch) for zoo in zoos]
         for name, logits in whole(batch).items():
             torch.testing.assert_close(logits, sum(one[name] for one in each) / 3)
+    pairs = list(zip(zoos[0].senses.parameters(), zoos[1].senses.parameters(), strict=True))
+    assert any(not torch.equal(one, other) for one, other in pairs), "they have senses of their own"
 
 
 def test_a_member_learns_as_if_alone() -> None:
@@ -73,21 +75,11 @@ def test_a_member_learns_as_if_alone() -> None:
                 torch.testing.assert_close(3 * one.grad, other.grad, atol=1e-6, rtol=1e-4)
 
 
-def test_members_have_senses_of_their_own() -> None:
-    first, second, _ = members(ensemble())
-    pairs = list(zip(first.senses.parameters(), second.senses.parameters(), strict=True))
-    assert all(one is not other for one, other in pairs)
-    assert any(not torch.equal(one, other) for one, other in pairs)
-
-
-def test_disabled_modules_do_not_answer() -> None:
+def test_disabled_modules_do_not_answer_and_all_members_name_their_learning_rates() -> None:
     gone = STRUCTURE.modules[1].id
     assert gone not in ensemble(disabled=(gone,)).ids
     with pytest.raises(UsageError, match="at least one module"):
         ensemble(modules=())
-
-
-def test_learning_rates_of_all_members_are_named() -> None:
     rates = ensemble().learning_rates()
     assert set(rates.values()) == {0.5}
     assert {name.split(".")[1] for name in rates} == {"0", "1", "2"}
