@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from evodevo.runs.evolve import evolve
 from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import SETTINGS, STRUCTURE, settings
+from report.charts.drawn import words_of
 
 WIDTH = 16
 SMALL: dict[str, Any] = {
@@ -56,23 +56,14 @@ ZOO = ZooStructure(
 )
 
 
-def texts(svg: str) -> str:
-    return " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"))
-
-
 # Searches
 
 
 @pytest.fixture(scope="module")
-def search(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     folder = tmp_path_factory.mktemp("zoos") / "runs"
     evolve("module_zoo.small", overrides=SMALL, store=folder).archive.close()
-    return folder
-
-
-@pytest.fixture
-def run(search: Path) -> Iterator[Run]:
-    with Archive(search) as archive:
+    with Archive(folder) as archive:
         yield archive.runs()[0]
 
 
@@ -91,17 +82,16 @@ def test_nsga2_evolves_zoos_and_keeps_what_routers_did(run: Run) -> None:
     assert "<main>" in run.slice.report(run)
 
 
-@pytest.mark.slow
-def test_an_individual_is_shown_drawn_loaded_and_not_traced(
-    run: Run, search: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_individual_is_shown_drawn_loaded_trained_again_and_not_traced(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = run.individuals()[0]
-    where = ["--store", str(search)]
+    where = ["--store", str(run.archive.store.folder)]
     assert command(["show", one.id, "--svg", str(tmp_path / "zoo.svg"), *where]) == ExitCode.SUCCESS
     said = capsys.readouterr().out
     assert one.text in said
     assert f"A zoo of width {WIDTH}" in said
-    drawn = texts((tmp_path / "zoo.svg").read_text())
+    drawn = words_of((tmp_path / "zoo.svg").read_text())
     assert one.id in drawn
     assert "effective modules per sample" in drawn
     assert " %" in drawn
@@ -109,10 +99,6 @@ def test_an_individual_is_shown_drawn_loaded_and_not_traced(
     assert network.structure == run.space.structure(one.genome)
     assert command(["trace", one.id, *where]) == ExitCode.USAGE
     assert "is a zoo of modules" in capsys.readouterr().err
-
-
-def test_a_zoo_is_trained_again(run: Run, search: Path) -> None:
-    one = run.individuals()[0]
     budget = {"tokens": None, "steps": 2, "seconds": None}
     values = run.slice.retraining(run.settings, one, budget, 2)
     assert values["evaluation"]["training"]["budget"] == budget
@@ -129,7 +115,7 @@ def made(size: Any) -> ExperimentSettings:
         Variant(name="mlp", network=BaselineNetwork(structure=baseline)),
         Variant(name="H-Model", network=HModelNetwork(structure=STRUCTURE)),
     )
-    return ExperimentSettings(experiment=Comparison(title="tiny zoos", arms=arms, seeds=2), evaluation=settings())
+    return ExperimentSettings(experiment=Comparison(title="tiny zoos", arms=arms), evaluation=settings())
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +129,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 @pytest.mark.slow
-def test_the_report_shows_zoos(compared: Run) -> None:
+def test_the_report_shows_zoos_and_every_arm_has_words(compared: Run) -> None:
     table = compare_arms(compared)
     shares, pictures = router_shares(table), zoo_pictures(table)
     assert shares is not None
@@ -153,21 +139,18 @@ def test_the_report_shows_zoos(compared: Run) -> None:
     assert float(numbers[2]) == 2, "a predictor with K = 1 runs two"
     assert sum(map(float, numbers[3:])) == pytest.approx(100, abs=0.2)
     assert list(pictures) == ["zoo"]
-    drawn = [texts(picture.svg) for picture in pictures["zoo"]]
+    drawn = [words_of(picture.svg) for picture in pictures["zoo"]]
     assert "modules, side by side" in drawn[0]
     assert any("mean router weight by" in text for text in drawn)
     assert [p.folded for p in pictures["zoo"] if p.folded] == [f"The graph of {one.id}" for one in ZOO.modules]
     page = compared.slice.report(compared)
     assert 'id="zoos"' in page
     assert "The graph of" in page
-
-
-def test_every_arm_has_words_and_zoos_have_a_drawing(compared: Run) -> None:
     for one in compared.individuals():
         words = compared.slice.words(one)
         assert len(words) >= 3
         if one.genome.name == "zoo":
-            assert one.id in texts(compared.slice.drawing(one))
+            assert one.id in words_of(compared.slice.drawing(one))
 
 
 # Words and drawings
@@ -189,7 +172,7 @@ def test_words_say_what_is_not_as_usual() -> None:
     assert "all modules count alike" in words
     assert "image by clip (last 2 layers trained); other inputs by 0 blocks of our own" in words
     assert "2 networks" in " ".join(ensemble_words(structure))
-    drawn = texts(zoo_drawing(structure, title="mine"))
+    drawn = words_of(zoo_drawing(structure, title="mine"))
     assert "off" in drawn.split()
     assert ModuleZooNetwork(structure=structure).describe() == zoo_words(structure)
 
@@ -202,10 +185,10 @@ def test_every_style_of_opponent_has_words() -> None:
 
 
 def test_graphs_are_drawn_with_their_nodes() -> None:
-    drawn = texts(module_drawing(archetype("transformer", WIDTH, depth=2), title="t", subtitle="s"))
+    drawn = words_of(module_drawing(archetype("transformer", WIDTH, depth=2), title="t", subtitle="s"))
     assert drawn.split().count("attention") == 3, "twice, and in the legend"
     for module in start_zoo(WIDTH):
-        assert f"width {WIDTH}" in texts(module_drawing(module.genotype, title=module.id))
+        assert f"width {WIDTH}" in words_of(module_drawing(module.genotype, title=module.id))
     graph = ModuleGraph(
         nodes=(GateNode(id="g"), ProjectionNode(id="p", width=WIDTH, lineage="cnn-1/p"), SumNode(id="s")),
         edges=(("in", "g"), ("in", "p"), ("g", "s"), ("p", "s"), ("s", "out")),
@@ -220,6 +203,6 @@ def test_routing_is_drawn_per_fact_and_calls_only_where_some_are_saved() -> None
     dense = {**table, "executed": [[1.0, 1.0], [1.0, 1.0]]}
     sparse = {**table, "executed": [[1.0, 0.5], [1.0, 1.0]]}
     drawn = routing_drawings({"ids": ["a", "b"], "by": {"dense": dense, "sparse": sparse}})
-    assert "a module is run on" not in texts(drawn["dense"])
-    assert "a module is run on" in texts(drawn["sparse"])
+    assert "a module is run on" not in words_of(drawn["dense"])
+    assert "a module is run on" in words_of(drawn["sparse"])
     assert routing_drawings({}) == {}

@@ -34,7 +34,7 @@ BASE: dict[str, Any] = {
     "statistics": {"rank": 2},
     "fusion": {"heads": 2},
     "router": {"heads": 2, "top_k": 2},
-    "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)],
+    "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:3]],
     "dropout": 0.0,
 }
 PARTS: dict[str, type[Settings]] = {
@@ -149,11 +149,11 @@ def seen(changes: str) -> Tensor:
     network.train().set_progress(0.15)
     for step in range(2):
         torch.manual_seed(step)
-        found.append(network.loss(small_batch((IMAGE, TEXT), (CLASS,), count=6, padded=True, seed=step)).detach())
+        found.append(network.loss(small_batch((IMAGE, TEXT), (CLASS,), count=4, padded=True, seed=step)).detach())
         network.observe()
     found.extend(network.statistics.contribution(ids).double())
     with torch.no_grad():
-        answers = network.eval()(small_batch((IMAGE, TEXT), (), count=6, padded=True, seed=2))["answer"]
+        answers = network.eval()(small_batch((IMAGE, TEXT), (), count=4, padded=True, seed=2))["answer"]
     return torch.cat([torch.stack(found), answers.flatten()])
 
 

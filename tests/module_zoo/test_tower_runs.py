@@ -141,16 +141,13 @@ def test_paths_are_absolute_and_digests_are_recorded_and_checked(
     with pytest.raises(StoreDamagedError, match="another file"):
         experiment("module_zoo.classifier", baselines="none", overrides=changes, store=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_search_settles_its_towers_too(tower: Path) -> None:
     extractors = {"image": {"kind": "hugging_face", "path": str(tower)}}
-    settings = resolve(
+    search = resolve(
         "module_zoo.small", driver="evolve", overrides={"space": {"structure": {"extractors": extractors}}}
     )
-    settled = with_absolute_paths(MODULE_ZOO, settings)
+    settled = with_absolute_paths(MODULE_ZOO, search)
     assert isinstance(settled, ModuleZooSearchSettings)
-    assert settled.space.structure.extractors["image"].digest == weights_digest(str(tower))
+    assert settled.space.structure.extractors["image"].digest == weights_digest(str(tower)), "a search settles them too"
 
 
 def test_towers_are_asked_once_for_all_arms_that_share_them(

@@ -61,7 +61,11 @@ CASES = {
         counted="elsewhere",
     ),
     "module_zoo with a predictor, of a text": NetworkCase(
-        ModuleZooNetwork(structure=zoo(router={"keys": "predictor", "top_k": 2})),
+        ModuleZooNetwork(
+            structure=zoo(
+                router={"keys": "predictor", "top_k": 2, "gate": "softmax", "synergy": "bilinear"}, pool="attention"
+            )
+        ),
         inputs=TASKS["text"],
         silent=("predictor.inner", "senses.statistics"),  # the predictor's last layer starts at 0
         counted="elsewhere",
