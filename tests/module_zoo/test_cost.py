@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
-from evodevo.module_zoo.cost import ensemble_cost, executed_share, zoo_cost, zoo_parameters, zoo_work
+from evodevo.module_zoo.cost import executed_share, zoo_cost, zoo_parameters, zoo_work
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.cost import genotype_work
 from evodevo.module_zoo.modules.zoo import random_zoo, start_zoo
@@ -143,18 +142,3 @@ def test_a_zoo_without_inputs_has_a_length() -> None:
     for given_to in ({}, {"length": 0}, {"length": 8, "inputs": (TEXT,)}, {"length": 8, "mode": "decode"}):
         with pytest.raises(UsageError):
             zoo_cost(structure, **given_to)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("task", ["both", "text"])
-def test_an_ensemble_is_one_network_per_module(task: str) -> None:
-    inputs, outputs = TASKS[task]
-    structure = ZooStructure(width=WIDTH, modules=start_zoo(WIDTH), extractor=ExtractorStructure(blocks=1))
-    structure = structure.model_copy(update={"disabled": (structure.modules[0].id,)})
-    spec = ModuleEnsembleNetwork(structure=structure)
-    network = build_network(spec, inputs, outputs, seed=0)
-    cost = spec.cost(inputs=inputs, outputs=outputs)
-    assert cost == ensemble_cost(structure, inputs=inputs, outputs=outputs)
-    assert cost.parameters + cost.embedding_parameters == sum(p.numel() for p in network.parameters())
-    assert cost.flops >= counted(network, inputs) > 0
-    with pytest.raises(UsageError, match="at least one module"):
-        ensemble_cost(ZooStructure(width=WIDTH), length=4)

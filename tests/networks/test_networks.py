@@ -35,7 +35,7 @@ ZOO = ZooStructure(
     extractor=ExtractorStructure(blocks=1),
     dropout=0.0,
 )
-PAIR = ZOO.model_copy(update={"modules": ZOO.modules[:2]})
+PAIR = ZOO.model_copy(update={"disabled": (ZOO.modules[0].id,)})
 
 
 def zoo(**changes: Any) -> ZooStructure:

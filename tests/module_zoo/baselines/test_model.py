@@ -89,14 +89,6 @@ def test_the_loss_of_modalities_is_the_mean_of_their_own() -> None:
     assert not len(built("late_fusion", modality_loss=0.0).side_heads)
 
 
-def test_capacity_is_a_matter_of_training() -> None:
-    network, wide = built("switch", capacity=0.1), built("switch", capacity=64.0)
-    batch = small_batch((IMAGE, TEXT), OUTPUTS)
-    with torch.no_grad():
-        assert torch.equal(network.eval()(batch)["answer"], wide.eval()(batch)["answer"])
-        assert not torch.equal(network.train()(batch)["answer"], wide.train()(batch)["answer"])
-
-
 def test_tokens_and_samples_without_an_input_are_refused() -> None:
     for style in STYLES:
         with pytest.raises(UsageError, match="does not predict tokens"):

@@ -135,16 +135,10 @@ def glu(name: str, **attributes: Any) -> ZooModule:
     return ZooModule(id=name, genotype=with_lineage(archetype("glu", WIDTH, **attributes), name))
 
 
-def test_a_graph_reads_it_and_names_what_is_wrong() -> None:
-    graph = archetype("glu", WIDTH).graph
-    assert [type(node) for node in graph.nodes] == [GLUNode, MeanNode]
-    assert ModuleGraph.model_validate_json(graph.model_dump_json()) == graph
+def test_a_graph_names_what_is_wrong_and_without_its_row_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = archetype("glu", WIDTH).graph.model_dump_json()
     with pytest.raises(ValidationError, match=r"nodes\.0\.glu\.hidden"):
         ModuleGraph.model_validate_json('{"nodes": [{"id": "a", "type": "glu", "hidden": 0}]}')
-
-
-def test_without_its_row_a_graph_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = archetype("glu", WIDTH).graph.model_dump_json()
     monkeypatch.delitem(NODES._rows, "glu")
     with pytest.raises(ValidationError, match="'glu' found using 'type' does not match"):
         ModuleGraph.model_validate_json(text)

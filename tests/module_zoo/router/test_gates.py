@@ -135,14 +135,6 @@ def test_alpha_keeps_within_its_bounds_and_finds_back(raw: float, alpha: float) 
         assert gate.raw_alpha.grad != 0
 
 
-def test_why_sparsemax_reads_logits_and_not_probabilities() -> None:
-    """After a softmax it changes nothing, so that nothing would be sparse."""
-    logits = drawn(6, 9, 3.0)
-    soft = logits.softmax(-1)
-    torch.testing.assert_close(ModuleGate("sparsemax")(soft), soft)
-    assert (ModuleGate("sparsemax")(logits) == 0).any()
-
-
 def test_relu_is_divided_by_its_sum_and_silence_is_silence() -> None:
     gate = ModuleGate("relu")
     torch.testing.assert_close(gate(torch.tensor([3.0, -1.0, 1.0])), torch.tensor([0.75, 0.0, 0.25]))

@@ -92,16 +92,6 @@ def test_budget_is_the_squared_excess() -> None:
     assert losses.budget(even, 9).item() == pytest.approx(0)
 
 
-def test_why_the_printed_budget_is_not_used() -> None:
-    """An L1 norm of weights that sum to 1 is constant; the effective number is not."""
-    logits = drawn(2).requires_grad_()
-    weights = ModuleGate("sparsemax")(logits).mean(1)
-    (constant,) = torch.autograd.grad(weights.abs().sum(), logits, retain_graph=True)
-    (useful,) = torch.autograd.grad(losses.budget(weights, 2), logits)
-    assert constant.abs().max() < 1e-12
-    assert useful.abs().max() > 1e-4
-
-
 def test_orthogonality_is_the_mean_squared_cosine() -> None:
     angle = math.pi / 3
     outputs = torch.tensor([[[1.0, 0.0], [3 * math.cos(angle), 3 * math.sin(angle)], [0.0, 2.0]]])
@@ -109,7 +99,10 @@ def test_orthogonality_is_the_mean_squared_cosine() -> None:
     for per_sample in (True, False):
         assert losses.orthogonality(outputs, per_sample=per_sample).item() == pytest.approx(wanted)
         assert losses.orthogonality(outputs[:, :1], per_sample=per_sample).item() == 0
-        assert losses.orthogonality(torch.zeros(2, 3, 4), per_sample=per_sample).item() == 0
+        nothing = torch.zeros(2, 3, 4, requires_grad=True)
+        loss = losses.orthogonality(nothing, per_sample=per_sample)
+        assert loss.item() == 0
+        assert torch.autograd.grad(loss, nothing)[0].isfinite().all()
         same = torch.ones(4, 5, 3)
         assert losses.orthogonality(same, per_sample=per_sample).item() == pytest.approx(1)
         u = torch.tensor([[1.0, 2.0], [-1.0, -2.0]])  # (B, d): means over the batch hide opposite signs
@@ -191,28 +184,6 @@ def test_gradients_are_finite_through_every_gate_and_teach_the_router(gate: Gate
         logits = drawn(8).requires_grad_()
         (gradient,) = torch.autograd.grad(loss(ModuleGate(gate)(logits).mean(1)), logits)
         assert gradient.abs().max() > 1e-6
-
-
-@pytest.mark.parametrize("per_sample", [True, False])
-def test_orthogonality_turns_modules_apart(per_sample: bool) -> None:
-    outputs = torch.nn.Parameter(torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(9)) + 2)
-    before = losses.orthogonality(outputs, per_sample=per_sample)
-    before.backward()
-    with torch.no_grad():
-        outputs -= 0.5 * outputs.grad
-    assert losses.orthogonality(outputs, per_sample=per_sample) < before
-    nothing = torch.zeros(2, 3, 4, requires_grad=True)
-    losses.orthogonality(nothing, per_sample=per_sample).backward()
-    assert nothing.grad is not None
-    assert nothing.grad.isfinite().all()
-
-
-def test_entropy_falls_and_load_falls_along_their_gradients() -> None:
-    for loss, sign in ((losses.entropy, -1), (losses.load, 1)):
-        logits = drawn(10).requires_grad_()
-        value = loss(logits)
-        (gradient,) = torch.autograd.grad(sign * value, logits)
-        assert sign * loss(logits.detach() - 0.5 * gradient) < sign * value
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

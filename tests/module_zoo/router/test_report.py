@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from evodevo.experiments.diagnostics import look_inside
 from evodevo.experiments.measure import places
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
@@ -17,7 +14,6 @@ from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.reasoning.pointer import PointerSettings, PointerTask
-from evodevo.testing.small_networks import SETTINGS, settings
 from evodevo.training.precision import decide
 
 WEIGHTS = np.array([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75], [0.0, 0.0]])
@@ -87,13 +83,3 @@ def test_a_real_zoo_on_a_real_task(keys: str, run: int) -> None:
         assert mean == pytest.approx(found["weights"][place], abs=1e-4)
     again = zoo_routing(network.eval(), read, "validation", chosen, decide("cpu"))
     assert again == found
-
-
-@pytest.mark.slow
-def test_looking_inside_a_zoo() -> None:
-    network, read = zoo("output", None), task()
-    found = look_inside(network, zoo("output", None), read, settings(SETTINGS), decide("cpu"))
-    assert found["inside"]["modules run"] == 4
-    assert 1 <= found["inside"]["effective modules"] <= 4
-    assert found["routing"]["by"]
-    assert all(math.isfinite(value) for value in found["inside"].values())
