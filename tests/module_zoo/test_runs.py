@@ -15,7 +15,6 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
 from evodevo.h_model.network import HModelNetwork
-from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.module_zoo.draw import (
     baseline_words,
@@ -109,10 +108,8 @@ def test_an_individual_is_shown_drawn_loaded_trained_again_and_not_traced(
 
 
 def made(size: Any) -> ExperimentSettings:
-    baseline = BaselineStructure(width=WIDTH, extractor=ExtractorStructure(blocks=0), hidden=8)
     arms = (
         Variant(name="zoo", network=ModuleZooNetwork(structure=ZOO)),
-        Variant(name="mlp", network=BaselineNetwork(structure=baseline)),
         Variant(name="H-Model", network=HModelNetwork(structure=STRUCTURE)),
     )
     return ExperimentSettings(experiment=Comparison(title="tiny zoos", arms=arms), evaluation=settings())

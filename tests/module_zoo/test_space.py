@@ -41,7 +41,7 @@ class TestModuleZooSpace(SpaceTests):
 
     settings = ModuleZooSpaceSettings(
         structure=TEMPLATE,
-        modules_range=(1, 4),
+        modules_range=(1, 3),
         archetypes=tuple(ARCHETYPES.names()),
         hybrids=True,
         fusions=("bilinear", "paper"),

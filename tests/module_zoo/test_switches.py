@@ -34,7 +34,7 @@ BASE: dict[str, Any] = {
     "statistics": {"rank": 2},
     "fusion": {"heads": 2},
     "router": {"heads": 2, "top_k": 2},
-    "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:3]],
+    "modules": [module.model_dump(mode="json") for module in (*start_zoo(WIDTH)[1:3], start_zoo(WIDTH)[5])],
     "dropout": 0.0,
 }
 PARTS: dict[str, type[Settings]] = {

@@ -41,7 +41,7 @@ ENDS: dict[str, Any] = {"inputs": (TOKENS,), "outputs": (CLASS,)}
     residual=st.booleans(),
     timed=st.booleans(),
 )
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_stated_stacks_are_built_and_run(layers: Any, repeats: int, causal: bool, residual: bool, timed: bool) -> None:
     structure = StackStructure(
         width=32,

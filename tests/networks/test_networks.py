@@ -26,7 +26,7 @@ STACK = StackStructure(width=8, layers=(TransformerLayer(heads=2), ConvolutionLa
 H_MODEL = small_structure(missing=True)
 SILENT_AT_THE_START = ("core.routers", "core.input_routers")
 """Routers whose last layer starts at 0."""
-MODULES = [{"kind": "genotype", "module": one.model_dump(mode="json")} for one in start_zoo(8)[2:4]]
+MODULES = [{"kind": "genotype", "module": one.model_dump(mode="json")} for one in start_zoo(8)[1:3]]
 ZOO = ZooStructure(
     width=8,
     modules=start_zoo(8)[:3],
@@ -47,7 +47,7 @@ def zoo(**changes: Any) -> ZooStructure:
 CASES = {
     "h_model": NetworkCase(HModelNetwork(structure=H_MODEL), silent=SILENT_AT_THE_START, counted="elsewhere"),
     "h_model of modules": NetworkCase(
-        HModelNetwork(structure=small_structure(missing=True, hidden=MODULES)),
+        HModelNetwork(structure=small_structure(missing=True, hidden=MODULES, iterations=2)),
         silent=SILENT_AT_THE_START,
         counted="elsewhere",
     ),

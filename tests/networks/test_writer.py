@@ -75,8 +75,7 @@ def test_in_pieces_as_at_once(changes: dict[str, Any]) -> None:
     writer, text = model.double().writer(), tokens()
     assert writer.streams == (changes not in READING_AGAIN)
     expected = model({"text": text})["next"]
-    for cuts in (tuple(range(1, 9)), (4, 5), ()):
-        torch.testing.assert_close(in_pieces(writer, text, cuts), expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(in_pieces(writer, text, (1, 2, 4, 7, 8)), expected, rtol=0, atol=1e-10)
     torch.testing.assert_close(writer.logits(writer.hidden(text)), expected, rtol=0, atol=1e-10)
     if changes == MIXED_LAYERS:
         single = model.float().writer()

@@ -12,16 +12,16 @@ import torch
 from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
-from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.trials import Variant
+from evodevo.experiments.evaluate import evaluate_network
+from evodevo.experiments.trials import Trial
 from evodevo.growth.spec import BirthSettings
 from evodevo.growth.zoo.birth import ModuleParent, inherit, rebuild, same_nodes
 from evodevo.growth.zoo.splice import splice
 from evodevo.module_zoo.draw import module_drawing
+from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.attributes import Factor, Kind
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.families import ARCHETYPES, Archetype, family_of
-from evodevo.module_zoo.modules.graph import genotype_hash
 from evodevo.module_zoo.modules.nodes.base import NODES, SIZE, JoinNode, NodeSpec
 from evodevo.module_zoo.modules.nodes.base_model import WholeSequence
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matches, leading, repeated
@@ -34,14 +34,12 @@ from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.settings import ModuleZooSpaceSettings
 from evodevo.module_zoo.space import ModuleZooSpace
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.saved import load_network
 from evodevo.operators.base import Operator
 from evodevo.operators.cost import Work
 from evodevo.randomness import generator
-from evodevo.runs.archive import Archive
-from evodevo.runs.evolve import resume
-from evodevo.runs.recipe import RECIPES, Recipe, by_size
-from evodevo.runs.train import experiment
-from evodevo.testing.small_networks import settings
+from evodevo.storage.blobs import FolderPool
+from evodevo.testing.small_networks import problem
 from evodevo.testing.zoo_modules import NodeTests, assert_runs
 from evodevo.training.parts import part_digest
 
@@ -206,15 +204,9 @@ def test_more_units_answer_as_before() -> None:
         torch.testing.assert_close(newborn(x).y, own(x).y, rtol=0, atol=1e-5)
 
 
-# Runs
+# Training
 
 
-class Killed(BaseException):
-    """As kill -9."""
-
-
-NAME = "module_zoo.testing_foreign_node"
-SERIAL: dict[str, Any] = {"execution": {"executor": "serial"}}
 OPTIONS: dict[str, Any] = {
     "strategist": "random",
     "events": {"count": 2, "first": 0.2, "last": 0.7, "warm": 0.1, "horizon": 0.1},
@@ -223,34 +215,22 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def made(size: Any) -> ExperimentSettings:
-    structure = ZooStructure(
-        width=WIDTH,
-        modules=(glu("glu-1"), glu("glu-2", hidden_factor=0.5), *start_zoo(WIDTH)[1:2]),
-        router=ZooRouterStructure(heads=2),
-    )
-    arm = Variant(
-        name="growing", network=ModuleZooNetwork(structure=structure), procedure="grow", options=OPTIONS, role="zoo"
-    )
-    evaluation = settings({"training": {"budget": {"steps": 12}, "checkpoint_every": 3}})
-    return ExperimentSettings(experiment=Comparison(arms=(arm,), learning_rates=(1e-2,)), evaluation=evaluation)
-
-
 @pytest.mark.slow
-def test_it_is_trained_and_grown_stored_loaded_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RECIPES._rows, NAME, Recipe(NAME, "for tests", ("train",), by_size(made)))
-
-    def die(kind: str, facts: dict[str, Any]) -> None:
-        if kind == "progress" and "growth" in facts:
-            raise Killed
-
-    whole = experiment(NAME, overrides=SERIAL, store=tmp_path / "whole")
-    with pytest.raises(Killed):
-        experiment(NAME, overrides=SERIAL, store=tmp_path / "parts", listener=die)
-    (one,), (other,) = (run.individuals() for run in (whole, resume("last", store=tmp_path / "parts")))
-    modules = one.load().structure.modules
-    assert any(node.type == "glu" for module in modules for node in module.genotype.graph.nodes)
-    again = other.load().structure.modules
-    assert [genotype_hash(module.genotype) for module in again] == [genotype_hash(m.genotype) for m in modules]
-    with Archive(tmp_path / "parts") as archive:
-        assert archive.store.check(deep=True).ok
+def test_it_is_trained_and_grown_stored_loaded_and_resumed(tmp_path: Path) -> None:
+    modules = (glu("glu-1"), glu("glu-2", hidden_factor=0.5), *start_zoo(WIDTH)[1:2])
+    structure = ZooStructure(width=WIDTH, modules=modules, router=ZooRouterStructure(heads=2))
+    network = ModuleZooNetwork(structure=structure)
+    arm = Trial(name="growing", network=network, learning_rate=1e-2, procedure="grow", options=OPTIONS)
+    given = problem({"training": {"budget": {"steps": 12}, "checkpoint_every": 3}}, tmp_path)
+    told: list[dict[str, Any]] = []
+    whole = given.read(evaluate_network(given.payload(arm, 5, None), told.append))
+    assert whole.reason is None, whole.detail
+    grown, _ = load_network(FolderPool(tmp_path), whole.blobs["weights"])
+    assert isinstance(grown, ModuleZoo)
+    found = grown.structure.modules
+    assert found != modules
+    assert any(node.type == "glu" for module in found for node in module.genotype.graph.nodes)
+    middle = [one["checkpoint"] for one in told if "checkpoint" in one][-1]
+    resumed = given.read(evaluate_network(given.payload(arm, 5, middle), told.append))
+    assert not any("restarted" in one for one in told)
+    assert resumed.blobs["weights"] == whole.blobs["weights"]

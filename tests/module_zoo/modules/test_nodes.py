@@ -65,7 +65,6 @@ def hybrid() -> ModuleGenotype:
 
 GENOTYPES = {
     **{name: archetype(name, WIDTH) for name in ARCHETYPES},
-    "transformer-sequential": archetype("transformer", WIDTH, form="sequential", depth=2, activation="relu"),
     "lstm-one-way": archetype("lstm", WIDTH, both_ways=False, layers=2),
     "operator-h-model": archetype("operator", WIDTH, operator="T2 a1 r1 sum dense | tr mlp conv"),
     "hybrid": hybrid(),

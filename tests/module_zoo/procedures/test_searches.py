@@ -139,9 +139,16 @@ def test_no_search_sees_validation_or_test_samples(search: Searched, monkeypatch
         splits.append(split)
         return batch(self, split, *rest)
 
+    def finish(self: PoolSearch, structure: ZooStructure, facts: dict[str, Any]) -> Any:
+        chosen = [module.id for module in structure.modules]
+        assert {"chosen": chosen, "steps": self.bench.steps, **facts} == search.facts
+        raise UsageError("that is all")
+
     monkeypatch.setattr(PointerTask, "fetch", lying)
     monkeypatch.setattr(HeldBackTask, "batch", told)
-    assert evaluate(given(), search.arm).extra["search"] == search.facts
+    monkeypatch.setattr(PoolSearch, "finish", finish)
+    with pytest.raises(UsageError, match="that is all"):
+        evaluate(given(), search.arm)
     if search.arm.procedure == "enas":
         assert splits.count("architecture") == 8, "a batch for each step of the policy"
 

@@ -23,7 +23,7 @@ SWITCHES: tuple[dict[str, Any], ...] = (
     {"kind": "mean", "values": "paper", "identity": True},
     {"kind": "mlp_gate", "gate": "softmax"},
     {"kind": "mlp_gate", "gate": "relu"},
-    {"kind": "architecture", "gate": "entmax"},
+    {"kind": "architecture", "gate": "sparsemax"},
     {"kind": "architecture", "gate": "gumbel"},
     *({"gate": gate} for gate in get_args(Gate)),
 )
