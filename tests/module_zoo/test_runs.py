@@ -14,7 +14,6 @@ from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
-from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.module_zoo.draw import (
     baseline_words,
@@ -25,10 +24,6 @@ from evodevo.module_zoo.draw import (
     zoo_words,
 )
 from evodevo.module_zoo.modules.families import family_of
-from evodevo.module_zoo.modules.nodes.gate import GateNode
-from evodevo.module_zoo.modules.nodes.joins import SumNode
-from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
-from evodevo.module_zoo.modules.spec import ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
@@ -37,7 +32,8 @@ from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import evolve
 from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment
-from evodevo.testing.small_networks import SETTINGS, STRUCTURE, settings
+from evodevo.testing.small_networks import SETTINGS, settings
+from module_zoo.modules.graphs import graph, hybrid_of, node
 from report.charts.drawn import words_of
 
 WIDTH = 16
@@ -47,9 +43,10 @@ SMALL: dict[str, Any] = {
     "study": {"population": 2, "generations": 2, "confirmations": 0},
     "execution": {"executor": "serial"},
 }
+BARE = ExtractorStructure(blocks=0)
 ZOO = ZooStructure(
     width=WIDTH,
-    extractor=ExtractorStructure(blocks=0),
+    extractor=BARE,
     modules=start_zoo(WIDTH)[:3],
     router=ZooRouterStructure(keys="predictor", top_k=1),
 )
@@ -110,7 +107,9 @@ def test_an_individual_is_shown_drawn_loaded_trained_again_and_not_traced(
 def made(size: Any) -> ExperimentSettings:
     arms = (
         Variant(name="zoo", network=ModuleZooNetwork(structure=ZOO)),
-        Variant(name="H-Model", network=HModelNetwork(structure=STRUCTURE)),
+        Variant(
+            name="mlp", network=BaselineNetwork(structure=BaselineStructure(width=WIDTH, extractor=BARE, hidden=8))
+        ),
     )
     return ExperimentSettings(experiment=Comparison(title="tiny zoos", arms=arms), evaluation=settings())
 
@@ -186,11 +185,8 @@ def test_graphs_are_drawn_with_their_nodes() -> None:
     assert drawn.split().count("attention") == 3, "twice, and in the legend"
     for module in start_zoo(WIDTH):
         assert f"width {WIDTH}" in words_of(module_drawing(module.genotype, title=module.id))
-    graph = ModuleGraph(
-        nodes=(GateNode(id="g"), ProjectionNode(id="p", width=WIDTH, lineage="cnn-1/p"), SumNode(id="s")),
-        edges=(("in", "g"), ("in", "p"), ("g", "s"), ("p", "s"), ("s", "out")),
-    )
-    hybrid = ModuleGenotype(archetype="hybrid", width=WIDTH, graph=graph)
+    back = node("p", "projection", width=WIDTH, lineage="cnn-1/p")
+    hybrid = hybrid_of(graph("in>g in>p g>s p>s s>out", back, g="gate", s="sum"), WIDTH)
     assert "from cnn-1/p" in module_drawing(hybrid, title="h")
     assert family_of(hybrid) == "memoryless"
 

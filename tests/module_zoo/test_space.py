@@ -11,9 +11,7 @@ import pytest
 
 from evodevo.errors import GenomeError, UsageError
 from evodevo.module_zoo.genome import ALL, ZooGenome
-from evodevo.module_zoo.modules.nodes.joins import SumNode
-from evodevo.module_zoo.modules.nodes.norm import NormNode
-from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, PAPER, archetype
 from evodevo.module_zoo.named import named_zoo, paper, zoo_structure
 from evodevo.module_zoo.settings import ModuleZooSpaceSettings
@@ -23,6 +21,7 @@ from evodevo.module_zoo.text import show_module
 from evodevo.randomness import generator
 from evodevo.search.space import Space
 from evodevo.testing.spaces import SpaceTests
+from module_zoo.modules.graphs import graph, hybrid_of, node
 
 WIDTH = 16
 TEMPLATE = ZooStructure(width=WIDTH, router=ZooRouterStructure(top_k=None), fusion=FusionStructure(heads=2))
@@ -31,9 +30,8 @@ TEMPLATE = ZooStructure(width=WIDTH, router=ZooRouterStructure(top_k=None), fusi
 def hybrid(norms: int = 1) -> ModuleGenotype:
     """A free graph: norms one after the other, and a residual connection around them."""
     names = [f"n{number}" for number in range(norms)]
-    chain = [("in", names[0]), *pairwise(names), (names[-1], "s"), ("in", "s"), ("s", "out")]
-    graph = ModuleGraph(nodes=(*(NormNode(id=name) for name in names), SumNode(id="s")), edges=tuple(chain))
-    return ModuleGenotype(archetype=HYBRID, width=WIDTH, graph=graph)
+    chain = " ".join(f"{a}>{b}" for a, b in pairwise(["in", *names, "s", "out"]))
+    return hybrid_of(graph(f"{chain} in>s", *(node(name, "norm") for name in names), s="sum"), WIDTH)
 
 
 class TestModuleZooSpace(SpaceTests):

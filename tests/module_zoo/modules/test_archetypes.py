@@ -11,12 +11,6 @@ from hypothesis import strategies as st
 
 from evodevo.errors import GenomeError, UsageError
 from evodevo.module_zoo.modules.graph import genotype_hash
-from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
-from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
-from evodevo.module_zoo.modules.nodes.gate import GateNode
-from evodevo.module_zoo.modules.nodes.joins import SumNode
-from evodevo.module_zoo.modules.nodes.layer import LayerNode
-from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
 from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_distance, genotype_vector
 from evodevo.module_zoo.modules.zoo import (
@@ -35,6 +29,7 @@ from evodevo.module_zoo.modules.zoo import (
 )
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.randomness import generator
+from module_zoo.modules.graphs import graph, hybrid_of, node
 
 NAMES = st.sampled_from(ARCHETYPES.names())
 SEEDS = st.integers(0, 2**32)
@@ -42,16 +37,16 @@ SEEDS = st.integers(0, 2**32)
 
 def free() -> ModuleGenotype:
     """A hybrid."""
-    nodes = (
-        ConvolutionNode(id="c", width=16, kernel=3),
-        FeedForwardNode(id="f", hidden=8),
-        ProjectionNode(id="p", width=16),
-        GateNode(id="g"),
-        LayerNode(id="l", layer=LIVLayer(operator="Rec-1", head_size=4)),
-        SumNode(id="s"),
+    made = graph(
+        "in>c c>f f>p p>g g>l l>s in>s s>out",
+        node("c", "convolution", width=16, kernel=3),
+        node("f", "feed_forward", hidden=8),
+        node("p", "projection", width=16),
+        node("l", "layer", layer=LIVLayer(operator="Rec-1", head_size=4)),
+        g="gate",
+        s="sum",
     )
-    edges = (("in", "c"), ("c", "f"), ("f", "p"), ("p", "g"), ("g", "l"), ("l", "s"), ("in", "s"), ("s", "out"))
-    return ModuleGenotype(archetype=HYBRID, width=16, graph=ModuleGraph(nodes=nodes, edges=edges))
+    return hybrid_of(made, 16)
 
 
 # Making

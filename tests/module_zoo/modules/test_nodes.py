@@ -15,52 +15,38 @@ from torch.nn import functional as F
 
 from evodevo.errors import GenomeError, UsageError
 from evodevo.module_zoo.modules.build import GraphModule, build_module, part_name
-from evodevo.module_zoo.modules.nodes.attention import AttentionNode
 from evodevo.module_zoo.modules.nodes.base import BUILT_IN, NODES, NodeSpec
-from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
-from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
-from evodevo.module_zoo.modules.nodes.gate import GateNode
-from evodevo.module_zoo.modules.nodes.joins import ConcatNode, SumNode
-from evodevo.module_zoo.modules.nodes.layer import LayerNode
-from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
-from evodevo.module_zoo.modules.nodes.norm import NormNode
-from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
-from evodevo.module_zoo.modules.nodes.squeeze_excite import SqueezeExciteNode
 from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, crossover, sample, table_3_zoo
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.randomness import generator
 from evodevo.testing.zoo_modules import ModuleTests, NodeTests, assert_runs, holes, inputs_of, module_of
+from module_zoo.modules.graphs import graph, hybrid_of, node
 
 WIDTH = 16
 
 
-def edges(*lines: str) -> tuple[tuple[str, str], ...]:
-    return tuple((one.split(">")[0], one.split(">")[1]) for one in " ".join(lines).split())
-
-
 def hybrid() -> ModuleGenotype:
     """Every type of node, at three widths."""
-    graph = ModuleGraph(
-        nodes=(
-            NormNode(id="norm"),
-            AttentionNode(id="attention", heads=2),
-            ConvolutionNode(id="narrow", width=8, kernel=5, activation="silu", dropout=0.2),
-            LSTMNode(id="pop", hidden=6, layers=2, dropout=0.1),
-            SqueezeExciteNode(id="keys", reduction=2),
-            ConcatNode(id="both"),
-            FeedForwardNode(id="feed.forward", hidden=20, outer="sigmoid", dropout=0.1),
-            ProjectionNode(id="back", width=WIDTH),
-            GateNode(id="type"),
-            LayerNode(id="liv", layer=LIVLayer(operator="Rec-1", head_size=4)),
-            SumNode(id="sum"),
-        ),
-        edges=edges(
-            "in>norm norm>attention norm>narrow narrow>pop attention>keys keys>both pop>both both>feed.forward",
-            "feed.forward>back back>type type>liv in>sum liv>sum attention>sum sum>out",
-        ),
+    text = (
+        "in>norm norm>attention norm>narrow narrow>pop attention>keys keys>both pop>both both>feed.forward "
+        "feed.forward>back back>type type>liv in>sum liv>sum attention>sum sum>out"
     )
-    return ModuleGenotype(archetype=HYBRID, width=WIDTH, graph=graph)
+    made = graph(
+        text,
+        node("attention", "attention", heads=2),
+        node("narrow", "convolution", width=8, kernel=5, activation="silu", dropout=0.2),
+        node("pop", "lstm", hidden=6, layers=2, dropout=0.1),
+        node("keys", "squeeze_excite", reduction=2),
+        node("feed.forward", "feed_forward", hidden=20, outer="sigmoid", dropout=0.1),
+        node("back", "projection", width=WIDTH),
+        node("liv", "layer", layer=LIVLayer(operator="Rec-1", head_size=4)),
+        norm="norm",
+        both="concat",
+        type="gate",
+        sum="sum",
+    )
+    return hybrid_of(made, WIDTH)
 
 
 GENOTYPES = {
@@ -175,8 +161,8 @@ def convolved(x: Tensor, mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def test_a_cnn_puts_kernels_side_by_side() -> None:
-    assert ConvolutionNode(id="c", kernel=1).position_wise
-    assert not ConvolutionNode(id="c", kernel=3).position_wise
+    assert node("c", "convolution", kernel=1).position_wise
+    assert not node("c", "convolution", kernel=3).position_wise
     genotype = archetype("cnn", WIDTH, kernels=(1, 5, 9))
     module, x = module_of(genotype), inputs_of(genotype)
     mask = holes(x)
@@ -218,18 +204,15 @@ def test_squeeze_and_excite_weighs_channels_by_the_mean_over_real_positions() ->
 
 
 def test_the_empty_graph_answers_what_it_was_asked() -> None:
-    module = build_module(ModuleGenotype(archetype=HYBRID, width=4, graph=ModuleGraph()))
+    module = build_module(hybrid_of(ModuleGraph(), 4))
     x = torch.randn(2, 3, 4)
     assert torch.equal(module(x).y, x)
     assert not list(module.parameters())
 
 
 def test_a_gate_at_zero_silences_what_was_inserted() -> None:
-    graph = ModuleGraph(
-        nodes=(FeedForwardNode(id="new"), GateNode(id="gate"), SumNode(id="sum")),
-        edges=edges("in>sum in>new new>gate gate>sum sum>out"),
-    )
-    module = build_module(ModuleGenotype(archetype=HYBRID, width=8, graph=graph), seed=0)
+    made = graph("in>sum in>new new>gate gate>sum sum>out", new="feed_forward", gate="gate", sum="sum")
+    module = build_module(hybrid_of(made, 8), seed=0)
     x = torch.randn(2, 3, 8)
     assert torch.equal(module(x).y, x)
     module(x).y.square().sum().backward()
@@ -237,11 +220,9 @@ def test_a_gate_at_zero_silences_what_was_inserted() -> None:
 
 
 def test_concat_reads_in_the_order_of_its_edges() -> None:
-    graph = ModuleGraph(
-        nodes=(GateNode(id="a", start=2.0), ConcatNode(id="both"), ProjectionNode(id="back", width=4)),
-        edges=edges("in>a a>both in>both both>back back>out"),
-    )
-    module, x = build_module(ModuleGenotype(archetype=HYBRID, width=4, graph=graph), seed=0), torch.randn(1, 2, 4)
+    back = node("back", "projection", width=4)
+    made = graph("in>a a>both in>both both>back back>out", node("a", "gate", start=2.0), back, both="concat")
+    module, x = build_module(hybrid_of(made, 4), seed=0), torch.randn(1, 2, 4)
     torch.testing.assert_close(module(x).y, module.part("back").map(torch.cat([2 * x, x], -1)))
 
 
@@ -260,20 +241,16 @@ def test_names_of_parts_are_unique_whatever_the_ids_are() -> None:
 
 
 def test_modules_that_cannot_be_are_refused() -> None:
-    broken = ModuleGenotype(archetype=HYBRID, width=8, graph=ModuleGraph(edges=()))
     with pytest.raises(GenomeError, match="'out' has 0 edges"):
-        build_module(broken)
-    wide = ProjectionNode(id="wide", width=1 << 16)
-    big = ModuleGraph(
-        nodes=(wide, wide.model_copy(update={"id": "wider"}), ProjectionNode(id="back", width=8)),
-        edges=edges("in>wide wide>wider wider>back back>out"),
-    )
+        build_module(hybrid_of(graph(""), 8))
+    wide, wider = (node(name, "projection", width=1 << 16) for name in ("wide", "wider"))
+    big = graph("in>wide wide>wider wider>back back>out", wide, wider, node("back", "projection", width=8))
     with pytest.raises(UsageError, match="4,296,146,952 parameters"):
-        build_module(ModuleGenotype(archetype=HYBRID, width=8, graph=big))
+        build_module(hybrid_of(big, 8))
     with pytest.raises(UsageError, match="has no parameters"):
-        SumNode(id="sum").build(8)
+        node("sum", "sum").build(8)
     with pytest.raises(UsageError, match="'n' \\(norm\\) reads one value"):
-        NormNode(id="n").join([])
+        node("n", "norm").join([])
     with pytest.raises(UsageError, match="whole sequences"):
         build_module(archetype("mlp", 8)).initial_state(1, 1, torch.float32, torch.device("cpu"))
 
