@@ -14,6 +14,7 @@ from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
+from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.module_zoo.draw import (
     baseline_words,
@@ -105,27 +106,16 @@ def test_an_individual_is_shown_drawn_loaded_trained_again_and_not_traced(
 
 
 def made(size: Any) -> ExperimentSettings:
-    arms = (
-        Variant(name="zoo", network=ModuleZooNetwork(structure=ZOO)),
-        Variant(
-            name="mlp", network=BaselineNetwork(structure=BaselineStructure(width=WIDTH, extractor=BARE, hidden=8))
-        ),
-    )
+    opponent = BaselineNetwork(structure=BaselineStructure(width=WIDTH, extractor=BARE, hidden=8))
+    arms = (Variant(name="zoo", network=ModuleZooNetwork(structure=ZOO)), Variant(name="mlp", network=opponent))
     return ExperimentSettings(experiment=Comparison(title="tiny zoos", arms=arms), evaluation=settings())
 
 
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    RECIPES.add("module_zoo.testing", Recipe("module_zoo.testing", "for tests", ("train",), by_size(made)))
-    folder = tmp_path_factory.mktemp("compared") / "runs"
-    experiment("module_zoo.testing", overrides={"execution": {"executor": "serial"}}, store=folder).archive.close()
-    with Archive(folder) as archive:
-        yield archive.runs()[0]
-    del RECIPES._rows["module_zoo.testing"]
-
-
 @pytest.mark.slow
-def test_the_report_shows_zoos_and_every_arm_has_words(compared: Run) -> None:
+def test_the_report_shows_zoos_and_every_arm_has_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "module_zoo.testing"
+    monkeypatch.setitem(RECIPES._rows, name, Recipe(name, "for tests", ("train",), by_size(made)))
+    compared = experiment(name, overrides={"execution": {"executor": "serial"}}, store=tmp_path / "runs")
     table = compare_arms(compared)
     shares, pictures = router_shares(table), zoo_pictures(table)
     assert shares is not None
