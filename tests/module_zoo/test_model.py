@@ -105,17 +105,6 @@ def test_modules_that_were_not_chosen_are_not_run(keys: str, inputs: tuple[Input
     torch.testing.assert_close(mixed, passage.mixed, rtol=0, atol=1e-10)
 
 
-def test_who_goes_is_not_active_any_more() -> None:
-    network = zoo()
-    first, second = network.live[:2]
-    network.active = (first, second)
-    network.remove(first)
-    assert network.active == {second}
-    network.active = network.active  # which refuses modules that are not there
-    with pytest.raises(UsageError, match="last module that is live"):
-        network.remove(second)
-
-
 @pytest.mark.parametrize("keys", KEYS)
 def test_while_training_everybody_runs(keys: str) -> None:
     """Otherwise who is not chosen would never learn to be."""
@@ -154,7 +143,7 @@ def test_the_order_of_modules_does_not_matter(keys: str) -> None:
     torch.testing.assert_close(others.flip(1), weights, rtol=0, atol=1e-6)
 
 
-def test_disabled_and_inactive_modules_neither_run_nor_count() -> None:
+def test_who_goes_is_inactive_and_who_is_inactive_or_disabled_neither_runs_nor_counts() -> None:
     network, batch = zoo(), small_batch(BOTH)
     ids = network.live
     without = zoo(disabled=[ids[1]])
@@ -169,6 +158,14 @@ def test_disabled_and_inactive_modules_neither_run_nor_count() -> None:
         network.active = frozenset({"transfomer-1"})
     with pytest.raises(UsageError, match="at least one"):
         network.active = frozenset()
+    network = zoo()
+    first, second = network.live[:2]
+    network.active = (first, second)
+    network.remove(first)
+    assert network.active == {second}
+    network.active = network.active  # which refuses modules that are not there
+    with pytest.raises(UsageError, match="last module that is live"):
+        network.remove(second)
 
 
 TERMS = ("load", "budget", "entropy", "orthogonality", "complexity", "z", "predictor", "align")
@@ -269,7 +266,7 @@ def test_a_zoo_of_16_bits_learns(keys: str, dtype: torch.dtype) -> None:
     assert_learns(network, batch)
 
 
-def test_statistics_learn_by_observing_and_by_nothing_else() -> None:
+def test_statistics_learn_by_observing_alone_and_are_kept_by_id() -> None:
     network, batch = zoo().train(), small_batch(BOTH)
     assert network.statistics.contribution(network.live).isnan().all()
     loss_of(network.eval(), batch)
@@ -286,9 +283,6 @@ def test_statistics_learn_by_observing_and_by_nothing_else() -> None:
     before = network.statistics.usage(network.live)
     network.observe()
     assert torch.equal(network.statistics.usage(network.live), before), "one step is counted once"
-
-
-def test_contributions_are_kept_by_id() -> None:
     network, batch = zoo().train(), small_batch(BOTH)
     ids = network.live
     loss_of(network, batch)
@@ -336,7 +330,7 @@ def test_a_batch_of_empty_texts_is_one_of_masked_texts(inputs: tuple[InputSpec, 
     assert_learns(network, empty)
 
 
-def test_zoos_that_cannot_be() -> None:
+def test_zoos_that_cannot_be_and_one_module_that_has_nothing_to_route() -> None:
     first = start_zoo(WIDTH)[0]
     with pytest.raises(UsageError, match="at least one module"):
         zoo(modules=[])
@@ -350,9 +344,6 @@ def test_zoos_that_cannot_be() -> None:
         zoo(modules=dumped(first.model_copy(update={"id": "train"})))
     with pytest.raises(UsageError, match="missing"):
         answers(zoo(missing=False), {**small_batch(BOTH), "image/present": torch.tensor([True, False, True, False])})
-
-
-def test_one_module_has_nothing_to_route() -> None:
     network = zoo(modules=dumped(start_zoo(WIDTH)[1]))
     network.train().loss(small_batch(BOTH))
     assert set(network.terms) <= {"task", "align"}

@@ -116,15 +116,12 @@ def test_genomes_that_are_one_model_have_one_structure(seed: int) -> None:
     assert SPACE.structure(SPACE.canonical(genome)).modules == SPACE.structure(genome).modules
 
 
-def test_a_limit_that_limits_nothing_is_none() -> None:
+def test_a_limit_that_limits_nothing_is_none_and_the_start_is_one_of_each_archetype() -> None:
     three = SPACE.parse("k3 | mlp lstm cnn")
     assert SPACE.hash(three) == SPACE.hash(SPACE.parse("kall | cnn mlp lstm"))
     assert SPACE.hash(three) != SPACE.hash(SPACE.parse("k2 | mlp lstm cnn"))
     limited = ModuleZooSpace(ModuleZooSpaceSettings(structure=TEMPLATE, top_ks=(2, 4)))
     assert limited.canonical(limited.parse("k4 | mlp lstm")).top_k == 2
-
-
-def test_the_start_is_one_of_each_archetype() -> None:
     genome = SPACE.parse("start")
     assert sorted(module.archetype for module in genome.modules) == sorted(PAPER)
     assert SPACE.initial(generator(0)) == genome
@@ -268,7 +265,7 @@ def kinds(structure: Any) -> list[str]:
     return [module.genotype.archetype for module in structure.modules]
 
 
-def test_zoos_by_name() -> None:
+def test_zoos_by_name_and_from_plain_data() -> None:
     assert [one.genotype.archetype for one in named_zoo("start", 16)] == list(PAPER)
     assert len(named_zoo("table_3", 16)) == 9
     chosen = named_zoo(["mlp", "lstm", "mlp"], 16)
@@ -277,6 +274,21 @@ def test_zoos_by_name() -> None:
     assert named_zoo("mlp, lstm,mlp", 16) == chosen
     assert kinds(zoo_structure({"modules": "cnn", "width": 8})) == ["cnn"]
     assert {one.genotype.width for one in chosen} == {16}
+    assert (zoo_structure({}).width, kinds(zoo_structure({}))) == (64, list(PAPER))
+    wide = zoo_structure({"width": 32, "router": {"top_k": 2}})
+    assert (wide.width, wide.router.top_k, kinds(wide)) == (32, 2, list(PAPER))
+    assert kinds(zoo_structure({"modules": ["mlp"], "width": 8})) == ["mlp"]
+    named = zoo_structure({"modules": "table_3"}, wide)
+    assert (named.router.top_k, len(named.modules)) == (2, 9)
+    given = zoo_structure({"modules": [one.model_dump(mode="json") for one in wide.modules[:2]]}, wide)
+    assert given.modules == wide.modules[:2]
+    structure = paper()
+    assert (structure.width, len(structure.modules), structure.dropout) == (512, 9, 0.1)
+    assert {name: one.kind for name, one in structure.extractors.items()} == dict.fromkeys(
+        ("text", "image"), "hugging_face"
+    )
+    assert structure.router.top_k == 9, "its K is not given: all may count"
+    assert paper(None, None).extractors == {}
 
 
 @pytest.mark.parametrize(
@@ -296,17 +308,6 @@ def test_zoos_that_are_none(modules: Any, words: str) -> None:
     assert words in str(error.value)
 
 
-def test_a_zoo_from_plain_data() -> None:
-    assert (zoo_structure({}).width, kinds(zoo_structure({}))) == (64, list(PAPER))
-    wide = zoo_structure({"width": 32, "router": {"top_k": 2}})
-    assert (wide.width, wide.router.top_k, kinds(wide)) == (32, 2, list(PAPER))
-    assert kinds(zoo_structure({"modules": ["mlp"], "width": 8})) == ["mlp"]
-    named = zoo_structure({"modules": "table_3"}, wide)
-    assert (named.router.top_k, len(named.modules)) == (2, 9)
-    given = zoo_structure({"modules": [one.model_dump(mode="json") for one in wide.modules[:2]]}, wide)
-    assert given.modules == wide.modules[:2]
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -323,13 +324,3 @@ def test_a_zoo_from_plain_data() -> None:
 def test_wrong_settings_of_a_zoo_are_told_with_their_place(changes: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         zoo_structure(changes)
-
-
-def test_the_paper() -> None:
-    structure = paper()
-    assert (structure.width, len(structure.modules), structure.dropout) == (512, 9, 0.1)
-    assert {name: one.kind for name, one in structure.extractors.items()} == dict.fromkeys(
-        ("text", "image"), "hugging_face"
-    )
-    assert structure.router.top_k == 9, "its K is not given: all may count"
-    assert paper(None, None).extractors == {}

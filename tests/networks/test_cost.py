@@ -80,16 +80,13 @@ def test_matched_opponents_match() -> None:
     assert whole == h_model_cost(structure, **ENDS)
 
 
-def test_batch_and_training_multiply() -> None:
+def test_batch_and_training_multiply_and_members_add_up() -> None:
     structure = StackStructure(causal=True)
     one, four = (stack_cost(structure, length=9, batch=batch) for batch in (1, 4))
     assert (four.flops, four.cache_bytes, four.parameters) == (4 * one.flops, 4 * one.cache_bytes, one.parameters)
     assert stack_cost(structure, length=9, mode="train").flops == 3 * one.flops
     with pytest.raises(UsageError, match="positions"):
         stack_cost(structure)
-
-
-def test_an_ensemble_costs_what_its_members_cost() -> None:
     members = (StackStructure(width=32), StackStructure(width=64, repeats=2))
     whole = EnsembleNetwork(structure=EnsembleStructure(members=members)).cost(**ENDS)
     each = [StackNetwork(structure=member).cost(**ENDS) for member in members]

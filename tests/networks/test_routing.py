@@ -174,15 +174,7 @@ def test_each_mode_keeps_what_a_loop_keeps(
         assert torch.equal(kept[..., HIDDEN:], weights[..., HIDDEN:]), "outputs are always served unless they count"
 
 
-def test_dense_keeps_everything_and_without_hidden_targets_nothing_is_cut() -> None:
-    weights = drawn(2)
-    assert harden(weights, HIDDEN, InferenceStructure(), COSTS, 1) is weights
-    assert harden(weights, 0, InferenceStructure(mode="target_topm", m=1), COSTS, 1) is weights
-    printed = harden(weights, HIDDEN, InferenceStructure(mode="source_topk", k=1, outputs_count=True), COSTS, 1)
-    assert ((printed > 0).sum(-1) == 1).all()
-
-
-def test_straight_through_is_hard_forward_and_soft_backward() -> None:
+def test_straight_through_is_hard_forward_and_dense_keeps_everything() -> None:
     soft = drawn(3).requires_grad_()
     hard = (soft > 0.5).to(soft.dtype).detach()
     mixed = straight_through(soft, hard)
@@ -190,9 +182,14 @@ def test_straight_through_is_hard_forward_and_soft_backward() -> None:
     (mixed * 3).sum().backward()
     assert soft.grad is not None
     assert (soft.grad == 3).all()
+    weights = drawn(2)
+    assert harden(weights, HIDDEN, InferenceStructure(), COSTS, 1) is weights
+    assert harden(weights, 0, InferenceStructure(mode="target_topm", m=1), COSTS, 1) is weights
+    printed = harden(weights, HIDDEN, InferenceStructure(mode="source_topk", k=1, outputs_count=True), COSTS, 1)
+    assert ((printed > 0).sum(-1) == 1).all()
 
 
-def test_balance_is_zero_only_where_all_hear_equally_much() -> None:
+def test_losses_on_routing_have_the_stated_values() -> None:
     assert losses.balance(torch.full((5, 1, 4), 0.3)) == pytest.approx(0, abs=1e-12)
     one_hot = torch.zeros(5, 1, 4)
     one_hot[..., 2] = 1
@@ -202,9 +199,6 @@ def test_balance_is_zero_only_where_all_hear_equally_much() -> None:
     assert float(losses.balance(torch.eye(4).unsqueeze(1))) == pytest.approx(0, abs=1e-12)
     # Weights near 0 gain nothing through a small mean.
     assert float(losses.balance(one_hot * 1e-9)) < 1e-6
-
-
-def test_z_sparsity_self_routing_and_the_effective_number_have_the_stated_values() -> None:
     logits = torch.zeros(2, 1, 3, 8)
     assert float(losses.z_loss(logits)) == pytest.approx(math.log(8) ** 2)
     weights = torch.full((2, 1, 3, 5), 0.25)

@@ -52,21 +52,18 @@ def make(family: str) -> Any:
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
     words = {"vocab_size": WORDS, "max_position_embeddings": 12, "pad_token_id": 1 if family == "roberta" else 0}
     pictures = {"image_size": 8, "patch_size": 4}
+    own = {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 24}
+    both = {"text_config": {**sizes, **words, "hidden_size": 12}, "vision_config": {**sizes, **pictures}}
+    name, settings, model_of = {
+        "vit": ("ViT", sizes | pictures, "ViTModel"),
+        "clip_vision": ("CLIPVision", sizes | pictures, "CLIPVisionModel"),
+        "clip": ("CLIP", both, "CLIPModel"),
+        "distilbert": ("DistilBert", words | own, "DistilBertForMaskedLM"),
+        "bert": ("Bert", words | sizes, "BertForMaskedLM"),
+        "roberta": ("Roberta", words | sizes, "RobertaForMaskedLM"),
+    }[family]
     torch.manual_seed(0)
-    if family == "vit":
-        model = transformers.ViTModel(transformers.ViTConfig(**sizes, **pictures))
-    elif family == "clip_vision":
-        model = transformers.CLIPVisionModel(transformers.CLIPVisionConfig(**sizes, **pictures))
-    elif family == "clip":
-        text, vision = {**sizes, **words, "hidden_size": 12}, {**sizes, **pictures}
-        model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision))
-    elif family == "distilbert":
-        own = {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 24}
-        model = transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(**words, **own))
-    else:
-        name = {"bert": "Bert", "roberta": "Roberta"}[family]
-        config = getattr(transformers, f"{name}Config")(**words, **sizes)
-        model = getattr(transformers, f"{name}ForMaskedLM")(config)
+    model = getattr(transformers, model_of)(getattr(transformers, f"{name}Config")(**settings))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)  # biases and norms are constants otherwise
@@ -123,9 +120,8 @@ def test_texts_are_read_as_transformers_reads_them(family: str, folders: dict[st
     built = tower(folders[family], TEXT)
     tokens, mask = texts()
     h, found = built({"text": tokens, "text/mask": mask}, 3)
-    model = part(make(family), "tokens")
     padded = tokens.where(mask, torch.tensor(1 if family == "roberta" else 0))
-    wanted = model(input_ids=padded, attention_mask=mask.long()).last_hidden_state
+    wanted = part(make(family), "tokens")(input_ids=padded, attention_mask=mask.long()).last_hidden_state
     assert found is mask
     torch.testing.assert_close(h[mask], wanted[mask], rtol=1e-5, atol=1e-5)
 

@@ -106,16 +106,13 @@ def test_beyond_its_positions_it_reads_the_last_tokens() -> None:
         assert torch.equal(model({"text": whole[:, -TEXT.length :]})["next"][:, -1:].argmax(-1), long)
 
 
-def test_a_step_runs_each_layer_once_per_iteration() -> None:
+def test_a_step_runs_each_layer_once_per_iteration_of_the_model() -> None:
     model = small_model((TEXT,), (NEXT,), causal=True)
     seen = []
     for layer in model.core.layers:
         layer.register_forward_hook(lambda _, given, __: seen.append(given[0].shape[1]))
     model.continue_text(tokens(1, 5), 4)
     assert seen == [5] * 9 + [1] * 27
-
-
-def test_the_iterations_of_the_model_count() -> None:
     model = small_model((TEXT,), (NEXT,), causal=True).double()
     model.iterations = 7
     writer = model.writer()

@@ -37,16 +37,13 @@ def reference(network: Perceptron, activation: nn.Module) -> nn.Sequential:
     return nn.Sequential(*layers, network.out)
 
 
-def test_an_mlp_over_both() -> None:
+def test_an_mlp_reads_both_and_late_fusion_what_each_network_says() -> None:
     trunk, first, second = ConcatTrunk(structure(activation="relu", layers=3), 2), sense(5, 0), sense(7, 1)
     wanted = reference(trunk.mix, nn.ReLU())(torch.cat([first.vector, second.vector], -1))
     torch.testing.assert_close(trunk([first, second]).pooled, wanted)
     network = Perceptron(8, structure(dropout=0.5))
     assert torch.equal(network.eval()(first.vector), network(first.vector))
     assert not torch.equal(network.train()(first.vector), network(first.vector)), "dropout is a matter of training"
-
-
-def test_late_fusion_reads_what_each_network_says() -> None:
     trunk = LateTrunk(structure(activation="silu"), 2)
     senses = [sense(5, 0), sense(7, 1)]
     thought = trunk(senses)

@@ -44,14 +44,11 @@ def test_one_direction_is_as_printed_and_both_are_their_mean() -> None:
     assert found == pytest.approx(naive(images, texts, 0.2, positives)), "equal texts or images are positives"
 
 
-def test_identical_pairs_are_no_negatives_of_each_other() -> None:
+def test_equal_samples_have_equal_numbers_and_are_no_negatives_of_each_other() -> None:
     """Twice the same pair: with their numbers given, the loss can reach log 2, and no less."""
     images = torch.eye(4, 8).repeat(2, 1)
     same = (numbered(images), numbered(images))
     assert nats(Alignment(0.01)(images, images, same=same)) == pytest.approx(math.log(2), abs=1e-4)
-
-
-def test_numbers_are_equal_where_samples_are_and_there_alone() -> None:
     raw = torch.tensor([[[1, 2], [2, 1]], [[2, 1], [1, 2]], [[1, 2], [2, 1]]])
     for one in (raw, raw.half(), raw.double(), raw.to(torch.uint8)):
         found = numbered(one)

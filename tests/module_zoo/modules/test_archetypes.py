@@ -131,7 +131,7 @@ def test_the_nodes_of_a_hybrid_mutate_and_its_wiring_stays() -> None:
     assert len({one["l"].layer.operator for one in nodes}) > 3
 
 
-def test_children_of_one_family_are_equation_13() -> None:
+def test_children_are_equation_13_where_their_parents_share_attributes() -> None:
     a, b = (archetype("mlp", 16, hidden_factor=one, depth=two, dropout=0.0) for one, two in ((1.0, 1), (3.0, 3)))
     left, right = crossover(a, b, generator(0), share=0.75)
     assert left.attributes["hidden_factor"] == pytest.approx(1.5)
@@ -140,18 +140,12 @@ def test_children_of_one_family_are_equation_13() -> None:
     drawn = {crossover(a, b, generator(seed))[0].attributes["hidden_factor"] for seed in range(20)}
     assert len(drawn) > 15
     assert all(1 <= float(one) <= 3 for one in drawn)  # type: ignore[arg-type]
-
-
-def test_children_of_two_families_share_what_both_have() -> None:
     a, b = archetype("transformer", 16, dropout=0.4, depth=4), archetype("resnet1d", 16, dropout=0.0, depth=2)
     left, right = crossover(a, b, generator(0), share=0.5)
     assert left.attributes["dropout"] == right.attributes["dropout"] == pytest.approx(0.2)
     assert left.attributes["depth"] == right.attributes["depth"] == 3
     assert left.attributes["heads"] == a.attributes["heads"]
     assert right.attributes["kernel"] == b.attributes["kernel"]
-
-
-def test_hybrids_and_strangers_give_equal_copies() -> None:
     mlp, operator = archetype("mlp", 16), archetype("operator", 16)
     assert crossover(free(), mlp, generator(0)) == (free(), mlp)
     assert crossover(operator, mlp, generator(0)) == (operator, mlp)

@@ -70,15 +70,12 @@ def mutants(kind: Kind, value: object, scale: float = 1.0) -> list[object]:
     return [kind.mutate(value, rng, scale, 16) for _ in range(DRAWS)]  # type: ignore[arg-type]
 
 
-def test_numbers_move_by_a_log_normal_factor() -> None:
+def test_numbers_move_by_a_log_normal_factor_and_dropout_by_a_logit_normal() -> None:
     logarithms = np.log([float(one) for one in mutants(KINDS["factor"], 1.0)])  # type: ignore[arg-type]
     assert abs(logarithms.mean()) < 0.015
     assert abs(logarithms.std() - 0.2) < 0.01
     wide = np.log([float(one) for one in mutants(KINDS["factor"], 1.0, 2.0)])  # type: ignore[arg-type]
     assert abs(wide.std() - 0.4) < 0.02
-
-
-def test_dropout_moves_by_a_logit_normal_and_can_leave_and_reach_zero() -> None:
     moved = np.array(mutants(KINDS["share"], 0.25), dtype=float)
     logits = np.log(moved / (0.5 - moved))
     assert abs(logits.mean()) < 0.04

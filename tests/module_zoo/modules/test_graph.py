@@ -78,20 +78,17 @@ def test_a_layer_whose_files_are_gone_is_not_called_a_wrong_graph() -> None:
         check_graph(layer(PretrainedLayer(path="/no/such/folder", index=0)), 8)
 
 
-def test_the_empty_graph_and_long_chains_are_valid() -> None:
+def test_channels_and_order_also_of_the_empty_graph_and_long_chains() -> None:
+    text = "in>conv in>both conv>both both>back back>out"
+    one = graph(text, node("back", "projection", width=WIDTH), node("conv", "convolution", width=5), both="concat")
+    assert [part.id for part in order(one)] == ["conv", "both", "back"]
+    assert widths(one, WIDTH) == {"conv": 5, "both": WIDTH + 5, "back": WIDTH}
     check_graph(ModuleGraph(), WIDTH)
     assert order(ModuleGraph()) == ()
     assert widths(ModuleGraph(), WIDTH) == {}
     names = [f"n{number}" for number in range(256)]
     chain = tuple(itertools.pairwise(["in", *names, "out"]))
     check_graph(ModuleGraph(nodes=tuple(node(name, "norm") for name in reversed(names)), edges=chain), WIDTH)
-
-
-def test_channels_and_order() -> None:
-    text = "in>conv in>both conv>both both>back back>out"
-    one = graph(text, node("back", "projection", width=WIDTH), node("conv", "convolution", width=5), both="concat")
-    assert [part.id for part in order(one)] == ["conv", "both", "back"]
-    assert widths(one, WIDTH) == {"conv": 5, "both": WIDTH + 5, "back": WIDTH}
 
 
 # Hash

@@ -203,23 +203,17 @@ def test_squeeze_and_excite_weighs_channels_by_the_mean_over_real_positions() ->
 # Graphs
 
 
-def test_the_empty_graph_answers_what_it_was_asked() -> None:
-    module = build_module(hybrid_of(ModuleGraph(), 4))
-    x = torch.randn(2, 3, 4)
-    assert torch.equal(module(x).y, x)
-    assert not list(module.parameters())
-
-
-def test_a_gate_at_zero_silences_what_was_inserted() -> None:
+def test_an_inserted_gate_at_zero_is_silent_and_concat_reads_in_the_order_of_its_edges() -> None:
     made = graph("in>sum in>new new>gate gate>sum sum>out", new="feed_forward", gate="gate", sum="sum")
     module = build_module(hybrid_of(made, 8), seed=0)
     x = torch.randn(2, 3, 8)
     assert torch.equal(module(x).y, x)
     module(x).y.square().sum().backward()
     assert module.part("gate").weight.grad.abs().min() > 0
-
-
-def test_concat_reads_in_the_order_of_its_edges() -> None:
+    module = build_module(hybrid_of(ModuleGraph(), 4))
+    x = torch.randn(2, 3, 4)
+    assert torch.equal(module(x).y, x)
+    assert not list(module.parameters())
     back = node("back", "projection", width=4)
     made = graph("in>a a>both in>both both>back back>out", node("a", "gate", start=2.0), back, both="concat")
     module, x = build_module(hybrid_of(made, 4), seed=0), torch.randn(1, 2, 4)
@@ -235,12 +229,7 @@ def test_dropout_is_on_while_training_alone() -> None:
             assert torch.equal(module.eval()(x).y, module(x).y), name
 
 
-def test_names_of_parts_are_unique_whatever_the_ids_are() -> None:
-    assert len({part_name(name) for name in ("a.b", "a-b", "a_b", "pop", "forward")}) == 5
-    assert [name for name, _ in module_of(hybrid()).named_parameters() if "/pop." in name]
-
-
-def test_modules_that_cannot_be_are_refused() -> None:
+def test_modules_that_cannot_be_are_refused_and_names_of_parts_are_unique() -> None:
     with pytest.raises(GenomeError, match="'out' has 0 edges"):
         build_module(hybrid_of(graph(""), 8))
     wide, wider = (node(name, "projection", width=1 << 16) for name in ("wide", "wider"))
@@ -253,6 +242,8 @@ def test_modules_that_cannot_be_are_refused() -> None:
         node("n", "norm").join([])
     with pytest.raises(UsageError, match="whole sequences"):
         build_module(archetype("mlp", 8)).initial_state(1, 1, torch.float32, torch.device("cpu"))
+    assert len({part_name(name) for name in ("a.b", "a-b", "a_b", "pop", "forward")}) == 5
+    assert [name for name, _ in module_of(hybrid()).named_parameters() if "/pop." in name]
 
 
 # Genotypes that build

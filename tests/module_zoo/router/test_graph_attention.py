@@ -211,10 +211,7 @@ def test_synergy_as_printed_favours_copies_and_complement_the_one_that_differs()
         )
         weights = decision.weights.mean(0)
         assert weights[2] > weights[0]
-
-
-def test_synergy_with_oneself_is_what_dominates_as_printed() -> None:
-    """With the self term a long key raises itself, with nobody else there to agree."""
+    # With the self term a long key raises itself, with nobody else there to agree.
     long_and_alone = [[3.0, 0.0], [0.0, 0.1], [0.0, 0.1]]
     with_self = keyed(long_and_alone, synergy="similar", synergy_self=True).weights[0]
     without = keyed(long_and_alone, synergy="similar").weights[0]
@@ -261,16 +258,13 @@ def test_a_bilinear_form_starts_as_similarity() -> None:
 # Contributions (10)
 
 
-def test_contributions_are_standardised_over_those_that_are_known() -> None:
+def test_contributions_are_standardised_and_raise_who_helped() -> None:
     given_ = torch.tensor([1.0, math.nan, 3.0], requires_grad=True)
     bias = standardised(given_)
     torch.testing.assert_close(bias, torch.tensor([-1.0, 0.0, 1.0]), atol=1e-5, rtol=0)
     assert not bias.requires_grad
     for quiet in ([math.nan] * 3, [0.7] * 3, [math.nan, 5.0, math.nan], [math.inf, 1.0, 1.0]):
         assert standardised(torch.tensor(quiet)).abs().max() < 1e-3
-
-
-def test_contributions_raise_who_helped_and_a_switch_takes_them_away() -> None:
     query, outputs = drawn(4, 3)
     told = torch.tensor([0.0, 0.5, 1.0])
     with_, without = built(4, contribution=1.0), built(4, contribution=0.0)
@@ -283,17 +277,14 @@ def test_contributions_raise_who_helped_and_a_switch_takes_them_away() -> None:
 # Top-K (61)
 
 
-def test_ties_go_to_the_first_modules_and_the_rest_is_shared_anew() -> None:
+def test_ties_go_to_the_first_modules_also_where_rounding_would_choose() -> None:
     decision = keyed([[1.0, 0.0]] * 4, synergy="off")
     router = GraphAttentionRouter(2, ZooRouterStructure(heads=1, gate="softmax", synergy="off", top_k=2)).eval()
     kept = router.decide(torch.zeros(1, 2), torch.ones(1, 4, 2))
     assert decision.weights[0].tolist() == pytest.approx([0.25] * 4)
     assert kept.weights[0].tolist() == pytest.approx([0.5, 0.5, 0.0, 0.0])
     assert router.decide(torch.zeros(1, 2), torch.ones(1, 4, 2), dense=True).weights[0].tolist() == [0.25] * 4
-
-
-def test_rounding_does_not_choose() -> None:
-    """What differs in the ninth digit alone counts as equal, as another device would round it otherwise."""
+    # What differs in the ninth digit alone counts as equal, as another device would round it otherwise.
     router, (query, outputs) = built(1, gate="softmax", synergy="off", top_k=1), drawn(1, 1, batch=16)
     noise = 1e-9 * torch.randn(16, 1, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     both = torch.cat([outputs, outputs + noise], 1)

@@ -40,7 +40,7 @@ def decided(weights: Tensor, legal: Tensor | None = None) -> RouterOutput:
 # Values
 
 
-def test_load_is_zero_where_the_batch_uses_all_alike() -> None:
+def test_load_is_zero_where_all_are_used_alike_of_those_that_a_sample_may_use() -> None:
     assert losses.load(one_hot(list(range(N)))).item() == pytest.approx(0, abs=1e-12)
     assert losses.load(torch.zeros(3, 2, N)).item() == pytest.approx(0, abs=1e-12)
     # (1 - 1/N)^2 + (N - 1) / N^2 = 1 - 1/N
@@ -49,6 +49,11 @@ def test_load_is_zero_where_the_batch_uses_all_alike() -> None:
     assert losses.load(one_hot([0, 1])).item() == pytest.approx(2 * (0.5 - 1 / N) ** 2 + (N - 2) / N**2)
     heads = torch.cat([one_hot([place]) for place in range(N)], 1)
     assert losses.load(heads).item() == pytest.approx(0, abs=1e-12), "a module that one head uses is not dead"
+    # Even use of what each sample may use is even.
+    legal = torch.tensor([[True, True, False], [False, True, True], [False, False, False]])
+    assert losses.load(torch.zeros(3, 2, 3), legal).item() == pytest.approx(0, abs=1e-12)
+    everybody = torch.ones(8, N, dtype=torch.bool)
+    assert losses.load(drawn(1), everybody).item() == pytest.approx(losses.load(drawn(1)).item())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -59,24 +64,13 @@ def test_load_is_zero_only_there(seed: int) -> None:
     assert losses.load(logits).item() > 0
 
 
-def test_load_where_samples_have_different_modules() -> None:
-    """Even use of what each sample may use is even."""
-    legal = torch.tensor([[True, True, False], [False, True, True], [False, False, False]])
-    assert losses.load(torch.zeros(3, 2, 3), legal).item() == pytest.approx(0, abs=1e-12)
-    everybody = torch.ones(8, N, dtype=torch.bool)
-    assert losses.load(drawn(1), everybody).item() == pytest.approx(losses.load(drawn(1)).item())
-
-
-def test_entropy_is_between_zero_and_log_n() -> None:
+def test_entropy_is_between_zero_and_log_n_and_effective_modules_between_zero_and_n() -> None:
     assert losses.entropy(torch.zeros(3, 2, N)).item() == pytest.approx(math.log(N))
     assert losses.entropy(one_hot([1, 4])).item() == pytest.approx(0, abs=1e-12)
     legal = torch.tensor([[True] * 2 + [False] * 4, [False] * N])
     assert losses.entropy(torch.zeros(2, 3, N), legal).item() == pytest.approx(math.log(2))
     # Rewarded alone it wants even weights; the sign that the paper prints would do the opposite.
     assert -losses.entropy(torch.zeros(1, 1, N)) < -losses.entropy(one_hot([0]))
-
-
-def test_effective_number_of_modules() -> None:
     weights = torch.tensor([[1.0, 0, 0, 0], [0.25] * 4, [0.5, 0.5, 0, 0], [0.0] * 4])
     torch.testing.assert_close(losses.effective_modules(weights), torch.tensor([1.0, 4.0, 2.0, 0.0]))
 
@@ -129,7 +123,7 @@ def test_z_loss_leaves_illegal_modules_out() -> None:
     assert z_loss(logits, legal).item() == pytest.approx(math.log(N) ** 2 / 2)
 
 
-def test_the_predictor_is_right_where_it_says_the_weights() -> None:
+def test_the_predictor_is_right_where_it_says_the_weights_and_alone_learns_them() -> None:
     weights = ModuleGate("softmax")(drawn(4)).mean(1)
     assert losses.predictor_loss(weights.log() + 3, decided(weights)).item() == pytest.approx(0, abs=1e-9)
     # KL of one-hot from even is log N.
@@ -139,9 +133,6 @@ def test_the_predictor_is_right_where_it_says_the_weights() -> None:
     found = losses.predictor_loss(torch.zeros(2, N), decided(torch.eye(N)[[0, 1]], legal)).item()
     assert found == pytest.approx(math.log(2))
     assert losses.predictor_loss(torch.zeros(2, N), decided(torch.zeros(2, N))).item() == 0
-
-
-def test_the_predictor_learns_and_the_router_does_not_from_it() -> None:
     logits, predicted = drawn(5).requires_grad_(), torch.zeros(8, N, dtype=torch.float64, requires_grad=True)
     weights = ModuleGate("sparsemax")(logits).mean(1)
     losses.predictor_loss(predicted, decided(weights)).backward()

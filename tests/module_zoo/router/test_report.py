@@ -34,9 +34,6 @@ def test_the_means_by_hand() -> None:
     assert table["counts"] == [2, 1, 0]
     assert table["weights"] == [[0.75, 0.25, None], [0.25, 0.75, None]]
     assert table["executed"] == [[1.0, 1.0, None], [0.5, 1.0, None]]
-
-
-def test_a_sample_may_have_several_values_and_facts_may_have_too_many() -> None:
     both = np.ones((4, 2), bool)
     many = np.zeros((4, MOST_VALUES + 1), bool)
     names = {"labels": ("x", "y"), "many": ("v",) * (MOST_VALUES + 1), "one": ("v",)}

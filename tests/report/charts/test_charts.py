@@ -153,7 +153,7 @@ def test_any_numbers_give_a_chart(points, spreads) -> None:
 # Curves
 
 
-def test_curves_are_drawn_and_the_share_of_stable_runs_is_said() -> None:
+def test_curves_are_drawn_with_their_gaps_and_the_share_of_stable_runs_is_said() -> None:
     curves = [TrainingCurve(str(i), [(0, 5.0), (1, 3.0), (2, 2.0)]) for i in range(19)]
     curves.append(TrainingCurve("bad", [(0, 5.0), (1, 90.0), (2, math.nan)], "diverged"))
     svg = training_curves(curves, Axis("step"), Axis("loss"))
@@ -162,9 +162,6 @@ def test_curves_are_drawn_and_the_share_of_stable_runs_is_said() -> None:
     assert len(marked(svg, "stable")) == 19
     assert len(marked(svg, "diverged")) == 1
     assert "1 run leaves the scale" in svg
-
-
-def test_a_gap_of_nan_is_not_bridged() -> None:
     svg = training_curves([TrainingCurve("a", [(0, 5.0), (1, 4.0), (2, None), (3, 3.0), (4, 2.0)])], X, Y)
     (curve,) = marked(svg, "curve")
     path = curve.find(f"{SVG}path")
@@ -194,13 +191,17 @@ def test_labels_at_the_edge_are_spread_apart(places, least: float) -> None:
     assert all(-1e-6 <= place <= 200 + 1e-6 for place in moved)
 
 
-def test_lines_and_hypervolume_survive_one_point_and_none() -> None:
+def test_lines_survive_one_point_and_none_and_empty_things_say_so() -> None:
     for values in ([], [(0, 0.4)], [(0, None), (1, math.nan)], [(0, 0.4), (1, 0.4)]):
         ElementTree.fromstring(
             line_chart([Series("own", values), Series("random", values)], Axis("generation"), Axis("volume"))
         )
     svg = line_chart([Series("a", [(0, 1.0), (1, 2.0)]), Series("b", [(0, 1.0), (1, 2.0)])], X, Y)
     assert len(list(ElementTree.fromstring(svg).iter(f"{SVG}circle"))) == 4
+    assert "No individual has been scored" in front_chart([], X, Y)
+    assert "No training curve" in training_curves([TrainingCurve("a", [])], X, Y)
+    assert "no ancestry" in lineage_chart([])
+    assert "No genomes" in composition_chart([Composition(0, {"SA-1": math.nan})])
 
 
 # Lineage
@@ -222,15 +223,12 @@ def test_ancestors_follow_both_parents_and_end_at_strangers() -> None:
     ElementTree.fromstring(lineage_chart(nodes, "a"))
 
 
-def test_lineage_columns_are_generations_and_places_are_unique() -> None:
+def test_lineage_has_a_column_for_each_generation_and_crosses_less_than_order_of_birth() -> None:
     nodes = sample_run.nodes()
     layout = lineage_layout(nodes)
     assert layout == lineage_layout(nodes)
     assert len(set(layout.values())) == len(nodes)
     assert all(layout[node.id][0] == node.generation for node in nodes)
-
-
-def test_lineage_order_crosses_less_than_order_of_birth() -> None:
     nodes = sample_run.nodes()
 
     def crossings(row: dict[str, int]) -> int:
@@ -269,10 +267,3 @@ def test_bars_add_up_to_the_depth() -> None:
     for bar in bars:
         heights[bar.get("x", "")] = heights.get(bar.get("x", ""), 0.0) + size_of(bar)[1]
     assert max(heights.values()) - min(heights.values()) < 0.3
-
-
-def test_empty_things_say_so() -> None:
-    assert "No individual has been scored" in front_chart([], X, Y)
-    assert "No training curve" in training_curves([TrainingCurve("a", [])], X, Y)
-    assert "no ancestry" in lineage_chart([])
-    assert "No genomes" in composition_chart([Composition(0, {"SA-1": math.nan})])

@@ -94,16 +94,6 @@ def test_an_arc_that_cannot_be_is_refused(arc: Arc) -> None:
         genome_strip(livs, [arc])
 
 
-def test_no_livs() -> None:
-    for svg in (backbone_diagram([]), genome_strip([]), population_strips([])):
-        ElementTree.fromstring(svg)
-    assert text_strip([]) == ""
-
-
-def test_sharing_groups_are_connected_components() -> None:
-    assert sharing_groups(7, [Arc(1, 4), Arc(0, 3), Arc(4, 6)]) == [0, 1, None, 0, 1, None, 1]
-
-
 def test_text_strip_has_one_safe_character_per_liv() -> None:
     livs = [LivMark("\x1b[31mSA", family, differential) for family in FAMILIES for differential in (False, True)]
     assert text_strip(livs, ascii_only=True) == "AaRrCcMmXx"
@@ -112,9 +102,13 @@ def test_text_strip_has_one_safe_character_per_liv() -> None:
     assert shown.isprintable()
 
 
-def test_letters_of_a_strip_follow_the_groups() -> None:
+def test_strips_have_letters_of_their_groups_and_nothing_is_drawn_too() -> None:
     livs = [LivMark("SA-1", "attention") for _ in range(5)]
     assert words_of(genome_strip(livs, [Arc(0, 2), Arc(1, 4)])) == "a b a b"
+    assert sharing_groups(7, [Arc(1, 4), Arc(0, 3), Arc(4, 6)]) == [0, 1, None, 0, 1, None, 1]
+    for svg in (backbone_diagram([]), genome_strip([]), population_strips([])):
+        ElementTree.fromstring(svg)
+    assert text_strip([]) == ""
 
 
 def test_population_strips_draw_every_row_and_cell() -> None:

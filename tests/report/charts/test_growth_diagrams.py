@@ -114,10 +114,6 @@ def test_every_module_has_its_marks_on_a_lane_below_that_of_its_first_parent(lan
     assert [name for name in order if name in roots] == roots
 
 
-def test_an_order_of_strangers_and_loops_is_an_order() -> None:
-    assert sorted(family_order({"a": ["b"], "b": ["a"], "c": ["c"], "d": ["stranger"]})) == ["a", "b", "c", "d"]
-
-
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=8, unique=True))
 @settings(max_examples=25, deadline=None)
 def test_lanes_are_as_thick_as_they_count(values: list[float]) -> None:
@@ -137,7 +133,7 @@ def test_a_newborn_counts_nothing_at_first_and_a_first_module_what_was_seen_firs
     assert course(Lane("a", "mlp", "memoryless"), END) == [(0.0, 0.0), (END, 0.0)]
 
 
-def test_the_legend_explains_what_occurs_and_nothing_else() -> None:
+def test_the_legend_explains_what_occurs_and_many_lanes_are_cut() -> None:
     old = Lane("old", "mlp", "memoryless", end=400, heir="new", points=[Point(1, 0.5)])
     new = Lane("new", "mlp", "memoryless", 400, birth="grow", parents=["old"])
     said = words_of(draw([old, new]))
@@ -149,9 +145,14 @@ def test_the_legend_explains_what_occurs_and_nothing_else() -> None:
     still = words_of(draw([Lane("still", "mlp", "memoryless")]))
     assert not any(words in still for words in WORDS.values())
     assert "thickness" not in still, "nothing was measured"
+    lanes = [Lane(f"m{number}", "mlp", "memoryless") for number in range(100)]
+    svg = draw(lanes)
+    assert len(marked(svg, "lane")) < 100
+    assert f"the first {len(marked(svg, 'lane'))} of 100 modules" in words_of(svg)
+    assert "No module" in words_of(draw([]))
 
 
-def test_ties_lead_from_parents_and_to_the_heir() -> None:
+def test_ties_lead_from_parents_and_to_the_heir_and_any_parents_have_an_order() -> None:
     lanes = [
         Lane("a", "mlp", "memoryless"),
         Lane("b", "lstm", "recurrence", end=500, heir="c"),
@@ -159,14 +160,7 @@ def test_ties_lead_from_parents_and_to_the_heir() -> None:
     ]
     ties = marked(draw(lanes), "tie", "path")
     assert sorted(one.findtext(f"{SVG}title") or "" for one in ties) == ["a → c", "b gave its place to c", "b → c"]
-
-
-def test_many_lanes_are_cut_and_no_lane_is_said() -> None:
-    lanes = [Lane(f"m{number}", "mlp", "memoryless") for number in range(100)]
-    svg = draw(lanes)
-    assert len(marked(svg, "lane")) < 100
-    assert f"the first {len(marked(svg, 'lane'))} of 100 modules" in words_of(svg)
-    assert "No module" in words_of(draw([]))
+    assert sorted(family_order({"a": ["b"], "b": ["a"], "c": ["c"], "d": ["stranger"]})) == ["a", "b", "c", "d"]
 
 
 # The curve

@@ -51,7 +51,7 @@ def routes(svg: str) -> list[ElementTree.Element]:
     return marked(svg, "route", "line")
 
 
-def test_every_connection_that_can_matter_is_one_line_of_its_weight() -> None:
+def test_every_connection_that_can_matter_is_one_line_from_column_to_column() -> None:
     trace = random_trace(3, iterations=3, hidden=2, inputs=2, outputs=1, seed=1)
     found = drawn(routing_diagram(mean_flow(trace), limits=EVERYTHING))
     wanted = {}
@@ -63,9 +63,8 @@ def test_every_connection_that_can_matter_is_one_line_of_its_weight() -> None:
                 :, step, source, target
             ].mean()
     assert found == pytest.approx(wanted, abs=5.1e-4)
-
-
-def test_lines_go_from_column_to_column_and_row_to_row() -> None:
+    found = drawn(routing_diagram(mean_flow(chain_trace(hidden=4))))
+    assert found == {("0.0", "1.1"): 1, ("1.1", "2.2"): 1, ("2.2", "3.3"): 1, ("3.3", "4.4"): 1, ("4.4", "5.5"): 1}
     svg = routing_diagram(mean_flow(random_trace(1, 3, 3)), limits=EVERYTHING)
     places: dict[str, tuple[str | None, str | None]] = {}
     for line in routes(svg):
@@ -107,11 +106,6 @@ def test_nonsense_limits_are_refused() -> None:
         Limits(threshold=2)
     with pytest.raises(UsageError, match="at least 1"):
         Limits(strongest=0)
-
-
-def test_a_chain_is_a_chain() -> None:
-    found = drawn(routing_diagram(mean_flow(chain_trace(hidden=4))))
-    assert found == {("0.0", "1.1"): 1, ("1.1", "2.2"): 1, ("2.2", "3.3"): 1, ("3.3", "4.4"): 1, ("4.4", "5.5"): 1}
 
 
 def test_layers_that_were_not_called_are_faint_and_named_and_the_drawing_has_a_label() -> None:
@@ -161,13 +155,10 @@ def test_only_equal_models_have_a_difference_and_to_itself_a_model_has_none() ->
     assert not drawn(routing_difference(flow, flow, ("a", "b")))
 
 
-def test_no_iterations_and_no_samples_are_drawn_too() -> None:
+def test_nothing_that_is_drawn_is_said_and_large_models_are_cut() -> None:
     direct = trace_of(np.full((2, 1, 3), 0.7), np.zeros((2, 0, 2, 3)))
     assert drawn(routing_diagram(mean_flow(direct))) == {("0.0", "1.3"): 0.7}
     assert "No sample" in words_of(routing_diagram(mean_flow(direct.select(np.arange(0)))))
-
-
-def test_large_models_are_cut_and_say_so() -> None:
     svg = routing_diagram(mean_flow(random_trace(1, 34, 42)))
     assert "The busiest 40 of 42 layers." in words_of(svg)
     assert "The first 32 of 34 iterations." in words_of(svg)
@@ -232,7 +223,7 @@ def test_every_layer_is_drawn_once_within_the_sheet(marks, iterations, ordered, 
     assert len(marked(svg, "loop", "path")) == (iterations > 1)
 
 
-def test_equal_layers_are_one_box() -> None:
+def test_equal_layers_are_one_box_and_boxes_do_not_overlap() -> None:
     a, b = LayerMark("a", "attention"), LayerMark("b", "memoryless")
     assert [(mark.name, mark.count) for mark in fold_layers([a, b, a, a])] == [("a", 3), ("b", 1)]
     folded = fold_layers([a, b, a, a], ordered=True)
@@ -240,9 +231,6 @@ def test_equal_layers_are_one_box() -> None:
     (large,) = marked(h_model_drawing(preset("full"), title="", subtitle=""), "layer")
     assert large.get("data-count") == "10"
     assert not marked(h_model_diagram([], 1), "layer")
-
-
-def test_boxes_do_not_overlap() -> None:
     marks = [LayerMark(str(number), "attention") for number in range(11)]
     boxes = [group.findall(f"{SVG}rect")[-1] for group in marked(h_model_diagram(marks, 3), "layer")]
     assert len(boxes) == 11

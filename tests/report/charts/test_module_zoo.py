@@ -92,12 +92,16 @@ def test_every_node_is_drawn_once(graph: Graph, text: str, end: bool) -> None:
     assert len(marked(svg, "edge", "path")) == len(set(edges))
 
 
-def test_a_graph_says_what_its_nodes_are() -> None:
+def test_a_module_that_is_off_does_not_count_and_a_graph_says_what_its_nodes_are() -> None:
     nodes = [NodeMark("in", "in", end=True), NodeMark("a", "attention", "attention", "4 heads"), NodeMark("s", "sum")]
     svg = module_graph_diagram(nodes, [("in", "a"), ("a", "s"), ("in", "s")], ["88 parameters"], "mine", "of mine")
     for word in ("mine", "of mine", "in", "attention", "4 heads", "+", "88 parameters"):
         assert word in words_of(svg)
     assert "no nodes" in words_of(module_graph_diagram([], []))
+    svg = module_zoo_diagram([ModuleMark("a", "mlp", "memoryless", share=0.5, disabled=True), ModuleMark("b", "", "")])
+    assert "1 module, side by side" in words_of(svg)
+    assert "50 %" not in words_of(svg)
+    assert "no modules" in words_of(module_zoo_diagram([]))
 
 
 # The whole network
@@ -127,13 +131,6 @@ def test_the_bar_of_a_card_is_the_share(share: float, filled: float) -> None:
     track, bar = card.findall(f"{SVG}rect")[1:]
     assert size_of(bar)[0] == pytest.approx(filled * size_of(track)[0], abs=0.06)
     assert "run on 25 %" in " ".join(text.text or "" for text in card.iter(f"{SVG}text"))
-
-
-def test_a_module_that_is_off_has_no_bar_and_does_not_count() -> None:
-    svg = module_zoo_diagram([ModuleMark("a", "mlp", "memoryless", share=0.5, disabled=True), ModuleMark("b", "", "")])
-    assert "1 module, side by side" in words_of(svg)
-    assert "50 %" not in words_of(svg)
-    assert "no modules" in words_of(module_zoo_diagram([]))
 
 
 # Routing

@@ -119,7 +119,7 @@ def test_a_multipath_model_shows_its_paths_connectors_and_weights(weights: bool)
     assert ("0.80" in svg) == weights
 
 
-def test_deep_paths_are_folded() -> None:
+def test_deep_paths_are_folded_and_no_path_yet_says_so() -> None:
     frame = system_frame(2, 1)
     main = frame.joined[0].streams[0]
     extra = {f"x:{n}": dataclasses.replace(frame.parts[main.parts[0]], id=f"x:{n}", role=f"b{n}") for n in range(60)}
@@ -129,9 +129,6 @@ def test_deep_paths_are_folded() -> None:
     labels_inside(svg)
     assert "more …" in svg
     assert len(marked(svg, "node")) < 40
-
-
-def test_no_path_yet_says_so() -> None:
     nothing = SystemFrame("zoo", 0, "", ("a",), (), (), {})
     assert "no path yet" in system_graph(nothing)
     assert "0 tasks answered" in outline(nothing)
