@@ -21,7 +21,7 @@ STYLES = (*get_args(FusionStyle), *get_args(MixtureStyle))
 
 def structure(style: str, **more: Any) -> BaselineStructure:
     small = {"width": 8, "heads": 2, "hidden": 12, "experts": 3, "dropout": 0.0, "capacity": 8.0}
-    return BaselineStructure.model_validate({"style": style, **small, **more})
+    return BaselineStructure.model_validate({"style": style, "extractor": {"blocks": 1}, **small, **more})
 
 
 def built(style: str, inputs: Any = (IMAGE, TEXT), **more: Any) -> BaselineModel:

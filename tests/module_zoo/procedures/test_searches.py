@@ -45,7 +45,8 @@ def searched(procedure: str, options: dict[str, Any] | None = None, **more: Any)
 
 
 def given(blobs: Path | None = None, arms: tuple[Trial, ...] = (), **training: Any) -> NetworkProblem:
-    return problem({"training": {"budget": {"steps": 16}, **training}}, blobs, arms=arms)
+    few = {"test_samples": 10, "validation_samples": 20, "curve_samples": 10, "trace_samples": 1}
+    return problem({"training": {"budget": {"steps": 16}, **training}, **few}, blobs, arms=arms)
 
 
 def evaluate(of: NetworkProblem, arm: Trial, *, resume: str | None = None, report: Any = None) -> Outcome:
