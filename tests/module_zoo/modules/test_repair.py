@@ -108,7 +108,6 @@ SCALARS = st.none() | st.booleans() | st.integers(-3, 1 << 40) | st.floats() | s
 JUNK = st.dictionaries(st.sampled_from(["id", "type", "heads", "hidden", "width", "kernel", "layer", "x"]), SCALARS)
 
 
-@pytest.mark.slow
 @given(
     data=st.fixed_dictionaries(
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,8 +49,9 @@ class Whole(torch.nn.Module):
         return self.router.mix(self.router.decide(query, keys), outputs, query)
 
 
+@pytest.mark.slow
 @given(structure=STRUCTURES, count=st.integers(1, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_stated_parameters_are_built_and_stated_products_executed(structure: ZooRouterStructure, count: int) -> None:
     # oneDNN's products are not seen by the counter; on the meta device PyTorch's own are taken.
     with torch.device("meta"), torch.no_grad():

@@ -150,7 +150,6 @@ SWITCHES = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(switches=SWITCHES, count=st.integers(1, 6), seed=st.integers(0, 1000), hidden=st.booleans())
 def test_every_switch_does_what_is_printed(switches: dict[str, Any], count: int, seed: int, hidden: bool) -> None:

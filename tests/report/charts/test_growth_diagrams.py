@@ -89,7 +89,6 @@ def thickness(svg: str, name: str) -> float:
 # The timeline
 
 
-@pytest.mark.slow
 @given(zoos())
 @settings(max_examples=20, deadline=None)
 def test_every_module_has_its_marks_on_a_lane_below_that_of_its_first_parent(lanes: list[Lane]) -> None:

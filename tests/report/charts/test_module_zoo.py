@@ -107,7 +107,6 @@ def test_a_module_that_is_off_does_not_count_and_a_graph_says_what_its_nodes_are
 # The whole network
 
 
-@pytest.mark.slow
 @given(
     st.lists(MODULES, min_size=1, max_size=60),
     st.lists(st.builds(InputMark, TEXT, TEXT), min_size=1, max_size=12),
@@ -116,7 +115,7 @@ def test_a_module_that_is_off_does_not_count_and_a_graph_says_what_its_nodes_are
     TEXT,
 )
 @settings(max_examples=15, deadline=None)
-def test_every_module_has_a_card_boxes_inside(modules, inputs, fusion, router, text) -> None:
+def test_every_module_has_a_card_within_the_sheet(modules, inputs, fusion, router, text) -> None:
     svg = module_zoo_diagram(modules, inputs, fusion, router, (text,), (text, text), text, text)
     boxes_inside(svg)
     cards = marked(svg, "module")
