@@ -67,7 +67,6 @@ def zoo(
 ) -> ModuleZoo:
     """In evaluation mode, float64, with a router whose choices differ between samples."""
     network = build_network(ModuleZooNetwork(structure=structure(**changes)), inputs, outputs, seed)
-    assert isinstance(network, ModuleZoo)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -124,7 +123,6 @@ def test_an_attention_pool_weighs_real_positions() -> None:
     pool, source = network.pool, torch.Generator().manual_seed(0)
     x = torch.randn(3, 6, WIDTH, generator=source, dtype=torch.float64)
     mask = torch.arange(6) < torch.tensor([[6], [2], [1]])
-    assert pool.query is not None
     with torch.no_grad():
         found = pool(("mlp-1",), x, mask)[:, 0]
         y = pool.parts["mlp-1"](x, mask=mask).y
@@ -228,9 +226,6 @@ def aligned(network: ModuleZoo, batch: dict[str, Tensor], positives: list[int]) 
     loss_of(network, batch)
     torch.manual_seed(3)
     image, text = network.fuse(batch).sides
-    assert image is not None
-    assert text is not None
-    assert network.alignment is not None
     numbers = torch.tensor(positives)
     wanted = network.alignment(image.vector, text.vector, same=(numbers, numbers))
     return float(network.terms["align"]), float(network.structure.losses.align * wanted.detach())

@@ -118,7 +118,6 @@ def test_the_report_shows_zoos_and_every_arm_has_words(tmp_path: Path, monkeypat
     compared = experiment(name, overrides={"execution": {"executor": "serial"}}, store=tmp_path / "runs")
     table = compare_arms(compared)
     shares, pictures = router_shares(table), zoo_pictures(table)
-    assert shares is not None
     assert list(shares.columns[4:]) == [module.id for module in ZOO.modules]
     ((name, *numbers),) = shares.rows
     assert name == "zoo"
@@ -164,7 +163,7 @@ def test_words_say_what_is_not_as_usual() -> None:
 
 
 def test_every_style_of_opponent_has_words() -> None:
-    styles = (*FusionStyle.__args__, *MixtureStyle.__args__)  # type: ignore[attr-defined]
+    styles = (*FusionStyle.__args__, *MixtureStyle.__args__)
     said = {style: baseline_words(BaselineStructure(style=style, layers=7, experts=5)) for style in styles}
     assert len({" ".join(words) for words in said.values()}) == len(styles)
     assert "one of 5 experts" in said["switch"][0]

@@ -127,7 +127,6 @@ def test_a_limit_that_limits_nothing_is_none_and_the_start_is_one_of_each_archet
     assert SPACE.initial(generator(0)) == genome
     few = ModuleZooSpace(ModuleZooSpaceSettings(structure=TEMPLATE, modules_range=(1, 2), archetypes=("lstm", "mlp")))
     first = few.initial(generator(0))
-    assert first is not None
     assert {module.archetype for module in first.modules} == {"lstm", "mlp"}
 
 

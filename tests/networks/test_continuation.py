@@ -20,11 +20,11 @@ EVERY_KIND = "11114 51112 91111 12114 81111 17.1.1.1.1 52112"
 
 
 def model_of(text: str = "11114 51112", **sizes: object) -> Backbone:
-    dims = Dimensions(width=32, head_size=8, **sizes)  # type: ignore[arg-type]
+    dims = Dimensions(width=32, head_size=8, **sizes)
     space = BackboneSpace(BackboneSettings(depth=7, dimensions=dims))
     model = small_backbone(space, space.parse(text), VOCABULARY, 0)
     with torch.no_grad():
-        model.head.weight.mul_(10)  # type: ignore[union-attr]
+        model.head.weight.mul_(10)
     return model
 
 
@@ -139,7 +139,7 @@ def test_each_liv_sees_each_token_once() -> None:
     model = model_of(EVERY_KIND)
     seen: list[list[int]] = [[] for _ in model.blocks]
     for number, block in enumerate(model.blocks):
-        block.operator.register_forward_hook(  # type: ignore[union-attr]
+        block.operator.register_forward_hook(
             lambda _, inputs, __, number=number: seen[number].append(inputs[0].shape[1])
         )
     model.continue_text(prompt_of(2, 11), 6)

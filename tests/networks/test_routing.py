@@ -52,7 +52,6 @@ def test_weights_are_a_simplex_where_promised_and_zero_where_illegal(
         torch.testing.assert_close(weights.sum(axis)[alive], torch.ones_like(weights.sum(axis)[alive]))
         assert (weights.sum(axis)[~alive] == 0).all()
     weights.sum().backward()
-    assert logits.grad is not None
     assert logits.grad.isfinite().all()
 
 
@@ -180,7 +179,6 @@ def test_straight_through_is_hard_forward_and_dense_keeps_everything() -> None:
     mixed = straight_through(soft, hard)
     torch.testing.assert_close(mixed, hard)
     (mixed * 3).sum().backward()
-    assert soft.grad is not None
     assert (soft.grad == 3).all()
     weights = drawn(2)
     assert harden(weights, HIDDEN, InferenceStructure(), COSTS, 1) is weights

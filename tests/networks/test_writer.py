@@ -53,9 +53,7 @@ def causal(**changes: Any) -> LayeredNetwork:
 def stack(repeats: int = 1) -> LayeredNetwork:
     layers = (TransformerLayer(heads=2), LIVLayer(operator="Rec-1", head_size=4), LSTMLayer(), ConvolutionLayer())
     structure = StackStructure(width=8, layers=layers, repeats=repeats, causal=True, iteration_embedding=repeats > 1)
-    network = build_network(StackNetwork(structure=structure), (TEXT,), (NEXT,), seed=0)
-    assert isinstance(network, LayeredNetwork)
-    return network
+    return build_network(StackNetwork(structure=structure), (TEXT,), (NEXT,), seed=0)
 
 
 def tokens(count: int = 3, length: int = 9) -> Tensor:

@@ -40,9 +40,7 @@ STRUCTURE = ZooStructure(
 
 def ensemble(**changes: Any) -> ModuleEnsemble:
     structure = STRUCTURE.model_copy(update=changes)
-    built = build_network(ModuleEnsembleNetwork(structure=structure), (IMAGE, TEXT), OUTPUTS, 0)
-    assert isinstance(built, ModuleEnsemble)
-    return built
+    return build_network(ModuleEnsembleNetwork(structure=structure), (IMAGE, TEXT), OUTPUTS, 0)
 
 
 def members(whole: ModuleEnsemble) -> list[ModuleZoo]:
@@ -65,10 +63,10 @@ def test_logits_are_the_mean_of_those_of_networks_with_one_module_each() -> None
 def test_a_member_learns_as_if_alone() -> None:
     """The gradient of each member is a third of what it would be without the others."""
     whole, alone, batch = ensemble().train(), ensemble().train(), small_batch((IMAGE, TEXT), OUTPUTS)
-    whole.loss(batch).backward()  # type: ignore[no-untyped-call]
+    whole.loss(batch).backward()
     assert set(whole.terms) >= {"task", "align"}
     for together, zoo in zip(members(whole), members(alone), strict=True):
-        zoo.loss(batch).backward()  # type: ignore[no-untyped-call]
+        zoo.loss(batch).backward()
         for one, other in zip(together.parameters(), zoo.parameters(), strict=True):
             assert (one.grad is None) == (other.grad is None)
             if one.grad is not None and other.grad is not None:

@@ -25,9 +25,7 @@ def structure(style: str, **more: Any) -> BaselineStructure:
 
 
 def built(style: str, inputs: Any = (IMAGE, TEXT), **more: Any) -> BaselineModel:
-    network = build_network(BaselineNetwork(structure=structure(style, **more)), inputs, OUTPUTS, 0)
-    assert isinstance(network, BaselineModel)
-    return network
+    return build_network(BaselineNetwork(structure=structure(style, **more)), inputs, OUTPUTS, 0)
 
 
 class TestOpponents(NetworkTests):
@@ -78,7 +76,7 @@ def test_the_loss_of_modalities_is_the_mean_of_their_own() -> None:
     network.loss(batch)
     own = []
     for heads, side in zip(network.side_heads, (first, second), strict=True):
-        answers = {name: head.score(side) for name, head in heads.items()}  # type: ignore[operator]
+        answers = {name: head.score(side) for name, head in heads.items()}
         own.append(network.answers_loss(answers, batch))
     torch.testing.assert_close(network.terms["modalities"], 0.25 * (own[0] + own[1]) / 2)
     changed = network._think({**batch, "text": batch["text"].roll(1, 0)}).sides

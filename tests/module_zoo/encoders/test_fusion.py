@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.module_zoo.encoders.cross_attention import CrossAttention, buckets
+from evodevo.module_zoo.encoders.cross_attention import buckets
 from evodevo.module_zoo.encoders.fusion import Fused, Fusion
 from evodevo.module_zoo.encoders.model import EncodedModality
 from evodevo.module_zoo.spec import FusionStructure
@@ -39,7 +39,7 @@ VARIANTS: dict[str, FusionStructure] = {
 class TestFusion(FusionTests):
     @pytest.fixture(params=VARIANTS.values(), ids=list(VARIANTS))
     def structure(self, request: pytest.FixtureRequest) -> FusionStructure:
-        return request.param  # type: ignore[no-any-return]
+        return request.param
 
     def test_the_text_is_heard(self, structure: FusionStructure) -> None:
         fusion = build_fusion(structure)
@@ -58,8 +58,6 @@ def test_the_printed_form_is_equations_39_to_43(heads: int) -> None:
     fusion = build_fusion(LITERAL.model_copy(update={"heads": heads}))
     images, texts = both_sides(masked=True)
     fused = fusion(images, texts)
-    assert images.mask is not None
-    assert texts.mask is not None
     for row, (here, there) in enumerate(zip(images.mask, texts.mask, strict=True)):
         tokens, vector = by_the_book(fusion, images.tokens[row][here], texts.tokens[row][there], heads)
         torch.testing.assert_close(fused.tokens[row][here], tokens)
@@ -69,9 +67,6 @@ def test_the_printed_form_is_equations_39_to_43(heads: int) -> None:
 def by_the_book(fusion: Fusion, images: Tensor, texts: Tensor, heads: int) -> tuple[Tensor, Tensor]:
     """Equations 39 to 43 for one sample, one number at a time."""
     attention, gate = fusion.attentions[0], fusion.gate
-    assert isinstance(attention, CrossAttention)
-    assert gate is not None
-    assert gate.map is not None
     size = WIDTH // heads
     fused = torch.zeros(len(images), WIDTH, dtype=torch.float64)
     for head in range(heads):
@@ -127,8 +122,6 @@ def test_otherwise_the_image_is_seen(kind: Any) -> None:
 
 def test_attention_is_that_of_pytorch() -> None:
     attention = build_fusion(FusionStructure(temperature="one")).attentions[0]
-    assert isinstance(attention, CrossAttention)
-    assert attention.project is not None
     reference = torch.nn.MultiheadAttention(WIDTH, 4, batch_first=True, dtype=torch.float64)
     with torch.no_grad():
         reference.in_proj_weight.copy_(
@@ -137,7 +130,6 @@ def test_attention_is_that_of_pytorch() -> None:
         reference.in_proj_bias.zero_()
         reference.out_proj.load_state_dict(attention.project.state_dict())
     images, texts = both_sides(masked=True)
-    assert texts.mask is not None
     wanted, _ = reference(images.tokens, texts.tokens, texts.tokens, key_padding_mask=~texts.mask)
     torch.testing.assert_close(attention(images.tokens, texts.tokens, texts.mask), wanted)
 
@@ -158,9 +150,6 @@ def test_who_has_nothing_real_to_say_answers_nothing(relative_positions: bool) -
 def test_temperature_sharpens() -> None:
     fusion = build_fusion(FusionStructure())
     attention = fusion.attentions[0]
-    assert isinstance(attention, CrossAttention)
-    assert attention.log_temperature is not None
-    assert attention.project is not None
     images, texts = both_sides()
     with torch.no_grad():
         attention.log_temperature.fill_(math.log(1e-6))

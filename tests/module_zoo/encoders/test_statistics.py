@@ -23,7 +23,6 @@ def build(length: int = LENGTH, channels: int = CHANNELS, **changes: Any) -> Sta
 
 
 def basis_of(statistics: Statistics) -> torch.Tensor:
-    assert isinstance(statistics.basis, torch.Tensor)
     return statistics.basis.detach().clone()
 
 

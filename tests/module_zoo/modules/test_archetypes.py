@@ -67,7 +67,7 @@ def free() -> ModuleGenotype:
 )
 def test_wrong_attributes_are_refused(name: str, attributes: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        archetype(name, 16, **attributes)  # type: ignore[arg-type]
+        archetype(name, 16, **attributes)
 
 
 def test_defaults_fit_every_width() -> None:
@@ -139,7 +139,7 @@ def test_children_are_equation_13_where_their_parents_share_attributes() -> None
     assert (left.attributes["depth"], right.attributes["depth"]) == (1, 2)  # of 1.5 and 2.5
     drawn = {crossover(a, b, generator(seed))[0].attributes["hidden_factor"] for seed in range(20)}
     assert len(drawn) > 15
-    assert all(1 <= float(one) <= 3 for one in drawn)  # type: ignore[arg-type]
+    assert all(1 <= float(one) <= 3 for one in drawn)
     a, b = archetype("transformer", 16, dropout=0.4, depth=4), archetype("resnet1d", 16, dropout=0.0, depth=2)
     left, right = crossover(a, b, generator(0), share=0.5)
     assert left.attributes["dropout"] == right.attributes["dropout"] == pytest.approx(0.2)

@@ -67,14 +67,14 @@ def test_what_is_of_another_type_or_range_is_not_allowed() -> None:
 
 def mutants(kind: Kind, value: object, scale: float = 1.0) -> list[object]:
     rng = np.random.default_rng(0)
-    return [kind.mutate(value, rng, scale, 16) for _ in range(DRAWS)]  # type: ignore[arg-type]
+    return [kind.mutate(value, rng, scale, 16) for _ in range(DRAWS)]
 
 
 def test_numbers_move_by_a_log_normal_factor_and_dropout_by_a_logit_normal() -> None:
-    logarithms = np.log([float(one) for one in mutants(KINDS["factor"], 1.0)])  # type: ignore[arg-type]
+    logarithms = np.log([float(one) for one in mutants(KINDS["factor"], 1.0)])
     assert abs(logarithms.mean()) < 0.015
     assert abs(logarithms.std() - 0.2) < 0.01
-    wide = np.log([float(one) for one in mutants(KINDS["factor"], 1.0, 2.0)])  # type: ignore[arg-type]
+    wide = np.log([float(one) for one in mutants(KINDS["factor"], 1.0, 2.0)])
     assert abs(wide.std() - 0.4) < 0.02
     moved = np.array(mutants(KINDS["share"], 0.25), dtype=float)
     logits = np.log(moved / (0.5 - moved))

@@ -20,7 +20,7 @@ def policy(size: int = 1, rate: float = 0.1) -> SubPoolPolicy:
     return SubPoolPolicy(IDS, size, rate, 0.9)
 
 
-def log_probability(logits: np.ndarray, drawn: tuple[int, ...]) -> float:  # type: ignore[type-arg]
+def log_probability(logits: np.ndarray, drawn: tuple[int, ...]) -> float:
     left, total = list(range(len(logits))), 0.0
     for place in drawn:
         total += logits[place] - math.log(sum(math.exp(logits[one]) for one in left))

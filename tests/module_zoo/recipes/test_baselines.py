@@ -45,7 +45,7 @@ def test_every_opponent_of_the_specification_is_there() -> None:
     assert all(arm in arms for arm in quick)
     assert opponents(STRUCTURE, "none") == ()
     with pytest.raises(UsageError, match="quick"):
-        opponents(STRUCTURE, "quik")  # type: ignore[arg-type]
+        opponents(STRUCTURE, "quik")
 
 
 @pytest.mark.parametrize(("width", "task"), list(zip((32, 64, 96), TASKS, strict=True)))
@@ -82,7 +82,7 @@ def test_a_zoo_is_not_its_own_opponent() -> None:
 def test_seeds_choose_the_random_zoo() -> None:
     def pool(seed: int) -> object:
         (arm,) = (arm for arm in opponents(STRUCTURE, "all", seed) if arm.name == "random zoo")
-        return arm.network.structure.modules  # type: ignore[union-attr]
+        return arm.network.structure.modules
 
     assert pool(0) == pool(0)
     assert pool(0) != pool(1)

@@ -137,7 +137,6 @@ def test_the_predictor_is_right_where_it_says_the_weights_and_alone_learns_them(
     weights = ModuleGate("sparsemax")(logits).mean(1)
     losses.predictor_loss(predicted, decided(weights)).backward()
     assert logits.grad is None
-    assert predicted.grad is not None
     torch.testing.assert_close(predicted.grad, (1 / N - weights.detach()) / 8)
 
 

@@ -51,12 +51,10 @@ def zoo(keys: str, top_k: int | None = 2) -> ModuleZoo:
         width=16,
         extractor=ExtractorStructure(blocks=0),
         modules=start_zoo(16)[:4],
-        router=ZooRouterStructure(keys=keys, top_k=top_k),  # type: ignore[arg-type]
+        router=ZooRouterStructure(keys=keys, top_k=top_k),
     )
     read = task()
-    network = build_network(ModuleZooNetwork(structure=structure), read.inputs, read.outputs, seed=1)
-    assert isinstance(network, ModuleZoo)
-    return network
+    return build_network(ModuleZooNetwork(structure=structure), read.inputs, read.outputs, seed=1)
 
 
 @pytest.mark.parametrize(("keys", "run"), [("output", 4), ("genotype", 2), ("predictor", 3)])

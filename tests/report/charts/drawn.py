@@ -19,7 +19,6 @@ def words_of(svg: str) -> str:
 
 
 def corner_of(rect: ElementTree.Element | None) -> tuple[float, float]:
-    assert rect is not None
     return float(rect.get("x", "")), float(rect.get("y", ""))
 
 

@@ -58,7 +58,7 @@ def test_every_arc_is_drawn_once_from_box_to_box_on_its_side(genome) -> None:
             assert min(turns) < centre if kind == "feature-arc" else max(turns) > centre
             assert bool(path.get("stroke-dasharray")) == (kind != "featurizer-arc")
             if kind != "residual-arc":
-                first = re.match(r"M-?[\d.]+,(-?[\d.]+)", data).group(1)  # type: ignore[union-attr]
+                first = re.match(r"M-?[\d.]+,(-?[\d.]+)", data).group(1)
                 for end, y in zip(ends(path), (first, re.findall(r"Q\S+,(-?[\d.]+) ", data)[-1]), strict=True):
                     top = corner_of(boxes[end])[1]
                     assert top <= float(y) <= top + size_of(boxes[end])[1]

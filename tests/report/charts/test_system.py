@@ -99,7 +99,7 @@ def test_one_task_can_be_drawn_strong() -> None:
     frame = system_frame(5, 5)
     svg = system_graph(frame, task="task_2")
     for one in marked(svg, "route"):
-        faint = one.find(f"{SVG}path").get("stroke-opacity") == "0.25"  # type: ignore[union-attr]
+        faint = one.find(f"{SVG}path").get("stroke-opacity") == "0.25"
         assert faint == (one.get("data-task") != "task_2")
 
 
