@@ -1,13 +1,17 @@
-"""Searches over zoos: within one budget, blind to validation samples, resumable, and honest about what they came to."""
+"""Searches over zoos: within one budget, blind to validation samples, resumable, honest; the policy of ENAS learns."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
 from evodevo.experiments.evaluate import evaluate_network
@@ -19,9 +23,11 @@ from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.procedures.darts import collapse
 from evodevo.module_zoo.procedures.searching import PoolSearch
+from evodevo.module_zoo.procedures.sub_pools import SubPoolPolicy
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.saved import load_network
 from evodevo.networks.towers.spec import ExtractorStructure
+from evodevo.randomness import generator
 from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held_back import HeldBackTask
@@ -44,7 +50,7 @@ def searched(procedure: str, options: dict[str, Any] | None = None, **more: Any)
     return Trial(**{**values, "options": {**SMALL[procedure], **(options or {})}, **more})
 
 
-def given(blobs: Path | None = None, arms: tuple[Trial, ...] = (), **training: Any) -> NetworkProblem:
+def problem_of(blobs: Path | None = None, arms: tuple[Trial, ...] = (), **training: Any) -> NetworkProblem:
     few = {"test_samples": 10, "validation_samples": 20, "curve_samples": 10, "trace_samples": 1}
     return problem({"training": {"budget": {"steps": 16}, **training}, **few}, blobs, arms=arms)
 
@@ -77,7 +83,7 @@ class Searched:
 def search(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Searched:
     arm = searched(request.param)
     blobs = tmp_path_factory.mktemp("blobs")
-    of = given(blobs, (arm,), checkpoint_every=1 if arm.name == "best_single" else 2)
+    of = problem_of(blobs, (arm,), checkpoint_every=1 if arm.name == "best_single" else 2)
     checkpoints: list[str] = []
     tasks: list[Any] = []
     train = Trainer.train
@@ -121,7 +127,7 @@ def test_a_search_stays_within_its_budget_and_keeps_what_it_found(search: Search
         assert len(set(facts["logits"].values())) > 1, "the architecture has learned"
         assert sum(facts["kinds"].values()) == 2
         assert facts["moved"] > 0
-        still = evaluate(given(), searched("darts", {"factor": 1e-6})).extra["search"]
+        still = evaluate(problem_of(), searched("darts", {"factor": 1e-6})).extra["search"]
         spread = [max(one["logits"].values()) - min(one["logits"].values()) for one in (facts, still)]
         assert spread[1] < 1e-3 * spread[0], "its learning rate is its own"
 
@@ -148,7 +154,7 @@ def test_no_search_sees_validation_or_test_samples(search: Searched, monkeypatch
     monkeypatch.setattr(HeldBackTask, "batch", told)
     monkeypatch.setattr(PoolSearch, "finish", finish)
     with pytest.raises(UsageError, match="that is all"):
-        evaluate(given(), search.arm)
+        evaluate(problem_of(), search.arm)
     if search.arm.procedure == "enas":
         assert splits.count("architecture") == 8, "a batch for each step of the policy"
 
@@ -163,9 +169,9 @@ def test_a_search_goes_on_from_a_checkpoint_to_the_same_network(search: Searched
 
 @pytest.mark.slow
 def test_a_budget_may_be_samples_or_seconds() -> None:
-    samples = evaluate(given(), searched("best_single", training={"budget": {"tokens": 128}}))
+    samples = evaluate(problem_of(), searched("best_single", training={"budget": {"tokens": 128}}))
     assert samples.extra["samples"] == 128
-    seconds = evaluate(given(), searched("darts", training={"budget": {"seconds": 0.3}}))
+    seconds = evaluate(problem_of(), searched("darts", training={"budget": {"seconds": 0.3}}))
     assert seconds.extra["search"]["steps"] < seconds.extra["steps"]
 
 
@@ -187,7 +193,7 @@ def test_seconds_of_judging_are_taken_from_the_final_training(monkeypatch: pytes
 
     monkeypatch.setattr(PoolSearch, "_judged", slow)
     monkeypatch.setattr(PoolSearch, "_rest", told)
-    evaluate(given(), searched("best_single", training={"budget": {"steps": 16, "seconds": 1000.0}}))
+    evaluate(problem_of(), searched("best_single", training={"budget": {"steps": 16, "seconds": 1000.0}}))
     least, seconds = found
     assert least == 15, "of 300 seconds a share is kept"
     assert 500 < seconds <= 600, "four modules were judged, and training them took a moment"
@@ -211,7 +217,7 @@ def test_a_collapse_is_said(kinds: dict[str, int], weights: dict[str, float], mo
 @pytest.mark.slow
 def test_terms_of_the_loss_have_curves() -> None:
     arm = Trial(name="zoo", network=ModuleZooNetwork(structure=STRUCTURE), learning_rate=1e-2)
-    outcome = evaluate(given(), arm)
+    outcome = evaluate(problem_of(), arm)
     task = outcome.series["loss/task"]
     assert [step for step, _ in task] == [step for step, _ in outcome.series["validation_loss"]]
     names = [name for name in outcome.series if name.startswith("loss/")]
@@ -234,4 +240,77 @@ def test_terms_of_the_loss_have_curves() -> None:
 )
 def test_what_cannot_be_searched_is_refused_before_anything_is_trained(arm: Trial, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        given(None, (arm,))
+        problem_of(None, (arm,))
+
+
+# The policy of ENAS
+
+
+IDS = ("a", "b", "c", "d", "e")
+
+
+def policy(size: int = 1, rate: float = 0.1) -> SubPoolPolicy:
+    return SubPoolPolicy(IDS, size, rate, 0.9)
+
+
+def log_probability(logits: np.ndarray, drawn: tuple[int, ...]) -> float:
+    left, total = list(range(len(logits))), 0.0
+    for place in drawn:
+        total += logits[place] - math.log(sum(math.exp(logits[one]) for one in left))
+        left.remove(place)
+    return total
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_on_a_bandit_it_learns_what_pays(size: int) -> None:
+    learner = policy(size)
+    for number in range(300):
+        drawn = learner.draw(generator(0, number))
+        noise = generator(1, number).normal() * 0.1
+        learner.learn(drawn, 0.5 * (2 in drawn) + 0.5 * (size > 1 and 4 in drawn) + noise)
+    chances = learner.probabilities()
+    wanted = {"c"} if size == 1 else {"c", "e"}
+    assert sum(chances[name] for name in wanted) > 0.9
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(-3, 3), min_size=5, max_size=5), st.permutations(range(5)), st.integers(1, 5))
+def test_the_gradient_is_that_of_the_probability(logits: list[float], order: list[int], size: int) -> None:
+    learner, drawn = policy(size), tuple(order[:size])
+    learner.logits = np.asarray(logits)
+    step = 1e-5
+    for place in range(5):
+        up, down = learner.logits.copy(), learner.logits.copy()
+        up[place] += step
+        down[place] -= step
+        slope = (log_probability(up, drawn) - log_probability(down, drawn)) / (2 * step)
+        assert learner.gradient(drawn)[place] == pytest.approx(slope, abs=1e-6)
+
+
+def test_draws_have_the_probabilities_of_their_logits() -> None:
+    learner = policy(2)
+    learner.logits = np.asarray([1.0, 0.0, -1.0, 0.5, 0.0])
+    count = 20_000
+    rng = np.random.default_rng(0)
+    drawn = [learner.draw(rng) for _ in range(count)]
+    for pair in permutations(range(5), 2):
+        share = sum(one == pair for one in drawn) / count
+        assert share == pytest.approx(math.exp(log_probability(learner.logits, pair)), abs=0.012)
+    assert learner.names((3, 0)) == ("a", "d"), "in the order of the pool"
+
+
+def test_it_goes_on_where_it_was() -> None:
+    whole, part = policy(2), policy(2)
+    for number in range(20):
+        if number == 9:
+            part = SubPoolPolicy(IDS, 2, 0.1, 0.9, part.to_json())
+        for one in (whole, part):
+            drawn = one.draw(generator(3, number))
+            one.learn(drawn, math.nan if number == 4 else float(sum(drawn)))
+    assert whole.to_json() == part.to_json()
+    assert whole.decisions == 20
+
+    equal = policy(2)
+    for number in range(50):
+        equal.learn(equal.draw(generator(0, number)), 0.7)
+    assert equal.logits.tolist() == [0.0] * 5, "equal rewards teach nothing"
