@@ -141,7 +141,7 @@ def test_the_report_shows_zoos_and_every_arm_has_words(tmp_path: Path, monkeypat
 # Words and drawings
 
 
-def test_words_say_what_is_not_as_usual() -> None:
+def test_words_say_what_is_not_as_usual_and_every_style_of_opponent_has_some() -> None:
     structure = ZOO.model_copy(
         update={
             "disabled": (ZOO.modules[0].id,),
@@ -160,9 +160,6 @@ def test_words_say_what_is_not_as_usual() -> None:
     drawn = words_of(zoo_drawing(structure, title="mine"))
     assert "off" in drawn.split()
     assert ModuleZooNetwork(structure=structure).describe() == zoo_words(structure)
-
-
-def test_every_style_of_opponent_has_words() -> None:
     styles = (*FusionStyle.__args__, *MixtureStyle.__args__)
     said = {style: baseline_words(BaselineStructure(style=style, layers=7, experts=5)) for style in styles}
     assert len({" ".join(words) for words in said.values()}) == len(styles)

@@ -107,7 +107,7 @@ def test_who_has_nothing_real_to_say_is_not_heard(trunk: type[Trunk]) -> None:
         torch.testing.assert_close(*answers)
 
 
-def test_a_product_of_two_streams_answers() -> None:
+def test_a_product_of_two_streams_answers_or_the_second_modality_across() -> None:
     """ViLBERT: where one stream says nothing, nothing is said."""
     trunk = TwoStreamTrunk(structure(), 2)
     thought = trunk([sense(5, 0), sense(7, 1)])
@@ -118,10 +118,7 @@ def test_a_product_of_two_streams_answers() -> None:
         pooler.weight.zero_()
         pooler.bias.fill_(-1.0)
     assert not trunk([sense(5, 0), sense(7, 1)]).pooled.any()
-
-
-def test_the_second_modality_answers_across() -> None:
-    """LXMERT: the tokens are those of the text side, and the first side's last blocks would be for nobody."""
+    # LXMERT: the tokens are those of the text side, and the first side's last blocks would be for nobody.
     trunk = CrossModalityTrunk(structure(layers=3), 2)
     assert trunk([sense(5, 0), sense(7, 1)]).tokens.shape == (3, 7, 8)
     assert [len(layer.thinks) for layer in trunk.layers if isinstance(layer, CrossModality)] == [2, 2, 1]

@@ -163,15 +163,12 @@ def test_temperature_sharpens() -> None:
     torch.testing.assert_close(mixed, hardest)
 
 
-def test_who_asks_can_be_swapped() -> None:
+def test_who_asks_can_be_swapped_and_has_its_own_values_or_stands_beside_what_was_fused() -> None:
     images, texts = both_sides(masked=True)
     one = build_fusion(FusionStructure(query="text"))(images, texts)
     two = build_fusion(FusionStructure())(texts, images)
     torch.testing.assert_close(one.tokens, two.tokens)
     torch.testing.assert_close(one.vector, two.vector)
-
-
-def test_own_values_leave_the_other_side_to_the_gate_and_the_query_can_stand_beside_what_was_fused() -> None:
     images, texts = both_sides(masked=True)
     own = build_fusion(FusionStructure(values="own"))
     one, two = own(images, texts), own(images, replace(texts, tokens=texts.tokens.flip(0)))

@@ -70,7 +70,7 @@ def test_wrong_attributes_are_refused(name: str, attributes: dict[str, object], 
         archetype(name, 16, **attributes)
 
 
-def test_defaults_fit_every_width() -> None:
+def test_defaults_fit_every_width_and_graphs_that_are_not_their_attributes_are_refused() -> None:
     for width in (1, 2, 3, 7, 8, 16, 30, 64, 512):
         for name in PAPER:
             check_genotype(archetype(name, width))
@@ -79,9 +79,6 @@ def test_defaults_fit_every_width() -> None:
         check_genotype(archetype("operator", width))
     with pytest.raises(UsageError, match="an H-Model has at least 4 channels"):
         archetype("operator", 3)
-
-
-def test_a_graph_that_is_not_its_attributes_is_refused() -> None:
     one, other = archetype("mlp", 16), archetype("mlp", 16, depth=2)
     with pytest.raises(GenomeError, match="not the one that the attributes of this 'mlp' give"):
         check_genotype(one.model_copy(update={"graph": other.graph}))

@@ -73,13 +73,11 @@ def test_a_tower_is_not_opened_to_plan_a_run() -> None:
     assert found.hidden == matched("switch", STRUCTURE).hidden
 
 
-def test_a_zoo_is_not_its_own_opponent() -> None:
+def test_a_zoo_is_not_its_own_opponent_and_seeds_choose_the_random_one() -> None:
     names = {arm.name for arm in opponents(STRUCTURE, "all")}
     paper = STRUCTURE.model_copy(update={"modules": table_3_zoo(64), "router": ZooRouterStructure(kind="mean")})
     assert names - {arm.name for arm in opponents(paper, "all")} == {"fixed zoo of Table 3", "mean of all modules"}
 
-
-def test_seeds_choose_the_random_zoo() -> None:
     def pool(seed: int) -> object:
         (arm,) = (arm for arm in opponents(STRUCTURE, "all", seed) if arm.name == "random zoo")
         return arm.network.structure.modules

@@ -115,7 +115,7 @@ def test_the_younger_joins_after_the_older(case: ModuleRouterCase) -> None:
 
 
 @torch.no_grad()
-def test_weights_move_steadily(case: ModuleRouterCase) -> None:
+def test_weights_move_steadily_and_the_end_of_a_warm_up_is_no_event(case: ModuleRouterCase) -> None:
     """No jump anywhere, but where a sample's K are others."""
     router, (query, outputs) = case.build(), case.inputs()
     steps = torch.linspace(0, 0.999, 40).tolist()
@@ -124,11 +124,7 @@ def test_weights_move_steadily(case: ModuleRouterCase) -> None:
         assert (one - other).abs().max() < 0.06
     whole = router.decide(query, outputs, dense=True).weights
     torch.testing.assert_close(weights[-1], whole, rtol=0, atol=5e-3)
-
-
-@torch.no_grad()
-def test_the_end_of_a_warm_up_is_no_event(case: ModuleRouterCase) -> None:
-    """Top-K begins little by little to count newborns; at 1 nothing is left to change, also where others follow."""
+    # Top-K begins little by little to count newborns; at 1 nothing is left to change, also where others follow.
     router, (query, outputs) = case.build(), case.inputs()
     for twins in ({}, {OLD: 1}):
         for before, after in (((0.9999,), (1.0,)), ((0.9999, 0.3), (1.0, 0.3))):

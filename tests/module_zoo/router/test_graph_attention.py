@@ -218,7 +218,7 @@ def test_synergy_as_printed_favours_copies_and_complement_the_one_that_differs()
     assert without[0] < without[1] + 1e-6
 
 
-def test_a_module_that_is_alone_counts_wholly_and_has_no_synergy() -> None:
+def test_a_module_that_is_alone_counts_wholly_and_heads_that_want_another_are_silent() -> None:
     for synergy in ("similar", "complement", "bilinear", "off"):
         router, (query, outputs) = built(1, synergy=synergy), drawn(1, 1)
         decision = router.decide(query, outputs)
@@ -226,6 +226,14 @@ def test_a_module_that_is_alone_counts_wholly_and_has_no_synergy() -> None:
         alone = router.decide(query, drawn(1, 3)[1], legal=torch.tensor([True, False, False]))
         assert alone.logits.isfinite().all()
         assert (alone.weights == torch.tensor([1.0, 0.0, 0.0])).all()
+    structure = ZooRouterStructure(heads=2, identity=True, norm=False, synergy="off", temperature="one", top_k=1)
+    router = GraphAttentionRouter(4, structure).eval()
+    query = torch.tensor([[9.0, 0.0, 9.0, 0.0]])
+    outputs = torch.tensor([[[9.0, 0.0, -9.0, 0.0], [-9.0, 0.0, 9.0, 0.0]]])  # each head wants another module
+    decision = router.decide(query, outputs)
+    assert decision.weights[0].tolist() == [1.0, 0.0]
+    assert decision.head_weights[0].tolist() == [[2.0, 0.0], [0.0, 0.0]]
+    assert router.mix(decision, outputs, query).isfinite().all()
 
 
 def test_synergy_starts_at_a_tenth_and_temperature_at_one_and_finds_back_from_anywhere() -> None:
@@ -243,7 +251,7 @@ def test_synergy_starts_at_a_tenth_and_temperature_at_one_and_finds_back_from_an
         assert gradient < 0, "it falls as the temperature rises"
 
 
-def test_a_bilinear_form_starts_as_similarity() -> None:
+def test_a_bilinear_form_starts_as_similarity_and_keys_of_one_row_are_those_of_every_sample() -> None:
     query, outputs = drawn(3, 5)
     answers = []
     for synergy in ("similar", "bilinear"):
@@ -251,6 +259,12 @@ def test_a_bilinear_form_starts_as_similarity() -> None:
         router = GraphAttentionRouter(WIDTH, ZooRouterStructure(synergy=synergy)).double().eval()
         answers.append(router.decide(query, outputs).logits)
     torch.testing.assert_close(*answers)
+    router, (query, outputs) = built(8), drawn(8, 5)
+    shared = outputs[:1]
+    one, many = router.decide(query, shared), router.decide(query, shared.expand(BATCH, -1, -1))
+    torch.testing.assert_close(one.logits, many.logits)
+    torch.testing.assert_close(one.weights, many.weights)
+    assert one.legal.shape == (BATCH, 5)
 
 
 # Contributions (10)
@@ -320,26 +334,3 @@ def test_noise_lets_others_in_now_and_then_and_never_who_has_no_weight() -> None
     picks = router.decide(query.expand(300, -1), outputs.expand(300, -1, -1)).weights
     torch.testing.assert_close((picks > 0).double().sum(-1), torch.ones(300, dtype=torch.float64))
     torch.testing.assert_close(picks.mean(0), soft, atol=0.1, rtol=0)
-
-
-def test_heads_without_weight_on_the_kept_modules_are_silent_not_undefined() -> None:
-    structure = ZooRouterStructure(heads=2, identity=True, norm=False, synergy="off", temperature="one", top_k=1)
-    router = GraphAttentionRouter(4, structure).eval()
-    query = torch.tensor([[9.0, 0.0, 9.0, 0.0]])
-    outputs = torch.tensor([[[9.0, 0.0, -9.0, 0.0], [-9.0, 0.0, 9.0, 0.0]]])  # each head wants another module
-    decision = router.decide(query, outputs)
-    assert decision.weights[0].tolist() == [1.0, 0.0]
-    assert decision.head_weights[0].tolist() == [[2.0, 0.0], [0.0, 0.0]]
-    assert router.mix(decision, outputs, query).isfinite().all()
-
-
-# Keys that all samples have in common
-
-
-def test_keys_of_one_row_are_those_of_every_sample() -> None:
-    router, (query, outputs) = built(8), drawn(8, 5)
-    shared = outputs[:1]
-    one, many = router.decide(query, shared), router.decide(query, shared.expand(BATCH, -1, -1))
-    torch.testing.assert_close(one.logits, many.logits)
-    torch.testing.assert_close(one.weights, many.weights)
-    assert one.legal.shape == (BATCH, 5)

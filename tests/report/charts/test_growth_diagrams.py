@@ -182,17 +182,7 @@ def test_every_event_has_a_mark_and_signs_do_not_hide_each_other(
     inside(svg)
 
 
-def test_of_events_that_lie_close_some_have_no_sign_but_all_a_mark() -> None:
-    marks = [EditMark(n, END * n / 201, ["grow"], "w") for n in range(1, 201)]
-    svg = growth_curve([Series("a", [(0, 0.5), (END, 0.4)])], marks, OVER, Axis("error"))
-    drawn = marked(svg, "event")
-    assert len(drawn) == 200
-    signs = [float(one.get("cx", "")) for group in drawn for one in group.iter(f"{SVG}circle")]
-    assert 20 < len(signs) < 60
-    assert all(after - before >= 14.9 for before, after in pairwise(signs))
-
-
-def test_operations_of_an_event_have_their_signs_and_a_line_without_points_is_said() -> None:
+def test_events_have_their_signs_and_of_those_that_lie_close_all_have_a_mark() -> None:
     line = [Series("validation", [(0, 0.9), (100, 0.5)])]
     event = EditMark(3, 50, ["prune", "hybridise", "rewarm"], "what it did")
     svg = growth_curve(line, [event], OVER, Axis("error"))
@@ -202,3 +192,10 @@ def test_operations_of_an_event_have_their_signs_and_a_line_without_points_is_sa
     assert all(WORDS[name] in words_of(svg) for name in event.operations)
     assert WORDS["spawn"] not in words_of(svg)
     assert "No error was recorded" in words_of(growth_curve([Series("a", [(0, None)])], [event], OVER, Axis("error")))
+    marks = [EditMark(n, END * n / 201, ["grow"], "w") for n in range(1, 201)]
+    svg = growth_curve([Series("a", [(0, 0.5), (END, 0.4)])], marks, OVER, Axis("error"))
+    drawn = marked(svg, "event")
+    assert len(drawn) == 200
+    signs = [float(one.get("cx", "")) for group in drawn for one in group.iter(f"{SVG}circle")]
+    assert 20 < len(signs) < 60
+    assert all(after - before >= 14.9 for before, after in pairwise(signs))

@@ -134,7 +134,7 @@ def test_deep_paths_are_folded_and_no_path_yet_says_so() -> None:
     assert "0 tasks answered" in outline(nothing)
 
 
-def test_the_outline_says_what_the_graph_shows() -> None:
+def test_the_outline_says_what_the_graph_shows_and_support_usage_counts() -> None:
     frame = system_frame(6, 2)
     text = outline(frame)
     for one in frame.routes:
@@ -142,18 +142,22 @@ def test_the_outline_says_what_the_graph_shows() -> None:
     for model in frame.joined:
         assert all(stream.path in text for stream in model.streams)
     assert "withdrawn: Vit~gone" in text
+    uses = [SupportUse("a", "b", 4, 1), SupportUse("a", "c", 2, 0), SupportUse("b", "c", 1, 1, True, 0.2)]
+    svg = support_usage(uses)
+    labels_inside(svg)
+    titles = [one.text or "" for one in ElementTree.fromstring(svg).iter(f"{SVG}title")]
+    assert "children asked for, a, b: 4" in titles
+    assert "children kept, a, b: 1" in titles
+    assert "yet" in support_usage([])
 
 
-def test_means_have_standard_errors_of_those_that_reached_a_cycle() -> None:
+def test_cycles_have_means_and_bands_where_there_are_several() -> None:
     found = means([[0.5, 0.7, None], [0.7, 0.9], [0.6]])
     assert [(one.cycle, one.count) for one in found] == [(1, 3), (2, 2)]
     assert found[0].mean == pytest.approx(0.6)
     assert found[0].error == pytest.approx(0.1 / math.sqrt(3))
     assert found[1].error == pytest.approx(math.sqrt(0.02) / math.sqrt(2))
     assert means([[0.5]])[0].error is None
-
-
-def test_cycles_have_a_band_where_there_are_several_and_none_for_one() -> None:
     many = [CycleCurve("full", [[0.5, 0.6, 0.7], [0.6, 0.65, 0.8]]), CycleCurve("no router", [[0.4, 0.5, 0.5]])]
     svg = cycle_chart(many, references=[("singlepath", 0.55)])
     labels_inside(svg)
@@ -166,13 +170,3 @@ def test_cycles_have_a_band_where_there_are_several_and_none_for_one() -> None:
     labels_inside(both)
     assert both.count("over cycles") >= 2
     assert "was recorded" in cycle_chart([CycleCurve("x", [[None]])])
-
-
-def test_support_usage_counts() -> None:
-    uses = [SupportUse("a", "b", 4, 1), SupportUse("a", "c", 2, 0), SupportUse("b", "c", 1, 1, True, 0.2)]
-    svg = support_usage(uses)
-    labels_inside(svg)
-    titles = [one.text or "" for one in ElementTree.fromstring(svg).iter(f"{SVG}title")]
-    assert "children asked for, a, b: 4" in titles
-    assert "children kept, a, b: 1" in titles
-    assert "yet" in support_usage([])
