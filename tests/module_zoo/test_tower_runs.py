@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -47,15 +45,12 @@ def tower(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def changes(tmp_path: Path, tower: Path) -> dict[str, Any]:
     """Images of two colours with texts, and two small networks that read the images with the tower."""
-    rng = np.random.default_rng(0)
-    with (tmp_path / "posts.csv").open("w", newline="") as opened:
-        writer = csv.writer(opened)
-        writer.writerow(("path", "caption", "class"))
-        for number in range(60):
-            colour = (200, 30, 30) if number % 2 else (30, 30, 200)
-            pixels = np.clip(np.array(colour) + rng.integers(-20, 20, (8, 8, 3)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(tmp_path / f"{number}.png")
-            writer.writerow((f"{number}.png", f"thing {number % 5}", "red" if number % 2 else "blue"))
+    lines = ["path,caption,class"]
+    for number in range(60):
+        colour, name = ((200, 30, number), "red") if number % 2 else ((30, number, 200), "blue")
+        Image.new("RGB", (8, 8), colour).save(tmp_path / f"{number}.png")
+        lines.append(f"{number}.png,thing {number % 5},{name}")
+    (tmp_path / "posts.csv").write_text("\n".join(lines))
     return {
         "image": "path",
         "text": "caption",
