@@ -36,7 +36,7 @@ from evodevo.testing.network_suite import TASKS, NetworkCase, NetworkTests
 from evodevo.testing.networks import small_structure
 
 STACK = StackStructure(width=8, layers=(TransformerLayer(heads=2), ConvolutionLayer()), missing=True)
-H_MODEL = small_structure(missing=True)
+TRANSFORMER = {"kind": "transformer", "heads": 2, "feedforward": 12}
 SILENT_AT_THE_START = ("core.routers", "core.input_routers")
 """Routers whose last layer starts at 0."""
 MODULES = [{"kind": "genotype", "module": one.model_dump(mode="json")} for one in start_zoo(8)[1:3]]
@@ -58,9 +58,8 @@ def zoo(**changes: Any) -> ZooStructure:
 
 
 CASES = {
-    "h_model": NetworkCase(HModelNetwork(structure=H_MODEL), silent=SILENT_AT_THE_START, counted="elsewhere"),
-    "h_model of modules": NetworkCase(
-        HModelNetwork(structure=small_structure(missing=True, hidden=MODULES, iterations=2)),
+    "h_model": NetworkCase(
+        HModelNetwork(structure=small_structure(missing=True, hidden=[TRANSFORMER, *MODULES])),
         silent=SILENT_AT_THE_START,
         counted="elsewhere",
     ),

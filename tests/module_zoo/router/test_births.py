@@ -21,10 +21,9 @@ OLD = len(IDS) - 1
 
 CASES = (
     *(ZooRouterStructure(gate=gate, synergy="bilinear") for gate in get_args(Gate)),
-    ZooRouterStructure(synergy="off"),
     ZooRouterStructure(synergy="similar", synergy_self=True),
     ZooRouterStructure(synergy="complement", gate="entmax15", top_k=2, train_top_k="gumbel", head_mix="learned"),
-    ZooRouterStructure(gate="softmax", top_k=2, train_top_k="straight_through", head_mix="learned"),
+    ZooRouterStructure(gate="softmax", synergy="off", top_k=2, train_top_k="straight_through", head_mix="learned"),
     ZooRouterStructure(kind="mlp_gate", gate="softmax"),
     ZooRouterStructure(kind="architecture", gate="entmax15"),
     ZooRouterStructure(kind="mean"),

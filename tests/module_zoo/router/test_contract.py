@@ -26,9 +26,7 @@ SWITCHES: tuple[dict[str, Any], ...] = (
     {"values": "paper", "residual": False, "norm": False},
     {"kind": "mean"},
     {"kind": "mean", "values": "paper", "identity": True},
-    {"kind": "mlp_gate", "gate": "softmax"},
     {"kind": "mlp_gate", "gate": "relu"},
-    {"kind": "architecture", "gate": "sparsemax"},
     {"kind": "architecture", "gate": "gumbel"},
     *({"gate": gate} for gate in get_args(Gate)),
 )
