@@ -10,6 +10,7 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooLosses, ZooStructure
@@ -17,20 +18,31 @@ from evodevo.networks.build import build_network
 from evodevo.settings import merge, validate
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
-from evodevo.testing.networks import CLASS, FACTS, IMAGE, LABELS, NEXT, TEXT, rows, small_batch
+from evodevo.testing.networks import CLASS, FACTS, IMAGE, NEXT, TEXT, small_batch
 
 WIDTH = 16
 BOTH = (IMAGE, TEXT)
 MATCH = OutputSpec("match", "class", 2, ("no", "yes"))
 
 
-# Modules drop units while they train; equal seeds drop the same ones.
+KEYS = ("output", "genotype", "predictor")
+
+
 def loss_of(network: ModuleZoo, batch: dict[str, Tensor]) -> Tensor:
+    """Modules drop units while they train; equal seeds drop the same ones."""
     torch.manual_seed(3)
     return network.loss(batch)
 
 
-KEYS = ("output", "genotype", "predictor")
+def assert_learns(network: ModuleZoo, batch: dict[str, Tensor]) -> None:
+    loss = loss_of(network.train(), batch)
+    loss.backward()
+    assert bool(loss.isfinite())
+    assert all(bool(p.grad.isfinite().all()) for p in network.parameters() if p.grad is not None)
+
+
+def dumped(*modules: ZooModule) -> list[dict[str, Any]]:
+    return [module.model_dump(mode="json") for module in modules]
 
 
 def structure(**changes: Any) -> ZooStructure:
@@ -40,7 +52,7 @@ def structure(**changes: Any) -> ZooStructure:
         "statistics": {"rank": 2},
         "fusion": {"heads": 2},
         "router": {"heads": 2, "top_k": 2},
-        "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)],
+        "modules": dumped(*start_zoo(WIDTH)[:4]),
         "dropout": 0.0,
     }
     return validate(ZooStructure, merge(base, changes), what="a small zoo")
@@ -55,7 +67,6 @@ def zoo(
 ) -> ModuleZoo:
     """In evaluation mode, float64, with a router whose choices differ between samples."""
     network = build_network(ModuleZooNetwork(structure=structure(**changes)), inputs, outputs, seed)
-    assert isinstance(network, ModuleZoo)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -67,29 +78,6 @@ def zoo(
 def answers(network: ModuleZoo, batch: dict[str, Tensor]) -> Tensor:
     with torch.no_grad():
         return torch.cat(list(network(batch).values()), 1)
-
-
-@pytest.mark.parametrize("keys", KEYS)
-@pytest.mark.parametrize("changes", [{}, {"mode": "vector", "chunks": 4}, {"pool": "attention"}])
-def test_a_sample_is_alone_and_padding_is_nothing(keys: str, changes: dict[str, Any]) -> None:
-    network = zoo(outputs=(CLASS, LABELS), router={"keys": keys}, **changes)
-    batch = small_batch(BOTH, (CLASS, LABELS), count=5, padded=True)
-    together = answers(network, batch)
-    for number in range(5):
-        alone = answers(network, rows(batch, slice(number, number + 1)))
-        torch.testing.assert_close(alone, together[number : number + 1], rtol=0, atol=1e-9)
-    longer = dict(batch)
-    longer["text"] = torch.nn.functional.pad(batch["text"], (0, 3), value=2)
-    longer["text/mask"] = torch.nn.functional.pad(batch["text/mask"], (0, 3))
-    torch.testing.assert_close(answers(network, longer), together, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("inputs", [(IMAGE,), (TEXT,), (FACTS,), (IMAGE, FACTS), (TEXT, FACTS), (IMAGE, TEXT, FACTS)])
-def test_any_modalities(inputs: tuple[InputSpec, ...]) -> None:
-    network, batch = zoo(inputs), small_batch(inputs)
-    assert answers(network, batch).shape == (4, 3)
-    network.train().loss(batch).backward()  # type: ignore[no-untyped-call]
-    assert all(torch.isfinite(one.grad).all() for one in network.parameters() if one.grad is not None)
 
 
 @pytest.mark.parametrize("inputs", [BOTH, (TEXT,)], ids=["image asks, no mask", "padded text"])
@@ -105,6 +93,7 @@ def test_modules_that_were_not_chosen_are_not_run(keys: str, inputs: tuple[Input
     most = 2 if keys == "genotype" else 3
     assert (passage.executed.sum(1) <= most).all()
     assert passage.executed.any(1).all()
+    assert len({tuple(row) for row in passage.executed.tolist()}) > (keys == "predictor"), "choices differ"
     # The same decision over the outputs of all modules, masked, is the same answer.
     heard = network.fuse(batch)
     everything = network.pool(passage.ids, heard.fused.tokens, heard.fused.mask)
@@ -115,30 +104,6 @@ def test_modules_that_were_not_chosen_are_not_run(keys: str, inputs: tuple[Input
     torch.testing.assert_close(mixed, passage.mixed, rtol=0, atol=1e-10)
 
 
-def test_choices_differ_between_samples() -> None:
-    """Otherwise the test above would show nothing."""
-    network = zoo(router={"keys": "predictor", "top_k": 1})
-    executed = network.passage(small_batch(BOTH, count=32)).executed
-    assert len({tuple(row) for row in executed.tolist()}) > 1
-
-
-def test_keys_from_outputs_need_everybody() -> None:
-    network = zoo()
-    network.passage(small_batch(BOTH))
-    assert set(network.pool.calls) == set(network.live)
-
-
-def test_who_goes_is_not_active_any_more() -> None:
-    network = zoo()
-    first, second = network.live[:2]
-    network.active = (first, second)
-    network.remove(first)
-    assert network.active == {second}
-    network.active = network.active  # which refuses modules that are not there
-    with pytest.raises(UsageError, match="last module that is live"):
-        network.remove(second)
-
-
 @pytest.mark.parametrize("keys", KEYS)
 def test_while_training_everybody_runs(keys: str) -> None:
     """Otherwise who is not chosen would never learn to be."""
@@ -147,6 +112,10 @@ def test_while_training_everybody_runs(keys: str) -> None:
     assert passage.executed.all()
     assert passage.outputs.any(-1).all()
     assert network.pool.rows == dict.fromkeys(network.live, 5)
+    if keys == "output":
+        network.eval().pool.reset()
+        network.passage(batch)
+        assert set(network.pool.calls) == set(network.live), "keys from outputs need everybody, always"
 
 
 def test_an_attention_pool_weighs_real_positions() -> None:
@@ -154,7 +123,6 @@ def test_an_attention_pool_weighs_real_positions() -> None:
     pool, source = network.pool, torch.Generator().manual_seed(0)
     x = torch.randn(3, 6, WIDTH, generator=source, dtype=torch.float64)
     mask = torch.arange(6) < torch.tensor([[6], [2], [1]])
-    assert pool.query is not None
     with torch.no_grad():
         found = pool(("mlp-1",), x, mask)[:, 0]
         y = pool.parts["mlp-1"](x, mask=mask).y
@@ -166,28 +134,14 @@ def test_an_attention_pool_weighs_real_positions() -> None:
 @pytest.mark.parametrize("keys", KEYS)
 def test_the_order_of_modules_does_not_matter(keys: str) -> None:
     network, batch = zoo(router={"keys": keys}), small_batch(BOTH)
-    turned = (
-        build_network(
-            ModuleZooNetwork(
-                structure=structure(router={"keys": keys}).model_copy(
-                    update={"modules": network.structure.modules[::-1]}
-                )
-            ),
-            BOTH,
-            (CLASS,),
-            0,
-        )
-        .double()
-        .eval()
-    )
+    turned = zoo(router={"keys": keys}, modules=dumped(*network.structure.modules[::-1]))
     turned.load_state_dict(network.state_dict())
-    assert isinstance(turned, ModuleZoo)
     torch.testing.assert_close(answers(turned, batch), answers(network, batch), rtol=0, atol=1e-10)
     weights, others = network.route(batch)["weights"], turned.route(batch)["weights"]
     torch.testing.assert_close(others.flip(1), weights, rtol=0, atol=1e-6)
 
 
-def test_disabled_and_inactive_modules_neither_run_nor_count() -> None:
+def test_who_goes_is_inactive_and_who_is_inactive_or_disabled_neither_runs_nor_counts() -> None:
     network, batch = zoo(), small_batch(BOTH)
     ids = network.live
     without = zoo(disabled=[ids[1]])
@@ -202,40 +156,41 @@ def test_disabled_and_inactive_modules_neither_run_nor_count() -> None:
         network.active = frozenset({"transfomer-1"})
     with pytest.raises(UsageError, match="at least one"):
         network.active = frozenset()
+    network = zoo()
+    first, second = network.live[:2]
+    network.active = (first, second)
+    network.remove(first)
+    assert network.active == {second}
+    network.active = network.active  # which refuses modules that are not there
+    with pytest.raises(UsageError, match="last module that is live"):
+        network.remove(second)
 
 
-SWITCHES = {
-    "load": ("load", {}),
-    "budget": ("budget", {}),
-    "entropy": ("entropy", {}),
-    "orthogonality": ("orthogonality", {}),
-    "complexity": ("complexity", {}),
-    "z": ("z", {}),
-    "predictor": ("predictor", {"router": {"keys": "predictor"}}),
-    "align": ("align", {}),
-}
+TERMS = ("load", "budget", "entropy", "orthogonality", "complexity", "z", "predictor", "align")
 
 
-@pytest.mark.parametrize("name", list(SWITCHES))
+@pytest.mark.parametrize("name", TERMS)
 def test_every_loss_has_a_switch_and_a_log(name: str) -> None:
-    term, changes = SWITCHES[name]
-    batch = small_batch(BOTH)
-    network = zoo(**changes).train()
+    router = {"predictor": {"keys": "predictor"}, "budget": {"gate": "softmax"}}.get(name, {})
+    changes: dict[str, Any] = {"router": router}
+    batch, network = small_batch(BOTH), zoo(**changes).train()
     total = loss_of(network, batch)
-    assert term in network.terms
     torch.testing.assert_close(torch.stack(list(network.terms.values())).sum(), total.detach())
     off = zoo(losses={name: 0.0}, **changes).train()
     off.load_state_dict(network.state_dict(), strict=name != "align")  # who does not align has no statistics
     less = loss_of(off, batch)
-    assert term not in off.terms
-    torch.testing.assert_close(less.detach() + network.terms[term], total.detach())
-    assert network.terms[term] != 0
+    assert name not in off.terms
+    torch.testing.assert_close(less.detach() + network.terms[name], total.detach())
+    assert network.terms[name] != 0
 
 
-def test_in_evaluation_the_task_is_all_that_counts() -> None:
-    network = zoo()
-    network.loss(small_batch(BOTH))
-    assert set(network.terms) == {"task"}
+def test_in_evaluation_and_without_other_losses_the_task_is_all_that_counts() -> None:
+    network, quiet = zoo(), zoo(losses=dict.fromkeys(TERMS, 0.0)).train()
+    for one in (network, quiet):
+        one.loss(small_batch(BOTH))
+        assert set(one.terms) == {"task"}
+    fields = {name for name, one in ZooLosses.model_fields.items() if one.annotation is float}
+    assert fields - set(TERMS) == {"entropy_until", "align_temperature", "replay"}, "a new loss is to be tested above"
 
 
 def test_the_entropy_term_fades() -> None:
@@ -257,18 +212,13 @@ def test_only_matched_pairs_align() -> None:
     batch["match/target"][:4] = 1
     loss_of(network, batch)
     first = network.terms["align"]
+    assert first > 0
     torch.manual_seed(1)
     batch["image"][4:] = torch.randint(0, 256, batch["image"][4:].shape).to(torch.uint8)
     loss_of(network, batch)
     torch.testing.assert_close(network.terms["align"], first)
-
-
-def test_a_question_is_not_pulled_towards_its_image() -> None:
-    network, batch = zoo().train(), small_batch(BOTH)
-    loss_of(network, batch)
-    assert network.terms["align"] > 0
-    loss_of(network, {**batch, "matched": torch.zeros(4, dtype=torch.bool)})
-    assert network.terms["align"] == 0
+    loss_of(network, {**batch, "matched": torch.zeros(6, dtype=torch.bool)})
+    assert network.terms["align"] == 0, "a question is not pulled towards its image"
 
 
 def aligned(network: ModuleZoo, batch: dict[str, Tensor], positives: list[int]) -> tuple[float, float]:
@@ -276,9 +226,6 @@ def aligned(network: ModuleZoo, batch: dict[str, Tensor], positives: list[int]) 
     loss_of(network, batch)
     torch.manual_seed(3)
     image, text = network.fuse(batch).sides
-    assert image is not None
-    assert text is not None
-    assert network.alignment is not None
     numbers = torch.tensor(positives)
     wanted = network.alignment(image.vector, text.vector, same=(numbers, numbers))
     return float(network.terms["align"]), float(network.structure.losses.align * wanted.detach())
@@ -303,20 +250,18 @@ def test_features_of_any_type_align(dtype: torch.dtype) -> None:
     assert found == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize(
+    ("keys", "dtype"), [("output", torch.bfloat16), ("genotype", torch.float16), ("predictor", torch.bfloat16)]
+)
 def test_a_zoo_of_16_bits_learns(keys: str, dtype: torch.dtype) -> None:
-    network, batch = zoo(router={"keys": keys}).to(dtype).train(), small_batch(BOTH)
-    loss = loss_of(network, batch)
-    loss.backward()
-    assert bool(loss.isfinite())
-    assert all(bool(p.grad.isfinite().all()) for p in network.parameters() if p.grad is not None)
-    wanted = answers(zoo(router={"keys": "output"}), batch)
+    network, batch = zoo(router={"keys": keys}).to(dtype), small_batch(BOTH)
     if keys == "output":
-        torch.testing.assert_close(answers(network.eval(), batch).double(), wanted, rtol=0, atol=0.1)
+        wanted = answers(zoo(router={"keys": keys}), batch)
+        torch.testing.assert_close(answers(network, batch).double(), wanted, rtol=0, atol=0.1)
+    assert_learns(network, batch)
 
 
-def test_statistics_learn_by_observing_and_by_nothing_else() -> None:
+def test_statistics_learn_by_observing_alone_and_are_kept_by_id() -> None:
     network, batch = zoo().train(), small_batch(BOTH)
     assert network.statistics.contribution(network.live).isnan().all()
     loss_of(network.eval(), batch)
@@ -333,9 +278,6 @@ def test_statistics_learn_by_observing_and_by_nothing_else() -> None:
     before = network.statistics.usage(network.live)
     network.observe()
     assert torch.equal(network.statistics.usage(network.live), before), "one step is counted once"
-
-
-def test_contributions_are_kept_by_id() -> None:
     network, batch = zoo().train(), small_batch(BOTH)
     ids = network.live
     loss_of(network, batch)
@@ -349,113 +291,55 @@ def test_contributions_are_kept_by_id() -> None:
     assert any(before[one] != after[one] for one in ids[2:])
 
 
-def test_what_was_contributed_biases_the_router() -> None:
+def test_what_was_contributed_biases_the_router_and_impacts_of_which_none_helps_count_for_nobody() -> None:
     network, batch = zoo(router={"contribution": 5.0, "gate": "softmax", "top_k": None}), small_batch(BOTH)
-    quiet = network.route(batch)["weights"]
-    ids = network.live
-    network.statistics.probed(dict.fromkeys(ids, -1.0) | {ids[0]: 1.0})
+    quiet, ids = network.route(batch)["weights"], network.live
+    statistics, usage = network.statistics, torch.linspace(0.1, 0.5, len(ids), dtype=torch.float64)
+    statistics.probed(dict.fromkeys(ids, -1.0))
+    statistics.observe(ids, usage)
+    torch.testing.assert_close(statistics.contribution(ids), 0.5 * usage / 0.5)
+    statistics.probed(dict.fromkeys(ids, -1.0) | {ids[0]: 1.0})
     for _ in range(20):
-        network.statistics.observe(ids, torch.full((len(ids),), 1 / len(ids), dtype=torch.float64))
-    loud = network.route(batch)["weights"]
-    assert (loud[:, 0] > quiet[:, 0]).all()
+        statistics.observe(ids, torch.full((len(ids),), 1 / len(ids), dtype=torch.float64))
+    assert (network.route(batch)["weights"][:, 0] > quiet[:, 0]).all()
 
 
-def test_impacts_of_which_none_helps_count_for_nobody() -> None:
-    network = zoo()
-    ids = network.live
-    network.statistics.probed(dict.fromkeys(ids, -1.0))
-    usage = torch.linspace(0.1, 0.5, len(ids), dtype=torch.float64)
-    network.statistics.observe(ids, usage)
-    expected = 0.5 * usage / 0.5
-    torch.testing.assert_close(network.statistics.contribution(ids), expected)
-
-
-@pytest.mark.slow
 def test_modules_of_the_start_differ_between_networks_and_newborns_do_not() -> None:
-    one, same, other = zoo(seed=0), zoo(seed=0), zoo(seed=1)
-    for name, parameter in one.pool.parts.named_parameters():
-        assert torch.equal(parameter, same.pool.parts.get_parameter(name)), name
-    name = "transformer-1"
-    assert name in one.live
-
     def weights(network: ModuleZoo, module: str) -> Tensor:
         return torch.cat([part.flatten() for part in network.pool.parts[module].parameters()])
 
-    assert not torch.equal(weights(one, name), weights(other, name))
+    one, other = zoo(seed=0), zoo(seed=1)
+    assert not torch.equal(weights(one, "transformer-1"), weights(other, "transformer-1"))
     newborn = start_zoo(WIDTH)[0].model_copy(update={"id": "newborn", "seed": 7})
     for network in (one, other):
         network.pool.insert(newborn)
     assert torch.equal(weights(one, "newborn"), weights(other, "newborn"))
 
 
-@pytest.mark.parametrize("keys", KEYS)
-def test_every_parameter_learns(keys: str) -> None:
-    network = zoo(router={"keys": keys, "gate": "softmax", "synergy": "bilinear", "top_k": 3}, pool="attention").train()
-    batch = small_batch(BOTH, count=8, padded=True)
-    for name in ("image", "text"):
-        batch[f"{name}/present"] = torch.arange(8) != (0 if name == "image" else 1)
-    network.loss(batch).backward()  # type: ignore[no-untyped-call]
-    silent = {name for name, one in network.named_parameters() if one.grad is None or not one.grad.any()}
-    assert silent == set()
-
-
-def test_a_missing_modality_has_a_token_or_an_error() -> None:
-    batch = small_batch(BOTH)
-    batch["image/present"] = torch.tensor([True, False, True, False])
-    network = zoo()
-    mixed = answers(network, batch)
-    full = answers(network, {name: one for name, one in batch.items() if name != "image/present"})
-    torch.testing.assert_close(mixed[0], full[0], rtol=0, atol=1e-12)
-    assert not torch.allclose(mixed[1], full[1])
-    gone = {name: one for name, one in batch.items() if not name.startswith("image")}
-    torch.testing.assert_close(answers(network, gone)[1], mixed[1], rtol=0, atol=1e-10)
-    with pytest.raises(UsageError, match="missing"):
-        answers(zoo(missing=False), batch)
-
-
-@pytest.mark.parametrize("inputs", [BOTH, (TEXT,), (TEXT, FACTS)])
+@pytest.mark.parametrize("inputs", [BOTH, (TEXT, FACTS)])
 def test_a_batch_of_empty_texts_is_one_of_masked_texts(inputs: tuple[InputSpec, ...]) -> None:
     network, batch = zoo(inputs), small_batch(inputs)
     masked = {**batch, "text/mask": torch.zeros(batch["text"].shape, dtype=torch.bool)}
     empty = {**batch, "text": batch["text"][:, :0]}
     torch.testing.assert_close(answers(network, empty), answers(network, masked), rtol=0, atol=1e-9)
-    loss = loss_of(network.train(), empty)
-    loss.backward()
-    assert bool(loss.isfinite())
-    assert all(bool(p.grad.isfinite().all()) for p in network.parameters() if p.grad is not None)
+    assert_learns(network, empty)
 
 
-def test_modality_dropout_is_for_training_alone() -> None:
-    network, batch = zoo(modality_dropout=0.9), small_batch(BOTH, count=16)
-    assert torch.equal(answers(network, batch), answers(network, batch))
-    network.train()
-    torch.manual_seed(0)
-    assert not torch.equal(answers(network, batch), answers(network, batch))
-
-
-def test_zoos_that_cannot_be() -> None:
+def test_zoos_that_cannot_be_and_one_module_that_has_nothing_to_route() -> None:
+    first = start_zoo(WIDTH)[0]
     with pytest.raises(UsageError, match="at least one module"):
         zoo(modules=[])
     with pytest.raises(UsageError, match="tokens"):
         zoo((TEXT,), (NEXT,))
     with pytest.raises(UsageError, match="two modules have the id"):
-        structure(modules=[start_zoo(WIDTH)[0].model_dump(mode="json")] * 2)
+        structure(modules=dumped(first, first))
     with pytest.raises(UsageError, match="width 8"):
-        structure(modules=[start_zoo(8)[0].model_dump(mode="json")])
+        structure(modules=dumped(start_zoo(8)[0]))
     with pytest.raises(UsageError, match="PyTorch"):
-        zoo(modules=[start_zoo(WIDTH)[0].model_copy(update={"id": "train"}).model_dump(mode="json")])
-
-
-def test_one_module_has_nothing_to_route() -> None:
-    network = zoo(modules=[start_zoo(WIDTH)[1].model_dump(mode="json")])
+        zoo(modules=dumped(first.model_copy(update={"id": "train"})))
+    with pytest.raises(UsageError, match="missing"):
+        answers(zoo(missing=False), {**small_batch(BOTH), "image/present": torch.tensor([True, False, True, False])})
+    network = zoo(modules=dumped(start_zoo(WIDTH)[1]))
     network.train().loss(small_batch(BOTH))
     assert set(network.terms) <= {"task", "align"}
     assert torch.equal(network.route(small_batch(BOTH))["weights"], torch.ones(4, 1))
-
-
-def test_no_loss_is_on_by_accident() -> None:
-    off = dict.fromkeys([name for name, one in ZooLosses.model_fields.items() if one.annotation is float], 0.0)
-    kept = {name: value for name, value in off.items() if name not in ("entropy_until", "align_temperature")}
-    network = zoo(losses=kept).train()
-    network.loss(small_batch(BOTH))
-    assert set(network.terms) == {"task"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
-from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.module_zoo.draw import (
@@ -27,10 +25,6 @@ from evodevo.module_zoo.draw import (
     zoo_words,
 )
 from evodevo.module_zoo.modules.families import family_of
-from evodevo.module_zoo.modules.nodes.gate import GateNode
-from evodevo.module_zoo.modules.nodes.joins import SumNode
-from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
-from evodevo.module_zoo.modules.spec import ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
@@ -39,7 +33,9 @@ from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import evolve
 from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment
-from evodevo.testing.small_networks import SETTINGS, STRUCTURE, settings
+from evodevo.testing.small_networks import SETTINGS, settings
+from module_zoo.modules.graphs import graph, hybrid_of, node
+from report.charts.drawn import words_of
 
 WIDTH = 16
 SMALL: dict[str, Any] = {
@@ -48,31 +44,23 @@ SMALL: dict[str, Any] = {
     "study": {"population": 2, "generations": 2, "confirmations": 0},
     "execution": {"executor": "serial"},
 }
+BARE = ExtractorStructure(blocks=0)
 ZOO = ZooStructure(
     width=WIDTH,
-    extractor=ExtractorStructure(blocks=0),
+    extractor=BARE,
     modules=start_zoo(WIDTH)[:3],
     router=ZooRouterStructure(keys="predictor", top_k=1),
 )
-
-
-def texts(svg: str) -> str:
-    return " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"))
 
 
 # Searches
 
 
 @pytest.fixture(scope="module")
-def search(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     folder = tmp_path_factory.mktemp("zoos") / "runs"
     evolve("module_zoo.small", overrides=SMALL, store=folder).archive.close()
-    return folder
-
-
-@pytest.fixture
-def run(search: Path) -> Iterator[Run]:
-    with Archive(search) as archive:
+    with Archive(folder) as archive:
         yield archive.runs()[0]
 
 
@@ -91,17 +79,16 @@ def test_nsga2_evolves_zoos_and_keeps_what_routers_did(run: Run) -> None:
     assert "<main>" in run.slice.report(run)
 
 
-@pytest.mark.slow
-def test_an_individual_is_shown_drawn_loaded_and_not_traced(
-    run: Run, search: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_individual_is_shown_drawn_loaded_trained_again_and_not_traced(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = run.individuals()[0]
-    where = ["--store", str(search)]
+    where = ["--store", str(run.archive.store.folder)]
     assert command(["show", one.id, "--svg", str(tmp_path / "zoo.svg"), *where]) == ExitCode.SUCCESS
     said = capsys.readouterr().out
     assert one.text in said
     assert f"A zoo of width {WIDTH}" in said
-    drawn = texts((tmp_path / "zoo.svg").read_text())
+    drawn = words_of((tmp_path / "zoo.svg").read_text())
     assert one.id in drawn
     assert "effective modules per sample" in drawn
     assert " %" in drawn
@@ -109,10 +96,6 @@ def test_an_individual_is_shown_drawn_loaded_and_not_traced(
     assert network.structure == run.space.structure(one.genome)
     assert command(["trace", one.id, *where]) == ExitCode.USAGE
     assert "is a zoo of modules" in capsys.readouterr().err
-
-
-def test_a_zoo_is_trained_again(run: Run, search: Path) -> None:
-    one = run.individuals()[0]
     budget = {"tokens": None, "steps": 2, "seconds": None}
     values = run.slice.retraining(run.settings, one, budget, 2)
     assert values["evaluation"]["training"]["budget"] == budget
@@ -123,57 +106,42 @@ def test_a_zoo_is_trained_again(run: Run, search: Path) -> None:
 
 
 def made(size: Any) -> ExperimentSettings:
-    baseline = BaselineStructure(width=WIDTH, extractor=ExtractorStructure(blocks=0), hidden=8)
-    arms = (
-        Variant(name="zoo", network=ModuleZooNetwork(structure=ZOO)),
-        Variant(name="mlp", network=BaselineNetwork(structure=baseline)),
-        Variant(name="H-Model", network=HModelNetwork(structure=STRUCTURE)),
-    )
-    return ExperimentSettings(experiment=Comparison(title="tiny zoos", arms=arms, seeds=2), evaluation=settings())
-
-
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    RECIPES.add("module_zoo.testing", Recipe("module_zoo.testing", "for tests", ("train",), by_size(made)))
-    folder = tmp_path_factory.mktemp("compared") / "runs"
-    experiment("module_zoo.testing", overrides={"execution": {"executor": "serial"}}, store=folder).archive.close()
-    with Archive(folder) as archive:
-        yield archive.runs()[0]
-    del RECIPES._rows["module_zoo.testing"]
+    opponent = BaselineNetwork(structure=BaselineStructure(width=WIDTH, extractor=BARE, hidden=8))
+    arms = (Variant(name="zoo", network=ModuleZooNetwork(structure=ZOO)), Variant(name="mlp", network=opponent))
+    return ExperimentSettings(experiment=Comparison(title="tiny zoos", arms=arms), evaluation=settings())
 
 
 @pytest.mark.slow
-def test_the_report_shows_zoos(compared: Run) -> None:
+def test_the_report_shows_zoos_and_every_arm_has_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "module_zoo.testing"
+    monkeypatch.setitem(RECIPES._rows, name, Recipe(name, "for tests", ("train",), by_size(made)))
+    compared = experiment(name, overrides={"execution": {"executor": "serial"}}, store=tmp_path / "runs")
     table = compare_arms(compared)
     shares, pictures = router_shares(table), zoo_pictures(table)
-    assert shares is not None
     assert list(shares.columns[4:]) == [module.id for module in ZOO.modules]
     ((name, *numbers),) = shares.rows
     assert name == "zoo"
     assert float(numbers[2]) == 2, "a predictor with K = 1 runs two"
     assert sum(map(float, numbers[3:])) == pytest.approx(100, abs=0.2)
     assert list(pictures) == ["zoo"]
-    drawn = [texts(picture.svg) for picture in pictures["zoo"]]
+    drawn = [words_of(picture.svg) for picture in pictures["zoo"]]
     assert "modules, side by side" in drawn[0]
     assert any("mean router weight by" in text for text in drawn)
     assert [p.folded for p in pictures["zoo"] if p.folded] == [f"The graph of {one.id}" for one in ZOO.modules]
     page = compared.slice.report(compared)
     assert 'id="zoos"' in page
     assert "The graph of" in page
-
-
-def test_every_arm_has_words_and_zoos_have_a_drawing(compared: Run) -> None:
     for one in compared.individuals():
         words = compared.slice.words(one)
         assert len(words) >= 3
         if one.genome.name == "zoo":
-            assert one.id in texts(compared.slice.drawing(one))
+            assert one.id in words_of(compared.slice.drawing(one))
 
 
 # Words and drawings
 
 
-def test_words_say_what_is_not_as_usual() -> None:
+def test_words_say_what_is_not_as_usual_and_every_style_of_opponent_has_some() -> None:
     structure = ZOO.model_copy(
         update={
             "disabled": (ZOO.modules[0].id,),
@@ -189,28 +157,22 @@ def test_words_say_what_is_not_as_usual() -> None:
     assert "all modules count alike" in words
     assert "image by clip (last 2 layers trained); other inputs by 0 blocks of our own" in words
     assert "2 networks" in " ".join(ensemble_words(structure))
-    drawn = texts(zoo_drawing(structure, title="mine"))
+    drawn = words_of(zoo_drawing(structure, title="mine"))
     assert "off" in drawn.split()
     assert ModuleZooNetwork(structure=structure).describe() == zoo_words(structure)
-
-
-def test_every_style_of_opponent_has_words() -> None:
-    styles = (*FusionStyle.__args__, *MixtureStyle.__args__)  # type: ignore[attr-defined]
+    styles = (*FusionStyle.__args__, *MixtureStyle.__args__)
     said = {style: baseline_words(BaselineStructure(style=style, layers=7, experts=5)) for style in styles}
     assert len({" ".join(words) for words in said.values()}) == len(styles)
     assert "one of 5 experts" in said["switch"][0]
 
 
 def test_graphs_are_drawn_with_their_nodes() -> None:
-    drawn = texts(module_drawing(archetype("transformer", WIDTH, depth=2), title="t", subtitle="s"))
+    drawn = words_of(module_drawing(archetype("transformer", WIDTH, depth=2), title="t", subtitle="s"))
     assert drawn.split().count("attention") == 3, "twice, and in the legend"
     for module in start_zoo(WIDTH):
-        assert f"width {WIDTH}" in texts(module_drawing(module.genotype, title=module.id))
-    graph = ModuleGraph(
-        nodes=(GateNode(id="g"), ProjectionNode(id="p", width=WIDTH, lineage="cnn-1/p"), SumNode(id="s")),
-        edges=(("in", "g"), ("in", "p"), ("g", "s"), ("p", "s"), ("s", "out")),
-    )
-    hybrid = ModuleGenotype(archetype="hybrid", width=WIDTH, graph=graph)
+        assert f"width {WIDTH}" in words_of(module_drawing(module.genotype, title=module.id))
+    back = node("p", "projection", width=WIDTH, lineage="cnn-1/p")
+    hybrid = hybrid_of(graph("in>g in>p g>s p>s s>out", back, g="gate", s="sum"), WIDTH)
     assert "from cnn-1/p" in module_drawing(hybrid, title="h")
     assert family_of(hybrid) == "memoryless"
 
@@ -220,6 +182,6 @@ def test_routing_is_drawn_per_fact_and_calls_only_where_some_are_saved() -> None
     dense = {**table, "executed": [[1.0, 1.0], [1.0, 1.0]]}
     sparse = {**table, "executed": [[1.0, 0.5], [1.0, 1.0]]}
     drawn = routing_drawings({"ids": ["a", "b"], "by": {"dense": dense, "sparse": sparse}})
-    assert "a module is run on" not in texts(drawn["dense"])
-    assert "a module is run on" in texts(drawn["sparse"])
+    assert "a module is run on" not in words_of(drawn["dense"])
+    assert "a module is run on" in words_of(drawn["sparse"])
     assert routing_drawings({}) == {}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -22,7 +20,6 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.runs import EXPERIMENT
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
 from evodevo.module_zoo.runs import MODULE_ZOO
 from evodevo.operators.pretrained.files import weights_digest
 from evodevo.runs.archive import Archive
@@ -48,15 +45,12 @@ def tower(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def changes(tmp_path: Path, tower: Path) -> dict[str, Any]:
     """Images of two colours with texts, and two small networks that read the images with the tower."""
-    rng = np.random.default_rng(0)
-    with (tmp_path / "posts.csv").open("w", newline="") as opened:
-        writer = csv.writer(opened)
-        writer.writerow(("path", "caption", "class"))
-        for number in range(60):
-            colour = (200, 30, 30) if number % 2 else (30, 30, 200)
-            pixels = np.clip(np.array(colour) + rng.integers(-20, 20, (8, 8, 3)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(tmp_path / f"{number}.png")
-            writer.writerow((f"{number}.png", f"thing {number % 5}", "red" if number % 2 else "blue"))
+    lines = ["path,caption,class"]
+    for number in range(60):
+        colour, name = ((200, 30, number), "red") if number % 2 else ((30, number, 200), "blue")
+        Image.new("RGB", (8, 8), colour).save(tmp_path / f"{number}.png")
+        lines.append(f"{number}.png,thing {number % 5},{name}")
+    (tmp_path / "posts.csv").write_text("\n".join(lines))
     return {
         "image": "path",
         "text": "caption",
@@ -75,9 +69,7 @@ def changes(tmp_path: Path, tower: Path) -> dict[str, Any]:
 
 
 def resolved(changes: dict[str, Any], baselines: str = "none") -> ExperimentSettings:
-    settings = resolve("module_zoo.classifier", driver="train", baselines=baselines, overrides=changes)
-    assert isinstance(settings, ExperimentSettings)
-    return settings
+    return resolve("module_zoo.classifier", driver="train", baselines=baselines, overrides=changes)
 
 
 @pytest.mark.slow
@@ -128,7 +120,6 @@ def test_paths_are_absolute_and_digests_are_recorded_and_checked(
     monkeypatch.chdir(tower.parent)
     changes["zoo"]["extractors"]["image"]["path"] = "vit"
     settings = with_absolute_paths(EXPERIMENT, resolved(changes, "quick"))
-    assert isinstance(settings, ExperimentSettings)
     kinds = set()
     for plan in settings.experiment.arms:
         assert isinstance(plan.network, ModuleZooNetwork | BaselineNetwork) or plan.network.kind == "module_ensemble"
@@ -141,16 +132,12 @@ def test_paths_are_absolute_and_digests_are_recorded_and_checked(
     with pytest.raises(StoreDamagedError, match="another file"):
         experiment("module_zoo.classifier", baselines="none", overrides=changes, store=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_search_settles_its_towers_too(tower: Path) -> None:
     extractors = {"image": {"kind": "hugging_face", "path": str(tower)}}
-    settings = resolve(
+    search = resolve(
         "module_zoo.small", driver="evolve", overrides={"space": {"structure": {"extractors": extractors}}}
     )
-    settled = with_absolute_paths(MODULE_ZOO, settings)
-    assert isinstance(settled, ModuleZooSearchSettings)
-    assert settled.space.structure.extractors["image"].digest == weights_digest(str(tower))
+    settled = with_absolute_paths(MODULE_ZOO, search)
+    assert settled.space.structure.extractors["image"].digest == weights_digest(str(tower)), "a search settles them too"
 
 
 def test_towers_are_asked_once_for_all_arms_that_share_them(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -158,7 +157,6 @@ def test_what_is_kept_beside_the_weights_comes_back(tmp_path: Path, monkeypatch:
         patch.setattr(Bag, "state_extras", lambda self: {"kept": 0.25})
         outcome = given.read(evaluate_network(given.payload(bag(), 5, None), lambda message: None))
     network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
-    assert isinstance(network, Bag)
     assert network.kept == 0.25
     monkeypatch.setattr(Bag, "state_extras", lambda self: {})
     outcome = given.read(evaluate_network(given.payload(bag(), 5, None), lambda message: None))
@@ -168,12 +166,8 @@ def test_what_is_kept_beside_the_weights_comes_back(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 def test_a_run_of_it_is_recorded_shown_and_asked(tmp_path: Path) -> None:
-    with (tmp_path / "posts.csv").open("w", newline="") as opened:
-        writer = csv.writer(opened)
-        writer.writerow(("caption", "class"))
-        writer.writerows(
-            (f"{'warm' if number % 2 else 'cold'} thing {number}", str(number % 2)) for number in range(60)
-        )
+    lines = [f"{'warm' if number % 2 else 'cold'} thing {number},{number % 2}" for number in range(60)]
+    (tmp_path / "posts.csv").write_text("\n".join(["caption,class", *lines]))
     changes: dict[str, Any] = {
         "text": "caption",
         "label": "class",

@@ -1,14 +1,18 @@
-"""Mixtures of experts against a plain loop over tokens and experts."""
+"""Mixtures of experts and the routing of their tokens, against plain loops over tokens and experts."""
 
 from __future__ import annotations
 
+from math import ceil, exp
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from evodevo.module_zoo.baselines import mixture_routing as routing
 from evodevo.module_zoo.baselines.mixture import Mixture, MixtureTrunk
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.encoders.model import EncodedModality
@@ -43,7 +47,6 @@ def by_loop(layer: Mixture, x: Tensor, real: Tensor) -> Tensor:
         for place in places:
             token = x[sample, place]
             if style == "dyn_moe":
-                assert layer.thresholds is not None
                 scores = torch.stack([F.cosine_similarity(token, gate, 0) for gate in layer.gates])
                 open_ones = (scores > layer.thresholds).nonzero().flatten().tolist() or [int(scores.argmax())]
                 y[sample, place] = torch.stack([expert(layer, one, token) for one in open_ones]).mean(0)
@@ -57,7 +60,6 @@ def by_loop(layer: Mixture, x: Tensor, real: Tensor) -> Tensor:
 
 
 def _soft(layer: Mixture, x: Tensor) -> Tensor:
-    assert layer.scale is not None
     logits = F.normalize(x, dim=-1) @ (layer.scale * F.normalize(layer.gates, dim=-1)).T
     slots = logits.softmax(0).T @ x
     said = torch.stack([expert(layer, number // layer.structure.slots, one) for number, one in enumerate(slots)])
@@ -135,3 +137,72 @@ def test_losses_of_all_blocks_add_up() -> None:
     assert len(seen) == 3
     assert float(thought.terms["balance"].detach()) == pytest.approx(sum(seen))
     assert thought.tokens.shape == (2, 10, 8)
+
+
+# Routing
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def pairs(routes: routing.ExpertPairs) -> dict[tuple[int, int], float]:
+    found = zip(routes.tokens.tolist(), routes.experts.tolist(), routes.weights.tolist(), strict=True)
+    return {(token, expert): weight for token, expert, weight in found}
+
+
+@given(tokens=st.integers(0, 9), experts=st.integers(2, 6), k=st.integers(1, 3), seed=st.integers(0, 99))
+def test_top_k_is_the_loop(tokens: int, experts: int, k: int, seed: int) -> None:
+    logits = numbers(tokens, experts, seed=seed).round(decimals=1)  # rounded, so that some are equal
+    routes, probabilities = routing.top_k(logits, k)
+    wanted: dict[tuple[int, int], float] = {}
+    for token, row in enumerate(logits.tolist()):
+        shares = [exp(one) / sum(exp(other) for other in row) for one in row]
+        best = sorted(range(experts), key=lambda expert: (-row[expert], expert))[: min(k, experts)]
+        whole = sum(shares[expert] for expert in best) if len(best) > 1 else 1.0
+        wanted |= {(token, expert): shares[expert] / whole for expert in best}
+        assert probabilities[token].tolist() == pytest.approx(shares)
+    assert pairs(routes) == pytest.approx(wanted)
+    assert routes.tokens.tolist() == list(range(tokens)) * min(k, experts)  # first choices come first
+
+
+@given(chosen=st.lists(st.integers(0, 4), max_size=30), factor=st.sampled_from([0.25, 1.0, 1.25, 5.0]))
+def test_capacity_takes_the_first_ones(chosen: list[int], factor: float) -> None:
+    count = len(chosen)
+    routes = routing.ExpertPairs(torch.arange(count), torch.tensor(chosen, dtype=torch.long), torch.ones(count))
+    room = [ceil(factor * count / 5)] * 5
+    wanted = []
+    for token, expert in enumerate(chosen):
+        if room[expert]:
+            room[expert] -= 1
+            wanted.append(token)
+    assert routing.within_capacity(routes, 5, factor).tokens.tolist() == wanted
+
+
+def test_losses_of_balance_diversity_and_simplicity_at_known_values() -> None:
+    """Switch, eq. 4; never below 1 where probabilities order the choices as they do here."""
+    even = torch.eye(4).repeat(3, 1)
+    assert float(routing.balance_loss(even, torch.arange(4).repeat(3))) == pytest.approx(1.0)
+    collapsed = torch.eye(4)[[2] * 6]
+    assert float(routing.balance_loss(collapsed, torch.full((6,), 2))) == pytest.approx(4.0)
+    assert float(routing.balance_loss(torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))) == 0.0
+    apart, alike = torch.eye(3, 5) * 2, torch.ones(3, 5)
+    assert float(routing.diversity_loss(apart)) == pytest.approx(0.0, abs=1e-6)
+    assert float(routing.diversity_loss(alike)) == pytest.approx(6**0.5)
+    assert float(routing.simplicity_loss(apart)) == pytest.approx(2.0)
+
+
+def test_balance_pushes_the_crowded_expert_down_and_thresholds_learn() -> None:
+    logits = torch.tensor([[2.0, 0.0, 0.0]] * 5, requires_grad=True)
+    routes, probabilities = routing.top_k(logits, 1)
+    routing.balance_loss(probabilities, routes.experts).backward()
+    assert (logits.grad[:, 0] > 0).all()
+    assert (logits.grad[:, 1:] < 0).all()
+    # Straight through: an open gate falls as its threshold rises.
+    x, gates = numbers(5, 4), numbers(3, 4, seed=1)
+    thresholds = torch.full((3,), -5.0, dtype=torch.float64, requires_grad=True)
+    routes = routing.top_any(x, gates, thresholds)
+    assert len(routes.tokens) == 15
+    routes.weights.sum().backward()
+    slope = 1 / (1 + exp(5)) * (1 - 1 / (1 + exp(5)))
+    assert thresholds.grad.tolist() == pytest.approx([-slope * 5 / 3] * 3)

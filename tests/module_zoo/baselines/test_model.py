@@ -1,4 +1,4 @@
-"""Opponents of the zoo: the laws of networks for every style and every kind of input, and what each style states."""
+"""Opponents of the zoo: the laws of networks for every style, what each style states, and ensembles of modules."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ import torch
 
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
+from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
+from evodevo.module_zoo.baselines.ensemble_model import ModuleEnsemble
 from evodevo.module_zoo.baselines.model import TRUNKS, BaselineModel
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.zoo import archetype
+from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.testing.network_suite import OUTPUTS, TASKS, NetworkCase, NetworkTests
 from evodevo.testing.networks import CLASS, IMAGE, NEXT, TEXT, small_batch
 
@@ -21,29 +28,21 @@ STYLES = (*get_args(FusionStyle), *get_args(MixtureStyle))
 
 def structure(style: str, **more: Any) -> BaselineStructure:
     small = {"width": 8, "heads": 2, "hidden": 12, "experts": 3, "dropout": 0.0, "capacity": 8.0}
-    return BaselineStructure.model_validate({"style": style, **small, **more})
+    return BaselineStructure.model_validate({"style": style, "extractor": {"blocks": 1}, **small, **more})
 
 
 def built(style: str, inputs: Any = (IMAGE, TEXT), **more: Any) -> BaselineModel:
-    network = build_network(BaselineNetwork(structure=structure(style, **more)), inputs, OUTPUTS, 0)
-    assert isinstance(network, BaselineModel)
-    return network
+    return build_network(BaselineNetwork(structure=structure(style, **more)), inputs, OUTPUTS, 0)
 
 
 class TestOpponents(NetworkTests):
-    """Every style over image and text; three that differ most over one side and over four inputs, other inputs once."""
+    """Every style over image and text; one side alone, and four inputs, in one style each."""
 
     @pytest.fixture(
         params=[
             *((style, "image and text") for style in STYLES),
-            *(
-                (style, task)
-                for style in ("late_fusion", "cross_modality", "dyn_moe")
-                for task in ("text", "image, features and two texts")
-            ),
             ("late_fusion", "vector"),
-            ("cross_modality", "two texts"),
-            ("dyn_moe", "image"),
+            ("cross_modality", "image, features and two texts"),
         ],
         ids="-".join,
     )
@@ -54,16 +53,6 @@ class TestOpponents(NetworkTests):
             inputs=TASKS[task],
             counted="most" if style == "dyn_moe" else "exactly",
         )
-
-
-def test_every_style_has_a_trunk() -> None:
-    assert set(TRUNKS) == set(STYLES)
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_tokens_are_refused(style: str) -> None:
-    with pytest.raises(UsageError, match="does not predict tokens"):
-        BaselineModel(structure(style), (TEXT,), (NEXT,))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +83,7 @@ def test_the_loss_of_modalities_is_the_mean_of_their_own() -> None:
     network.loss(batch)
     own = []
     for heads, side in zip(network.side_heads, (first, second), strict=True):
-        answers = {name: head.score(side) for name, head in heads.items()}  # type: ignore[operator]
+        answers = {name: head.score(side) for name, head in heads.items()}
         own.append(network.answers_loss(answers, batch))
     torch.testing.assert_close(network.terms["modalities"], 0.25 * (own[0] + own[1]) / 2)
     changed = network._think({**batch, "text": batch["text"].roll(1, 0)}).sides
@@ -103,19 +92,13 @@ def test_the_loss_of_modalities_is_the_mean_of_their_own() -> None:
     assert not len(built("late_fusion", modality_loss=0.0).side_heads)
 
 
-def test_capacity_is_a_matter_of_training() -> None:
-    network, batch = built("switch", capacity=0.1), small_batch((IMAGE, TEXT), OUTPUTS)
-    wide = built("switch", capacity=64.0)
-    with torch.no_grad():
-        assert torch.equal(network.eval()(batch)["answer"], wide.eval()(batch)["answer"])
-        assert not torch.equal(network.train()(batch)["answer"], wide.train()(batch)["answer"])
-
-
-def test_a_sample_without_any_input_is_refused_where_none_may_be_missing() -> None:
-    network = built("concat_mlp", missing=False)
+def test_tokens_and_samples_without_an_input_are_refused() -> None:
+    for style in STYLES:
+        with pytest.raises(UsageError, match="does not predict tokens"):
+            BaselineModel(structure(style), (TEXT,), (NEXT,))
     batch = small_batch((IMAGE, TEXT), (CLASS,))
     with pytest.raises(UsageError, match="missing"):
-        network({**batch, "image/present": torch.tensor([True, False, True, True])})
+        built("concat_mlp", missing=False)({**batch, "image/present": torch.tensor([True, False, True, True])})
 
 
 def test_the_most_that_experts_can_do_is_stated() -> None:
@@ -135,6 +118,7 @@ def test_the_most_that_experts_can_do_is_stated() -> None:
 @pytest.mark.parametrize("style", STYLES)
 def test_a_trunk_alone_has_a_cost(style: str) -> None:
     """Without a task: two modalities of so many positions each."""
+    assert set(TRUNKS) == set(STYLES)
     spec = BaselineNetwork(structure=structure(style))
     trunk = TRUNKS[style](structure(style), 2)
     cost = spec.cost(length=5)
@@ -144,3 +128,70 @@ def test_a_trunk_alone_has_a_cost(style: str) -> None:
         spec.cost()
     with pytest.raises(UsageError, match="length"):
         spec.cost(inputs=(IMAGE,), length=5)
+
+
+# Modules that answer together
+
+
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "mlp": {"dropout": 0.0},
+    "squeeze_excite": {},
+    "transformer": {"dropout": 0.0},
+}
+MODULES = tuple(
+    ZooModule(id=name.replace("_", "-"), genotype=archetype(name, 8, **attributes), seed=seed)
+    for seed, (name, attributes) in enumerate(ATTRIBUTES.items())
+)
+STRUCTURE = ZooStructure(
+    width=8,
+    modules=MODULES,
+    fusion=FusionStructure(heads=2),
+    router=ZooRouterStructure(heads=2),
+    extractor=ExtractorStructure(blocks=0, learning_rate=0.5),
+    dropout=0.0,
+)
+
+
+def ensemble(**changes: Any) -> ModuleEnsemble:
+    structure = STRUCTURE.model_copy(update=changes)
+    return build_network(ModuleEnsembleNetwork(structure=structure), (IMAGE, TEXT), OUTPUTS, 0)
+
+
+def members(whole: ModuleEnsemble) -> list[ModuleZoo]:
+    return [member for member in whole.members if isinstance(member, ModuleZoo)]
+
+
+def test_logits_are_the_mean_of_those_of_networks_with_one_module_each() -> None:
+    whole, batch = ensemble().eval(), small_batch((IMAGE, TEXT), OUTPUTS)
+    zoos = members(whole)
+    assert [zoo.live for zoo in zoos] == [(name,) for name in whole.ids]
+    assert whole.ids == tuple(module.id for module in STRUCTURE.modules)
+    with torch.no_grad():
+        each = [zoo(batch) for zoo in zoos]
+        for name, logits in whole(batch).items():
+            torch.testing.assert_close(logits, sum(one[name] for one in each) / 3)
+    pairs = list(zip(zoos[0].senses.parameters(), zoos[1].senses.parameters(), strict=True))
+    assert any(not torch.equal(one, other) for one, other in pairs), "they have senses of their own"
+
+
+def test_a_member_learns_as_if_alone() -> None:
+    """The gradient of each member is a third of what it would be without the others."""
+    whole, alone, batch = ensemble().train(), ensemble().train(), small_batch((IMAGE, TEXT), OUTPUTS)
+    whole.loss(batch).backward()
+    assert set(whole.terms) >= {"task", "align"}
+    for together, zoo in zip(members(whole), members(alone), strict=True):
+        zoo.loss(batch).backward()
+        for one, other in zip(together.parameters(), zoo.parameters(), strict=True):
+            assert (one.grad is None) == (other.grad is None)
+            if one.grad is not None and other.grad is not None:
+                torch.testing.assert_close(3 * one.grad, other.grad, atol=1e-6, rtol=1e-4)
+
+
+def test_disabled_modules_do_not_answer_and_all_members_name_their_learning_rates() -> None:
+    gone = STRUCTURE.modules[1].id
+    assert gone not in ensemble(disabled=(gone,)).ids
+    with pytest.raises(UsageError, match="at least one module"):
+        ensemble(modules=())
+    rates = ensemble().learning_rates()
+    assert set(rates.values()) == {0.5}
+    assert {name.split(".")[1] for name in rates} == {"0", "1", "2"}

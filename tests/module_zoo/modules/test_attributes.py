@@ -67,18 +67,15 @@ def test_what_is_of_another_type_or_range_is_not_allowed() -> None:
 
 def mutants(kind: Kind, value: object, scale: float = 1.0) -> list[object]:
     rng = np.random.default_rng(0)
-    return [kind.mutate(value, rng, scale, 16) for _ in range(DRAWS)]  # type: ignore[arg-type]
+    return [kind.mutate(value, rng, scale, 16) for _ in range(DRAWS)]
 
 
-def test_numbers_move_by_a_log_normal_factor() -> None:
-    logarithms = np.log([float(one) for one in mutants(KINDS["factor"], 1.0)])  # type: ignore[arg-type]
+def test_numbers_move_by_a_log_normal_factor_and_dropout_by_a_logit_normal() -> None:
+    logarithms = np.log([float(one) for one in mutants(KINDS["factor"], 1.0)])
     assert abs(logarithms.mean()) < 0.015
     assert abs(logarithms.std() - 0.2) < 0.01
-    wide = np.log([float(one) for one in mutants(KINDS["factor"], 1.0, 2.0)])  # type: ignore[arg-type]
+    wide = np.log([float(one) for one in mutants(KINDS["factor"], 1.0, 2.0)])
     assert abs(wide.std() - 0.4) < 0.02
-
-
-def test_dropout_moves_by_a_logit_normal_and_can_leave_and_reach_zero() -> None:
     moved = np.array(mutants(KINDS["share"], 0.25), dtype=float)
     logits = np.log(moved / (0.5 - moved))
     assert abs(logits.mean()) < 0.04
@@ -111,37 +108,35 @@ def test_crossover_is_convex_for_numbers_and_either_or_for_categories() -> None:
     assert both == {(3,), (1, 3), (3, 9), (1, 3, 9)}
 
 
-def test_heads_divide_the_width() -> None:
-    heads = KINDS["heads"]
-    rng = np.random.default_rng(2)
-    assert {heads.draw(rng, 12) for _ in range(100)} == {1, 2, 4}
-    assert {heads.draw(rng, 7) for _ in range(20)} == {1}
-    assert heads.near(16, 12) == 4
-    assert heads.near(4, 18) == 2
-
-
 def test_differences_are_shares_of_the_range() -> None:
-    assert KINDS["factor"].difference(0.25, 4.0) == pytest.approx(1)
-    assert KINDS["factor"].difference(0.25, 1.0) == pytest.approx(0.5)
-    assert KINDS["share"].difference(0.0, 0.25) == pytest.approx(0.5)
-    assert KINDS["grid"].difference(1, 5) == pytest.approx(2 / 3)
-    assert KINDS["category"].difference("relu", "silu") == 1
-    assert KINDS["subset"].difference((1, 3), (3, 5, 7)) == pytest.approx(3 / 5)
+    for kind, a, b, share in (
+        ("factor", 0.25, 4.0, 1),
+        ("factor", 0.25, 1.0, 0.5),
+        ("share", 0.0, 0.25, 0.5),
+        ("grid", 1, 5, 2 / 3),
+        ("category", "relu", "silu", 1),
+        ("subset", (1, 3), (3, 5, 7), 3 / 5),
+    ):
+        assert KINDS[kind].difference(a, b) == pytest.approx(share), kind
 
 
-def test_operators_are_those_that_the_width_allows() -> None:
+def test_operators_and_heads_are_those_that_the_width_allows() -> None:
     assert "SA-1" in fitting_classes(64)
     assert "Rec-1" in fitting_classes(16)
     assert fitting_classes(4) == ()
-    kind, rng = OperatorText(), np.random.default_rng(0)
+    kind, heads, rng = OperatorText(), KINDS["heads"], np.random.default_rng(0)
     assert str(kind.draw(rng, 4)).startswith("T")
     drawn = [str(kind.draw(rng, 16)) for _ in range(200)]
     assert 20 < sum(one.startswith("T") for one in drawn) < 70
+    assert {heads.draw(rng, 12) for _ in range(100)} == {1, 2, 4}
+    assert {heads.draw(rng, 7) for _ in range(20)} == {1}
+    assert (heads.near(16, 12), heads.near(4, 18)) == (4, 2)
 
 
 def test_h_models_mutate_by_their_own_space() -> None:
     kind, start = KINDS["operator"], "T2 a1 r1 sum dense | tr mlp"
-    changed = [str(one) for one in mutants(kind, start)[:300] if one != start]
+    rng = np.random.default_rng(0)
+    changed = [one for one in (str(kind.mutate(start, rng, 1.0, 16)) for _ in range(300)) if one != start]
     assert 75 < len(changed) < 150
     near = [one for one in changed if one.startswith("T") and kind.difference(one, start) < 0.35]
     assert len(near) > len(changed) / 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,36 +12,33 @@ import torch
 from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
-from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.trials import Variant
+from evodevo.experiments.evaluate import evaluate_network
+from evodevo.experiments.trials import Trial
 from evodevo.growth.spec import BirthSettings
 from evodevo.growth.zoo.birth import ModuleParent, inherit, rebuild, same_nodes
 from evodevo.growth.zoo.splice import splice
 from evodevo.module_zoo.draw import module_drawing
 from evodevo.module_zoo.modules.attributes import Factor, Kind
 from evodevo.module_zoo.modules.build import build_module
-from evodevo.module_zoo.modules.families import ARCHETYPES, Archetype, check_genotype, family_of
-from evodevo.module_zoo.modules.graph import genotype_hash
+from evodevo.module_zoo.modules.families import ARCHETYPES, Archetype, family_of
 from evodevo.module_zoo.modules.nodes.base import NODES, SIZE, JoinNode, NodeSpec
 from evodevo.module_zoo.modules.nodes.base_model import WholeSequence
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matches, leading, repeated
 from evodevo.module_zoo.modules.nodes.joins import SumNode
 from evodevo.module_zoo.modules.repair import repair_graph
-from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
-from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_vector
+from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGraph, ZooModule
+from evodevo.module_zoo.modules.vector import genotype_vector
 from evodevo.module_zoo.modules.zoo import archetype, mutate, random_zoo, start_zoo, with_lineage, words
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.settings import ModuleZooSpaceSettings
 from evodevo.module_zoo.space import ModuleZooSpace
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.saved import load_network
 from evodevo.operators.base import Operator
 from evodevo.operators.cost import Work
 from evodevo.randomness import generator
-from evodevo.runs.archive import Archive
-from evodevo.runs.evolve import resume
-from evodevo.runs.recipe import RECIPES, Recipe, by_size
-from evodevo.runs.train import experiment
-from evodevo.testing.small_networks import settings
+from evodevo.storage.blobs import FolderPool
+from evodevo.testing.small_networks import problem
 from evodevo.testing.zoo_modules import NodeTests, assert_runs
 from evodevo.training.parts import part_digest
 
@@ -116,22 +112,14 @@ def glu_graph(width: int, given: Mapping[str, Any]) -> ModuleGraph:
     return ModuleGraph(nodes=nodes, edges=((INPUT, "glu"), ("glu", "mean"), (INPUT, "mean"), ("mean", OUTPUT)))
 
 
-@contextmanager
-def foreign_rows() -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="module")
+def _rows() -> Iterator[None]:
     """The rows, as a package that is enabled adds them; gone afterwards."""
     NODES.add("glu", GLUNode)
     NODES.add("mean", MeanNode)
     ARCHETYPES.add("glu", Archetype("GLU", {"hidden_factor": Factor(0.25, 4.0, 1.0)}, glu_graph))
-    try:
-        yield
-    finally:
-        del NODES._rows["glu"], NODES._rows["mean"], ARCHETYPES._rows["glu"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _rows() -> Iterator[None]:
-    with foreign_rows():
-        yield
+    yield
+    del NODES._rows["glu"], NODES._rows["mean"], ARCHETYPES._rows["glu"]
 
 
 class TestForeignNodes(NodeTests):
@@ -144,22 +132,13 @@ def glu(name: str, **attributes: Any) -> ZooModule:
     return ZooModule(id=name, genotype=with_lineage(archetype("glu", WIDTH, **attributes), name))
 
 
-def test_a_graph_reads_it_and_names_what_is_wrong() -> None:
-    graph = archetype("glu", WIDTH).graph
-    assert [type(node) for node in graph.nodes] == [GLUNode, MeanNode]
-    assert ModuleGraph.model_validate_json(graph.model_dump_json()) == graph
+def test_a_graph_names_what_is_wrong_and_without_its_row_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = archetype("glu", WIDTH).graph.model_dump_json()
     with pytest.raises(ValidationError, match=r"nodes\.0\.glu\.hidden"):
         ModuleGraph.model_validate_json('{"nodes": [{"id": "a", "type": "glu", "hidden": 0}]}')
-
-
-def test_without_its_row_a_graph_refuses_it() -> None:
-    text = archetype("glu", WIDTH).graph.model_dump_json()
-    row = NODES._rows.pop("glu")
-    try:
-        with pytest.raises(ValidationError, match="'glu' found using 'type' does not match"):
-            ModuleGraph.model_validate_json(text)
-    finally:
-        NODES._rows["glu"] = row
+    monkeypatch.delitem(NODES._rows, "glu")
+    with pytest.raises(ValidationError, match="'glu' found using 'type' does not match"):
+        ModuleGraph.model_validate_json(text)
 
 
 def test_it_is_drawn_at_random_mutated_and_told_in_text() -> None:
@@ -167,7 +146,7 @@ def test_it_is_drawn_at_random_mutated_and_told_in_text() -> None:
     assert any(node.type == "glu" for module in drawn for node in module.genotype.graph.nodes)
     free = archetype("glu", WIDTH).model_copy(update={"archetype": "hybrid", "attributes": {}})
     assert words(free) == "hybrid, glu, mean"
-    mutants = {mutate(free, generator(seed)).graph.nodes[0].hidden for seed in range(12)}  # type: ignore[attr-defined]
+    mutants = {mutate(free, generator(seed)).graph.nodes[0].hidden for seed in range(12)}
     assert len(mutants) > 6
     space = ModuleZooSpace(ModuleZooSpaceSettings(archetypes=("glu", "mlp")))
     genome = space.sample(generator(1))
@@ -177,14 +156,9 @@ def test_it_is_drawn_at_random_mutated_and_told_in_text() -> None:
         assert space.from_json(space.to_json(genome)) == genome
 
 
-def test_its_vector_has_the_usual_length() -> None:
-    vector = genotype_vector(archetype("glu", WIDTH))
-    assert len(vector) == VECTOR_SIZE
-    assert vector != genotype_vector(archetype("glu", WIDTH, hidden_factor=4.0))
-
-
-def test_a_drawing_shows_it() -> None:
+def test_its_vector_and_its_drawing_show_it() -> None:
     genotype = archetype("glu", WIDTH)
+    assert genotype_vector(genotype) != genotype_vector(archetype("glu", WIDTH, hidden_factor=4.0))
     assert family_of(genotype) == "memoryless"
     assert "16 gated" in module_drawing(genotype, title="a module")
 
@@ -197,68 +171,41 @@ def test_repair_brings_its_inputs_to_one_width() -> None:
     )
     mended = repair_graph(graph, WIDTH)
     assert [node.type for node in mended.nodes] == ["projection", "projection", "mean"]
+    assert SumNode(id="s").zero_is_neutral
+    assert not MeanNode(id="m").zero_is_neutral, "a new branch of zeros beside it would change the answer"
 
 
 def test_hybrids_with_it_are_modules_and_inherit() -> None:
     parents = {"a": glu("a"), "b": ZooModule(id="b", genotype=with_lineage(archetype("mlp", WIDTH), "b"))}
-    built = {name: build_module(module.genotype, 1) for name, module in parents.items()}
-    states = {name: dict(module.state_dict()) for name, module in built.items()}
+    states = {name: dict(build_module(module.genotype, 1).state_dict()) for name, module in parents.items()}
     how = BirthSettings(splice="insert")
-    for seed in range(4):
+    genotypes = {name: module.genotype for name, module in parents.items()}
+    given = {name: ModuleParent(genotypes[name], state, part_digest(state)) for name, state in states.items()}
+    weights = {parent.digest: parent.state for parent in given.values()}
+    for seed in range(3):
         made = splice(parents["a"], parents["b"], np.random.default_rng(seed), how)
-        check_genotype(made.child)
         assert_runs(made.child)
         newborn = build_module(made.child, seed)
-        given = {
-            name: ModuleParent(module.genotype, states[name], part_digest(states[name]))
-            for name, module in parents.items()
-        }
         record = inherit(newborn, made.child, given, how, made.correspondence, seed)
         assert {one.parent for one in record} >= {"a", "b"}
-        weights = {parent.digest: parent.state for parent in given.values()}
-        again = rebuild(
-            made.child,
-            seed,
-            record,
-            weights.__getitem__,
-            before={name: module.genotype for name, module in parents.items()},
-            how=how,
-        )
+        again = rebuild(made.child, seed, record, weights.__getitem__, before=genotypes, how=how)
         assert all(torch.equal(again[name], value) for name, value in newborn.state_dict().items())
 
 
 def test_more_units_answer_as_before() -> None:
     parent, child = archetype("glu", WIDTH), archetype("glu", WIDTH, hidden_factor=2.5)
     own, newborn = build_module(parent, 1).eval(), build_module(child, 2).eval()
-    record = inherit(
-        newborn,
-        child,
-        {"own": ModuleParent(parent, own.state_dict())},
-        BirthSettings(),
-        same_nodes(child, parent, "own"),
-        2,
-    )
+    given = {"own": ModuleParent(parent, own.state_dict())}
+    record = inherit(newborn, child, given, BirthSettings(), same_nodes(child, parent, "own"), 2)
     assert {one.rule for one in record} == {"copied", "padded"}
     x = torch.randn(2, 5, WIDTH)
     with torch.no_grad():
         torch.testing.assert_close(newborn(x).y, own(x).y, rtol=0, atol=1e-5)
 
 
-def test_a_join_that_zeros_change_silences_nothing() -> None:
-    """Only beside a sum may a new branch begin with zeros and leave the answer as it was."""
-    assert SumNode(id="s").zero_is_neutral
-    assert not MeanNode(id="m").zero_is_neutral
+# Training
 
 
-# Runs
-
-
-class Killed(BaseException):
-    """As kill -9."""
-
-
-NAME = "module_zoo.testing_foreign_node"
-SERIAL: dict[str, Any] = {"execution": {"executor": "serial"}}
 OPTIONS: dict[str, Any] = {
     "strategist": "random",
     "events": {"count": 2, "first": 0.2, "last": 0.7, "warm": 0.1, "horizon": 0.1},
@@ -267,51 +214,21 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def made(size: Any) -> ExperimentSettings:
-    structure = ZooStructure(
-        width=WIDTH,
-        modules=(glu("glu-1"), glu("glu-2", hidden_factor=0.5), *start_zoo(WIDTH)[1:2]),
-        router=ZooRouterStructure(heads=2),
-    )
-    network = ModuleZooNetwork(structure=structure)
-    arms = (
-        Variant(name="fixed", network=network, role="zoo"),
-        Variant(name="growing", network=network, procedure="grow", options=OPTIONS),
-    )
-    training = {"budget": {"steps": 12}, "checkpoint_every": 3}
-    return ExperimentSettings(
-        experiment=Comparison(arms=arms, learning_rates=(1e-2,)), evaluation=settings({"training": training})
-    )
-
-
 @pytest.mark.slow
 def test_it_is_trained_and_grown_stored_loaded_and_resumed(tmp_path: Path) -> None:
-    RECIPES.add(NAME, Recipe(NAME, "for tests", ("train",), by_size(made)))
-    shown = 0
-
-    def die(kind: str, facts: dict[str, Any]) -> None:
-        nonlocal shown
-        if kind == "progress" and "growth" in facts:
-            shown += 1
-            if shown == 1:
-                raise Killed
-
-    try:
-        whole = experiment(NAME, overrides=SERIAL, store=tmp_path / "whole")
-        with pytest.raises(Killed):
-            experiment(NAME, overrides=SERIAL, store=tmp_path / "parts", listener=die)
-        assert shown
-        resumed = resume("last", store=tmp_path / "parts")
-    finally:
-        del RECIPES._rows[NAME]
-    for run in (whole, resumed):
-        for one in run.individuals():
-            genotypes: list[ModuleGenotype] = [module.genotype for module in one.load().structure.modules]
-            assert any(node.type == "glu" for genotype in genotypes for node in genotype.graph.nodes)
-    hashes = [
-        sorted(genotype_hash(module.genotype) for one in run.individuals() for module in one.load().structure.modules)
-        for run in (whole, resumed)
-    ]
-    assert hashes[0] == hashes[1]
-    with Archive(tmp_path / "parts") as archive:
-        assert archive.store.check(deep=True).ok
+    modules = (glu("glu-1"), glu("glu-2", hidden_factor=0.5), *start_zoo(WIDTH)[1:2])
+    structure = ZooStructure(width=WIDTH, modules=modules, router=ZooRouterStructure(heads=2))
+    network = ModuleZooNetwork(structure=structure)
+    arm = Trial(name="growing", network=network, learning_rate=1e-2, procedure="grow", options=OPTIONS)
+    given = problem({"training": {"budget": {"steps": 12}, "checkpoint_every": 3}}, tmp_path)
+    told: list[dict[str, Any]] = []
+    whole = given.read(evaluate_network(given.payload(arm, 5, None), told.append))
+    assert whole.reason is None, whole.detail
+    grown, _ = load_network(FolderPool(tmp_path), whole.blobs["weights"])
+    found = grown.structure.modules
+    assert found != modules
+    assert any(node.type == "glu" for module in found for node in module.genotype.graph.nodes)
+    middle = [one["checkpoint"] for one in told if "checkpoint" in one][-1]
+    resumed = given.read(evaluate_network(given.payload(arm, 5, middle), told.append))
+    assert not any("restarted" in one for one in told)
+    assert resumed.blobs["weights"] == whole.blobs["weights"]

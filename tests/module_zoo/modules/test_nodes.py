@@ -1,8 +1,10 @@
-"""Modules of a zoo keep the laws of ``testing.zoo_modules`` and are what their equations say."""
+"""Modules and nodes of a zoo keep the laws of ``testing.zoo_modules`` and are what their equations say."""
 
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -13,70 +15,43 @@ from torch.nn import functional as F
 
 from evodevo.errors import GenomeError, UsageError
 from evodevo.module_zoo.modules.build import GraphModule, build_module, part_name
-from evodevo.module_zoo.modules.nodes.attention import AttentionNode
-from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
-from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
-from evodevo.module_zoo.modules.nodes.gate import GateNode
-from evodevo.module_zoo.modules.nodes.joins import ConcatNode, SumNode
-from evodevo.module_zoo.modules.nodes.layer import LayerNode
-from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
-from evodevo.module_zoo.modules.nodes.norm import NormNode
-from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
-from evodevo.module_zoo.modules.nodes.squeeze_excite import SqueezeExciteNode
+from evodevo.module_zoo.modules.nodes.base import BUILT_IN, NODES, NodeSpec
 from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
-from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, crossover, mutate, random_zoo, sample, table_3_zoo
+from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, crossover, sample, table_3_zoo
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.randomness import generator
-from evodevo.testing.zoo_modules import ModuleTests, assert_runs, holes, inputs_of, module_of
+from evodevo.testing.zoo_modules import ModuleTests, NodeTests, assert_runs, holes, inputs_of, module_of
+from module_zoo.modules.graphs import graph, hybrid_of, node
 
 WIDTH = 16
 
 
 def hybrid() -> ModuleGenotype:
     """Every type of node, at three widths."""
-    graph = ModuleGraph(
-        nodes=(
-            NormNode(id="norm"),
-            AttentionNode(id="attention", heads=2),
-            ConvolutionNode(id="narrow", width=8, kernel=5, activation="silu", dropout=0.2),
-            LSTMNode(id="pop", hidden=6, layers=2, dropout=0.1),
-            SqueezeExciteNode(id="keys", reduction=2),
-            ConcatNode(id="both"),
-            FeedForwardNode(id="feed.forward", hidden=20, outer="sigmoid", dropout=0.1),
-            ProjectionNode(id="back", width=WIDTH),
-            GateNode(id="type"),
-            LayerNode(id="liv", layer=LIVLayer(operator="Rec-1", head_size=4)),
-            SumNode(id="sum"),
-        ),
-        edges=(
-            ("in", "norm"),
-            ("norm", "attention"),
-            ("norm", "narrow"),
-            ("narrow", "pop"),
-            ("attention", "keys"),
-            ("keys", "both"),
-            ("pop", "both"),
-            ("both", "feed.forward"),
-            ("feed.forward", "back"),
-            ("back", "type"),
-            ("type", "liv"),
-            ("in", "sum"),
-            ("liv", "sum"),
-            ("attention", "sum"),
-            ("sum", "out"),
-        ),
+    text = (
+        "in>norm norm>attention norm>narrow narrow>pop attention>keys keys>both pop>both both>feed.forward "
+        "feed.forward>back back>type type>liv in>sum liv>sum attention>sum sum>out"
     )
-    return ModuleGenotype(archetype=HYBRID, width=WIDTH, graph=graph)
+    made = graph(
+        text,
+        node("attention", "attention", heads=2),
+        node("narrow", "convolution", width=8, kernel=5, activation="silu", dropout=0.2),
+        node("pop", "lstm", hidden=6, layers=2, dropout=0.1),
+        node("keys", "squeeze_excite", reduction=2),
+        node("feed.forward", "feed_forward", hidden=20, outer="sigmoid", dropout=0.1),
+        node("back", "projection", width=WIDTH),
+        node("liv", "layer", layer=LIVLayer(operator="Rec-1", head_size=4)),
+        norm="norm",
+        both="concat",
+        type="gate",
+        sum="sum",
+    )
+    return hybrid_of(made, WIDTH)
 
 
 GENOTYPES = {
     **{name: archetype(name, WIDTH) for name in ARCHETYPES},
-    "transformer-sequential": archetype("transformer", WIDTH, form="sequential", depth=2, activation="relu"),
-    "transformer-paper": archetype("transformer", WIDTH, form="paper", heads=16),
-    "mlp-sigmoid": archetype("mlp", WIDTH, outer="sigmoid", depth=3, activation="silu"),
     "lstm-one-way": archetype("lstm", WIDTH, both_ways=False, layers=2),
-    "cnn-one-kernel": archetype("cnn", WIDTH, kernels=(1,)),
-    "operator-genome": archetype("operator", WIDTH, operator="3.2.1.2.1"),
     "operator-h-model": archetype("operator", WIDTH, operator="T2 a1 r1 sum dense | tr mlp conv"),
     "hybrid": hybrid(),
 }
@@ -86,6 +61,25 @@ class TestEveryModule(ModuleTests):
     @pytest.fixture(params=sorted(GENOTYPES))
     def genotype(self, request: pytest.FixtureRequest) -> ModuleGenotype:
         return GENOTYPES[request.param]
+
+
+SETTINGS = {"layer": {"layer": LIVLayer(operator="Rec-1", head_size=4)}}
+"""Of kinds that have no defaults for all."""
+
+
+class TestEveryKind(NodeTests):
+    @pytest.fixture(params=BUILT_IN)
+    def node(self, request: pytest.FixtureRequest) -> NodeSpec:
+        return NODES.get(request.param)(id="node", **SETTINGS.get(request.param, {}))
+
+
+def test_the_built_in_rows_keep_their_order() -> None:
+    assert set(BUILT_IN) <= set(NODES.names())
+    # Trained routers and strategists read vectors in this order.
+    assert (
+        *("attention", "feed_forward", "convolution", "lstm", "squeeze_excite", "norm", "projection", "gate"),
+        *("layer", "sum", "concat"),
+    ) == BUILT_IN
 
 
 # Against the equations
@@ -117,7 +111,6 @@ def feed_forward(x: Tensor, module: GraphModule, name: str) -> Tensor:
 def test_a_transformer_is_attention_and_feed_forward(form: str) -> None:
     genotype = archetype("transformer", WIDTH, form=form, heads=4)
     module, x = module_of(genotype), inputs_of(genotype)
-    assert isinstance(module, GraphModule)
     mask = holes(x)
     with torch.no_grad():
         if form == "paper":  # eq. 46, no residual and no norm
@@ -167,6 +160,8 @@ def convolved(x: Tensor, mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def test_a_cnn_puts_kernels_side_by_side() -> None:
+    assert node("c", "convolution", kernel=1).position_wise
+    assert not node("c", "convolution", kernel=3).position_wise
     genotype = archetype("cnn", WIDTH, kernels=(1, 5, 9))
     module, x = module_of(genotype), inputs_of(genotype)
     mask = holes(x)
@@ -207,31 +202,20 @@ def test_squeeze_and_excite_weighs_channels_by_the_mean_over_real_positions() ->
 # Graphs
 
 
-def test_the_empty_graph_answers_what_it_was_asked() -> None:
-    module = build_module(ModuleGenotype(archetype=HYBRID, width=4, graph=ModuleGraph()))
-    x = torch.randn(2, 3, 4)
-    assert torch.equal(module(x).y, x)
-    assert not list(module.parameters())
-
-
-def test_a_gate_at_zero_silences_what_was_inserted() -> None:
-    graph = ModuleGraph(
-        nodes=(FeedForwardNode(id="new"), GateNode(id="gate"), SumNode(id="sum")),
-        edges=(("in", "sum"), ("in", "new"), ("new", "gate"), ("gate", "sum"), ("sum", "out")),
-    )
-    module = build_module(ModuleGenotype(archetype=HYBRID, width=8, graph=graph), seed=0)
+def test_an_inserted_gate_at_zero_is_silent_and_concat_reads_in_the_order_of_its_edges() -> None:
+    made = graph("in>sum in>new new>gate gate>sum sum>out", new="feed_forward", gate="gate", sum="sum")
+    module = build_module(hybrid_of(made, 8), seed=0)
     x = torch.randn(2, 3, 8)
     assert torch.equal(module(x).y, x)
     module(x).y.square().sum().backward()
     assert module.part("gate").weight.grad.abs().min() > 0
-
-
-def test_concat_reads_in_the_order_of_its_edges() -> None:
-    graph = ModuleGraph(
-        nodes=(GateNode(id="a", start=2.0), ConcatNode(id="both"), ProjectionNode(id="back", width=4)),
-        edges=(("in", "a"), ("a", "both"), ("in", "both"), ("both", "back"), ("back", "out")),
-    )
-    module, x = build_module(ModuleGenotype(archetype=HYBRID, width=4, graph=graph), seed=0), torch.randn(1, 2, 4)
+    module = build_module(hybrid_of(ModuleGraph(), 4))
+    x = torch.randn(2, 3, 4)
+    assert torch.equal(module(x).y, x)
+    assert not list(module.parameters())
+    back = node("back", "projection", width=4)
+    made = graph("in>a a>both in>both both>back back>out", node("a", "gate", start=2.0), back, both="concat")
+    module, x = build_module(hybrid_of(made, 4), seed=0), torch.randn(1, 2, 4)
     torch.testing.assert_close(module(x).y, module.part("back").map(torch.cat([2 * x, x], -1)))
 
 
@@ -244,26 +228,21 @@ def test_dropout_is_on_while_training_alone() -> None:
             assert torch.equal(module.eval()(x).y, module(x).y), name
 
 
-def test_names_of_parts_are_unique_whatever_the_ids_are() -> None:
-    assert len({part_name(name) for name in ("a.b", "a-b", "a_b", "pop", "forward")}) == 5
-    assert [name for name, _ in module_of(hybrid()).named_parameters() if "/pop." in name]
-
-
-def test_modules_that_cannot_be_are_refused() -> None:
-    broken = ModuleGenotype(archetype=HYBRID, width=8, graph=ModuleGraph(edges=()))
+def test_modules_that_cannot_be_are_refused_and_names_of_parts_are_unique() -> None:
     with pytest.raises(GenomeError, match="'out' has 0 edges"):
-        build_module(broken)
-    wide = ProjectionNode(id="wide", width=1 << 16)
-    big = ModuleGraph(
-        nodes=(wide, wide.model_copy(update={"id": "wider"}), ProjectionNode(id="back", width=8)),
-        edges=(("in", "wide"), ("wide", "wider"), ("wider", "back"), ("back", "out")),
-    )
+        build_module(hybrid_of(graph(""), 8))
+    wide, wider = (node(name, "projection", width=1 << 16) for name in ("wide", "wider"))
+    big = graph("in>wide wide>wider wider>back back>out", wide, wider, node("back", "projection", width=8))
     with pytest.raises(UsageError, match="4,296,146,952 parameters"):
-        build_module(ModuleGenotype(archetype=HYBRID, width=8, graph=big))
+        build_module(hybrid_of(big, 8))
     with pytest.raises(UsageError, match="has no parameters"):
-        SumNode(id="sum").build(8)
+        node("sum", "sum").build(8)
+    with pytest.raises(UsageError, match="'n' \\(norm\\) reads one value"):
+        node("n", "norm").join([])
     with pytest.raises(UsageError, match="whole sequences"):
         build_module(archetype("mlp", 8)).initial_state(1, 1, torch.float32, torch.device("cpu"))
+    assert len({part_name(name) for name in ("a.b", "a-b", "a_b", "pop", "forward")}) == 5
+    assert [name for name, _ in module_of(hybrid()).named_parameters() if "/pop." in name]
 
 
 # Genotypes that build
@@ -276,25 +255,26 @@ def test_random_members_of_every_family_run(seed: int, name: str, width: int) ->
 
 
 @pytest.mark.slow
-def test_mutants_of_mutants_of_every_family_run() -> None:
-    starts = [*(archetype(name, WIDTH) for name in ARCHETYPES), hybrid()]
-    for number in range(6 * len(starts)):
-        starts[number % len(starts)] = mutate(starts[number % len(starts)], generator(number, "mutation"))
-        assert_runs(starts[number % len(starts)])
+def test_children_of_any_two_families_and_the_zoo_of_table_3_run() -> None:
+    pairs = list(itertools.combinations_with_replacement([*ARCHETYPES, HYBRID], 2))
+    for number, names in enumerate(pairs):
+        rng = generator(number, "crossover")
+        parents = [hybrid() if name == HYBRID else sample(name, WIDTH, rng) for name in names]
+        children = crossover(parents[0], parents[1], rng)
+        assert tuple(child.archetype for child in children) == names
+        assert_runs(children[number % 2])
+    for module in table_3_zoo(WIDTH):
+        assert_runs(module.genotype)
 
 
 @pytest.mark.slow
-def test_children_of_any_two_families_run() -> None:
-    pairs = list(itertools.product([*ARCHETYPES, HYBRID], repeat=2))
-    for number in range(100):
-        rng = generator(number, "crossover")
-        left, right = pairs[number * len(pairs) // 100]
-        parents = [hybrid() if name == HYBRID else sample(name, WIDTH, rng) for name in (left, right)]
-        for child, parent in zip(crossover(parents[0], parents[1], rng), parents, strict=True):
-            assert child.archetype == parent.archetype
-            assert_runs(child)
-
-
-def test_zoos_run() -> None:
-    for module in (*table_3_zoo(WIDTH), *random_zoo(WIDTH, 6, generator(0), ARCHETYPES.names())):
-        assert_runs(module.genotype)
+def test_descriptions_of_nodes_load_no_torch() -> None:
+    script = (
+        "import sys\n"
+        "from evodevo.module_zoo.modules.nodes.base import NODES\n"
+        "for name in NODES:\n"
+        "    NODES.get(name)\n"
+        "    if 'torch' in sys.modules: sys.exit(f'{name} loads torch')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -14,16 +14,7 @@ from evodevo.errors import GenomeError, UsageError
 from evodevo.module_zoo.modules.build import MAX_PARAMETERS, build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
 from evodevo.module_zoo.modules.graph import check_graph, graph_hash, order, widths
-from evodevo.module_zoo.modules.nodes.attention import AttentionNode
-from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
-from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
-from evodevo.module_zoo.modules.nodes.gate import GateNode
-from evodevo.module_zoo.modules.nodes.joins import ConcatNode, SumNode
-from evodevo.module_zoo.modules.nodes.layer import LayerNode
-from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
-from evodevo.module_zoo.modules.nodes.norm import NormNode
-from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
-from evodevo.module_zoo.modules.nodes.squeeze_excite import SqueezeExciteNode
+from evodevo.module_zoo.modules.nodes.base import BUILT_IN
 from evodevo.module_zoo.modules.repair import repair_graph
 from evodevo.module_zoo.modules.spec import HYBRID, MAX_NODES, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.vector import genotype_vector
@@ -35,6 +26,7 @@ from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
 from evodevo.settings import validate
+from module_zoo.modules.graphs import edges, graph, hybrid_of, node
 
 WIDTH = 12
 IDS = st.sampled_from([*"abcdefgh", "in", "out", "fit-1"])
@@ -46,19 +38,16 @@ LAYERS = st.one_of(
     st.builds(ConvolutionLayer, kernel=st.integers(1, 6)),
     st.just(MLPLayer(hidden=5)) | st.just(LSTMLayer()),
 )
-NODES = st.one_of(
-    st.builds(AttentionNode, id=IDS, heads=st.integers(1, 64)),
-    st.builds(FeedForwardNode, id=IDS, hidden=SIZES, outer=st.sampled_from(["none", "sigmoid"])),
-    st.builds(ConvolutionNode, id=IDS, width=SIZES, kernel=st.sampled_from([1, 3, 9])),
-    st.builds(LSTMNode, id=IDS, hidden=SIZES, layers=st.integers(1, 3), both_ways=st.booleans()),
-    st.builds(SqueezeExciteNode, id=IDS, reduction=st.sampled_from([2, 16])),
-    st.builds(NormNode, id=IDS),
-    st.builds(GateNode, id=IDS),
-    st.builds(ProjectionNode, id=IDS, width=SIZES),
-    st.builds(LayerNode, id=IDS, layer=LAYERS),
-    st.builds(SumNode, id=IDS),
-    st.builds(ConcatNode, id=IDS),
-)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "attention": {"heads": st.integers(1, 64)},
+    "feed_forward": {"hidden": SIZES, "outer": st.sampled_from(["none", "sigmoid"])},
+    "convolution": {"width": SIZES, "kernel": st.sampled_from([1, 3, 9])},
+    "lstm": {"hidden": SIZES, "layers": st.integers(1, 3), "both_ways": st.booleans()},
+    "squeeze_excite": {"reduction": st.sampled_from([2, 16])},
+    "projection": {"width": SIZES},
+    "layer": {"layer": LAYERS},
+}
+NODES = st.one_of([st.builds(node, IDS, st.just(kind), **SETTINGS.get(kind, {})) for kind in BUILT_IN])
 ENDS = IDS | st.sampled_from(["nobody", ""])
 GRAPHS = st.builds(
     ModuleGraph,
@@ -68,35 +57,30 @@ GRAPHS = st.builds(
 """Cycles, unknown ends, ids that stand twice, widths that do not fit, heads that do not divide."""
 
 
-def assert_mended(graph: ModuleGraph, width: int) -> ModuleGraph:
+def assert_mended(given_: ModuleGraph, width: int) -> ModuleGraph:
     """Refused by name or valid; after repair valid, and repaired once and for all."""
     try:
-        check_graph(graph, width)
+        check_graph(given_, width)
         valid = True
     except GenomeError:
         valid = False
-    mended = repair_graph(graph, width)
-    assert (mended is graph) == valid
+    mended = repair_graph(given_, width)
+    assert (mended is given_) == valid
     check_graph(mended, width)
     assert repair_graph(mended, width) is mended
     if not valid:
         with pytest.raises(GenomeError):
-            check_genotype(ModuleGenotype(archetype=HYBRID, width=width, graph=graph))
+            check_genotype(hybrid_of(given_, width))
     return mended
 
 
 @pytest.mark.slow
-@given(graph=GRAPHS, width=st.integers(1, 20))
-@settings(max_examples=80, deadline=None)
-def test_absurd_graphs_are_refused_and_mended(graph: ModuleGraph, width: int) -> None:
-    assert_mended(graph, width)
-
-
-@pytest.mark.slow
-@given(graph=GRAPHS, width=st.integers(1, 20), built=st.integers(0, 19))
-@settings(max_examples=max(200, settings().max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_a_mended_graph_is_a_module_that_builds_and_mutates(graph: ModuleGraph, width: int, built: int) -> None:
-    mended = ModuleGenotype(archetype=HYBRID, width=width, graph=assert_mended(graph, width))
+@given(absurd=GRAPHS, width=st.integers(1, 20), built=st.integers(0, 19))
+@settings(max_examples=max(120, settings().max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_absurd_graphs_are_refused_and_mended_to_modules_that_build_and_mutate(
+    absurd: ModuleGraph, width: int, built: int
+) -> None:
+    mended = hybrid_of(assert_mended(absurd, width), width)
     assert repair(mended) is mended
     count, work = genotype_parameters(mended), genotype_work(mended, 3)
     assert count >= 0
@@ -124,7 +108,6 @@ SCALARS = st.none() | st.booleans() | st.integers(-3, 1 << 40) | st.floats() | s
 JUNK = st.dictionaries(st.sampled_from(["id", "type", "heads", "hidden", "width", "kernel", "layer", "x"]), SCALARS)
 
 
-@pytest.mark.slow
 @given(
     data=st.fixed_dictionaries(
         {
@@ -139,7 +122,7 @@ JUNK = st.dictionaries(st.sampled_from(["id", "type", "heads", "hidden", "width"
         }
     )
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_absurd_files_are_refused_or_mended(data: dict[str, Any]) -> None:
     try:
         genotype = validate(ModuleGenotype, data, what="a module")
@@ -163,35 +146,41 @@ def test_absurd_files_are_refused_or_mended(data: dict[str, Any]) -> None:
 # What is done
 
 
-def edges(text: str) -> tuple[tuple[str, str], ...]:
-    return tuple((one.split(">")[0], one.split(">")[1]) for one in text.split())
+ATTENTION = node("a", "attention", heads=8)
 
 
-def test_what_reaches_nothing_goes_and_the_rest_stays() -> None:
-    nodes = (NormNode(id="a"), FeedForwardNode(id="b"), NormNode(id="dead"), GateNode(id="deaf"), SumNode(id="s"))
-    mended = repair_graph(ModuleGraph(nodes=nodes, edges=edges("in>a a>b in>dead deaf>s b>s a>s s>out")), WIDTH)
-    assert [node.id for node in mended.nodes] == ["a", "b", "s"]
-    assert set(mended.edges) == set(edges("in>a a>b b>s a>s s>out"))
-
-
-def test_an_answer_is_found_where_there_is_none() -> None:
-    mended = repair_graph(ModuleGraph(nodes=(NormNode(id="a"), NormNode(id="b")), edges=edges("in>a a>b")), WIDTH)
-    assert mended.edges == edges("in>a a>b b>out")
-    assert repair_graph(ModuleGraph(edges=()), WIDTH) == ModuleGraph()
-
-
-def test_the_edge_that_closes_a_cycle_goes() -> None:
-    nodes = (SumNode(id="a"), NormNode(id="b"))
-    mended = repair_graph(ModuleGraph(nodes=nodes, edges=edges("in>a a>b b>a b>out")), WIDTH)
-    assert set(mended.edges) == set(edges("in>a a>b b>out"))
+@pytest.mark.parametrize(
+    ("given_", "wanted"),
+    [
+        (  # what reaches nothing goes
+            graph(
+                "in>a a>b in>dead deaf>s b>s a>s s>out", a="norm", b="feed_forward", dead="norm", deaf="gate", s="sum"
+            ),
+            "in>a a>b b>s a>s s>out",
+        ),
+        (graph("in>a a>b", a="norm", b="norm"), "in>a a>b b>out"),  # an answer is found
+        (graph(""), "in>out"),
+        (graph("in>a a>b b>a b>out", a="sum", b="norm"), "in>a a>b b>out"),  # what closes a cycle goes
+        (  # a layer that cannot be
+            graph("in>l l>a a>out", ATTENTION, node("l", "layer", layer=LIVLayer(operator="Rec-1"))),
+            "in>a a>out",
+        ),
+    ],
+)
+def test_what_cannot_be_goes_and_the_rest_stays(given_: ModuleGraph, wanted: str) -> None:
+    mended = repair_graph(given_, WIDTH)
+    assert set(mended.edges) == set(edges(wanted))
+    assert [one.id for one in mended.nodes] == [one.id for one in given_.nodes if f">{one.id} " in wanted]
+    if ATTENTION in given_.nodes:
+        assert mended.nodes == (ATTENTION.model_copy(update={"heads": 6}),), "heads become a divisor"
 
 
 def test_projections_come_only_where_channels_differ() -> None:
-    nodes = (ProjectionNode(id="p", width=5), ConvolutionNode(id="c", width=7), NormNode(id="fit-1"), SumNode(id="s"))
-    graph = ModuleGraph(nodes=nodes, edges=edges("in>p in>c p>fit-1 c>s fit-1>s p>s s>out"))
-    mended = repair_graph(graph, WIDTH)
-    new = [node for node in mended.nodes if node.id not in {node.id for node in nodes}]
-    assert [(node.id, node.type, getattr(node, "width", 0)) for node in new] == [
+    nodes = (node("p", "projection", width=5), node("c", "convolution", width=7))
+    given_ = graph("in>p in>c p>fit-1 c>s fit-1>s p>s s>out", *nodes, node("fit-1", "norm"), s="sum")
+    mended = repair_graph(given_, WIDTH)
+    new = [one for one in mended.nodes if one.id not in {one.id for one in given_.nodes}]
+    assert [(one.id, one.type, getattr(one, "width", 0)) for one in new] == [
         ("fit-2", "projection", 7),
         ("fit-3", "projection", 7),
         ("fit-4", "projection", WIDTH),
@@ -199,21 +188,10 @@ def test_projections_come_only_where_channels_differ() -> None:
     assert widths(mended, WIDTH)["s"] == 7
 
 
-def test_heads_become_a_divisor_and_layers_that_cannot_be_go() -> None:
-    nodes = (AttentionNode(id="a", heads=8), LayerNode(id="l", layer=LIVLayer(operator="Rec-1")))
-    mended = repair_graph(ModuleGraph(nodes=nodes, edges=edges("in>l l>a a>out")), WIDTH)
-    (node,) = mended.nodes
-    assert isinstance(node, AttentionNode)
-    assert node.heads == 6
-    assert mended.edges == edges("in>a a>out")
-
-
 def test_full_graphs_are_mended_within_the_limits() -> None:
     """256 nodes of different widths that are all to be added up: not every one finds a projection."""
-    nodes = [ProjectionNode(id=f"p{number}", width=1 + number % 50) for number in range(MAX_NODES - 1)]
-    into = [("in", node.id) for node in nodes] + [(node.id, "s") for node in nodes]
-    graph = ModuleGraph(nodes=(SumNode(id="s"), *nodes), edges=(*into, ("s", "out")))
-    mended = repair_graph(graph, WIDTH)
+    nodes = [node(f"p{number}", "projection", width=1 + number % 50) for number in range(MAX_NODES - 1)]
+    mended = repair_graph(graph("s>out " + " ".join(f"in>{p.id} {p.id}>s" for p in nodes), *nodes, s="sum"), WIDTH)
     check_graph(mended, WIDTH)
     assert len(order(mended)) <= MAX_NODES
     dense = [(a.id, b.id) for place, a in enumerate(nodes) for b in nodes[:place]][:1024]

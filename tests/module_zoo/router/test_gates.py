@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from evodevo.module_zoo.router.gates import LEAST_ALPHA, MOST_ALPHA, SIMPLEX, ModuleGate, gumbel_noise
 from evodevo.module_zoo.spec import Gate
-from evodevo.networks.routing.gates import sparsemax
 
 GATES: tuple[Gate, ...] = get_args(Gate)
 SPARSE: dict[Gate, float] = {"sparsemax": 2.0, "entmax15": 1.5, "entmax": 1.5}
@@ -37,7 +36,7 @@ def reference(point: list[float], alpha: float) -> list[float]:
     return [max(x - low, 0.0) ** (1 / (alpha - 1)) for x in scaled]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     count=st.integers(1, 12),
@@ -63,16 +62,16 @@ def test_weights_are_a_simplex_and_zero_where_illegal(
     else:
         assert (weights.sum(-1) <= 1 + 1e-5).all()
     (weights * torch.linspace(-1, 1, count)).sum().backward()
-    assert logits.grad is not None
     assert logits.grad.isfinite().all()
     assert (logits.grad.masked_select(~legal) == 0).all()
     for parameter in gate.parameters():
-        assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("kind", GATES)
-def test_masks_of_minus_infinity_are_nobodys_business(kind: Gate) -> None:
+def test_masks_of_minus_infinity_and_order_are_nobodys_business(kind: Gate) -> None:
+    gate, any_logits, order = ModuleGate(kind).eval(), drawn(2, 7, 2.0), torch.randperm(7)
+    torch.testing.assert_close(gate(any_logits[..., order]), gate(any_logits)[..., order])
     logits = drawn(1, 5, dtype=torch.float32)
     legal = torch.tensor([True, False, True, True, False])
     without = ModuleGate(kind).eval()(logits[..., legal])
@@ -80,45 +79,35 @@ def test_masks_of_minus_infinity_are_nobodys_business(kind: Gate) -> None:
     weights = ModuleGate(kind).eval()(spoilt, legal)
     torch.testing.assert_close(weights[..., legal], without)
     weights.square().sum().backward()
-    assert spoilt.grad is not None
     assert spoilt.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("kind", GATES)
-def test_order_does_not_matter(kind: Gate) -> None:
-    gate, logits, order = ModuleGate(kind).eval(), drawn(2, 7, 2.0), torch.randperm(7)
-    torch.testing.assert_close(gate(logits[..., order]), gate(logits)[..., order])
+def assert_entmax(gate: ModuleGate, logits: Tensor, alpha: float) -> Tensor:
+    weights = gate(logits)
+    for point, got in zip(logits.flatten(0, 1).tolist(), weights.flatten(0, 1).tolist(), strict=True):
+        np.testing.assert_allclose(got, reference(point, alpha), atol=1e-6)
+    return weights
 
 
 @pytest.mark.parametrize("kind", SPARSE)
 def test_sparse_gates_are_what_they_say(kind: Gate) -> None:
-    logits = drawn(3, 6, 1.5)
-    weights = ModuleGate(kind)(logits)
-    for point, got in zip(logits.view(-1, 6).tolist(), weights.view(-1, 6).tolist(), strict=True):
-        np.testing.assert_allclose(got, reference(point, SPARSE[kind]), atol=1e-6)
-    assert (weights == 0).any()
+    assert (assert_entmax(ModuleGate(kind), drawn(3, 6, 1.5), SPARSE[kind]) == 0).any()
 
 
 @settings(max_examples=15, deadline=None)
 @given(alpha=st.floats(1.05, 2.0), seed=st.integers(0, 1000), count=st.integers(1, 9), scale=st.floats(0.1, 20))
 def test_entmax_at_any_alpha(alpha: float, seed: int, count: int, scale: float) -> None:
     gate = ModuleGate("entmax")
-    assert gate.raw_alpha is not None
     gate.raw_alpha.data = torch.tensor(math.log(math.expm1(alpha - 1)), dtype=torch.float64)
-    logits = drawn(seed, count, scale)
-    for point, got in zip(logits.view(-1, count).tolist(), gate(logits).view(-1, count).tolist(), strict=True):
-        np.testing.assert_allclose(got, reference(point, alpha), atol=1e-6)
+    assert_entmax(gate, drawn(seed, count, scale), alpha)
 
 
 def test_the_gradient_of_alpha_is_that_of_differences() -> None:
     gate, logits, direction = ModuleGate("entmax").double(), drawn(4, 6, 1.5), torch.linspace(-1, 1, 6).double()
-    assert gate.raw_alpha is not None
     (gate(logits) * direction).sum().backward()
-    assert gate.raw_alpha.grad is not None
     values = []
     for shift in (1e-5, -1e-5):
         moved = ModuleGate("entmax").double()
-        assert moved.raw_alpha is not None
         moved.raw_alpha.data += shift
         values.append((moved(logits) * direction).sum().item())
     assert float(gate.raw_alpha.grad) == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-4)
@@ -127,29 +116,14 @@ def test_the_gradient_of_alpha_is_that_of_differences() -> None:
 @pytest.mark.parametrize(("raw", "alpha"), [(-50.0, LEAST_ALPHA), (50.0, MOST_ALPHA)])
 def test_alpha_keeps_within_its_bounds_and_finds_back(raw: float, alpha: float) -> None:
     gate = ModuleGate("entmax")
-    assert gate.raw_alpha is not None
     gate.raw_alpha.data.fill_(raw)
     assert gate.alpha.item() == pytest.approx(alpha)
     logits = drawn(5, 6, 3.0, torch.float32).requires_grad_()
     (gate(logits) * torch.linspace(-1, 1, 6)).sum().backward()
     for tensor in (logits, gate.raw_alpha):
-        assert tensor.grad is not None
         assert tensor.grad.isfinite().all()
     if raw > 0:
         assert gate.raw_alpha.grad != 0
-
-
-def test_why_sparsemax_reads_logits_and_not_probabilities() -> None:
-    """After a softmax it changes nothing, so that nothing would be sparse."""
-    logits = drawn(6, 9, 3.0)
-    soft = logits.softmax(-1)
-    torch.testing.assert_close(ModuleGate("sparsemax")(soft), soft)
-    assert (ModuleGate("sparsemax")(logits) == 0).any()
-
-
-def test_sparsemax_along_another_axis() -> None:
-    logits = drawn(7, 5)
-    torch.testing.assert_close(sparsemax(logits, 0), sparsemax(logits.transpose(0, -1)).transpose(0, -1))
 
 
 def test_relu_is_divided_by_its_sum_and_silence_is_silence() -> None:
@@ -160,7 +134,6 @@ def test_relu_is_divided_by_its_sum_and_silence_is_silence() -> None:
     # Near silence a gradient of 1 / sum would explode.
     whisper = torch.tensor([1e-30, 2e-30, -1.0], requires_grad=True)
     gate(whisper)[0].backward()
-    assert whisper.grad is not None
     assert whisper.grad.abs().max() <= 1.1e6
 
 
@@ -175,9 +148,6 @@ def test_gumbel_draws_from_the_softmax_while_training() -> None:
     torch.testing.assert_close(share, logits.softmax(-1), atol=0.015, rtol=0)
     torch.manual_seed(0)
     torch.testing.assert_close(gate(logits.expand(20_000, -1)), many)
-
-
-def test_gumbel_noise_has_its_mean_and_spread() -> None:
     torch.manual_seed(1)
     noise = gumbel_noise(torch.empty(200_000))
     assert float(noise.mean()) == pytest.approx(0.5772, abs=0.01)

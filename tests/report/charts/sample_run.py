@@ -64,7 +64,7 @@ def nodes(generations: int = 6, size: int = 10, seed: int = 5) -> list[LineageNo
                 "failed" if rng.random() < 0.08 else "front" if generation > 2 and rng.random() < 0.2 else "dominated"
             )
             name = f"{rng.getrandbits(48):012x}"
-            made.append(LineageNode(name, generation, parents, operation, state, name[:4]))  # type: ignore[arg-type]
+            made.append(LineageNode(name, generation, parents, operation, state, name[:4]))
     return made
 
 

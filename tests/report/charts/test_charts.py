@@ -25,18 +25,15 @@ from evodevo.report.charts.curves import (
 from evodevo.report.charts.front import BaselinePoint, FrontPoint, front_chart
 from evodevo.report.charts.lineage import LineageNode, ancestors, lineage_chart, lineage_layout
 from evodevo.report.charts.numbers import show, tick_texts
+from report.charts import sample_run
+from report.charts.drawn import SVG, marked, size_of
 
-SVG = "{http://www.w3.org/2000/svg}"
 NUMBERS = st.one_of(st.none(), st.floats(), st.integers(), st.sampled_from([10**400, -(10**400), 5e-324, 1.7e308]))
 X, Y = Axis("cache", "bytes", minimise=True), Axis("quality", "bits per byte", minimise=True)
 
 
-def groups(svg: str, kind: str) -> list[ElementTree.Element]:
-    return [g for g in ElementTree.fromstring(svg).iter(f"{SVG}g") if kind in g.get("class", "").split()]
-
-
 def corners(svg: str) -> list[tuple[float, float]]:
-    (line,) = (p for p in ElementTree.fromstring(svg).iter(f"{SVG}path") if "front-line" in p.get("class", ""))
+    (line,) = marked(svg, "front-line", "path")
     return [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", line.get("d", ""))]
 
 
@@ -62,11 +59,6 @@ def corners(svg: str) -> list[tuple[float, float]]:
 )
 def test_numbers_are_shown_as_people_read_them(value, unit: str, shown: str) -> None:
     assert show(value, unit) == shown
-
-
-def test_padded_numbers_of_a_column_are_equally_exact() -> None:
-    assert [show(v, "bits per byte", padded=True) for v in (1.79, 1.644)] == ["1.790", "1.644"]
-    assert show(12, padded=True) == "12"
 
 
 @given(st.lists(NUMBERS, max_size=8), st.sampled_from([None, True, False]))
@@ -100,7 +92,9 @@ def test_a_logarithmic_scale_has_readable_ticks(low: float, high: float) -> None
     assert scale(math.sqrt(low * high)) == pytest.approx(50)
 
 
-def test_tick_texts_tell_ticks_apart_in_one_unit() -> None:
+def test_ticks_and_columns_are_equally_exact_in_one_unit() -> None:
+    assert [show(v, "bits per byte", padded=True) for v in (1.79, 1.644)] == ["1.790", "1.644"]
+    assert show(12, padded=True) == "12"
     assert tick_texts([25e6, 50e6, 75e6], "bytes") == (["25", "50", "75"], "MB")
     assert tick_texts([0.725, 0.75, 0.775], "") == (["0.725", "0.750", "0.775"], "")
     assert tick_texts([0.8], "") == (["0.8"], "")
@@ -121,30 +115,26 @@ def test_every_individual_is_on_the_chart_also_without_numbers() -> None:
     svg = front_chart(
         points, X, Y, [BaselinePoint("base", 4e6, 1.85, None, (1.8, 1.9)), BaselinePoint("lost", 4e6, None)]
     )
-    assert len(groups(svg, "point")) == 3 + 2 + 2  # in the plane, in margins, baselines
-    assert len(groups(svg, "front")) == 2
-    assert len(groups(svg, "baseline")) == 1
+    assert len(marked(svg, "point")) == 3 + 2 + 2  # in the plane, in margins, baselines
+    assert len(marked(svg, "front")) == 2
+    assert len(marked(svg, "baseline")) == 1
     assert "1 without either number: f" in svg
     assert svg.count("margin-strip") == 2
-    assert sum("spread" in (p.get("class") or "").split() for p in ElementTree.fromstring(svg).iter(f"{SVG}path")) == 1
+    assert len(marked(svg, "spread", "path")) == 1
 
 
-def test_the_step_line_is_the_edge_of_what_the_front_dominates() -> None:
-    points = [FrontPoint(str(x), x, y, state="front") for x, y in ((1, 5), (2, 3), (4, 1), (3, 4))]
-    path = corners(front_chart(points, Axis("x"), Axis("y")))
-    # up from the first, then right and down in turn, then to the worst x; (3, 4) is dominated here by (2, 3)
-    assert len(path) == 1 + 2 * 3
+@pytest.mark.parametrize(
+    ("minimise", "front", "turns"),
+    [(True, [(1, 5), (2, 3), (4, 1), (3, 4)], 3), (False, [(1, 1), (2, 3), (3, 2)], 2)],
+)
+def test_the_step_line_is_the_edge_of_what_the_front_dominates(minimise: bool, front: list, turns: int) -> None:
+    points = [FrontPoint(str(x), x, y, state="front") for x, y in front]
+    path = corners(front_chart(points, Axis("x", minimise=minimise), Axis("y", minimise=minimise)))
+    # up from the first, then right and down in turn, then to the worst x; (3, 4) and (1, 1) are dominated
+    assert len(path) == 1 + 2 * turns
     assert all(x1 == x2 or y1 == y2 for (x1, y1), (x2, y2) in pairwise(path))
-    assert [x for x, _ in path] == sorted(x for x, _ in path)
-    assert [y for _, y in path] == sorted(y for _, y in path)
-
-
-def test_the_step_line_turns_with_the_direction() -> None:
-    points = [FrontPoint(str(x), x, y, state="front") for x, y in ((1, 1), (2, 3), (3, 2))]
-    path = corners(front_chart(points, Axis("x", minimise=False), Axis("y", minimise=False)))
-    assert len(path) == 1 + 2 * 2
-    assert [x for x, _ in path] == sorted((x for x, _ in path), reverse=True)
-    assert [y for _, y in path] == sorted((y for _, y in path), reverse=True)
+    assert [x for x, _ in path] == sorted((x for x, _ in path), reverse=not minimise)
+    assert [y for _, y in path] == sorted((y for _, y in path), reverse=not minimise)
 
 
 @given(
@@ -163,22 +153,18 @@ def test_any_numbers_give_a_chart(points, spreads) -> None:
 # Curves
 
 
-def test_curves_are_drawn_and_the_share_of_stable_runs_is_said() -> None:
+def test_curves_are_drawn_with_their_gaps_and_the_share_of_stable_runs_is_said() -> None:
     curves = [TrainingCurve(str(i), [(0, 5.0), (1, 3.0), (2, 2.0)]) for i in range(19)]
     curves.append(TrainingCurve("bad", [(0, 5.0), (1, 90.0), (2, math.nan)], "diverged"))
     svg = training_curves(curves, Axis("step"), Axis("loss"))
     assert stability_words(curves) == "19 of 20 runs stable (95 %)"
     assert "19 of 20 runs stable (95 %)" in svg
-    assert len(groups(svg, "stable")) == 19
-    assert len(groups(svg, "diverged")) == 1
+    assert len(marked(svg, "stable")) == 19
+    assert len(marked(svg, "diverged")) == 1
     assert "1 run leaves the scale" in svg
-
-
-def test_a_gap_of_nan_is_not_bridged() -> None:
     svg = training_curves([TrainingCurve("a", [(0, 5.0), (1, 4.0), (2, None), (3, 3.0), (4, 2.0)])], X, Y)
-    (curve,) = groups(svg, "curve")
+    (curve,) = marked(svg, "curve")
     path = curve.find(f"{SVG}path")
-    assert path is not None
     assert path.get("d", "").count("M") == 2
 
 
@@ -204,19 +190,23 @@ def test_labels_at_the_edge_are_spread_apart(places, least: float) -> None:
     assert all(-1e-6 <= place <= 200 + 1e-6 for place in moved)
 
 
-def test_lines_and_hypervolume_survive_one_point_and_none() -> None:
+def test_lines_survive_one_point_and_none_and_empty_things_say_so() -> None:
     for values in ([], [(0, 0.4)], [(0, None), (1, math.nan)], [(0, 0.4), (1, 0.4)]):
         ElementTree.fromstring(
             line_chart([Series("own", values), Series("random", values)], Axis("generation"), Axis("volume"))
         )
     svg = line_chart([Series("a", [(0, 1.0), (1, 2.0)]), Series("b", [(0, 1.0), (1, 2.0)])], X, Y)
     assert len(list(ElementTree.fromstring(svg).iter(f"{SVG}circle"))) == 4
+    assert "No individual has been scored" in front_chart([], X, Y)
+    assert "No training curve" in training_curves([TrainingCurve("a", [])], X, Y)
+    assert "no ancestry" in lineage_chart([])
+    assert "No genomes" in composition_chart([Composition(0, {"SA-1": math.nan})])
 
 
 # Lineage
 
 
-def test_ancestors_follow_both_parents_and_end_at_strangers(sample) -> None:
+def test_ancestors_follow_both_parents_and_end_at_strangers() -> None:
     nodes = [
         LineageNode("a", 0),
         LineageNode("b", 0),
@@ -227,24 +217,18 @@ def test_ancestors_follow_both_parents_and_end_at_strangers(sample) -> None:
     assert ancestors(nodes, "e") == {"a", "b", "c", "d", "e"}
     assert ancestors(nodes, "c") == {"a", "b", "c"}
     assert ancestors(nodes, "nobody") == set()
-
-
-def test_a_circle_of_parents_ends() -> None:
     nodes = [LineageNode("a", 0, ("b",)), LineageNode("b", 0, ("a",)), LineageNode("c", 1, ("c",))]
-    assert ancestors(nodes, "a") == {"a", "b"}
+    assert ancestors(nodes, "a") == {"a", "b"}, "a circle ends"
     ElementTree.fromstring(lineage_chart(nodes, "a"))
 
 
-def test_lineage_columns_are_generations_and_places_are_unique(sample) -> None:
-    nodes = sample.nodes()
+def test_lineage_has_a_column_for_each_generation_and_crosses_less_than_order_of_birth() -> None:
+    nodes = sample_run.nodes()
     layout = lineage_layout(nodes)
     assert layout == lineage_layout(nodes)
     assert len(set(layout.values())) == len(nodes)
     assert all(layout[node.id][0] == node.generation for node in nodes)
-
-
-def test_lineage_order_crosses_less_than_order_of_birth(sample) -> None:
-    nodes = sample.nodes()
+    nodes = sample_run.nodes()
 
     def crossings(row: dict[str, int]) -> int:
         column = {node.id: node.generation for node in nodes}
@@ -259,16 +243,16 @@ def test_lineage_order_crosses_less_than_order_of_birth(sample) -> None:
     assert crossings({name: row for name, (_, row) in lineage_layout(nodes).items()}) < 0.8 * crossings(born)
 
 
-def test_every_parent_is_one_edge_and_ancestry_is_strong(sample) -> None:
-    nodes = sample.nodes()
+def test_every_parent_is_one_edge_and_ancestry_is_strong() -> None:
+    nodes = sample_run.nodes()
     target = nodes[-1].id
-    root = ElementTree.fromstring(lineage_chart(nodes, target))
-    edges = [path for path in root.iter(f"{SVG}path") if "edge" in path.get("class", "").split()]
+    svg = lineage_chart(nodes, target)
+    edges = marked(svg, "edge", "path")
     assert len(edges) == sum(len(node.parents) for node in nodes)
     line = ancestors(nodes, target)
     strong = [edge for edge in edges if edge.get("stroke-width") == "2.4"]
     assert len(strong) == sum(len(node.parents) for node in nodes if node.id in line)
-    assert sum(g.get("opacity") is None for g in root.iter(f"{SVG}g") if "node" in g.get("class", "")) == len(line)
+    assert sum(node.get("opacity") is None for node in marked(svg, "node")) == len(line)
 
 
 # Composition
@@ -276,17 +260,9 @@ def test_every_parent_is_one_edge_and_ancestry_is_strong(sample) -> None:
 
 def test_bars_add_up_to_the_depth() -> None:
     rows = [Composition(g, {"SA-1": 4.0 + g, "GMemless": 8.0 - g}) for g in range(4)]
-    root = ElementTree.fromstring(composition_chart(rows, {"SA-1": "attention", "GMemless": "memoryless"}))
-    bars = [rect for rect in root.iter(f"{SVG}rect") if "bar" in rect.get("class", "").split()]
+    bars = marked(composition_chart(rows, {"SA-1": "attention", "GMemless": "memoryless"}), "bar", "rect")
     assert len(bars) == 8
     heights: dict[str, float] = {}
     for bar in bars:
-        heights[bar.get("x", "")] = heights.get(bar.get("x", ""), 0.0) + float(bar.get("height", ""))
+        heights[bar.get("x", "")] = heights.get(bar.get("x", ""), 0.0) + size_of(bar)[1]
     assert max(heights.values()) - min(heights.values()) < 0.3
-
-
-def test_empty_things_say_so() -> None:
-    assert "No individual has been scored" in front_chart([], X, Y)
-    assert "No training curve" in training_curves([TrainingCurve("a", [])], X, Y)
-    assert "no ancestry" in lineage_chart([])
-    assert "No genomes" in composition_chart([Composition(0, {"SA-1": math.nan})])

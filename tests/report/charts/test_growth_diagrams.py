@@ -17,8 +17,8 @@ from evodevo.growth.diagrams.lanes import EventMark, Lane, Point, course, family
 from evodevo.growth.diagrams.timeline import growth_timeline
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series
+from report.charts.drawn import SVG, marked, size_of, words_of
 
-SVG = "{http://www.w3.org/2000/svg}"
 END = 1000.0
 VALUE = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 OPERATIONS = st.lists(st.sampled_from(["grow", "spawn", "hybridise", "prune", "rewarm"]), max_size=9)
@@ -57,18 +57,10 @@ def draw(lanes: list[Lane], events: list[EventMark] | None = None) -> str:
     return growth_timeline(lanes, events or [], END, "contribution", OVER, "title")
 
 
-def groups(svg: str, name: str) -> list[ElementTree.Element]:
-    return [group for group in ElementTree.fromstring(svg).iter(f"{SVG}g") if group.get("class") == name]
-
-
-def words_of(svg: str) -> str:
-    return " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
-
-
 def inside(svg: str) -> None:
     """All points of lines, paths and circles, and the places of texts, lie on the sheet."""
     root = ElementTree.fromstring(svg)
-    width, height = float(root.get("width", "")), float(root.get("height", ""))
+    width, height = size_of(root)
     for one in root.iter():
         places: list[tuple[Any, Any]] = [
             (one.get(a), one.get(b)) for a, b in (("x", "y"), ("x1", "y1"), ("x2", "y2"), ("cx", "cy"))
@@ -84,7 +76,7 @@ def inside(svg: str) -> None:
 
 def thickness(svg: str, name: str) -> float:
     """The most that the band of a lane spans."""
-    (lane,) = [one for one in groups(svg, "lane") if one.get("data-id") == name]
+    (lane,) = [one for one in marked(svg, "lane") if one.get("data-id") == name]
     for one in lane:
         if (one.get("class") or "").startswith("band"):
             if one.tag == f"{SVG}line":
@@ -97,40 +89,28 @@ def thickness(svg: str, name: str) -> float:
 # The timeline
 
 
-@pytest.mark.slow
 @given(zoos())
-@settings(max_examples=25, deadline=None)
-def test_every_module_has_its_lane_and_its_marks(lanes: list[Lane]) -> None:
+@settings(max_examples=20, deadline=None)
+def test_every_module_has_its_marks_on_a_lane_below_that_of_its_first_parent(lanes: list[Lane]) -> None:
     svg = draw(lanes, [EventMark(1, END / 2)])
-    assert sorted(one.get("data-id", "") for one in groups(svg, "lane")) == sorted(one.id for one in lanes)
-    assert len(groups(svg, "birth")) == sum(bool(one.birth) for one in lanes)
-    assert len(groups(svg, "death")) == sum(one.end is not None for one in lanes)
-    assert len(groups(svg, "again")) == sum(len(one.again) for one in lanes)
-    assert len(groups(svg, "event")) == 1
+    assert sorted(one.get("data-id", "") for one in marked(svg, "lane")) == sorted(one.id for one in lanes)
+    assert len(marked(svg, "birth")) == sum(bool(one.birth) for one in lanes)
+    assert len(marked(svg, "death")) == sum(one.end is not None for one in lanes)
+    assert len(marked(svg, "again")) == sum(len(one.again) for one in lanes)
+    assert len(marked(svg, "event")) == 1
     inside(svg)
-
-
-@pytest.mark.slow
-@given(zoos())
-@settings(max_examples=25, deadline=None)
-def test_children_lie_below_their_first_parent_and_nobody_is_lost(lanes: list[Lane]) -> None:
     order = family_order({one.id: tuple(one.parents) for one in lanes})
     assert sorted(order) == sorted(one.id for one in lanes)
     place = {name: number for number, name in enumerate(order)}
     parent = {one.id: one.parents[0] for one in lanes if one.parents}
     for name, first in parent.items():
         assert place[name] > place[first]
-        # Whoever lies between is a descendant of the same parent.
         for between in order[place[first] + 1 : place[name]]:
             while between in parent and between != first:
                 between = parent[between]
-            assert between == first
+            assert between == first, "whoever lies between is a descendant of the same parent"
     roots = [one.id for one in lanes if not one.parents]
     assert [name for name in order if name in roots] == roots
-
-
-def test_an_order_of_strangers_and_loops_is_an_order() -> None:
-    assert sorted(family_order({"a": ["b"], "b": ["a"], "c": ["c"], "d": ["stranger"]})) == ["a", "b", "c", "d"]
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=8, unique=True))
@@ -152,7 +132,7 @@ def test_a_newborn_counts_nothing_at_first_and_a_first_module_what_was_seen_firs
     assert course(Lane("a", "mlp", "memoryless"), END) == [(0.0, 0.0), (END, 0.0)]
 
 
-def test_the_legend_explains_what_occurs_and_nothing_else() -> None:
+def test_the_legend_explains_what_occurs_and_many_lanes_are_cut() -> None:
     old = Lane("old", "mlp", "memoryless", end=400, heir="new", points=[Point(1, 0.5)])
     new = Lane("new", "mlp", "memoryless", 400, birth="grow", parents=["old"])
     said = words_of(draw([old, new]))
@@ -164,25 +144,22 @@ def test_the_legend_explains_what_occurs_and_nothing_else() -> None:
     still = words_of(draw([Lane("still", "mlp", "memoryless")]))
     assert not any(words in still for words in WORDS.values())
     assert "thickness" not in still, "nothing was measured"
+    lanes = [Lane(f"m{number}", "mlp", "memoryless") for number in range(100)]
+    svg = draw(lanes)
+    assert len(marked(svg, "lane")) < 100
+    assert f"the first {len(marked(svg, 'lane'))} of 100 modules" in words_of(svg)
+    assert "No module" in words_of(draw([]))
 
 
-def test_ties_lead_from_parents_and_to_the_heir() -> None:
+def test_ties_lead_from_parents_and_to_the_heir_and_any_parents_have_an_order() -> None:
     lanes = [
         Lane("a", "mlp", "memoryless"),
         Lane("b", "lstm", "recurrence", end=500, heir="c"),
         Lane("c", "hybrid", "other", 500, birth="hybridise", parents=["a", "b", "gone before the record"]),
     ]
-    root = ElementTree.fromstring(draw(lanes))
-    ties = [one for one in root.iter(f"{SVG}path") if (one.get("class") or "").startswith("tie")]
+    ties = marked(draw(lanes), "tie", "path")
     assert sorted(one.findtext(f"{SVG}title") or "" for one in ties) == ["a → c", "b gave its place to c", "b → c"]
-
-
-def test_many_lanes_are_cut_and_no_lane_is_said() -> None:
-    lanes = [Lane(f"m{number}", "mlp", "memoryless") for number in range(100)]
-    svg = draw(lanes)
-    assert len(groups(svg, "lane")) < 100
-    assert f"the first {len(groups(svg, 'lane'))} of 100 modules" in words_of(svg)
-    assert "No module" in words_of(draw([]))
+    assert sorted(family_order({"a": ["b"], "b": ["a"], "c": ["c"], "d": ["stranger"]})) == ["a", "b", "c", "d"]
 
 
 # The curve
@@ -195,7 +172,7 @@ def test_every_event_has_a_mark_and_signs_do_not_hide_each_other(
 ) -> None:
     marks = [EditMark(n, END * n / (len(events) + 1), each, "w") for n, each in enumerate(events, 1)]
     svg = growth_curve([Series("a", list(enumerate([0.5, *values])))], marks, OVER, Axis("error"))
-    drawn = groups(svg, "event")
+    drawn = marked(svg, "event")
     assert len(drawn) == len(events)
     assert [one.findtext(f"{SVG}title") for one in drawn] == [f"event {n}\nw" for n in range(1, len(events) + 1)]
     said = [float(text.get("x", "")) for one in drawn for text in one.iter(f"{SVG}text") if (text.text or "").isdigit()]
@@ -205,23 +182,20 @@ def test_every_event_has_a_mark_and_signs_do_not_hide_each_other(
     inside(svg)
 
 
-def test_of_events_that_lie_close_some_have_no_sign_but_all_a_mark() -> None:
-    marks = [EditMark(n, END * n / 201, ["grow"], "w") for n in range(1, 201)]
-    svg = growth_curve([Series("a", [(0, 0.5), (END, 0.4)])], marks, OVER, Axis("error"))
-    drawn = groups(svg, "event")
-    assert len(drawn) == 200
-    signs = [float(one.get("cx", "")) for group in drawn for one in group.iter(f"{SVG}circle")]
-    assert 20 < len(signs) < 60
-    assert all(after - before >= 14.9 for before, after in pairwise(signs))
-
-
-def test_operations_of_an_event_have_their_signs_and_a_line_without_points_is_said() -> None:
+def test_events_have_their_signs_and_of_those_that_lie_close_all_have_a_mark() -> None:
     line = [Series("validation", [(0, 0.9), (100, 0.5)])]
     event = EditMark(3, 50, ["prune", "hybridise", "rewarm"], "what it did")
     svg = growth_curve(line, [event], OVER, Axis("error"))
-    (drawn,) = groups(svg, "event")
+    (drawn,) = marked(svg, "event")
     assert [text.text for text in drawn.iter(f"{SVG}text")] == ["H", "3"]
     assert len(list(drawn.iter(f"{SVG}path"))) == 2, "a cross and a triangle"
     assert all(WORDS[name] in words_of(svg) for name in event.operations)
     assert WORDS["spawn"] not in words_of(svg)
     assert "No error was recorded" in words_of(growth_curve([Series("a", [(0, None)])], [event], OVER, Axis("error")))
+    marks = [EditMark(n, END * n / 201, ["grow"], "w") for n in range(1, 201)]
+    svg = growth_curve([Series("a", [(0, 0.5), (END, 0.4)])], marks, OVER, Axis("error"))
+    drawn = marked(svg, "event")
+    assert len(drawn) == 200
+    signs = [float(one.get("cx", "")) for group in drawn for one in group.iter(f"{SVG}circle")]
+    assert 20 < len(signs) < 60
+    assert all(after - before >= 14.9 for before, after in pairwise(signs))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
+import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from evodevo.backbone.diagrams.composition import Composition, composition_chart
@@ -31,14 +34,16 @@ from evodevo.report.charts.curves import Series, TrainingCurve, line_chart, trai
 from evodevo.report.charts.front import BaselinePoint, FrontPoint, front_chart
 from evodevo.report.charts.heat_map import HeatRows, heat_map
 from evodevo.report.charts.lineage import LineageNode, lineage_chart
-from evodevo.report.palette import FAMILIES, roles
+from evodevo.report.palette import FAMILIES, TASK_COLOURS, roles
 from evodevo.report.svg import clean, one_line, shorten, text_width
 from fixtures.traces import random_trace
+from report.charts import sample_run
+from report.charts.drawn import SVG, labels_inside
 
-SVG = "{http://www.w3.org/2000/svg}"
 ALLOWED = {"svg", "style", "g", "rect", "line", "path", "circle", "text", "title"}
 
 
+@functools.cache
 def every_drawing(text: str) -> dict[str, str]:
     """All drawings with ``text`` in every field that takes text."""
     livs = [LivMark(text, family, bool(n % 2), text, text) for n, family in enumerate([*FAMILIES, text])]
@@ -99,52 +104,34 @@ def every_drawing(text: str) -> dict[str, str]:
 
 
 PAYLOADS = [
-    "<script>alert(1)</script>",
     "</text><script>alert(1)</script>",
     "</title></svg><img src=x onerror=alert(1)>",
     '"><script>alert(1)</script>',
     "' onload='alert(1)",
     '" onmouseover="alert(1)',
-    "<img src=x onerror=alert(1)>",
-    "<svg/onload=alert(1)>",
-    "javascript:alert(1)",
     "<a href=javascript:alert(1)>x</a>",
-    "<iframe srcdoc='<script>alert(1)</script>'>",
     "]]><script>alert(1)</script>",
-    "<![CDATA[<script>alert(1)</script>]]>",
     "<!--<script>alert(1)</script>-->",
-    "--><script>alert(1)</script>",
-    "&lt;script&gt;alert(1)&lt;/script&gt;",
-    "&#60;script&#62;alert(1)&#60;/script&#62;",
-    "<style>*{background:url(//evil.example)}</style>",
-    "</style><script>alert(1)</script>",
-    "<foreignObject><body onload=alert(1)></foreignObject>",
-    "<use href='data:image/svg+xml,<svg onload=alert(1)>'/>",
-    "<animate onbegin=alert(1) attributeName=x dur=1s>",
-    "<math><mtext></mtext><script>alert(1)</script></math>",
-    "<base href=//evil.example>",
-    "<meta http-equiv=refresh content='0;url=//evil.example'>",
-    "<form action=//evil.example><button>x</button></form>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;&#60;img&#62;",
+    "</style><style>*{background:url(//evil.example)}</style>",
     "<!DOCTYPE x [<!ENTITY y SYSTEM 'file:///etc/passwd'>]>&y;",
-    "{{constructor.constructor('alert(1)')()}}",
     "\x00<script>\x00alert(1)</script>",
     "\u202e<script>alert(1)</script>\ud800\ufffe",
 ]
 
 
+def shapes(svg: str) -> int:
+    """Number of elements without labels, which do not always find room."""
+    return sum(part.tag != f"{SVG}text" for part in ElementTree.fromstring(svg).iter())
+
+
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_no_text_becomes_markup(payload: str) -> None:
-    plain = every_drawing("x")
     for name, svg in every_drawing(payload).items():
-        root = ElementTree.fromstring(svg)
-        for part in root.iter():
+        for part in ElementTree.fromstring(svg).iter():
             assert part.tag.removeprefix(SVG) in ALLOWED, name
             assert not any(attribute.lower().startswith(("on", "href", "style", "xlink")) for attribute in part.attrib)
-        # The same elements as with a harmless text, apart from labels that did not find room.
-        shapes = [part.tag for part in root.iter() if part.tag != f"{SVG}text"]
-        assert len(shapes) == pytest.approx(
-            len([p for p in ElementTree.fromstring(plain[name]).iter() if p.tag != f"{SVG}text"]), abs=6
-        )
+        assert shapes(svg) == pytest.approx(shapes(every_drawing("x")[name]), abs=6)
 
 
 @pytest.mark.parametrize(
@@ -163,30 +150,27 @@ def test_clean_keeps_ordinary_text_and_cuts_long_text() -> None:
     assert clean("x" * 5000).endswith("…")
 
 
-def test_drawings_refer_to_nothing_outside_or_by_id() -> None:
-    for name, svg in every_drawing("plain").items():
+def test_drawings_stand_alone_and_every_class_has_a_colour() -> None:
+    known = {f"{use}-{role}" for role in roles() for use in ("fill", "stroke")}
+    for name, svg in every_drawing("x").items():
         assert "url(" not in svg, name
         assert set(re.findall(r"https?://[^\"']*", svg)) == {"http://www.w3.org/2000/svg"}, name
         assert not re.search(r"\s(id|style|href)=", svg), name
-
-
-def test_every_class_has_a_colour() -> None:
-    known = {f"{use}-{role}" for role in roles() for use in ("fill", "stroke")}
-    for svg in every_drawing("plain").values():
         for part in ElementTree.fromstring(svg).iter():
-            for name in part.get("class", "").split():
-                if name.startswith(("fill-", "stroke-")):
-                    assert name in known
+            names = part.get("class", "").split()
+            assert {one for one in names if one.startswith(("fill-", "stroke-"))} <= known, name
 
 
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+# Colours
+
+
+def linear(colour: str) -> np.ndarray:
+    parts = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
 
 
 def contrast(a: str, b: str) -> float:
-    low, high = sorted((luminance(a), luminance(b)))
+    low, high = sorted(float(linear(colour) @ (0.2126, 0.7152, 0.0722)) for colour in (a, b))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -203,44 +187,59 @@ def test_text_is_readable_in_light_and_dark(shade: int) -> None:
         assert contrast(palette["ink"], palette[f"group-{group}"]) >= 4.5
 
 
-def inside(svg: str) -> None:
-    root = ElementTree.fromstring(svg)
-    _, _, width, height = (float(part) for part in root.get("viewBox", "").split())
-    for text in root.iter(f"{SVG}text"):
-        size, x, y = (float(text.get(name, "")) for name in ("font-size", "x", "y"))
-        wide = text_width(text.text or "", size, "mono" in text.get("class", ""))
-        before = {"start": 0.0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
-        if text.get("transform"):  # turned a quarter: it reads upwards
-            left, right, top, bottom = x - size, x + 0.3 * size, y - (wide - before), y + before
-        else:
-            left, right, top, bottom = x - before, x - before + wide, y - size, y + 0.3 * size
-        assert left >= -1, text.text
-        assert top >= -1, text.text
-        assert right <= width + 1, text.text
-        assert bottom <= height + 1, text.text
+# Machado, Oliveira and Fernandes 2009, severity 1; the last is what most eyes see.
+EYES = (
+    ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+    ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+)
+CONES = (
+    (0.4122214708, 0.5363325363, 0.0514459929),
+    (0.2119034982, 0.6806995451, 0.1073969566),
+    (0.0883024619, 0.2817188376, 0.6299787005),
+)
+OKLAB = (
+    (0.2104542553, 0.793617785, -0.0040720468),
+    (1.9779984951, -2.428592205, 0.4505937099),
+    (0.0259040371, 0.7827717662, -0.808675766),
+)
+
+
+@pytest.mark.parametrize("shade", [0, 1])
+def test_colours_of_tasks_stay_apart_for_all_eyes_and_from_the_ground(shade: int) -> None:
+    palette = {role: pair[shade] for role, pair in roles().items()}
+    colours = [palette[f"task-{index}"] for index in range(TASK_COLOURS)]
+    for eye in EYES:
+        seen = [np.array(OKLAB) @ np.cbrt(CONES @ np.clip(eye @ linear(one), 0, 1)) for one in colours]
+        assert all(math.dist(a, b) >= 0.12 for a, b in itertools.combinations(seen, 2))
+    for one in colours:  # WCAG: 3 for what is drawn
+        assert contrast(one, palette["paper"]) >= 2.99
+
+
+# Sizes
 
 
 @pytest.mark.parametrize("text", ["K", "SA-1", "a rather long name of something", "W" * 300, "模型" * 90])
 def test_labels_stay_within_the_view_box(text: str) -> None:
     for svg in every_drawing(text).values():
-        inside(svg)
+        labels_inside(svg)
 
 
-def test_labels_of_realistic_drawings_stay_within_the_view_box(sample) -> None:
-    for seed in range(12):
-        livs, feature, featurizer = sample.genome(seed, 24 + 24 * (seed % 2))
-        inside(backbone_diagram(livs, feature, featurizer, [], "a3f29bc1", "1.712 bits per byte"))
-    inside(lineage_chart(sample.nodes(), sample.nodes()[-1].id))
-    values = [sample.scores(index, index // 10) for index in range(60)]
+def test_labels_of_realistic_drawings_stay_within_the_view_box() -> None:
+    for seed in range(4):
+        livs, feature, featurizer = sample_run.genome(seed, 24 + 24 * (seed % 2))
+        labels_inside(backbone_diagram(livs, feature, featurizer, [], "a3f29bc1", "1.712 bits per byte"))
+    labels_inside(lineage_chart(sample_run.nodes(), sample_run.nodes()[-1].id))
+    values = [sample_run.scores(index, index // 10) for index in range(60)]
     points = [FrontPoint(str(i), size, quality, i // 10, "dominated") for i, (quality, size, _) in enumerate(values)]
-    inside(front_chart(points, Axis("cache", "bytes"), Axis("quality", "bits per byte")))
+    labels_inside(front_chart(points, Axis("cache", "bytes"), Axis("quality", "bits per byte")))
 
 
 @pytest.mark.parametrize("mono", [False, True])
-def test_shorten_fits(mono: bool) -> None:
-    cases: list[Callable[[], str]] = [lambda: "abc", lambda: "W" * 50, lambda: "模" * 40, lambda: "i" * 200]
-    for case in cases:
-        for width in (20.0, 60.0, 500.0):
-            cut = shorten(case(), width, 10, mono)
-            assert text_width(cut, 10, mono) <= width
-            assert cut == case() or cut.endswith("…")
+@pytest.mark.parametrize("text", ["abc", "W" * 50, "模" * 40, "i" * 200])
+def test_shorten_fits(text: str, mono: bool) -> None:
+    for width in (20.0, 60.0, 500.0):
+        cut = shorten(text, width, 10, mono)
+        assert text_width(cut, 10, mono) <= width
+        assert cut == text or cut.endswith("…")

@@ -23,7 +23,6 @@ def build(length: int = LENGTH, channels: int = CHANNELS, **changes: Any) -> Sta
 
 
 def basis_of(statistics: Statistics) -> torch.Tensor:
-    assert isinstance(statistics.basis, torch.Tensor)
     return statistics.basis.detach().clone()
 
 
@@ -52,15 +51,6 @@ def test_the_covariance_is_numpys_projected(rank: int) -> None:
     torch.testing.assert_close(statistics(h, mask), statistics.project(summary))
 
 
-def test_one_position_has_no_covariance() -> None:
-    """A sample with one token has zeros; an input that never has more has no numbers for it."""
-    h, mask = features()
-    assert not build().summary(h, mask)[2, CHANNELS:].any()
-    lone = build(length=1)
-    assert lone.rank == 0
-    assert lone.project.in_features == CHANNELS
-
-
 @pytest.mark.parametrize("kind", ["mean_covariance", "mean", "cls"])
 def test_padding_and_empty_samples(kind: str) -> None:
     statistics = build(kind=kind)
@@ -73,9 +63,12 @@ def test_padding_and_empty_samples(kind: str) -> None:
     assert torch.equal(statistics.summary(h, empty)[0], torch.zeros_like(statistics.summary(h, empty)[0]))
 
 
-def test_cls_is_the_first_token() -> None:
+def test_cls_is_the_first_token_and_one_position_has_no_covariance() -> None:
     h, mask = features()
     assert torch.equal(build(kind="cls").summary(h, mask), h[:, 0])
+    assert not build().summary(h, mask)[2, CHANNELS:].any()
+    lone = build(length=1)
+    assert (lone.rank, lone.project.in_features) == (0, CHANNELS), "an input that never has more has no numbers for it"
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Modalities that read each other: cross-attention against PyTorch's own, and who hears whom."""
+"""What stands between the senses and the answers of opponents, against the equations and PyTorch's own attention."""
 
 from __future__ import annotations
 
@@ -8,21 +8,71 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from evodevo.module_zoo.baselines.fusion import ConcatTrunk, GatedTrunk, LateTrunk, Perceptron
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.baselines.streams import CrossModality, CrossModalityTrunk, StreamAttention, TwoStreamTrunk
 from evodevo.module_zoo.baselines.trunk import Trunk
-from evodevo.module_zoo.encoders.model import EncodedModality, side_by_side
+from evodevo.module_zoo.encoders.model import EncodedModality
 
-TRUNKS = (TwoStreamTrunk, CrossModalityTrunk)
+STREAMS = (TwoStreamTrunk, CrossModalityTrunk)
 
 
 def structure(**more: Any) -> BaselineStructure:
     return BaselineStructure.model_validate({"width": 8, "heads": 2, "hidden": 12, "layers": 2, "dropout": 0.0, **more})
 
 
-def sense(length: int, seed: int, mask: Tensor | None = None) -> EncodedModality:
-    tokens = torch.randn(3, length, 8, generator=torch.Generator().manual_seed(seed))
-    return EncodedModality(tokens, mask, torch.zeros(3, 8))
+def sense(length: int, seed: int) -> EncodedModality:
+    source = torch.Generator().manual_seed(seed)
+    return EncodedModality(torch.randn(3, length, 8, generator=source), None, torch.randn(3, 8, generator=source))
+
+
+# One vector
+
+
+def reference(network: Perceptron, activation: nn.Module) -> nn.Sequential:
+    """The same MLP as PyTorch's own layers."""
+    layers: list[nn.Module] = []
+    for layer in network.layers:
+        layers += [layer, activation]
+    return nn.Sequential(*layers, network.out)
+
+
+def test_an_mlp_reads_both_and_late_fusion_what_each_network_says() -> None:
+    trunk, first, second = ConcatTrunk(structure(activation="relu", layers=3), 2), sense(5, 0), sense(7, 1)
+    wanted = reference(trunk.mix, nn.ReLU())(torch.cat([first.vector, second.vector], -1))
+    torch.testing.assert_close(trunk([first, second]).pooled, wanted)
+    network = Perceptron(8, structure(dropout=0.5))
+    assert torch.equal(network.eval()(first.vector), network(first.vector))
+    assert not torch.equal(network.train()(first.vector), network(first.vector)), "dropout is a matter of training"
+    trunk = LateTrunk(structure(activation="silu"), 2)
+    senses = [sense(5, 0), sense(7, 1)]
+    thought = trunk(senses)
+    said = []
+    for network, one, side in zip(trunk.each, senses, thought.sides, strict=True):
+        said.append(reference(network, nn.SiLU())(one.vector))
+        torch.testing.assert_close(side, said[-1])
+    torch.testing.assert_close(thought.pooled, reference(trunk.mix, nn.SiLU())(torch.cat(said, -1)))
+
+
+def test_the_gated_unit_is_as_printed() -> None:
+    """Arevalo et al. 2017, eqs. 1 to 5, one sample and one channel at a time."""
+    trunk = GatedTrunk(structure(), 2)
+    senses = [sense(5, 0), sense(7, 1)]
+    maps: list[Tensor] = [layer.weight for layer in trunk.each if isinstance(layer, nn.Linear)]
+    h = torch.zeros(3, 8)
+    for sample in range(3):
+        both = torch.cat([one.vector[sample] for one in senses])
+        for channel in range(8):
+            first, second = (torch.tanh(m[channel] @ s.vector[sample]) for m, s in zip(maps, senses, strict=True))
+            z = torch.sigmoid(trunk.gate.weight[channel] @ both)
+            h[sample, channel] = z * first + (1 - z) * second
+    torch.testing.assert_close(trunk(senses).pooled, trunk.mix(h))
+    lone, one = GatedTrunk(structure(), 1), sense(5, 0)
+    assert lone.gate is None, "a single modality has nothing to gate"
+    torch.testing.assert_close(lone([one]).pooled, lone.mix(torch.tanh(lone.each[0](one.vector))))
+
+
+# Streams
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -38,16 +88,7 @@ def test_cross_attention_is_multi_head_attention(padded: bool) -> None:
     torch.testing.assert_close(mine(x, other, mask), wanted)
 
 
-@pytest.mark.parametrize("trunk", TRUNKS)
-def test_both_modalities_are_heard(trunk: type[Trunk]) -> None:
-    built = trunk(structure(), 2)
-    first, second = sense(5, 0), sense(7, 1)
-    pooled = built([first, second]).pooled
-    for changed in ([sense(5, 2), second], [first, sense(7, 2)]):
-        assert not torch.allclose(built(changed).pooled, pooled)
-
-
-@pytest.mark.parametrize("trunk", TRUNKS)
+@pytest.mark.parametrize("trunk", STREAMS)
 def test_who_has_nothing_real_to_say_is_not_heard(trunk: type[Trunk]) -> None:
     """Padding of an empty text is read by nobody, however much of it there is and whatever stands in it."""
     built = trunk(structure(), 2)
@@ -66,39 +107,25 @@ def test_who_has_nothing_real_to_say_is_not_heard(trunk: type[Trunk]) -> None:
         torch.testing.assert_close(*answers)
 
 
-def test_a_product_of_two_streams_answers() -> None:
+def test_a_product_of_two_streams_answers_or_the_second_modality_across() -> None:
     """ViLBERT: where one stream says nothing, nothing is said."""
     trunk = TwoStreamTrunk(structure(), 2)
     thought = trunk([sense(5, 0), sense(7, 1)])
     assert thought.tokens.shape == (3, 12, 8)
     assert thought.pooled.any()
     pooler = trunk.poolers[1]
-    assert isinstance(pooler, nn.Linear)
     with torch.no_grad():
         pooler.weight.zero_()
         pooler.bias.fill_(-1.0)
     assert not trunk([sense(5, 0), sense(7, 1)]).pooled.any()
-
-
-def test_the_second_modality_answers_across() -> None:
-    """LXMERT: the tokens are those of the text side, and the first side's last blocks would be for nobody."""
+    # LXMERT: the tokens are those of the text side, and the first side's last blocks would be for nobody.
     trunk = CrossModalityTrunk(structure(layers=3), 2)
     assert trunk([sense(5, 0), sense(7, 1)]).tokens.shape == (3, 7, 8)
     assert [len(layer.thinks) for layer in trunk.layers if isinstance(layer, CrossModality)] == [2, 2, 1]
 
 
-@pytest.mark.parametrize("trunk", TRUNKS)
+@pytest.mark.parametrize("trunk", STREAMS)
 def test_a_single_modality_is_a_transformer_over_it(trunk: type[Trunk]) -> None:
     built = trunk(structure(), 1)
     assert not [one for one in built.modules() if isinstance(one, StreamAttention)]
     assert built([sense(5, 0)]).tokens.shape == (3, 5, 8)
-
-
-def test_who_is_real_side_by_side() -> None:
-    x, y = torch.zeros(3, 2, 8), torch.ones(3, 3, 8)
-    mask = torch.tensor([[True, False, False]] * 3)
-    assert side_by_side([x, y], [None, None])[1] is None
-    tokens, whole = side_by_side([x, y], [None, mask])
-    assert tokens.shape == (3, 5, 8)
-    assert whole is not None
-    assert whole[0].tolist() == [True, True, True, False, False]

@@ -1,0 +1,51 @@
+"""What tests read in a drawing: its marks, its words, and whether all of it lies on the sheet."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+from evodevo.report.svg import text_width
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def marked(svg: str, name: str, tag: str = "g") -> list[ElementTree.Element]:
+    """Elements of the class."""
+    return [one for one in ElementTree.fromstring(svg).iter(SVG + tag) if name in one.get("class", "").split()]
+
+
+def words_of(svg: str) -> str:
+    return " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
+
+
+def corner_of(rect: ElementTree.Element | None) -> tuple[float, float]:
+    return float(rect.get("x", "")), float(rect.get("y", ""))
+
+
+def size_of(rect: ElementTree.Element) -> tuple[float, float]:
+    return float(rect.get("width", "")), float(rect.get("height", ""))
+
+
+def boxes_inside(svg: str) -> None:
+    root = ElementTree.fromstring(svg)
+    width, height = size_of(root)
+    for rect in root.iter(f"{SVG}rect"):
+        (x, y), (w, h) = corner_of(rect), size_of(rect)
+        assert 0 <= x <= x + w <= width + 0.11, rect.attrib
+        assert 0 <= y <= y + h <= height + 0.11, rect.attrib
+
+
+def labels_inside(svg: str) -> None:
+    root = ElementTree.fromstring(svg)
+    _, _, width, height = (float(part) for part in root.get("viewBox", "").split())
+    for text in root.iter(f"{SVG}text"):
+        size, x, y = (float(text.get(name, "")) for name in ("font-size", "x", "y"))
+        wide = text_width(text.text or "", size, "mono" in text.get("class", ""))
+        before = {"start": 0.0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
+        if text.get("transform"):  # turned a quarter: it reads upwards
+            left, right, top, bottom = x - size, x + 0.3 * size, y - (wide - before), y + before
+        else:
+            left, right, top, bottom = x - before, x - before + wide, y - size, y + 0.3 * size
+        assert min(left, top) >= -1, text.text
+        assert right <= width + 1, text.text
+        assert bottom <= height + 1, text.text
