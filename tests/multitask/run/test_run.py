@@ -245,7 +245,7 @@ def good(folder: Path) -> None:
         (good, {"overrides": {"task": {"batches": 3}}}, "batch"),
         (good, {"overrides": {"task": {"data": "x"}}}, "--data"),
     ],
-    ids=str,
+    ids=lambda value: value.__name__ if callable(value) else str(value),
 )
 def test_data_that_cannot_be_used_leave_nothing(
     make: Callable[[Path], Any], given: dict[str, Any], says: str, folder: Path, tmp_path: Path
