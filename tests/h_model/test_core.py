@@ -42,42 +42,41 @@ def force(core: HCore, connections: dict[int, list[int]], first: list[int]) -> N
             router.get_parameter("outer.bias")[targets] = OPEN
 
 
+def stacked(core: HCore, values: Tensor) -> Tensor:
+    """What the layers say one after another."""
+    heard = values[:, 0]
+    for layer in core.layers:
+        heard = layer(heard).y
+    return heard
+
+
 @pytest.mark.parametrize("aggregation", ["sum", "attention"])
-@pytest.mark.parametrize("extra", [0, 1, 4])
+@pytest.mark.parametrize("extra", [0, 4])
 def test_a_chain_is_a_feed_forward_stack(extra: int, aggregation: str) -> None:
-    core = core_of(iterations=3 + extra, iteration_embedding="none", aggregation=aggregation, lively=0.0)
+    core, values = (
+        core_of(iterations=3 + extra, iteration_embedding="none", aggregation=aggregation, lively=0.0),
+        said(),
+    )
     force(core, {0: [1], 1: [2], 2: [3]}, [0])
     if aggregation == "attention":
         torch.nn.init.zeros_(core.aggregation.input_source)
         torch.nn.init.zeros_(core.aggregation.hidden_source)
-    values = said()
-    expected = values[:, 0]
-    for layer in core.layers:
-        expected = layer(expected).y
     with torch.no_grad():
         answer = core.answer(core.run(values)) * (3 + extra)
-    torch.testing.assert_close(answer[:, 0], expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(answer[:, 0], stacked(core, values), rtol=0, atol=1e-6)
 
 
 def test_a_chain_read_at_its_end_needs_no_division() -> None:
-    core = core_of(iterations=3, iteration_embedding="none", output_division="last", lively=0.0)
+    core, values = core_of(iterations=3, iteration_embedding="none", output_division="last", lively=0.0), said()
     force(core, {0: [1], 1: [2], 2: [3]}, [0])
-    values = said()
-    expected = values[:, 0]
-    for layer in core.layers:
-        expected = layer(expected).y
-    torch.testing.assert_close(core.answer(core.run(values))[:, 0], expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(core.answer(core.run(values))[:, 0], stacked(core, values), rtol=0, atol=1e-6)
 
 
 def test_as_printed_a_chain_is_no_stack() -> None:
     """Layers that nobody addresses talk too: the reason for docs/spec/h_model.md#inflow-gate."""
-    core = core_of(iterations=3, literal=True, lively=0.0)
+    core, values = core_of(iterations=3, literal=True, lively=0.0), said()
     force(core, {0: [1], 1: [2], 2: [3]}, [0])
-    values = said()
-    expected = values[:, 0]
-    for layer in core.layers:
-        expected = layer(expected).y
-    assert (core.answer(core.run(values))[:, 0] * 3 - expected).abs().max() > 0.1
+    assert (core.answer(core.run(values))[:, 0] * 3 - stacked(core, values)).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("value", [0.5, 1.0])
@@ -143,8 +142,9 @@ def literal_pass(core: HCore, values: Tensor, masks: Tensor | None = None) -> Te
     return torch.stack(answers)
 
 
-@pytest.mark.parametrize("iterations", [0, 1, 4])
-@pytest.mark.parametrize("pool", ["attention", "mean", "max", "last"])
+@pytest.mark.parametrize(
+    ("pool", "iterations"), [("attention", 3), ("attention", 0), ("mean", 1), ("max", 2), ("last", 2)]
+)
 def test_as_printed_it_is_the_papers_double_loop(pool: str, iterations: int) -> None:
     core = core_of(
         2, 2, literal=True, iterations=iterations, alpha=0.7, alpha_rate=1.3, router={"pool": pool}, hidden=[MLP] * 3
@@ -159,7 +159,7 @@ def test_as_printed_it_is_the_papers_double_loop(pool: str, iterations: int) -> 
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0, 3.0]), st.booleans())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_no_state_is_longer_than_the_longest_message(seed: int, lively: float, gate: bool) -> None:
     core = core_of(2, lively=lively, inflow_gate=gate, iteration_embedding="none")
     record: list[StepTrace] = []
@@ -183,21 +183,20 @@ def test_an_inflow_of_at_most_one_divides_nothing() -> None:
     torch.testing.assert_close(several.begin(values, None, 1).x[:, 0], values.mean(1))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("normaliser", "aggregation"),  # the attention aggregation normalises by itself
     [*((one, "sum") for one in ("sum", "count", "softmax", "sinkhorn", "rms")), ("sum", "attention")],
 )
-def test_a_thousand_iterations_stay_finite(normaliser: str, aggregation: str) -> None:
-    core = core_of(normaliser=normaliser, aggregation=aggregation, hidden=[MLP] * 3, lively=2.0).float()
+def test_hundreds_of_iterations_do_not_explode(normaliser: str, aggregation: str) -> None:
+    core = core_of(normaliser=normaliser, aggregation=aggregation, hidden=[MLP] * 2, lively=2.0).float()
     with torch.no_grad():
-        flow = core.run(said(1, 1, 3).float(), iterations=1000)
+        flow = core.run(said(1, 1, 3).float(), iterations=200)
     assert torch.isfinite(core.answer(flow)).all()
-    assert torch.isfinite(flow.x).all()
+    assert flow.x.abs().max() < 10 * 200, "residual layers add; nothing multiplies"
 
 
-@pytest.mark.parametrize("count", range(2, 17))
-@pytest.mark.parametrize("alpha", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("count", [2, 5, 16])
+@pytest.mark.parametrize("alpha", [0.1, 3.0])
 def test_the_inflow_lives_at_the_start(count: int, alpha: float) -> None:
     """One input: min(1, inflow) of hidden layers at t = 10 is at least half of that at t = 0."""
     core = core_of(hidden=[MLP] * count, alpha=alpha, lively=0.0)
@@ -232,15 +231,20 @@ def test_disabled_layers_are_neither_called_nor_heard() -> None:
     assert all(parameter.grad is None or not parameter.grad.any() for parameter in core.layers[1].parameters())
 
 
-def test_a_window_limits_who_is_heard() -> None:
-    core = core_of(hidden=[MLP] * 6, window=2, iterations=4)
+def connections_after(core: HCore, steps: int) -> Tensor:
+    """(H, N) connections of the first sample."""
     record: list[StepTrace] = []
     with torch.no_grad():
-        flow = core.begin(said(), None, 4, record=record)
-        for _ in range(3):
+        flow = core.begin(said(), None, 9, record=record)
+        for _ in range(steps):
             flow = core.iterate(flow)
-    assert (record[0].weights[0, 0, 0] > 0).tolist() == [True, True, False, False, False, False, True]
-    weights = record[3].weights[0, 0] > 0
+    return record[steps].weights[0, 0]
+
+
+def test_a_window_limits_who_is_heard() -> None:
+    core = core_of(hidden=[MLP] * 6, window=2, iterations=4)
+    assert (connections_after(core, 0)[0] > 0).tolist() == [True, True, False, False, False, False, True]
+    weights = connections_after(core, 3) > 0
     for source in range(6):
         for target in range(6):
             assert bool(weights[source, target]) == (abs(source - target) <= 2)
@@ -251,10 +255,7 @@ def test_a_window_limits_who_is_heard() -> None:
 
 def test_a_ring_has_no_edge() -> None:
     core = core_of(hidden=[MLP] * 6, window=1, ring=True)
-    record: list[StepTrace] = []
-    with torch.no_grad():
-        core.iterate(core.begin(said(), None, 2, record=record))
-    weights = record[1].weights[0, 0] > 0
+    weights = connections_after(core, 1) > 0
     assert weights[0].tolist() == [True, True, False, False, False, True, True]
     assert weights[:, 6].all()
 
@@ -265,30 +266,20 @@ def test_a_windowed_connection_follows_the_offset() -> None:
     with torch.no_grad():
         for router in core.routers:
             router.get_parameter("outer.bias").copy_(torch.tensor([-2.0, 0.5, 3.0, 0.0]))
-    record: list[StepTrace] = []
-    structure = core.structure.model_copy(update={"inflow_gate": False})
-    core.structure = structure
-    with torch.no_grad():
-        flow = core.begin(said(), None, 9, record=record)
-        for _ in range(5):
-            flow = core.iterate(flow)
-    weights = record[-1].weights[0, 0]
+    core.structure = core.structure.model_copy(update={"inflow_gate": False})
+    weights = connections_after(core, 5)
     for source in range(1, 4):
         expected = torch.sigmoid(torch.tensor([-2.0, 0.5, 3.0])).double()
         torch.testing.assert_close(weights[source, source - 1 : source + 2], expected)
 
 
 def test_a_layer_may_be_kept_from_hearing_itself() -> None:
-    core = core_of(self_routing=False)
-    record: list[StepTrace] = []
-    core.iterate(core.begin(said(), None, 2, record=record))
-    assert not record[1].weights[0, 0, :, :3].diagonal().any()
+    assert not connections_after(core_of(self_routing=False), 1)[:, :3].diagonal().any()
 
 
 @pytest.mark.parametrize("head", ["feedforward", "linear", "channel", "constant", "independent"])
-@pytest.mark.parametrize("window", [None, 1])
-def test_every_head_with_and_without_a_window(head: str, window: int | None) -> None:
-    core = core_of(2, 2, router={"head": head}, window=window, hidden=[MLP] * 4, width=WIDTH)
+def test_every_head_in_a_window(head: str) -> None:
+    core = core_of(2, 2, router={"head": head}, window=1, hidden=[MLP] * 4)
     assert torch.isfinite(core.answer(core.run(said(2, 2)))).all()
 
 

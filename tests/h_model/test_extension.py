@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,10 @@ from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
+from evodevo.storage.blobs import FolderPool
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch, small_model
 from evodevo.training import checkpoints, optimizers
 from evodevo.training.loop import Cursor, TrainingSnapshot, train
-from evodevo.training.parts import BlobStore
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 from evodevo.training.surgery import Origin, carry_state, operate, state_of
 
@@ -60,29 +61,29 @@ def of(model: HModel, batch: dict[str, Tensor]) -> Tensor:
         return torch.cat([one.flatten(1) for one in model(batch).values()], 1)
 
 
-@pytest.mark.parametrize("at", ["edge", 0, 2])
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_a_layer_that_is_not_enabled_changes_nothing(changes: dict[str, Any], at: Any) -> None:
+def test_a_layer_that_is_not_enabled_changes_nothing_and_goes_without_a_trace(changes: dict[str, Any]) -> None:
     model = small_model((TEXT, IMAGE), (CLASS, LABELS), **changes).double()
     batch = small_batch((TEXT, IMAGE), (CLASS, LABELS), padded=True)
-    before = of(model, batch)
-    if changes.get("window") and at != "edge":
+    before, state = of(model, batch), {name: one.clone() for name, one in model.state_dict().items()}
+    places: list[Any] = ["edge"]
+    if changes.get("window"):
         with pytest.raises(UsageError, match="at the edge"):
-            model.add_node(NEW, at=at)
+            model.add_node(NEW, at=0)
         assert torch.equal(of(model, batch), before)
-        return
-    change = model.add_node(NEW, at=at, seed=5)
-    model.core.runner.reset()
-    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
-    assert model.core.runner.calls[change.place] == 0
-    assert model.core.hidden_count == 4
-
-
-def test_in_single_precision_it_changes_nothing_either() -> None:
-    model, batch = small_model(), small_batch(padded=True)
-    before = of(model, batch)
-    model.add_node(NEW)
-    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-6)
+    else:
+        places += [len(changes) % 2, 2]
+    for at in places:
+        change = model.add_node(NEW, at=at, seed=5)
+        model.core.runner.reset()
+        torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
+        assert model.core.runner.calls[change.place] == 0
+        assert model.core.hidden_count == 4
+        model.remove_node(change.place)
+        torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
+    after = model.state_dict()
+    assert after.keys() == state.keys()
+    assert all(torch.equal(after[name], one) for name, one in state.items())
 
 
 def test_a_causal_model_grows_and_stays_causal() -> None:
@@ -98,7 +99,7 @@ def test_a_causal_model_grows_and_stays_causal() -> None:
     assert not torch.allclose(whole.flatten(1), before, atol=1e-9)
 
 
-@pytest.mark.parametrize("changes", VARIANTS[:7], ids=str)
+@pytest.mark.parametrize("changes", [VARIANTS[place] for place in (0, 1, 2, 3, 5)], ids=str)
 def test_an_enabled_layer_begins_softly_and_learns(changes: dict[str, Any]) -> None:
     model, batch = small_model(lively=0.2, **changes), small_batch()
     before = of(model, batch)
@@ -142,25 +143,6 @@ def test_places_of_disabled_layers_follow() -> None:
     torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_taking_the_new_layer_out_again_undoes_it(changes: dict[str, Any]) -> None:
-    model, batch = small_model(**changes), small_batch()
-    before, state = of(model, batch), {name: one.clone() for name, one in model.state_dict().items()}
-    place = model.add_node(NEW).place
-    model.remove_node(place)
-    assert torch.equal(of(model, batch), before)
-    assert {name: one.tolist() for name, one in model.state_dict().items()} == {
-        name: one.tolist() for name, one in state.items()
-    }
-
-
-def test_removing_a_silent_layer_changes_nothing() -> None:
-    model, batch = small_model(disabled=[1]).double(), small_batch()
-    before = of(model, batch)
-    model.remove_node(1)
-    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
-
-
 def test_a_channel_follows_its_target() -> None:
     model, batch = small_model(router={"head": "channel"}).double(), small_batch()
     disable(model, 0)
@@ -181,8 +163,19 @@ def test_channels_run_out() -> None:
     assert model.core.hidden_count == 7
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], store: BlobStore) -> None:
+def test_equal_seeds_give_equal_layers() -> None:
+    states = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(len(states))
+        model = small_model()
+        model.add_node(NEW, seed=seed)
+        states.append(torch.cat([one.flatten() for one in model.core.layers[3].parameters()]))
+    assert [torch.equal(one, states[0]) for one in states] == [True, True, False]
+
+
+@pytest.mark.parametrize("changes", [VARIANTS[place] for place in (1, 3, 5, 6, 7, 11, 15)], ids=str)
+def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], tmp_path: Path) -> None:
+    store = FolderPool(tmp_path)
     model, batch = small_model((TEXT, IMAGE), **changes), small_batch((TEXT, IMAGE))
     model.add_node(MLPLayer(width=4))
     model.add_node(NEW, enabled=True)
@@ -197,57 +190,20 @@ def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], store:
     assert torch.equal(of(again.eval(), batch), of(model, batch))
 
 
-class Blobs:
-    """A pool in memory."""
-
-    def __init__(self) -> None:
-        self.data: dict[str, bytes] = {}
-
-    def put_bytes(self, data: bytes) -> str:
-        import hashlib
-
-        digest = hashlib.sha256(data).hexdigest()
-        self.data[digest] = data
-        return digest
-
-    def get(self, digest: str) -> bytes:
-        return self.data[digest]
-
-
-@pytest.fixture
-def store() -> Blobs:
-    return Blobs()
-
-
-def test_equal_seeds_give_equal_layers() -> None:
-    states: list[Tensor] = []
-    for seed in (3, 3, 4):
-        torch.manual_seed(len(states))
-        model = small_model()
-        model.add_node(NEW, seed=seed)
-        states.append(torch.cat([one.flatten() for one in model.core.layers[3].parameters()]))
-    assert torch.equal(states[0], states[1])
-    assert not torch.equal(states[0], states[2])
-
-
 # What a model may not do
 
 
-@pytest.mark.parametrize("place", [-1, 5])
-def test_no_such_place(place: int) -> None:
-    model = small_model()
-    with pytest.raises(UsageError, match="places are 0 to 3, or 'edge'"):
-        model.add_node(NEW, at=place)
-    for act in (model.remove_node, model.enable):
-        with pytest.raises(UsageError, match="places are 0 to 2"):
-            act(place)
-
-
-def test_a_layer_that_does_not_fit_leaves_the_model_as_it_was() -> None:
+def test_a_layer_or_place_that_does_not_fit_leaves_the_model_as_it_was() -> None:
     model, batch = small_model(), small_batch()
     before, structure = of(model, batch), model.structure
     with pytest.raises(UsageError, match="heads"):
         model.add_node(TransformerLayer(heads=3))
+    for place in (-1, 5):
+        with pytest.raises(UsageError, match="places are 0 to 3, or 'edge'"):
+            model.add_node(NEW, at=place)
+        for act in (model.remove_node, model.enable):
+            with pytest.raises(UsageError, match="places are 0 to 2"):
+                act(place)
     assert model.structure is structure
     assert model.core.structure is structure
     assert torch.equal(of(model, batch), before)
@@ -369,15 +325,17 @@ def assert_survivors_keep_their_state(
     return compared
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("aggregation", ["sum", "attention"])
+@pytest.mark.parametrize(
+    ("kind", "aggregation"),
+    [("SGD", "sum"), ("Adam", "attention"), ("AdamW", "sum"), ("RMSprop", "sum"), ("Adagrad", "sum")],
+)
 def test_moments_survive_growing_and_shrinking(kind: str, aggregation: str) -> None:
     model = small_model(aggregation=aggregation)
     decayed, plain = optimizers.decay_groups(model)
     groups = [{"params": list(decayed.values()), "weight_decay": 0.1}, {"params": list(plain.values())}]
     optimizer = OPTIMIZERS[kind](groups)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
-    steps(model, optimizer, 3)
+    steps(model, optimizer, 2)
     scheduler.step()
 
     def change_by(act: Any) -> None:
@@ -393,7 +351,7 @@ def test_moments_survive_growing_and_shrinking(kind: str, aggregation: str) -> N
         found = state_of(dict(model.named_parameters()), optimizer)
         assert assert_survivors_keep_their_state(state, found, change, model) > 100
         rate = optimizer.param_groups[0]["lr"]
-        steps(model, optimizer, 2)
+        steps(model, optimizer, 1)
         scheduler.step()
         assert optimizer.param_groups[0]["lr"] == pytest.approx(rate / 2)
 

@@ -91,19 +91,20 @@ def test_a_sample_is_alone_and_padding_is_nothing(chosen: dict[str, Any], seed: 
     torch.testing.assert_close(longer, together, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("pool", CHOICES["pool"])
-@pytest.mark.parametrize("canvas", CHOICES["canvas"])
-def test_every_pool_on_every_canvas(pool: str, canvas: str) -> None:
-    if canvas == "latents" and pool in ("token", "prefix_mean"):
-        with pytest.raises(UsageError, match="latent slots have no order"):
-            small_structure(canvas=canvas, router={"pool": pool})
-        return
+@pytest.mark.parametrize(
+    ("pool", "canvas"),
+    [*((pool, "segments") for pool in CHOICES["pool"]), ("attention", "pad"), ("last", "latents"), ("token", "pad")],
+)
+def test_gradients_are_finite_with_every_pool_on_every_canvas(pool: str, canvas: str) -> None:
     model = model_of({"pool": pool, "canvas": canvas})
-    batch = small_batch(INPUTS, OUTPUTS, padded=True, length=6)
-    with torch.no_grad():
-        torch.testing.assert_close(flat(model(padded_further(batch))), flat(model(batch)), rtol=0, atol=1e-9)
-    model.train().loss(batch).backward()  # type: ignore[no-untyped-call]
+    model.train().loss(small_batch(INPUTS, OUTPUTS, padded=True)).backward()  # type: ignore[no-untyped-call]
     assert all(one.grad is None or torch.isfinite(one.grad).all() for one in model.parameters())
+
+
+@pytest.mark.parametrize("pool", ["token", "prefix_mean"])
+def test_pools_of_one_order_are_refused_on_latents(pool: str) -> None:
+    with pytest.raises(UsageError, match="latent slots have no order"):
+        small_structure(canvas="latents", router={"pool": pool})
 
 
 def test_a_mask_without_gaps_is_no_mask() -> None:
@@ -113,86 +114,9 @@ def test_a_mask_without_gaps_is_no_mask() -> None:
         torch.testing.assert_close(model(masked)["answer"], model(batch)["answer"], rtol=0, atol=1e-10)
 
 
-# Skipping
-
-SKIPPING = [one for one in CHOICES["inference"] if one["mode"] != "dense"]
-
-
-def dense(model: HModel) -> HModel:
-    """The same connections, but every layer is run for every sample."""
-    model.core._active = lambda inflow: None  # type: ignore[method-assign]
-    return model
-
-
-@pytest.mark.parametrize("inference", SKIPPING, ids=lambda one: str(one["mode"]))
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_skipping_loses_nothing(inference: dict[str, Any], dtype: torch.dtype) -> None:
-    chosen = {"inference": inference, "canvas": "segments"}
-    batch = small_batch(INPUTS, OUTPUTS, count=8, padded=True)
-    skipping, running = model_of(chosen).to(dtype), dense(model_of(chosen).to(dtype))
-    with torch.no_grad():
-        found, expected = flat(skipping(batch)), flat(running(batch))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10 if dtype == torch.float64 else 1e-5)
-    assert sum(skipping.core.runner.rows) < sum(running.core.runner.rows) == 3 * 3 * 8
-
-
-def test_as_printed_silence_is_not_free() -> None:
-    """Without the inflow gate a layer that nobody addresses says L(0); skipping it is another function."""
-    model = small_model(disabled=[], inflow_gate=False).double()
-    silent = torch.zeros(1, 3, 8, dtype=torch.float64)
-    assert all(layer(silent).y.abs().max() > 0 for layer in model.core.layers)
-
-
-def test_a_layer_that_nobody_wants_is_not_called() -> None:
-    model = small_model(inference={"mode": "target_topm", "m": 1}, lively=0.0)
-    with torch.no_grad():
-        for router in (*model.core.routers, *model.core.input_routers):
-            router.get_parameter("outer.bias")[:3] = torch.tensor([0.0, 5.0, 1.0])
-    calls = [0, 0, 0]
-    for place, layer in enumerate(model.core.layers):
-        layer.register_forward_hook(lambda *_, place=place: calls.__setitem__(place, calls[place] + 1))
-    model(small_batch())
-    assert calls == model.core.runner.calls == [0, 3, 0]
-
-
-# Halting
-
-
-@pytest.mark.parametrize("rule", ["output_mass", "act", "ponder", "kl"])
-def test_each_sample_stops_as_if_it_were_alone(rule: str) -> None:
-    lively, seed, threshold = (0.3, 0, 0.01) if rule == "kl" else (0.7, 1, 0.9)
-    halts = {"rule": rule, "threshold": threshold}
-    model = small_model(halting=halts, iterations=8, lively=lively, seed=seed).double()
-    batch = small_batch(count=12, padded=True)
-    with torch.no_grad():
-        model.get_parameter("outputs.layers.answer.head.weight").mul_(20)
-    with torch.no_grad():
-        together, counts = model(batch)["answer"], model.halting_counts
-        alone, steps = [], []
-        for one in range(12):
-            alone.append(model(rows(batch, slice(one, one + 1)))["answer"])
-            steps.append(int(model.halting_counts[0]))
-    torch.testing.assert_close(torch.cat(alone), together, rtol=0, atol=1e-10)
-    assert counts.tolist() == steps
-    assert 1 <= counts.min() < 8
-    assert len(set(steps)) > 1, "samples of different difficulty"
-
-
-def test_a_halted_sample_is_one_of_fewer_iterations() -> None:
-    """Its answer is divided by its own number of steps."""
-    model = small_model(halting={"rule": "output_mass", "threshold": 0.9}, iterations=8, seed=1).double()
-    plain = small_model(iterations=8, seed=1).double()
-    plain.load_state_dict({name: one for name, one in model.state_dict().items() if not name.startswith("unit.")})
-    batch = small_batch(count=12)
-    with torch.no_grad():
-        answers = model(batch)["answer"]
-        for place, count in enumerate(model.halting_counts.tolist()):
-            plain.iterations = count
-            torch.testing.assert_close(plain(batch)["answer"][place], answers[place], rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("rule", ["output_mass", "act", "ponder", "kl"])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("rule", "causal"), [("output_mass", False), ("act", True), ("ponder", False), ("kl", True), ("ponder", True)]
+)
 def test_halting_is_trained(rule: str, causal: bool) -> None:
     outputs = (NEXT,) if causal else OUTPUTS
     model = small_model((TEXT,), outputs, halting={"rule": rule}, causal=causal)
@@ -221,9 +145,9 @@ def test_without_iterations_inputs_speak_to_outputs() -> None:
 def test_T_may_be_larger_than_it_was_in_training() -> None:
     model, batch = small_model(), small_batch()
     before = model(batch)["answer"]
-    model.iterations = 40
+    model.iterations = 12
     assert torch.isfinite(model(batch)["answer"]).all()
-    assert model.trace(batch).iterations == 40
+    assert model.trace(batch).iterations == 12
     model.iterations = 3
     assert torch.equal(model(batch)["answer"], before)
 
@@ -308,16 +232,6 @@ def test_every_parameter_learns() -> None:
     assert silent == unused
 
 
-def test_equal_seeds_give_equal_parameters() -> None:
-    torch.manual_seed(5)
-    state = torch.random.get_rng_state()
-    one, two, other = small_model(seed=1), small_model(seed=1), small_model(seed=2)
-    assert torch.equal(torch.random.get_rng_state(), state)
-    both = [torch.cat([p.flatten() for p in model.parameters()]) for model in (one, two, other)]
-    assert torch.equal(both[0], both[1])
-    assert not torch.equal(both[0], both[2])
-
-
 def test_what_was_set_belongs_to_the_structure() -> None:
     model, batch = small_model(), small_batch()
     assert model.settled() == model.structure
@@ -393,7 +307,12 @@ def test_a_sample_of_vectors_and_images() -> None:
         ({"disabled": [0, 1, 2]}, "leave one"),
         ({"window": 2, "ring": True}, "at most 1"),
         ({"alpha": 0.0}, "alpha"),
+        ({"causal": True, "router": {"pool": "attention"}}, "token or prefix_mean"),
+        ({"causal": True, "router": {"pool": "mean"}}, "later tokens would steer earlier ones"),
+        ({"causal": True, "router": {"pool": "max"}}, "token or prefix_mean"),
         ({"causal": True, "router": {"pool": "last"}}, "token or prefix_mean"),
+        ({"causal": True, "canvas": "pad"}, "segments"),
+        ({"causal": True, "canvas": "latents"}, "segments"),
     ],
     ids=str,
 )
@@ -414,16 +333,10 @@ def test_nesting_is_a_tree_of_limited_depth() -> None:
         validate(HModelStructure, circle, what="it")
 
 
-@pytest.mark.parametrize(
-    ("layer", "words"),
-    [
-        ({"kind": "transformer", "heads": 3}, "3 attention heads do not divide the width 8"),
-        ({"kind": "transformer", "heads": 4, "width": 6}, "4 attention heads do not divide the width 6"),
-    ],
-)
-def test_layers_whose_sizes_do_not_meet(layer: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        small_model(hidden=[layer] * 2)
+@pytest.mark.parametrize(("layer", "width"), [({"heads": 3}, 8), ({"heads": 4, "width": 6}, 6)])
+def test_layers_whose_sizes_do_not_meet(layer: dict[str, Any], width: int) -> None:
+    with pytest.raises(UsageError, match=f"{layer['heads']} attention heads do not divide the width {width}"):
+        small_model(hidden=[{"kind": "transformer", **layer}] * 2)
 
 
 def test_what_is_set_afterwards_is_checked_too() -> None:
@@ -453,11 +366,15 @@ def test_what_a_batch_lacks_is_named() -> None:
         model({"text": torch.zeros(1, 13, dtype=torch.long)})
 
 
-def test_no_output_no_model() -> None:
-    with pytest.raises(UsageError, match="at least one output"):
-        small_model((TEXT,), ())
-    with pytest.raises(UsageError, match="at least one input"):
-        small_model((), (CLASS,))
+def test_which_inputs_and_outputs_a_model_may_have() -> None:
+    for inputs, outputs, causal, words in (
+        ((TEXT,), (), False, "at least one output"),
+        ((), (CLASS,), False, "at least one input"),
+        ((TEXT,), (NEXT,), False, "set causal = true"),
+        ((TEXT, IMAGE), (NEXT,), True, "images and vectors have no order"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            small_model(inputs, outputs, causal=causal)
 
 
 # Models in models
@@ -476,19 +393,3 @@ def test_an_h_model_is_a_layer() -> None:
         together = model.eval()(batch)["answer"]
         alone = model(rows(batch, slice(1, 2)))["answer"]
     torch.testing.assert_close(alone[0], together[1], rtol=0, atol=1e-5)
-
-
-def test_a_trace_says_what_happened() -> None:
-    model = small_model((TEXT, IMAGE), (CLASS, LABELS), halting={"rule": "kl", "threshold": 0.01}, iterations=5)
-    batch = small_batch((TEXT, IMAGE), (CLASS, LABELS), padded=True)
-    trace = model.trace(batch)
-    assert trace.first.shape == (4, 2, 5)
-    assert trace.connections.shape == (4, 5, 3, 5)
-    assert trace.inflow.shape == (4, 6, 5)
-    assert (trace.inflow[:, 0] == trace.first.sum(1)).all()
-    for row, steps in enumerate(trace.steps):
-        assert trace.called[row, :steps].all()
-        assert not trace.called[row, steps:].any()
-        assert trace.connections[row, :steps].any()
-        assert not trace.connections[row, steps:].any()
-    assert trace.outputs == ("answer", "tags")
