@@ -63,9 +63,10 @@ def learned(model: HModel, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, 
     return loss.detach(), {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "causal", "padded"),
+    [*((kind, False, True) for kind in KINDS), *((kind, True, False) for kind in KINDS), ("transformer", True, True)],
+)
 def test_groups_say_and_learn_what_the_loop_does(kind: str, causal: bool, padded: bool) -> None:
     model, batch = model_of(KINDS[kind], causal=causal), batch_of(causal=causal, padded=padded)
     model.runner = "loop"
@@ -165,7 +166,7 @@ def test_what_is_kept_for_inference_follows_the_parameters() -> None:
     first = kept._kept
     same()
     assert kept._kept is first is not None
-    for optimizer in (
+    for optimizer in (  # fused, over lists, one by one
         optimizers.build(model, OptimizerSettings(learning_rate=0.1)),
         torch.optim.AdamW(model.parameters(), lr=0.1, foreach=True),
         torch.optim.SGD(model.parameters(), lr=0.1, foreach=False),
@@ -178,22 +179,25 @@ def test_what_is_kept_for_inference_follows_the_parameters() -> None:
         optimizer.step()
         same()
     other = model_of(EQUAL["transformer"], seed=5)
-    model.load_state_dict(other.state_dict())
-    same()
-    model.load_state_dict(model_of(EQUAL["transformer"], seed=6).state_dict(), assign=True)
-    same()
-    with torch.no_grad():
-        model.core.layers[1].get_parameter("feedforward.operator.inner.weight")[0] += 3
-    same()
-    inner = model.core.layers[2].get_submodule("feedforward.operator")
-    inner.inner = nn.Linear(8, 12)
-    same()
-    model.core.layers[0], model.core.layers[3] = other.core.layers[3], other.core.layers[0]
-    same()
-    model.core.layers[1].register_forward_hook(lambda layer, given, output: output)
-    same()
-    model.double()
-    same()
+
+    def write() -> None:
+        with torch.no_grad():
+            model.core.layers[1].get_parameter("feedforward.operator.inner.weight")[0] += 3
+
+    def exchange() -> None:
+        model.core.layers[0], model.core.layers[3] = other.core.layers[3], other.core.layers[0]
+
+    for change in (
+        lambda: model.load_state_dict(other.state_dict()),
+        lambda: model.load_state_dict(model_of(EQUAL["transformer"], seed=6).state_dict(), assign=True),
+        write,
+        lambda: setattr(model.core.layers[2].get_submodule("feedforward.operator"), "inner", nn.Linear(8, 12)),
+        exchange,
+        lambda: model.core.layers[1].register_forward_hook(lambda layer, given, output: output),
+        model.double,
+    ):
+        change()
+        same()
     assert model(batch)["answer"].dtype == torch.float64
 
 
@@ -236,14 +240,20 @@ def test_a_copy_of_a_model_has_its_own_groups() -> None:
         assert torch.equal(model(batch)["answer"], before)
 
 
-@pytest.mark.parametrize("head", ["feedforward", "linear", "channel", "independent"])
-@pytest.mark.parametrize("pool", ["attention", "mean", "max", "last", "token", "prefix_mean"])
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(
+    ("head", "pool", "padded"),
+    [
+        *(("feedforward", pool, True) for pool in ("attention", "mean", "max", "last", "token", "prefix_mean")),
+        *((head, "mean", False) for head in ("feedforward", "linear", "channel", "independent")),
+        ("linear", "token", False),
+        ("channel", "attention", True),
+        ("channel", "prefix_mean", False),
+        ("independent", "max", True),
+    ],
+)
 def test_equal_routers_decide_together_what_each_decides_alone(head: Any, pool: Any, padded: bool) -> None:
     model = small_model(hidden=[TRANSFORMER] * 4, router={"head": head, "pool": pool, "hidden": 6})
     routers = cast("list[Router]", list(model.core.routers))
-    together = RouterGroup.of(routers)
-    assert together is not None
     said = torch.randn(3, 4, 6, 8, dtype=torch.float64, requires_grad=True)
     masks = torch.rand(3, 4, 6) < 0.6 if padded else None
     if masks is not None:
