@@ -12,16 +12,14 @@ from torch import nn
 
 from evodevo.errors import UnsafeFileError
 from evodevo.experiments.checkpoint_selection import BestWeights, settle
-from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.loss_terms import LossTerms
 from evodevo.experiments.measure import NetworkMeasurement, measure, places
-from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import PAPER_SELECTION, WeightSelection
 from evodevo.networks.saved import load_network
-from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem
 from evodevo.training.precision import decide
+from fixtures.evaluations import Told, assert_equal, evaluate
 
 AUC = WeightSelection(metric="auc")
 
@@ -36,10 +34,6 @@ def numbered(number: float) -> nn.Module:
     with torch.no_grad():
         network.weight.fill_(number)
     return network
-
-
-def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
-    return given.read(evaluate_network(given.payload(arm, 5, resume), report or (lambda message: None)))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +155,6 @@ SELECT: dict[str, Any] = {"select": {"metric": "accuracy"}, "training": {"checkp
 def test_the_network_that_is_kept_is_the_best_one(tmp_path: Path) -> None:
     given = problem({**SELECT, "training": {"budget": {"steps": 12}}, "curve_points": 12}, tmp_path)
     outcome = evaluate(given, h_model(learning_rate=5e-2))
-    assert outcome.reason is None, outcome.detail
     curve = outcome.series["validation_accuracy"]
     (selection,) = outcome.extra["selection"]
     values = [value for _, value in curve]
@@ -178,7 +171,6 @@ def test_the_network_that_is_kept_is_the_best_one(tmp_path: Path) -> None:
 def test_a_training_that_gets_no_better_stops_and_has_finished() -> None:
     changes = {"select": {"metric": "loss", "patience": 2, "min_share": 0.5}, "curve_points": 40}
     outcome = evaluate(problem({**changes, "training": {"budget": {"steps": 40}}}), h_model(learning_rate=0.3))
-    assert outcome.reason is None, outcome.detail
     (selection,) = outcome.extra["selection"]
     assert 20 <= selection["stopped"] == outcome.extra["steps"] < 40
     assert outcome.extra["epochs"] == outcome.extra["samples"] / 400
@@ -187,27 +179,20 @@ def test_a_training_that_gets_no_better_stops_and_has_finished() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("patience", [None, 1])
-def test_a_selection_goes_on_from_any_checkpoint_to_the_same_network(tmp_path: Path, patience: int | None) -> None:
+def test_a_selection_goes_on_from_any_checkpoint_to_the_same_network(
+    tmp_path: Path, patience: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evodevo.experiments.evaluate.look_inside", lambda *_: {})
     changes = {**SELECT, "select": {"metric": "accuracy", "patience": patience, "min_share": 0.4}}
     given = problem({**changes, "training": {"checkpoint_every": 3, "budget": {"steps": 12}}}, tmp_path)
-    arm = h_model(learning_rate=5e-2)
-    found: list[str] = []
-
-    def listen(message: dict[str, Any]) -> None:
-        if "checkpoint" in message:
-            found.append(message["checkpoint"])
-            assert all(FolderPool(tmp_path).get(digest) for digest in message["blobs"])
-
-    whole = evaluate(given, arm, report=listen)
+    arm, told = h_model(learning_rate=5e-2), Told()
+    whole = evaluate(given, arm, report=told.append)
+    assert all(FolderPool(tmp_path).get(digest) for message in told for digest in message.get("blobs", ()))
+    found = told.checkpoints
     assert len(found) == 4 or patience is not None, "it may stop before its last checkpoint"
-    assert found
-    for checkpoint in found:
+    for checkpoint in {found[0], found[-2 % len(found)]}:
         resumed = evaluate(given, arm, resume=checkpoint)
-        assert resumed.blobs["weights"] == whole.blobs["weights"]
-        assert resumed.extra["selection"] == whole.extra["selection"]
-        assert resumed.extra["steps"] == whole.extra["steps"]
-        for name in ("validation_loss", "validation_accuracy"):
-            assert resumed.series[name] == whole.series[name]
+        assert_equal(resumed, whole, "selection", "steps", "validation_loss", "validation_accuracy")
 
 
 def test_a_selection_changes_what_a_score_means() -> None:
