@@ -228,7 +228,14 @@ def test_the_commands_say_it(store: Path, run: Run, tmp_path: Path, capsys: pyte
 
 @pytest.mark.slow
 def test_the_command_trains_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["--store", str(tmp_path), "--set", "execution.executor=serial", "--set", "experiment.learning_rates=[0.01]"]
+    where = [
+        "--store",
+        str(tmp_path),
+        "--set",
+        "execution.executor=serial",
+        "--set",
+        "experiment.learning_rates=[0.01]",
+    ]
     assert command(["train", "h_model.testing", "--steps", "1", "--seeds", "1", *where]) == 0
     told = capsys.readouterr()
     assert "3 trainings, expected" in told.err
