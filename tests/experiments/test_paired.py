@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evodevo.experiments import paired
 from evodevo.experiments.paired import paired_difference
 
 Rows = list[np.ndarray]  # type: ignore[type-arg]
@@ -24,6 +25,7 @@ def test_by_hand() -> None:
     assert (found.low, found.high) == (0.0, 0.75), "quarters, as often as one sample of four is drawn"
 
 
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 4), st.integers(1, 50))
 def test_it_is_antisymmetric_and_zero_against_itself(seed: int, seeds: int, samples: int) -> None:
     a, b = answers(seed, seeds, samples, 0.7), answers(seed + 1, seeds, samples, 0.6)
@@ -79,10 +81,13 @@ def test_what_is_not_common_does_not_count() -> None:
     assert paired_difference([a * np.nan], [b]) is None
 
 
-@pytest.mark.slow
-def test_many_samples_and_shares_are_no_trouble() -> None:
+def test_draws_in_blocks_give_the_interval_of_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    a, b = [rng.uniform(size=20_000)], [rng.uniform(size=20_000)]
-    found = paired_difference(a, b)
-    assert found is not None
-    assert found.low < 0 < found.high
+    a, b = [rng.uniform(size=400)], [rng.uniform(size=400)]
+    whole = paired_difference(a, b)
+    monkeypatch.setattr(paired, "_MOST_NUMBERS", 1 << 16)
+    blocks = paired_difference(a, b)
+    assert whole is not None
+    assert blocks is not None
+    assert whole.low < 0 < whole.high
+    assert (blocks.low, blocks.high) == (pytest.approx(whole.low, abs=0.005), pytest.approx(whole.high, abs=0.005))

@@ -163,19 +163,16 @@ def test_a_killed_experiment_goes_on_to_the_same_table(tmp_path: Path, monkeypat
         assert scores[0] == scores[1]
 
 
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
+def test_what_cannot_be_leaves_no_store(tmp_path: Path) -> None:
+    for overrides, words in (
         ({"experiment": {"seeds": 0}}, "seeds"),
         ({"experiment": {"reference": "nobody"}}, "'nobody' is no arm"),
         ({"study": {"generations": 3}}, "one generation"),
         ({"evaluation": {"task_settings": {"nodse": 3}}}, "nodes"),
-    ],
-)
-def test_what_cannot_be_leaves_no_store(overrides: dict[str, Any], words: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=words):
-        experiment("h_model.testing", overrides=overrides, store=tmp_path / "none")
-    assert not (tmp_path / "none").exists()
+    ):
+        with pytest.raises(UsageError, match=words):
+            experiment("h_model.testing", overrides=overrides, store=tmp_path / "none")
+        assert not (tmp_path / "none").exists()
 
 
 def test_the_report_shows_everything_and_no_markup_of_others(run: Run) -> None:
