@@ -31,17 +31,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_a_donor_learns_and_is_made_once(folder: Path) -> None:
     losses: list[float] = []
-    options: dict[str, Any] = {**SIZES, "width": 16, "steps": 60, "seed": 1, "learning_rate": 1e-2}
+    options: dict[str, Any] = {**SIZES, "width": 16, "steps": 40, "seed": 1, "learning_rate": 1e-2}
     place = pretrain_donor(
         TEXTS, ByteTokenizer(), folder=folder, report=lambda step, loss: losses.append(loss), **options
     )
-    assert {file.name for file in place.iterdir()} == {
-        "config.json",
-        "donor.json",
-        "model.safetensors",
-        "tokenizer.json",
-    }
-    assert len(losses) == 60
+    files = sorted(file.name for file in place.iterdir())
+    assert files == ["config.json", "donor.json", "model.safetensors", "tokenizer.json"]
+    assert len(losses) == 40
     assert losses[0] > 4.5
     assert np.mean(losses[-10:]) < 0.75 * losses[0]
     again = pretrain_donor(
