@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -72,9 +72,9 @@ def test_it_equals_a_plain_loop(tiny: Any, batch_at: Any) -> None:
     assert (result.state, result.steps, result.tokens) == ("finished", 20, 480)
 
 
-@pytest.mark.slow
 def test_it_learns(tiny: Any, batch_at: Any) -> None:
-    result = _train(tiny(dropout=0.0, width=16), _settings(300), batch_at, uniform_loss=math.log(11))
+    settings = _settings(100, optimizer=OptimizerSettings(warmup=0.25, learning_rate=1e-2))
+    result = _train(tiny(dropout=0.0, width=16), settings, batch_at, uniform_loss=math.log(11))
     assert result.state == "finished"
     assert result.final_loss is not None
     assert result.final_loss < 0.5 < 2.0 < result.curve[0][1]
@@ -290,6 +290,7 @@ def test_cuda_trains_like_the_cpu_and_resumes(tiny: Any, batch_at: Any) -> None:
 # The curve
 
 
+@settings(max_examples=10, deadline=None)
 @given(st.integers(1, 3000))
 def test_a_curve_is_short_and_keeps_the_mean(steps: int) -> None:
     losses = [math.sin(i) + i / 100 for i in range(steps)]

@@ -30,11 +30,8 @@ BATCH = small_batch(INPUTS, count=8)
 RATE = 0.01
 
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
-    "sgd": lambda groups: torch.optim.SGD(groups, lr=RATE, momentum=0.9),
     "adam": lambda groups: torch.optim.Adam(groups, lr=RATE),
-    "adamw": lambda groups: torch.optim.AdamW(groups, lr=RATE),
     "rmsprop": lambda groups: torch.optim.RMSprop(groups, lr=RATE, momentum=0.5, centered=True),
-    "adagrad": lambda groups: torch.optim.Adagrad(groups, lr=RATE),
 }
 
 
