@@ -42,7 +42,9 @@ def _same_weights(a: nn.Module, b: nn.Module) -> bool:
 
 def test_it_equals_a_plain_loop(tiny: Any, batch_at: Any) -> None:
     ours, plain = tiny(), tiny()
+    before = torch.get_rng_state()
     result = _train(ours, _settings(20), batch_at)
+    assert torch.equal(before, torch.get_rng_state()), "the caller's random numbers are not touched"
 
     names = dict(plain.named_parameters())
     decayed = [names[name] for name in ("embedding.weight", "layers.0.weight", "layers.1.weight", "unused.weight")]
@@ -78,12 +80,6 @@ def test_it_learns(tiny: Any, batch_at: Any) -> None:
     assert result.state == "finished"
     assert result.final_loss is not None
     assert result.final_loss < 0.5 < 2.0 < result.curve[0][1]
-
-
-def test_the_callers_random_numbers_are_not_touched(tiny: Any, batch_at: Any) -> None:
-    before = torch.get_rng_state()
-    _train(tiny(), _settings(2), batch_at)
-    assert torch.equal(before, torch.get_rng_state())
 
 
 @pytest.mark.parametrize("stop", [2, 5, 13, 20], ids=["in the warm-up", "at its end", "after it", "at the last step"])
@@ -138,6 +134,43 @@ def test_a_snapshot_of_another_seed_is_refused(tiny: Any, batch_at: Any) -> None
     snapshot = _train(tiny(), _settings(2), batch_at).snapshot
     with pytest.raises(UsageError, match="seed 3, not 4"):
         _train(tiny(), _settings(4), batch_at, resume=snapshot, seed=4)
+
+
+class Line(nn.Module):
+    """y = w x of a batch of named arrays, told of the progress of its training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3))
+        self.shares: list[float] = []
+        self.observed: list[float] = []
+
+    def observe(self) -> None:
+        assert self.weight.grad is None, "the step is over"
+        self.observed.append(float(self.weight.detach().sum()))
+
+    def set_progress(self, share: float) -> None:
+        self.shares.append(share)
+
+    def loss(self, batch: dict[str, Tensor]) -> Tensor:
+        return ((batch["x"] @ self.weight - batch["y"]) ** 2).mean() + 0.1 * torch.randn(()) * self.weight.sum()
+
+
+def test_a_model_of_named_arrays_is_told_of_its_progress_also_after_an_interruption() -> None:
+    def named(step: int) -> dict[str, Any]:
+        x = np.random.default_rng(step).normal(size=(4, 3)).astype(np.float32)
+        return {"x": x, "y": x.sum(1)}
+
+    settings, whole, parts = _settings(10), Line(), Line()
+    result = _train(whole, settings, named)
+    assert whole.shares == [(step + 1) / 10 for step in range(10)]
+    assert len(whole.observed) == 10
+    assert whole.observed[-1] == float(whole.weight.detach().sum()), "after the step, not before"
+    paused = _train(parts, settings, named, until=4)
+    resumed = _train(parts, settings, named, resume=paused.snapshot)
+    assert torch.equal(parts.weight, whole.weight)
+    assert resumed.curve == result.curve
+    assert parts.shares == whole.shares
 
 
 def test_reports(tiny: Any, batch_at: Any) -> None:
@@ -199,13 +232,10 @@ def test_a_step_that_costs_more_later_leaves_room_for_fewer(tiny: Any, batch_at:
     assert (result.steps, result.snapshot.cursor.flops) == (9, 120.0)
 
 
-@pytest.mark.parametrize("flops_per_step", [0.0, 10.1])
-def test_a_budget_below_one_step(tiny: Any, batch_at: Any, flops_per_step: float) -> None:
-    with pytest.raises(UsageError, match="less than one step"):
-        _train(tiny(), _settings(budget=Budget(flops=10.0)), batch_at, flops_per_step=flops_per_step)
-
-
-def test_a_budget_below_one_batch(tiny: Any, batch_at: Any) -> None:
+def test_a_budget_below_one_step_or_batch(tiny: Any, batch_at: Any) -> None:
+    for flops in (0.0, 10.1):
+        with pytest.raises(UsageError, match="less than one step"):
+            _train(tiny(), _settings(budget=Budget(flops=10.0)), batch_at, flops_per_step=flops)
     with pytest.raises(UsageError, match="5 tokens is less than one batch of 24"):
         _train(tiny(), _settings(budget=Budget(tokens=5)), batch_at)
 

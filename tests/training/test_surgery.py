@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evodevo.errors import UsageError
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import sample, start_zoo
@@ -29,11 +27,6 @@ INPUTS = (FACTS,)
 BATCH = small_batch(INPUTS, count=8)
 RATE = 0.01
 
-OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
-    "adam": lambda groups: torch.optim.Adam(groups, lr=RATE),
-    "rmsprop": lambda groups: torch.optim.RMSprop(groups, lr=RATE, momentum=0.5, centered=True),
-}
-
 
 def zoo() -> ModuleZoo:
     modules = [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:4]]
@@ -51,17 +44,12 @@ def steps(network: nn.Module, optimizer: torch.optim.Optimizer, count: int) -> N
         optimizer.step()
 
 
-def newborn(family: str = "lstm") -> ZooModule:
-    genotype = sample(family, WIDTH, np.random.default_rng(2))
+def newborn() -> ZooModule:
+    genotype = sample("lstm", WIDTH, np.random.default_rng(2))
     return ZooModule(id="newborn", genotype=genotype, seed=4, birth_event=1)
 
 
-def members(optimizer: torch.optim.Optimizer) -> list[int]:
-    return [id(one) for group in optimizer.param_groups for one in group["params"]]
-
-
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_survivors_keep_their_moments_whoever_comes_and_goes(kind: str) -> None:
+def test_survivors_keep_their_moments_and_newborns_stand_where_they_are_put() -> None:
     network = zoo()
     decayed, plain = optimizers.decay_groups(network)
     groups = [
@@ -69,10 +57,8 @@ def test_survivors_keep_their_moments_whoever_comes_and_goes(kind: str) -> None:
         {"params": list(plain.values()), "weight_decay": 0.0},
         {"params": [], "weight_decay": 0.01, "lr": 0.1 * RATE},
     ]
-    optimizer = OPTIMIZERS[kind](groups)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
-    steps(network, optimizer, 3)
-    scheduler.step()
+    optimizer = torch.optim.RMSprop(groups, lr=RATE, momentum=0.5, centered=True)
+    steps(network, optimizer, 2)
     before = dict(network.named_parameters())
     moments = {
         name: {key: one.clone() if isinstance(one, Tensor) else one for key, one in each.items()}
@@ -82,18 +68,14 @@ def test_survivors_keep_their_moments_whoever_comes_and_goes(kind: str) -> None:
     network.births["newborn"] = 0.3
     network.insert(newborn())
     network.remove("mlp-1")
-    names = [name for name, _ in network.named_parameters()]
-    origins = {name: Origin(name) for name in names if name in before}
-    slow = "pool.parts.newborn."
+    after, slow = dict(network.named_parameters()), "pool.parts.newborn."
+    origins = {name: Origin(name) for name in after if name in before}
     operate(
-        optimizer,
-        before,
-        network,
-        origins,
+        optimizer, before, network, origins,
         group_of=lambda name, one: 2 if name.startswith(slow) else int(one.ndim < 2),
-    )
-    after = dict(network.named_parameters())
-    assert sorted(members(optimizer)) == sorted(map(id, after.values()))
+    )  # fmt: skip
+    listed = [id(one) for group in optimizer.param_groups for one in group["params"]]
+    assert sorted(listed) == sorted(map(id, after.values()))
     found = state_of(after, optimizer)
     for name in origins.keys() & moments.keys():
         assert found[name].keys() == moments[name].keys()
@@ -102,18 +84,13 @@ def test_survivors_keep_their_moments_whoever_comes_and_goes(kind: str) -> None:
     gone = {id(one) for name, one in before.items() if name not in after}
     assert gone
     assert not gone & {id(one) for one in optimizer.state}
-    young = {id(after[name]) for name in names if name.startswith(slow)}
+    young = {id(one) for name, one in after.items() if name.startswith(slow)}
     assert {id(one) for one in optimizer.param_groups[2]["params"]} == young != set()
     kept = {name: one.detach().clone() for name, one in after.items()}
-    rates = [group["lr"] for group in optimizer.param_groups]
-    assert rates[2] == pytest.approx(0.1 * rates[0])
-    steps(network, optimizer, 2)
-    scheduler.step()
-    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([one / 2 for one in rates])
+    steps(network, optimizer, 1)
+    moved = {name.startswith(slow) for name, one in after.items() if not torch.equal(one, kept[name])}
+    assert moved == {True, False}
     assert all(one in optimizer.state for one in optimizer.param_groups[2]["params"])
-    moved = {name for name, one in after.items() if not torch.equal(one, kept[name])}
-    assert any(name.startswith(slow) for name in moved)
-    assert any(not name.startswith(slow) for name in moved)
 
 
 def test_a_newborn_is_slower_until_it_is_grown_up() -> None:
@@ -129,11 +106,3 @@ def test_a_newborn_is_slower_until_it_is_grown_up() -> None:
         for name, one in network.named_parameters():
             own = factor if name.startswith("pool.parts.newborn.") else 1.0
             assert found[id(one)] == pytest.approx(0.5 * RATE * own), name
-
-
-def test_who_never_was_is_no_origin() -> None:
-    network = zoo()
-    before = dict(network.named_parameters())
-    optimizer = OPTIMIZERS["adam"](list(before.values()))
-    with pytest.raises(UsageError, match="nobody"):
-        operate(optimizer, before, network, {next(iter(before)): Origin("nobody")})
