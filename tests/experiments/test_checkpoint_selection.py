@@ -52,7 +52,6 @@ def test_the_best_comes_back(metric: Any, values: list[float], best: int) -> Non
     network = numbered(9)
     watch.restore(network)
     assert network.weight.item() == best
-    assert watch.standing is not None
     assert (watch.standing.best, watch.standing.step) == (values[best], best + 1)
 
 
@@ -63,7 +62,6 @@ def test_of_equal_values_the_lower_loss_is_better() -> None:
     network = numbered(-1)
     watch.restore(network)
     assert network.weight.item() == 1  # type: ignore[operator]
-    assert watch.standing is not None
     assert (watch.standing.step, watch.standing.since) == (2, 3)
 
 
@@ -85,7 +83,6 @@ def test_who_is_being_born_is_not_chosen_and_costs_no_patience() -> None:
         assert not watch.enough
     watch.restore(network)
     assert network.weight.item() == 4
-    assert watch.standing is not None
     assert (watch.standing.best, watch.standing.step) == (0.6, 5)
 
 

@@ -95,7 +95,6 @@ def test_the_table_is_that_of_the_trainings(run: Run) -> None:
     }
     assert row.rates == pytest.approx(accuracy)
     assert accuracy[row.learning_rate] == max(accuracy.values())
-    assert row.validation is not None
     assert row.validation.mean == pytest.approx(max(accuracy.values()))
     assert row.validation.count == 2
     twin = table.rows[2]
@@ -112,14 +111,11 @@ def test_arms_are_compared_with_the_reference_on_the_same_samples(run: Run) -> N
     assert table.reference == "H-Model"
     first, second, twin, _ = table.rows
     assert first.difference is None
-    assert second.difference is not None
     assert (second.difference.seeds, second.difference.samples) == (2, 40)
     assert second.difference.mean == pytest.approx(second.test.mean - first.test.mean)  # type: ignore[union-attr]
     assert second.difference.low <= second.difference.mean <= second.difference.high
-    assert twin.difference is not None
     assert (twin.difference.mean, twin.difference.low, twin.difference.high) == (0, 0, 0)
     assert first.peak_memory_bytes is not None
-    assert first.epochs is not None
     assert first.epochs.mean == 32 / 400
     assert table.headlines == tuple(
         f"answer {metric}" for metric in ("accuracy", "auc", "f1_macro", "log_loss", "calibration_error")
@@ -300,7 +296,6 @@ def test_the_rate_is_chosen_by_its_mean_and_only_among_whole_ones(tmp_path: Path
         },
     )
     assert row.learning_rate == 0.2
-    assert row.validation is not None
     assert (row.validation.low, row.validation.high) == (0.7, 0.8)
     assert row.validation.deviation == pytest.approx(0.1 / 2**0.5)
     assert row.missing == ("a, lr 0.3, seed 1: diverged",)

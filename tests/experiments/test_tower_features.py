@@ -312,8 +312,6 @@ def test_a_network_on_features_is_the_network_on_the_tower(towers: dict[str, Pat
         with torch.no_grad():
             pairs = zip(live(tensors(task.fetch(split, places))), read(tensors(view.fetch(split, places))), strict=True)
             for one, two in pairs:
-                assert one is not None
-                assert two is not None
                 torch.testing.assert_close(one.vector, two.vector, rtol=0, atol=1e-5)
                 masks = [
                     torch.ones(s.tokens.shape[:2], dtype=torch.bool) if s.mask is None else s.mask for s in (one, two)

@@ -116,5 +116,4 @@ def test_gradients_are_finite_where_weights_are_zero(per_position: bool) -> None
     for normaliser in NORMALISERS:
         normalised_sum(messages, weights, masks, normaliser).square().sum().backward()
     attention(messages, weights, masks, of_input=False).square().sum().backward()
-    assert weights.grad is not None
     assert weights.grad.isfinite().all()

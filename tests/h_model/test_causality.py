@@ -134,7 +134,6 @@ def test_gradients_do_not_come_from_later_losses() -> None:
     rows = model.get_parameter("inputs.layers.text.embedding.weight")
     tokens = torch.arange(8)[None]
     model({"text": tokens})["next"][:, :4].sum().backward()
-    assert rows.grad is not None
     assert rows.grad[:4].any(1).all()
     assert not rows.grad[4:].any()
 

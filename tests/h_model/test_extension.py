@@ -115,7 +115,7 @@ def test_an_enabled_layer_begins_softly_and_learns(changes: dict[str, Any]) -> N
         assert router.get_parameter("outer.weight").grad[place].any()  # type: ignore[index]
 
 
-def test_routers_address_it_with_a_shut_bias() -> None:
+def test_routers_address_it_with_a_shut_bias_and_without_the_gate_it_says_little() -> None:
     model = small_model(lively=0.0, alpha=2.0)
     model.add_node(NEW, at=1, enabled=True)
     assert model.structure.disabled == ()
@@ -123,13 +123,9 @@ def test_routers_address_it_with_a_shut_bias() -> None:
         bias, weight = router.get_parameter("outer.bias"), router.get_parameter("outer.weight")
         assert bias[1].item() == pytest.approx(-SHUT * 2.0), number
         assert not weight[1].any()
-
-
-def test_without_the_gate_a_new_layer_says_little_unasked() -> None:
-    model, batch = small_model(lively=0.0, inflow_gate=False), small_batch()
+    model = small_model(lively=0.0, inflow_gate=False)
     model.add_node(NEW, enabled=True)
-    trace = model.trace(batch)
-    assert trace.connections[:, :, 3].max() < 0.02
+    assert model.trace(small_batch()).connections[:, :, 3].max() < 0.02
 
 
 def test_places_of_disabled_layers_follow() -> None:
@@ -209,7 +205,7 @@ def test_a_layer_or_place_that_does_not_fit_leaves_the_model_as_it_was() -> None
     assert torch.equal(of(model, batch), before)
 
 
-def test_the_last_layer_stays() -> None:
+def test_the_last_layer_and_the_window_of_a_ring_stay() -> None:
     model = small_model(disabled=[0])
     model.remove_node(1)
     with pytest.raises(UsageError, match="the last hidden layer stays"):
@@ -219,9 +215,6 @@ def test_the_last_layer_stays() -> None:
         model.remove_node(0)
     with pytest.raises(UsageError, match="leave one"):
         disable(model, 0)
-
-
-def test_a_ring_does_not_shrink_below_its_window() -> None:
     model = small_model(window=1, ring=True)
     with pytest.raises(UsageError, match="no window of 1"):
         model.remove_node(0)
@@ -254,14 +247,9 @@ def test_only_the_new_layer_and_the_routers_learn() -> None:
         for name in moved
     )
     assert any(name.startswith("core.routers.0.") for name in moved)
-
-
-def test_without_routers_only_the_new_ones_learn() -> None:
-    model = small_model()
-    place = model.add_node(NEW, enabled=True).place
-    learning = freeze_old(model, [place], routers=False)
-    assert all(name.startswith((f"core.layers.{place}.", f"core.routers.{place}.")) for name in learning)
-    with pytest.raises(UsageError, match="no output 'nothing'; it has answer"):
+    without_routers = freeze_old(model, [place], routers=False)
+    assert all(name.startswith((f"core.layers.{place}.", f"core.routers.{place}.")) for name in without_routers)
+    with pytest.raises(UsageError, match="no output 'nothing'; it has answer, tags"):
         freeze_old(model, [place], outputs=["nothing"])
 
 
@@ -383,13 +371,6 @@ def test_a_stored_state_follows_too() -> None:
     assert again.snapshot.optimizer["core.layers.3.attention.norm.weight"]["step"] == 4
 
 
-def test_an_origin_that_never_was_is_refused() -> None:
-    model = small_model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(UsageError, match="'ghost' of a parameter is none that the model had"):
-        operate(optimizer, dict(model.named_parameters()), model, {"core.layers.0": Origin("ghost")})
-
-
 def test_frozen_parameters_stand_in_no_group() -> None:
     model = small_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -399,6 +380,8 @@ def test_frozen_parameters_stand_in_no_group() -> None:
     freeze_old(model, [change.place])
     operate(optimizer, parameters, model, change.origins)
     assert_in_one_group_each(model, optimizer)
+    with pytest.raises(UsageError, match="'ghost' of a parameter is none that the model had"):
+        operate(optimizer, dict(model.named_parameters()), model, {"core.layers.0": Origin("ghost")})
 
 
 def test_the_structure_is_data() -> None:

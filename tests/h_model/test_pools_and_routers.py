@@ -59,7 +59,6 @@ def test_a_sample_without_positions_is_harmless(kind: Pool, ragged: tuple[Tensor
     if kind in ONE_PER_SAMPLE:
         assert (pooled == 0).all()
     pooled.sum().backward()
-    assert h.grad is not None
     assert h.grad.isfinite().all()
 
 

@@ -214,14 +214,3 @@ def test_training_skips_nothing_unless_it_sharpens() -> None:
     assert not model.core.hard
     model.loss(batch)
     assert min(model.core.runner.rows) > 0
-
-
-def test_sharpening_tells_routers_of_layers_that_were_not_chosen() -> None:
-    """An unaddressed layer says nothing, so that its own router learns nothing; those that could address it do."""
-    model, batch = model_of({"mode": "target_topm", "m": 1}), batch_of(count=1)
-    model.core.sharpening = True
-    model.train()
-    model.loss(batch).backward()  # type: ignore[no-untyped-call]
-    gradient = model.core.input_routers[0].get_parameter("outer.bias").grad
-    assert gradient is not None
-    assert (gradient[:4] != 0).sum() > 1

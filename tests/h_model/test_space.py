@@ -242,10 +242,8 @@ def test_initial_genomes_are_presets_within_the_ranges() -> None:
     found = {(len(g.layers), g.iterations) for g in (space.initial(generator(seed)) for seed in range(40)) if g}
     assert found == {(8, 2), (2, 6), (4, 4)}
     genome = space.initial(generator(0))
-    assert genome is not None
     assert (set(genome.layers), genome.mode, genome.alpha) == ({"transformer"}, "dense", 1000)
     other = space_of(layers=("mlp", "lstm"), modes=("threshold",)).initial(generator(0))
-    assert other is not None
     assert (set(other.layers), other.mode) == ({"mlp"}, "threshold")
 
 

@@ -102,14 +102,11 @@ def test_every_equal_layer_is_in_the_group_and_counted(kind: str) -> None:
     assert model.core.runner.rows == [12] * 4
 
 
-def test_recurrent_and_lonely_layers_stay_in_the_loop() -> None:
-    model = model_of([*MIXED, {"kind": "convolution"}])
-    kinds = [signature(layer) for layer in model.core.layers]
+def test_who_stays_in_the_loop() -> None:
+    """Recurrent layers, layers that are alone of their size, and layers that others have changed."""
+    kinds = [signature(layer) for layer in model_of([*MIXED, {"kind": "convolution"}]).core.layers]
     assert partition(kinds) == ([(0, 3, 6), (1, 4)], (2, 5, 7))
-
-
-def test_sizes_heads_and_flags_keep_layers_apart() -> None:
-    hidden: list[dict[str, Any]] = [
+    unlike: list[dict[str, Any]] = [
         TRANSFORMER,
         {**TRANSFORMER, "heads": 4},
         {**TRANSFORMER, "feedforward": 13},
@@ -117,15 +114,9 @@ def test_sizes_heads_and_flags_keep_layers_apart() -> None:
         {"kind": "convolution", "kernel": 5},
         {"kind": "mlp"},
     ]
-    kinds = [signature(layer) for layer in model_of(hidden).core.layers]
-    assert len(set(kinds)) == len(hidden)
-    quiet, noisy = (
-        signature(model_of([{**TRANSFORMER, "dropout": 0.5}]).train(mode).core.layers[0]) for mode in (False, True)
-    )
-    assert quiet != noisy
-
-
-def test_layers_that_others_have_changed_are_not_grouped() -> None:
+    assert len({signature(layer) for layer in model_of(unlike).core.layers}) == len(unlike)
+    noisy = [model_of([{**TRANSFORMER, "dropout": 0.5}]).train(mode).core.layers[0] for mode in (False, True)]
+    assert signature(noisy[0]) != signature(noisy[1])
     layers = model_of([TRANSFORMER] * 4).core.layers
     layers[0].register_forward_hook(lambda *_: None)
     parametrizations.weight_norm(cast(nn.Linear, layers[1].get_submodule("feedforward.operator.inner")))
@@ -290,24 +281,10 @@ def test_unequal_constant_and_hooked_routers_decide_alone() -> None:
 
 
 def test_the_choice_by_shape_is_a_function_of_the_shape() -> None:
-    runner = GroupedRunner(by_shape)
-    layers = nn.ModuleList()
+    runner, layers = GroupedRunner(by_shape), nn.ModuleList()
     assert by_shape(runner, layers, torch.empty(1, 8, 8, 64))
     assert not by_shape(runner, layers, torch.empty(16, 8, 64, 64))
     assert by_shape(runner, layers, torch.empty(16, 8, 64, 64, device="meta"))
-
-
-def test_training_is_the_same_to_the_bit_every_time() -> None:
-    batch = batch_of()
-    losses = []
-    for _ in range(2):
-        model = model_of(EQUAL["transformer"])
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-        for _ in range(3):
-            loss, _ = learned(model, batch)
-            optimizer.step()
-        losses.append(loss)
-    assert torch.equal(*losses)
 
 
 def test_a_probe_takes_the_faster_one_and_asks_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,8 +316,7 @@ def test_a_probe_takes_the_faster_one_and_asks_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_probe_leaves_gradients_counts_and_random_numbers_alone() -> None:
-    hidden = [{"kind": "mlp", "hidden": 16, "dropout": 0.5}] * 4
-    model, batch = model_of(hidden), batch_of()
+    model = model_of([{"kind": "mlp", "hidden": 16, "dropout": 0.5}] * 4)
     runner = build_runner("probe")
     assert isinstance(runner, GroupedRunner)
     model.train()
@@ -352,7 +328,6 @@ def test_a_probe_leaves_gradients_counts_and_random_numbers_alone() -> None:
     assert torch.equal(torch.rand(1), expected)
     assert runner.calls == []
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert batch
 
 
 def test_an_unknown_runner_is_refused() -> None:

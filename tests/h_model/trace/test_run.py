@@ -85,7 +85,6 @@ def test_samples_are_traced_as_the_model_routes_them(tracer: Tracer) -> None:
 def test_a_report_has_gradients_controls_and_the_course_of_training(tracer: Tracer) -> None:
     traced = tracer.samples("validation", 80)
     report = tracer.report(traced, fact="hops", probe="hops")
-    assert report.gradient_norms is not None
     assert report.gradient_norms.shape == (2,)
     assert (report.gradient_norms > 0).all()
     steps = [at.step for at in report.drift]
@@ -110,7 +109,6 @@ def test_gradient_norms_are_those_of_one_backward(tracer: Tracer) -> None:
     layer = tracer.model.core.layers[1]
     grads = torch.autograd.grad(tracer.model.loss(batch), list(layer.parameters()), allow_unused=True)
     wanted = torch.cat([grad.reshape(-1) for grad in grads if grad is not None]).norm()
-    assert norms is not None
     assert norms[1] == pytest.approx(float(wanted), rel=1e-5)
     assert all(parameter.grad is None for parameter in tracer.model.parameters())
 
