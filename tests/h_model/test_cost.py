@@ -215,6 +215,29 @@ def test_counted_calls_of_a_skipping_model_cost_what_is_stated() -> None:
     assert rows * stated == pytest.approx(counter.get_total_flops(), rel=1e-12)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9, 1.0])
+def test_each_sample_stays_within_its_budget(share: float) -> None:
+    """It is spent on the layers that are heard most (docs/spec/h_model.md#skipping)."""
+    torch.manual_seed(0)
+    hidden = (TransformerLayer(), MLPLayer(), TransformerLayer(feedforward=128), MLPLayer())
+    structure = HModelStructure(width=16, hidden=hidden, iterations=3)
+    model = HModel(structure, (TOKENS,), (CLASS,)).eval()
+    for router in model.core.routers:
+        torch.nn.init.normal_(router.outer.weight, std=2.0)
+    prices = torch.tensor(layer_flops(structure, TOKENS.length), dtype=torch.float64)
+    everything = float(prices.sum()) * structure.iterations
+    model.inference = InferenceStructure(mode="budget", flops=share * everything)
+    trace = model.trace({"words": torch.randint(50, (9, TOKENS.length))})
+    spent = (torch.from_numpy(trace.called).double() * prices).sum((1, 2))
+    assert (spent <= share * everything * (1 + 1e-6)).all()
+    if share == 1.0:
+        assert trace.called.all()
+    if share == 0.0:
+        assert not trace.called.any()
+    if share == 0.5:
+        assert (spent > 0).all()
+
+
 def test_cost_grows_with_batch_and_training_and_is_json() -> None:
     structure = preset("deep")
     one, four = (h_model_cost(structure, length=16, batch=batch) for batch in (1, 4))

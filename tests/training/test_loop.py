@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.randomness import integer_seed
-from evodevo.training import checkpoints
+from evodevo.training import checkpoints, optimizers
 from evodevo.training.loop import MAX_CURVE_POINTS, LossCurve, TrainingProgress, TrainingResult, train
 from evodevo.training.precision import Precision
-from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+from evodevo.training.settings import Budget, MomentumSettings, OptimizerSettings, TrainingSettings
 
 TOKENS = 24  # four windows of six
 CPU = Precision(torch.device("cpu"), None)
@@ -35,9 +35,12 @@ def _train(model: nn.Module, settings: TrainingSettings, batch_at: Any, **others
     return train(model, settings, batch_at=batch_at, tokens_per_step=TOKENS, **{"seed": 3, **others})
 
 
+def _equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
 def _same_weights(a: nn.Module, b: nn.Module) -> bool:
-    left, right = a.state_dict(), b.state_dict()
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    return _equal(a.state_dict(), b.state_dict())
 
 
 def test_it_equals_a_plain_loop(tiny: Any, batch_at: Any) -> None:
@@ -238,6 +241,145 @@ def test_a_budget_below_one_step_or_batch(tiny: Any, batch_at: Any) -> None:
             _train(tiny(), _settings(budget=Budget(flops=10.0)), batch_at, flops_per_step=flops)
     with pytest.raises(UsageError, match="5 tokens is less than one batch of 24"):
         _train(tiny(), _settings(budget=Budget(tokens=5)), batch_at)
+
+
+# Segments
+
+
+STEPS = 12
+
+
+@pytest.mark.parametrize(
+    ("borders", "changed", "optimizer"),
+    [
+        ((1,), False, MomentumSettings(trace_format="bfloat16")),
+        ((3, 4, 9), True, MomentumSettings(trace_format="bfloat16")),
+        ((0, 5), True, OptimizerSettings(warmup=0.25)),
+        (tuple(range(1, STEPS)), False, OptimizerSettings(warmup=0.25)),
+    ],
+)
+def test_segments_are_the_uninterrupted_training(
+    tiny: Any, batch_at: Any, borders: tuple[int, ...], changed: bool, optimizer: OptimizerSettings | MomentumSettings
+) -> None:
+    settings = _settings(STEPS, optimizer=optimizer)
+    whole, parts = tiny(), tiny()
+    expected = _train(whole, settings, batch_at)
+    snapshot = None
+    for border in borders:
+        result = _train(parts, settings, batch_at, resume=snapshot, until=border, changed=changed)
+        assert (result.state, result.steps, result.tokens) == ("paused", border, border * TOKENS)
+        snapshot = result.snapshot
+    result = _train(parts, settings, batch_at, resume=snapshot, changed=changed)
+    assert (result.state, result.steps) == ("finished", STEPS)
+    assert result.curve == expected.curve
+    assert result.final_loss == expected.final_loss
+    assert _same_weights(whole, parts)
+    found, wanted = result.snapshot.optimizer, expected.snapshot.optimizer
+    assert found.keys() == wanted.keys()
+    assert all(_equal(found[name], wanted[name]) for name in wanted)
+
+
+def test_a_border_at_the_end_or_behind_it_is_none(tiny: Any, batch_at: Any) -> None:
+    for until in (STEPS, STEPS + 5):
+        assert _train(tiny(), _settings(STEPS), batch_at, until=until).state == "finished"
+
+
+@given(share=st.floats(0, 1))
+def test_a_share_is_the_first_border_that_uses_it_up(share: float) -> None:
+    model = nn.Linear(1, 1)
+    result = train(
+        model,
+        TrainingSettings(budget=Budget(steps=7), device="cpu"),
+        batch_at=lambda step: torch.ones(2, 1).numpy(),
+        tokens_per_step=1,
+        seed=0,
+        loss_function=lambda one, batch: one(batch).square().mean(),
+        until_share=share,
+    )
+    first = next(step for step in range(8) if step / 7 >= share)
+    assert (result.steps, result.state) == (first, "finished" if first == 7 else "paused")
+
+
+def test_a_share_of_seconds_is_one_of_the_clock(tiny: Any, batch_at: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr("evodevo.training.loop.time.monotonic", lambda: next(ticks) * 0.25)
+    model, settings = tiny(), _settings(budget=Budget(seconds=40.0))
+    first = _train(model, settings, batch_at, until_share=0.5)
+    assert first.state == "paused"
+    assert 20 <= first.seconds < 23
+    second = _train(model, settings, batch_at, resume=first.snapshot)
+    assert second.state == "finished"
+    assert 40 <= second.seconds < 43
+
+
+def _edit(model: nn.Module, added: str = "child") -> None:
+    """One part goes, another one comes."""
+    del model.unused
+    model.add_module(added, nn.Linear(8, 8))
+
+
+def test_whoever_is_left_keeps_its_moments_to_the_bit(tiny: Any, batch_at: Any) -> None:
+    model = tiny()
+    model.unused.weight.grad = None
+    extra = {"loss_function": lambda one, batch: one.loss(batch) + _sum(one.unused)}
+    paused = _train(model, _settings(STEPS), batch_at, until=5, **extra)
+        model, _settings(STEPS), batch_at, until=5, loss_function=lambda one, batch: one.loss(batch) + _sum(one.unused)
+    )
+    assert "unused.weight" in paused.snapshot.optimizer
+    before = {name: {k: v.clone() for k, v in one.items()} for name, one in paused.snapshot.optimizer.items()}
+    _edit(model)
+    optimizer = optimizers.build(model, OptimizerSettings(), {"child": 0.1})
+    with pytest.raises(UsageError, match=r"'unused.weight', which this model does not train"):
+        optimizers.load_state(model, optimizer, paused.snapshot.optimizer)
+    optimizers.load_state(model, optimizer, paused.snapshot.optimizer, changed=True)
+    after = optimizers.state_by_name(model, optimizer)
+    assert after.keys() == {name for name in before if not name.startswith("unused")}
+    assert all(_equal(after[name], before[name]) for name in after)
+
+    members = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert sorted(map(id, members)) == sorted(map(id, trainable))
+    factors = {id(one): group["factor"] for group in optimizer.param_groups for one in group["params"]}
+    assert {name: factors[id(one)] for name, one in model.named_parameters() if factors.get(id(one)) == 0.1} == {
+        "child.weight": 0.1,
+        "child.bias": 0.1,
+    }
+
+
+def test_a_parameter_of_another_shape_is_not_the_one_that_was(tiny: Any, batch_at: Any) -> None:
+    model = tiny()
+    paused = _train(model, _settings(STEPS), batch_at, until=5)
+    model.norm = nn.LayerNorm(9)
+    optimizer = optimizers.build(model, OptimizerSettings())
+    with pytest.raises(UsageError, match=r"'norm.weight' does not fit"):
+        optimizers.load_state(model, optimizer, paused.snapshot.optimizer, changed=True)
+
+
+def test_the_newborn_learns_and_counts_its_own_steps(tiny: Any, batch_at: Any) -> None:
+    """Against the same training with an optimiser that was never taken apart: one group more, nothing else."""
+    model = tiny(dropout=0.0)
+    paused = _train(model, _settings(STEPS), batch_at, until=5)
+    torch.manual_seed(0)
+    _edit(model)
+    born = {name: one.detach().clone() for name, one in model.child.named_parameters()}
+    result = _train(
+        model,
+        _settings(STEPS),
+        batch_at,
+        resume=paused.snapshot,
+        changed=True,
+        factors={"child": 0.5},
+        loss_function=lambda one, batch: one.loss(batch) + _sum(one.child),
+    )
+    assert result.state == "finished"
+    steps = {name: int(values["step"]) for name, values in result.snapshot.optimizer.items()}
+    assert steps["child.weight"] == STEPS - 5
+    assert steps["embedding.weight"] == STEPS
+    assert not any(torch.equal(born[name], one) for name, one in model.child.named_parameters())
+
+
+def _sum(part: nn.Module) -> Tensor:
+    return torch.stack([one.square().sum() for one in part.parameters()]).sum()
 
 
 # Going wrong
