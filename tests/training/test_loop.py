@@ -323,8 +323,6 @@ def test_whoever_is_left_keeps_its_moments_to_the_bit(tiny: Any, batch_at: Any) 
     model.unused.weight.grad = None
     extra = {"loss_function": lambda one, batch: one.loss(batch) + _sum(one.unused)}
     paused = _train(model, _settings(STEPS), batch_at, until=5, **extra)
-        model, _settings(STEPS), batch_at, until=5, loss_function=lambda one, batch: one.loss(batch) + _sum(one.unused)
-    )
     assert "unused.weight" in paused.snapshot.optimizer
     before = {name: {k: v.clone() for k, v in one.items()} for name, one in paused.snapshot.optimizer.items()}
     _edit(model)
