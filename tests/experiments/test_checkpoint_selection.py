@@ -37,32 +37,25 @@ def numbered(number: float) -> nn.Module:
 
 
 @pytest.mark.parametrize(
-    ("metric", "values", "best"),
+    ("metric", "looks", "best"),
     [
-        ("auc", [0.5, 0.9, 0.7], 1),
-        ("loss", [2.0, 1.0, 3.0], 1),
-        ("auc", [0.5, math.nan, 0.4], 0),
-        ("auc", [1, 1, 1], 0),
+        ("auc", [{"auc": 0.5}, {"auc": 0.9}, {"auc": 0.7}], 1),
+        ("loss", [{"loss": 2.0}, {"loss": 1.0}, {"loss": 3.0}], 1),
+        ("auc", [{"auc": 0.5}, {}, {"auc": 0.4}], 0),
+        ("auc", [{"auc": 1.0}] * 3, 0),
+        ("auc", [{"auc": 1.0, "loss": loss} for loss in (0.9, 0.5, 0.5, math.nan, 0.7)], 1),  # of equals the lower loss
     ],
 )
-def test_the_best_comes_back(metric: Any, values: list[float], best: int) -> None:
-    watch = BestWeights(WeightSelection(metric=metric))
-    for number, value in enumerate(values):
-        watch.look(measured(**{metric: value}), numbered(number), number + 1, 0.5)
-    network = numbered(9)
+def test_the_best_comes_back(metric: Any, looks: list[dict[str, float]], best: int) -> None:
+    watch, network = BestWeights(WeightSelection(metric=metric)), numbered(9)
+    for number, values in enumerate(looks):
+        watch.look(measured(**values), numbered(number), number + 1, 0.5)
     watch.restore(network)
     assert network.weight.item() == best
-    assert (watch.standing.best, watch.standing.step) == (values[best], best + 1)
-
-
-def test_of_equal_values_the_lower_loss_is_better() -> None:
-    watch = BestWeights(AUC)
-    for number, loss in enumerate([0.9, 0.5, 0.5, math.nan, 0.7]):
-        watch.look(measured(auc=1.0, loss=loss), numbered(number), number + 1, 0.5)
-    network = numbered(-1)
-    watch.restore(network)
-    assert network.weight.item() == 1  # type: ignore[operator]
-    assert (watch.standing.step, watch.standing.since) == (2, 3)
+    assert watch.standing is not None
+    since = len(looks) - best - 1
+    assert (watch.standing.best, watch.standing.step) == (looks[best][metric], best + 1)
+    assert watch.standing.since == since
 
 
 class Growing(nn.Linear):

@@ -66,17 +66,14 @@ def test_a_chain_is_a_feed_forward_stack(extra: int, aggregation: str) -> None:
     torch.testing.assert_close(answer[:, 0], stacked(core, values), rtol=0, atol=1e-6)
 
 
-def test_a_chain_read_at_its_end_needs_no_division() -> None:
-    core, values = core_of(iterations=3, iteration_embedding="none", output_division="last", lively=0.0), said()
-    force(core, {0: [1], 1: [2], 2: [3]}, [0])
-    torch.testing.assert_close(core.answer(core.run(values))[:, 0], stacked(core, values), rtol=0, atol=1e-6)
-
-
-def test_as_printed_a_chain_is_no_stack() -> None:
+def test_a_chain_read_at_its_end_needs_no_division_and_as_printed_is_no_stack() -> None:
     """Layers that nobody addresses talk too: the reason for docs/spec/h_model.md#inflow-gate."""
-    core, values = core_of(iterations=3, literal=True, lively=0.0), said()
-    force(core, {0: [1], 1: [2], 2: [3]}, [0])
-    assert (core.answer(core.run(values))[:, 0] * 3 - stacked(core, values)).abs().max() > 0.1
+    values = said()
+    for literal, changes in ((False, {"iteration_embedding": "none", "output_division": "last"}), (True, {})):
+        core = core_of(iterations=3, literal=literal, lively=0.0, **changes)
+        force(core, {0: [1], 1: [2], 2: [3]}, [0])
+        far = (core.answer(core.run(values))[:, 0] * (3 if literal else 1) - stacked(core, values)).abs().max()
+        assert far > 0.1 if literal else far < 1e-6
 
 
 @pytest.mark.parametrize("value", [0.5, 1.0])
@@ -206,12 +203,8 @@ def test_the_inflow_lives_at_the_start(count: int, alpha: float) -> None:
             flow = core.iterate(flow)
     first, last = (record[t].inflow[..., :count].clamp(max=1.0).min() for t in (0, 10))
     assert last >= 0.5 * first
-
-
-def test_biases_of_zero_let_a_small_model_fade() -> None:
-    core = core_of(hidden=[MLP], alpha=1.0, lively=0.0, router={"bias": "zero"})
-    flow = core.run(said(), iterations=10)
-    assert flow.inflow[..., :1].max() < 0.01
+    zero = core_of(hidden=[MLP], alpha=1.0, lively=0.0, router={"bias": "zero"})
+    assert zero.run(said(), iterations=10).inflow[..., :1].max() < 0.01, "biases of zero let a small model fade"
 
 
 def test_disabled_layers_are_neither_called_nor_heard() -> None:
@@ -252,11 +245,14 @@ def test_a_window_limits_who_is_heard() -> None:
     assert len(core.get_parameter("routers.0.outer.bias")) == 6
 
 
-def test_a_ring_has_no_edge() -> None:
-    core = core_of(hidden=[MLP] * 6, window=1, ring=True)
-    weights = connections_after(core, 1) > 0
+def test_a_ring_has_no_edge_and_a_layer_may_be_kept_from_hearing_itself() -> None:
+    weights = connections_after(core_of(hidden=[MLP] * 6, window=1, ring=True), 1) > 0
     assert weights[0].tolist() == [True, True, False, False, False, True, True]
     assert weights[:, 6].all()
+    assert not connections_after(core_of(self_routing=False), 1)[:, :3].diagonal().any()
+    for head in ("feedforward", "linear", "channel", "constant", "independent"):
+        core = core_of(2, 2, router={"head": head}, window=1, hidden=[MLP] * 4)
+        assert torch.isfinite(core.answer(core.run(said(2, 2)))).all()
 
 
 def test_a_windowed_connection_follows_the_offset() -> None:
@@ -272,40 +268,25 @@ def test_a_windowed_connection_follows_the_offset() -> None:
         torch.testing.assert_close(weights[source, source - 1 : source + 2], expected)
 
 
-def test_a_layer_may_be_kept_from_hearing_itself() -> None:
-    assert not connections_after(core_of(self_routing=False), 1)[:, :3].diagonal().any()
-
-
-@pytest.mark.parametrize("head", ["feedforward", "linear", "channel", "constant", "independent"])
-def test_every_head_in_a_window(head: str) -> None:
-    core = core_of(2, 2, router={"head": head}, window=1, hidden=[MLP] * 4)
-    assert torch.isfinite(core.answer(core.run(said(2, 2)))).all()
-
-
-def test_alpha_binarises() -> None:
+def test_alpha_binarises_and_is_annealed_while_training() -> None:
     """With a small alpha the middle mass falls, the share above one half stays."""
     core = core_of()
     found = []
-    for alpha in (1.0, 0.01):
-        core.alpha = alpha
+    for core.alpha in (1.0, 0.01):
         record: list[StepTrace] = []
         core.iterate(core.begin(said(), None, 2, record=record))
         found.append(record[0].weights)
     middle = [((one > 0.1) & (one < 0.9)).double().mean() for one in found]
     assert middle[1] < middle[0]
     assert torch.equal(found[0] > 0.5, found[1] > 0.5)
-
-
-def test_alpha_is_annealed_while_training_and_at_its_end_afterwards() -> None:
-    core = core_of(alpha=2.0, alpha_end=0.5)
-    core.train()
-    found = []
+    core = core_of(alpha=2.0, alpha_end=0.5).train()
+    annealed = []
     for share in (0.0, 0.5, 1.0):
         core.set_progress(share)
-        found.append(core.alpha_at(0))
-    assert found == pytest.approx([2.0, 1.0, 0.5])
+        annealed.append(core.alpha_at(0))
+    assert annealed == pytest.approx([2.0, 1.0, 0.5])
     core.set_progress(0.0)
-    assert core.eval().alpha_at(0) == pytest.approx(0.5)
+    assert core.eval().alpha_at(0) == pytest.approx(0.5), "at its end afterwards"
 
 
 def test_layer_dropout_leaves_whole_layers_out() -> None:
@@ -324,17 +305,16 @@ def test_layer_dropout_leaves_whole_layers_out() -> None:
     assert core.eval().run(said()).kept is None
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_inputs_without_any_position_are_no_contributors(masked: bool) -> None:
-    core = core_of(2)
-    values = said(1, 2)
-    masks = torch.tensor([[[True] * 5, [not masked] * 5]])
-    flow = core.begin(values * masks.unsqueeze(-1), masks, 2)
+def test_inputs_without_any_position_are_no_contributors() -> None:
+    core, values = core_of(2), said(1, 2)
     weights = torch.sigmoid(core.input_routers[0](values[:, 0]))[0, 0]
-    if masked:
-        torch.testing.assert_close(flow.inflow[0, 0], weights)
-    else:
-        assert (flow.inflow[0, 0] > weights).all()
+    for masked in (False, True):
+        masks = torch.tensor([[[True] * 5, [not masked] * 5]])
+        flow = core.begin(values * masks.unsqueeze(-1), masks, 2)
+        if masked:
+            torch.testing.assert_close(flow.inflow[0, 0], weights)
+        else:
+            assert (flow.inflow[0, 0] > weights).all()
 
 
 def test_penalties_are_those_of_the_routing_and_only_while_training() -> None:
