@@ -15,13 +15,8 @@ from evodevo.experiments import trainer as bench
 from evodevo.experiments.procedures import PROCEDURES, TrainedBy
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer, _shape
-from evodevo.growth.training.module_distillation import distil_module
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
 from evodevo.h_model.model import HModel
-from evodevo.module_zoo.model import ModuleZoo
-from evodevo.module_zoo.modules.zoo import start_zoo
-from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.saved import load_network
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.storage.blobs import FolderPool
@@ -77,27 +72,6 @@ def growing(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     return Trained(network, result, extra={"loss": loss, "recalled": recalled})
 
 
-def growing_zoo(bench: Trainer, options: Mapping[str, Any]) -> Trained:
-    """A module is born unheard after 4 steps, is heard in part and learns slowly until 7, when another one goes."""
-    network = bench.build()
-    assert isinstance(network, ModuleZoo)
-    goes = network.live[0]
-    bench.train(network, until=4)
-    like = next(one for one in network.structure.modules if one.id == goes)
-    network.births["born"] = 0.5
-    network.newborn_rates["born"] = 0.1
-    network.insert(like.model_copy(update={"id": "born", "seed": 9, "parents": (goes,)}))
-    bench.train(network, until=7)
-    network.births["born"] = 1.0
-    del network.newborn_rates["born"]
-    if not bench.recalls:
-        distil_module(
-            network, goes, lambda step: bench.task.batch("train", 1, step, 8), 3, tolerance=0, batch_size=8, seed=1
-        )
-    network.remove(goes)
-    return Trained(network, bench.train(network), extra={"ids": list(network.live)})
-
-
 def telling(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Work beside the training counts against its budget, and is told of."""
     network = bench.build()
@@ -112,7 +86,7 @@ def telling(bench: Trainer, options: Mapping[str, Any]) -> Trained:
 
 
 PROCEDURES.add("testing.telling", TrainedBy(telling))
-PROCEDURES.add("testing.growing_zoo", TrainedBy(growing_zoo))
+
 PROCEDURES.add("testing.in_segments", TrainedBy(in_segments))
 PROCEDURES.add("testing.growing", TrainedBy(growing))
 
@@ -199,21 +173,6 @@ def test_time_between_segments_counts_against_the_budget_but_is_no_training(tmp_
     PROCEDURES.add("testing.sleeping", TrainedBy(sleeping))
     evaluate(problem({"training": TRAINING}, tmp_path), h_model(procedure="testing.sleeping"))
     assert seconds["used"] - seconds["trained"] >= 0.2
-
-
-@pytest.mark.slow
-def test_a_zoo_survives_being_killed_anywhere(tmp_path: Path) -> None:
-    given = problem({"training": TRAINING, "select": {"metric": "loss"}}, tmp_path)
-    structure = ZooStructure(width=16, modules=start_zoo(16), router=ZooRouterStructure(heads=2))
-    arm = h_model(network=ModuleZooNetwork(structure=structure), procedure="testing.growing_zoo")
-    told = Told()
-    whole = evaluate(given, arm, report=told.append)
-    network, _ = load_network(FolderPool(tmp_path), whole.blobs["weights"])
-    assert isinstance(network, ModuleZoo)
-    assert list(network.live) == whole.extra["ids"]
-    assert network.live == (*(one.id for one in structure.modules[1:]), "born")
-    for checkpoint in (told.checkpoints[2], told.checkpoints[4]):  # while it is born, and afterwards
-        assert_equal(evaluate(given, arm, resume=checkpoint), whole, "validation_loss", "selection")
 
 
 @pytest.mark.slow

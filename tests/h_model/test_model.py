@@ -23,7 +23,6 @@ from evodevo.testing.networks import (
     LABELS,
     NEXT,
     TEXT,
-    enliven,
     rows,
     small_batch,
     small_model,
@@ -343,18 +342,3 @@ def test_which_inputs_and_outputs_a_model_may_have() -> None:
 
 
 # Models in models
-
-
-def test_an_h_model_is_a_layer() -> None:
-    inner = {"hidden": [{"kind": "mlp"}] * 2, "iterations": 2, "width": 8, "router": {"hidden": 4}}
-    model = small_model(hidden=[{"kind": "h_model", "structure": inner}, {"kind": "mlp"}])
-    batch = small_batch(padded=True)
-    found = gradients(model, batch)
-    assert any(name.startswith("core.layers.0.") and one.any() for name, one in found.items())
-    names = [name for name, _ in model.named_parameters()]
-    assert len(names) == len(set(names))
-    enliven(model)
-    with torch.no_grad():
-        together = model.eval()(batch)["answer"]
-        alone = model(rows(batch, slice(1, 2)))["answer"]
-    torch.testing.assert_close(alone[0], together[1], rtol=0, atol=1e-5)
