@@ -91,6 +91,9 @@ def test_a_causal_model_grows_and_stays_causal() -> None:
     batch = small_batch((TEXT,), (NEXT,))
     before = of(model, batch)
     place = model.add_node(ConvolutionLayer()).place
+    dumped = model.structure.model_dump(mode="json")
+    assert validate(HModelStructure, dumped, what="it") == model.structure
+    assert [layer["kind"] for layer in dumped["hidden"]] == [*["transformer"] * 3, "convolution"]
     torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
     model.enable(place)
     whole = model(batch)["next"]
@@ -102,7 +105,12 @@ def test_a_causal_model_grows_and_stays_causal() -> None:
 @pytest.mark.parametrize("changes", [VARIANTS[place] for place in (0, 1, 2, 3, 5)], ids=str)
 def test_an_enabled_layer_begins_softly_and_learns(changes: dict[str, Any]) -> None:
     model, batch = small_model(lively=0.2, **changes), small_batch()
-    before = of(model, batch)
+    before, twins = of(model, batch), [small_model(**changes) for _ in range(3)]
+    for seed, twin in zip((3, 3, 4), twins, strict=True):
+        torch.rand(1)
+        twin.add_node(NEW, at=1, seed=seed)
+    drawn = [torch.cat([one.flatten() for one in twin.core.layers[1].parameters()]) for twin in twins]
+    assert [torch.equal(one, drawn[0]) for one in drawn] == [True, True, False], "a function of the seed alone"
     place = model.add_node(NEW, at=1).place
     model.enable(place)
     moved = (of(model, batch) - before).abs().max()
@@ -148,25 +156,12 @@ def test_a_channel_follows_its_target() -> None:
     assert model.core.get_buffer("routers.0.channels").tolist() == [1, 2, 3]
     model.add_node(NEW, at=0)
     assert model.core.get_buffer("routers.0.channels").tolist() == [0, 1, 2, 3]
-
-
-def test_channels_run_out() -> None:
-    model = small_model(hidden=[{"kind": "mlp"}] * 7, router={"head": "channel"})
-    before = model.structure
+    full = small_model(hidden=[{"kind": "mlp"}] * 7, router={"head": "channel"})
+    structure = full.structure
     with pytest.raises(UsageError, match="no channel left"):
-        model.add_node(MLPLayer())
-    assert model.structure is before
-    assert model.core.hidden_count == 7
-
-
-def test_equal_seeds_give_equal_layers() -> None:
-    states = []
-    for seed in (3, 3, 4):
-        torch.manual_seed(len(states))
-        model = small_model()
-        model.add_node(NEW, seed=seed)
-        states.append(torch.cat([one.flatten() for one in model.core.layers[3].parameters()]))
-    assert [torch.equal(one, states[0]) for one in states] == [True, True, False]
+        full.add_node(MLPLayer())
+    assert full.structure is structure
+    assert full.core.hidden_count == 7
 
 
 @pytest.mark.parametrize("changes", [VARIANTS[place] for place in (1, 3, 5, 6, 7, 11, 15)], ids=str)
@@ -382,11 +377,3 @@ def test_frozen_parameters_stand_in_no_group() -> None:
     assert_in_one_group_each(model, optimizer)
     with pytest.raises(UsageError, match="'ghost' of a parameter is none that the model had"):
         operate(optimizer, dict(model.named_parameters()), model, {"core.layers.0": Origin("ghost")})
-
-
-def test_the_structure_is_data() -> None:
-    model = small_model()
-    model.add_node(ConvolutionLayer(), at=0)
-    dumped = model.structure.model_dump(mode="json")
-    assert validate(HModelStructure, dumped, what="it") == model.structure
-    assert [layer["kind"] for layer in dumped["hidden"]] == ["convolution", *["transformer"] * 3]

@@ -84,6 +84,9 @@ def test_a_sample_is_alone_and_padding_is_nothing(chosen: dict[str, Any], seed: 
         together = flat(model(batch))
         alone = torch.cat([flat(model(rows(batch, slice(one, one + 1)))) for one in range(3)])
         longer = flat(model(padded_further(batch)))
+        bare = {name: one for name, one in batch.items() if not name.endswith("/mask")}
+        masks = {f"{one.name}/mask": torch.ones_like(batch[one.name], dtype=torch.bool) for one in (TEXT, SECOND)}
+        torch.testing.assert_close(flat(model({**bare, **masks})), flat(model(bare)), rtol=0, atol=1e-9)
     assert torch.isfinite(together).all()
     torch.testing.assert_close(alone, together, rtol=0, atol=1e-9)
     torch.testing.assert_close(longer, together, rtol=0, atol=1e-9)
@@ -97,13 +100,6 @@ def test_gradients_are_finite_with_every_pool_on_every_canvas(pool: str, canvas:
     model = model_of({"pool": pool, "canvas": canvas})
     model.train().loss(small_batch(INPUTS, OUTPUTS, padded=True)).backward()  # type: ignore[no-untyped-call]
     assert all(one.grad is None or torch.isfinite(one.grad).all() for one in model.parameters())
-
-
-def test_a_mask_without_gaps_is_no_mask() -> None:
-    model, batch = small_model().double(), small_batch()
-    masked = {**batch, "text/mask": torch.ones_like(batch["text"], dtype=torch.bool)}
-    with torch.no_grad():
-        torch.testing.assert_close(model(masked)["answer"], model(batch)["answer"], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -133,28 +129,23 @@ def test_without_iterations_inputs_speak_to_outputs() -> None:
     assert model.trace(batch).connections.shape == (4, 0, 3, 4)
 
 
-def test_T_may_be_larger_than_it_was_in_training() -> None:
-    model, batch = small_model(), small_batch()
+def test_T_is_drawn_while_training_and_may_be_larger_afterwards() -> None:
+    model, batch = small_model(regularisation={"iterations_min": 1, "iterations_max": 4}).train(), small_batch()
+    seen = set()
+    for seed in range(20):
+        torch.manual_seed(seed)
+        model.core.runner.reset()
+        model(batch)
+        seen.add(model.core.runner.calls[0])
+    assert seen == {1, 2, 3, 4}
+    model.eval().core.runner.reset()
     before = model(batch)["answer"]
+    assert model.core.runner.calls[0] == 3
     model.iterations = 12
     assert torch.isfinite(model(batch)["answer"]).all()
     assert model.trace(batch).iterations == 12
     model.iterations = 3
     assert torch.equal(model(batch)["answer"], before)
-
-
-def test_T_is_drawn_while_training() -> None:
-    model = small_model(regularisation={"iterations_min": 1, "iterations_max": 4}).train()
-    seen = set()
-    for seed in range(20):
-        torch.manual_seed(seed)
-        model.core.runner.reset()
-        model(small_batch())
-        seen.add(model.core.runner.calls[0])
-    assert seen == {1, 2, 3, 4}
-    model.eval().core.runner.reset()
-    model(small_batch())
-    assert model.core.runner.calls[0] == 3
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -284,12 +275,6 @@ def test_structures_that_cannot_be() -> None:
     ):
         with pytest.raises(UsageError, match=words):
             small_structure(**values)
-    for layer, width in (({"heads": 3}, 8), ({"heads": 4, "width": 6}, 6)):
-        with pytest.raises(UsageError, match=f"{layer['heads']} attention heads do not divide the width {width}"):
-            small_model(hidden=[{"kind": "transformer", **layer}] * 2)
-
-
-def test_nesting_is_a_tree_of_limited_depth() -> None:
     inner: dict[str, Any] = {"hidden": [{"kind": "mlp"}]}
     for _ in range(3):
         inner = {"hidden": [{"kind": "h_model", "structure": inner}]}
@@ -299,6 +284,17 @@ def test_nesting_is_a_tree_of_limited_depth() -> None:
     circle["hidden"].append({"kind": "h_model", "structure": circle})
     with pytest.raises(UsageError):
         validate(HModelStructure, circle, what="it")
+    for inputs, outputs, causal, words in (
+        ((TEXT,), (), False, "at least one output"),
+        ((), (CLASS,), False, "at least one input"),
+        ((TEXT,), (NEXT,), False, "set causal = true"),
+        ((TEXT, IMAGE), (NEXT,), True, "images and vectors have no order"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            small_model(inputs, outputs, causal=causal)
+    for layer, width in (({"heads": 3}, 8), ({"heads": 4, "width": 6}, 6)):
+        with pytest.raises(UsageError, match=f"{layer['heads']} attention heads do not divide the width {width}"):
+            small_model(hidden=[{"kind": "transformer", **layer}] * 2)
 
 
 def test_what_is_set_afterwards_is_checked_too() -> None:
@@ -328,17 +324,6 @@ def test_what_a_batch_lacks_is_named() -> None:
         model({"text": torch.zeros(1, 13, dtype=torch.long)})
     with pytest.raises(UsageError, match=r"'image' has shape \(4, 4, 3\); \(4, 4, 1\) is wanted"):
         small_model((IMAGE,))({"image": torch.zeros(4, 4, 4, 3, dtype=torch.uint8)})
-
-
-def test_which_inputs_and_outputs_a_model_may_have() -> None:
-    for inputs, outputs, causal, words in (
-        ((TEXT,), (), False, "at least one output"),
-        ((), (CLASS,), False, "at least one input"),
-        ((TEXT,), (NEXT,), False, "set causal = true"),
-        ((TEXT, IMAGE), (NEXT,), True, "images and vectors have no order"),
-    ):
-        with pytest.raises(UsageError, match=words):
-            small_model(inputs, outputs, causal=causal)
 
 
 # Models in models
