@@ -164,7 +164,9 @@ def mask_products(structure: HModelStructure, inputs: tuple[InputSpec, ...], out
     total = pairs({head}, len(inputs), every if structure.iterations else outputs)
     for t in range(structure.iterations):
         last = t == structure.iterations - 1
-        total += pairs({layer.router or head for layer in structure.hidden}, hidden, outputs if last else every)
+        # What the inflow gate lets through has positions where what was heard has them.
+        heads = {head} | {layer.router or head for layer in structure.hidden}
+        total += pairs(heads, hidden, outputs if last else every)
     return 2 * length * total
 
 
@@ -249,28 +251,21 @@ def test_cost_grows_with_batch_and_training_and_is_json() -> None:
 
 
 def test_only_causal_models_keep_a_cache_and_see_half() -> None:
-    structure = HModelStructure(causal=True, iterations=2, hidden=(TransformerLayer(), MLPLayer()))
+    layers = (TransformerLayer(), MLPLayer(), ConvolutionLayer())
+    structure = HModelStructure(causal=True, iterations=2, hidden=layers)
     cost = h_model_cost(structure, inputs=(TOKENS,), outputs=(NEXT,))
-    # One input block, one of two hidden layers twice, one output block: keys and values of 12 tokens in float32.
-    assert cost.cache_bytes == (1 + 2 + 1) * 2 * 12 * 64 * 4
+    model = HModel(structure, (TOKENS,), (NEXT,)).eval()
+    blocks = [*model.inputs.layers["words"].blocks, *model.outputs.layers["next"].blocks]
+    kept = 0
+    with torch.no_grad():
+        for layer in [*blocks, *list(model.core.layers) * structure.iterations]:
+            state = layer.initial_state(1, TOKENS.length, torch.float32, torch.device("cpu"))
+            kept += used_bytes(layer(torch.zeros(1, TOKENS.length, 64), state=state).state)
+    assert cost.cache_bytes == kept > 0
     assert cost.flops < cost.executed_flops
     both = h_model_cost(structure.model_copy(update={"causal": False}), inputs=(TOKENS,), outputs=(CLASS,))
     assert both.cache_bytes == 0
     assert both.flops == both.executed_flops
-
-
-def test_stated_cache_is_kept() -> None:
-    structure = HModelStructure(causal=True, iterations=2, hidden=(TransformerLayer(), ConvolutionLayer()))
-    model = HModel(structure, (TOKENS,), (NEXT,)).eval()
-    length = TOKENS.length
-    blocks = [*model.inputs.layers["words"].blocks, *model.outputs.layers["next"].blocks]  # type: ignore[misc]
-    every = [*blocks, *list(model.core.layers) * structure.iterations]
-    kept = 0
-    with torch.no_grad():
-        for layer in every:
-            state = layer.initial_state(1, length, torch.float32, torch.device("cpu"))
-            kept += used_bytes(layer(torch.zeros(1, length, 64), state=state).state)
-    assert h_model_cost(structure, inputs=(TOKENS,), outputs=(NEXT,)).cache_bytes == kept
 
 
 def test_impossible_questions_are_refused() -> None:

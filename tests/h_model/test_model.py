@@ -324,6 +324,3 @@ def test_what_a_batch_lacks_is_named() -> None:
         model({"text": torch.zeros(1, 13, dtype=torch.long)})
     with pytest.raises(UsageError, match=r"'image' has shape \(4, 4, 3\); \(4, 4, 1\) is wanted"):
         small_model((IMAGE,))({"image": torch.zeros(4, 4, 4, 3, dtype=torch.uint8)})
-
-
-# Models in models

@@ -11,7 +11,11 @@ import pytest
 import torch
 
 from evodevo.errors import EvodevoError, NotFoundError, UsageError
+from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.report.tables import arms_table
+from evodevo.experiments.runs import EXPERIMENT
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial
 from evodevo.h_model.model import HModel
@@ -19,7 +23,6 @@ from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures.checkpoints import DonorIsMadeError, pretrain_donor
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.base import Network
-from evodevo.networks.build import build_network
 from evodevo.networks.saved import load_network
 from evodevo.networks.spec import NetworkSpec
 from evodevo.networks.stacks.ensemble import EnsembleNetwork
@@ -31,6 +34,8 @@ from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.operators.pretrained.embeddings import embedding_tables
 from evodevo.operators.pretrained.layers import load_encoder, pretrained_block
+from evodevo.runs.resolve import resolve
+from evodevo.runs.train import experiment
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
@@ -314,21 +319,75 @@ def test_what_cannot_be_is_refused_before_anything_is_made(tmp_path: Path) -> No
     assert not (tmp_path / "cache" / "donors").exists()
 
 
-def test_a_task_without_texts_is_told_so(folder: Path) -> None:
+def test_a_task_without_texts_is_told_so_and_options_decide_a_score(folder: Path) -> None:
     given = pointer_problem({"options": SETTINGS["options"]}, folder / "blobs", cache_folder=folder / "cache")
     with pytest.raises(UsageError, match=r"'pointer' has no texts.*text_labels"):
         evaluations.evaluate(given, arm())
-
-
-def test_options_are_part_of_what_decides_a_score(folder: Path) -> None:
     other = problem(folder, options={"pretrained": {"pretraining": {"steps": 4}}})
-    assert problem(folder).fidelity != other.fidelity
+    assert problem(folder).fidelity != other.fidelity, "options are part of what decides a score"
 
 
-def test_an_ensemble_of_one_is_its_member() -> None:
-    task = pointer_problem().task
-    one = EnsembleNetwork(structure=EnsembleStructure(members=(STACK,)))
-    batch = {name: torch.from_numpy(np.asarray(value)) for name, value in task.batch("train", 0, 0, 4).items()}
-    together = build_network(one, task.inputs, task.outputs, 3)
-    alone = build_network(StackNetwork(structure=STACK), task.inputs, task.outputs, 3)
-    assert torch.equal(together(batch)["answer"], alone(batch)["answer"])
+# The recipe as a run: donors shared by its arms, training accuracy in its tables
+
+
+RECIPE = "h_model.pretrained"
+FOUR = [{"width": 8, "layers": 4, "heads": 4}, {"width": 16, "layers": 3, "heads": 4}]
+CHOSEN = ("H-Model, mixed", "donors, answers averaged", "H-Model, fresh")
+
+
+def overrides(**options: Any) -> dict[str, Any]:
+    """The recipe's own arms, some of them, on few texts and for a moment."""
+    settings = resolve(RECIPE, driver="train", overrides={})
+    assert isinstance(settings, ExperimentSettings)
+    arms = [plan.model_dump(mode="json") for plan in settings.experiment.arms if plan.name in CHOSEN]
+    assert len(arms) == len(CHOSEN)
+    samples = {"train": 80, "validation": 20, "test": 20}
+    return {
+        "experiment": {"arms": arms},
+        "execution": {"executor": "serial"},
+        "evaluation": {
+            "training": {"budget": {"steps": 1}, "batch_size": 4, "device": "cpu"},
+            "task_settings": {"vocabulary": 300, "length": 12, "topics": {"classes": 2, "samples": samples}},
+            "options": {"pretrained": {"donors": FOUR, "pretraining": {"steps": 2, "batch": 4}, **options}},
+            "train_samples": 16,
+            "validation_samples": 12,
+            "test_samples": 12,
+            "curve_points": 1,
+            "curve_samples": 8,
+            "trace_samples": 0,
+        },
+    }
+
+
+@pytest.mark.slow
+def test_arms_share_donors_and_tables_show_what_was_memorised(tmp_path: Path) -> None:
+    run = experiment(RECIPE, overrides=overrides(), store=tmp_path / "runs", cache_folder=tmp_path / "cache")
+    with run.archive:
+        table = compare_arms(run)
+        assert {row.name for row in table.rows} == set(CHOSEN)
+        assert not [words for row in table.rows for words in row.missing]
+        used = {facts["donors"][number]["path"] for facts in table.facts.values() for number in facts.get("donors", {})}
+        made = {str(one) for one in (tmp_path / "cache" / "donors").glob("[!.]*")}
+        assert used == made
+        assert len(made) == 2
+        assert all(row.train is not None and 0 <= row.train.mean <= 1 for row in table.rows)
+        assert table.baselines["test"].keys() == {"majority", "tf-idf"}
+        arms = arms_table(table)
+        assert "train %" in arms.columns
+        assert all(len(row) == len(arms.columns) for row in arms.rows)
+        assert "Printed in" in (page := run.slice.report(run))
+        assert "Table 3" in page
+
+
+def test_paths_are_found_from_any_folder_and_wrong_ones_leave_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    settings = resolve(RECIPE, driver="train", overrides=overrides(paths=["mine", "somebody/some-model"]))
+    found = merge(settings.model_dump(mode="json"), EXPERIMENT.paths(settings))
+    paths = found["evaluation"]["options"]["pretrained"]["paths"]
+    assert paths == [str(tmp_path / "mine"), "somebody/some-model"]
+    with pytest.raises(NotFoundError, match="no folder 'nowhere'"):
+        experiment(RECIPE, overrides=overrides(paths=["nowhere"] * 2), store=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
