@@ -228,3 +228,5 @@ def test_the_tuned_threshold_lies_between_neighbouring_floats() -> None:
         found = best_threshold(np.asarray([lower, upper]), np.asarray([False, True]))
         assert lower <= found < upper
         lower = upper
+    tied = best_threshold(np.asarray([0.9, 0.8, 0.7, 0.4]), np.asarray([True, False, False, True]))
+    assert tied == pytest.approx(0.2), "of equally good ones the nearest to one half"
