@@ -26,6 +26,8 @@ from evodevo.storage import NewIndividual, Store, individual_id
 from evodevo.testing.small_networks import STRUCTURE, h_model, settings, transformer
 from fixtures.evaluations import Killed
 
+NORMS = {"before": {"core": 1.0}, "after": {"core": 0.5}}
+INSIDE = {"inside": {"depth used": 1.5, "paths": 3.0}, "gradient_norms": NORMS}
 SERIAL: dict[str, Any] = {"execution": {"executor": "serial"}}
 PAPER = PaperTable(source="somewhere", columns=("a", "b"), rows=(("x", "<b>1</b>"),), caveats=("It was another time.",))
 
@@ -47,7 +49,7 @@ def made(size: Any) -> ExperimentSettings:
         title="tiny", arms=arms, learning_rates=(1e-3, 1e-2), seeds=2, paper=(PAPER,), caveats=("It is tiny.",)
     )
     probes = ({"name": "m = 1", "inference": {"mode": "target_topm", "m": 1}},)
-    changes = {"probes": probes, "trace_samples": 2, "training": {"budget": {"steps": 4}}, "curve_points": 2}
+    changes = {"probes": probes, "trace_samples": 2, "training": {"budget": {"steps": 3}}, "curve_points": 2}
     return ExperimentSettings(experiment=comparison, evaluation=settings(changes))
 
 
@@ -61,7 +63,9 @@ def _recipe() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("experiment") / "runs"
-    experiment("h_model.testing", overrides=SERIAL, store=folder).archive.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evodevo.experiments.evaluate.look_inside", lambda *_: INSIDE)
+        experiment("h_model.testing", overrides=SERIAL, store=folder).archive.close()
     return folder
 
 
@@ -101,7 +105,7 @@ def test_the_table_is_that_of_the_trainings(run: Run) -> None:
     assert (twin.validation, twin.test, twin.curves) == (row.validation, row.test, row.curves)
     assert row.probes["m = 1"][1].mean < row.executed_flops.mean  # type: ignore[union-attr]
     assert table.rows[1].probes == {}
-    assert table.budgets["steps"] == 4
+    assert table.budgets["steps"] == 3
     assert table.budgets["flops"] == pytest.approx(table.rows[1].training_flops.mean)  # type: ignore[union-attr]
     assert set(table.baselines) == {"validation", "test"}
 
@@ -116,7 +120,7 @@ def test_arms_are_compared_with_the_reference_on_the_same_samples(run: Run) -> N
     assert second.difference.low <= second.difference.mean <= second.difference.high
     assert (twin.difference.mean, twin.difference.low, twin.difference.high) == (0, 0, 0)
     assert first.peak_memory_bytes is not None
-    assert first.epochs.mean == 32 / 400
+    assert first.epochs.mean == 24 / 400
     assert table.headlines == tuple(
         f"answer {metric}" for metric in ("accuracy", "auc", "f1_macro", "log_loss", "calibration_error")
     )

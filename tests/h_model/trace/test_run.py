@@ -19,6 +19,7 @@ from evodevo.h_model.trace.record import record_trace
 from evodevo.h_model.trace.run import Traced, Tracer, _scripts
 from evodevo.h_model.trace.spec import join
 from evodevo.runs.archive import Archive
+from evodevo.runs.resolve import resolve
 from evodevo.runs.train import experiment
 from evodevo.training.precision import decide
 from fixtures.traces import trace_of
@@ -29,7 +30,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the pointer experiment of a few steps."""
     torch.set_num_threads(1)
     store = tmp_path_factory.mktemp("traced") / "store"
+    plans = resolve("h_model.pointer", driver="train", overrides={}).experiment.arms
+    chosen = [one.model_dump(mode="json") for one in plans if one.role in ("h_model", "transformer")]
     changes: dict[str, Any] = {
+        "experiment": {
+            "arms": [one.model_dump(mode="json") for one in plans if one.role in ("h_model", "transformer")]
+        },
         "evaluation": {
             "training": {"budget": {"steps": 12}, "batch_size": 8},
             "validation_samples": 8,
