@@ -79,12 +79,16 @@ def test_who_is_being_born_is_not_chosen_and_costs_no_patience() -> None:
     assert (watch.standing.best, watch.standing.step) == (0.6, 5)
 
 
-def test_what_is_not_defined_is_replaced_and_said() -> None:
+def test_what_is_not_defined_is_replaced_and_said_and_a_selection_changes_what_a_score_means() -> None:
     assert settle(measured(0.7), "auc") == ("auc", "")
     metric, why = settle(measured(), "auc")
     assert metric == "accuracy"
     assert "auc is not defined (answer: the split has one class)" in why
     assert settle(measured(accuracy=math.nan), "auc")[0] == "loss"
+    plain, selected = problem(), problem(SELECT)
+    assert plain.fidelity != selected.fidelity
+    assert problem({**SELECT, "curve_samples": 10}).fidelity != selected.fidelity
+    assert problem({"curve_samples": 10}).fidelity == plain.fidelity
 
 
 def test_patience_counts_measurements_without_a_better_one() -> None:
@@ -183,10 +187,3 @@ def test_a_selection_goes_on_from_any_checkpoint_to_the_same_network(
     for checkpoint in {found[0], found[-2 % len(found)]}:
         resumed = evaluate(given, arm, resume=checkpoint)
         assert_equal(resumed, whole, "selection", "steps", "validation_loss", "validation_accuracy")
-
-
-def test_a_selection_changes_what_a_score_means() -> None:
-    plain, selected = problem(), problem(SELECT)
-    assert plain.fidelity != selected.fidelity
-    assert problem({**SELECT, "curve_samples": 10}).fidelity != selected.fidelity
-    assert problem({"curve_samples": 10}).fidelity == plain.fidelity

@@ -154,16 +154,13 @@ def test_other_genes_are_refused_and_repair_takes_the_nearest_number() -> None:
     assert mended == replace(broken, iterations=6, alpha=300, alpha_rate=1400, window=2, amount=3)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_impossible_spaces_are_refused() -> None:
+    for settings, message in (
         ({"layers": ()}, "no layers"),
         ({"layers": ("transformr",)}, "Did you mean 'transformer'"),
         ({"layers": ("Rec-1",), "structure": HModelStructure(width=40)}, "width 40"),
         ({"heads": 5}, "5 attention heads do not divide the width 64"),
-        ({"custom": {"mlp": MLPLayer()}}, "a name of its own"),
-        ({"custom": {"tr": MLPLayer()}}, "a name of its own"),
-        ({"custom": {"two words": MLPLayer()}}, "a name of its own"),
+        *(({"custom": {name: MLPLayer()}}, "a name of its own") for name in ("mlp", "tr", "two words")),
         ({"hidden_range": (3, 2)}, "hidden_range"),
         ({"hidden_range": (1, 65)}, "hidden_range"),
         ({"iterations_range": (0, 2)}, "iterations_range"),
@@ -174,11 +171,9 @@ def test_other_genes_are_refused_and_repair_takes_the_nearest_number() -> None:
         ({"windows": (-1,)}, "windows"),
         ({"modes": ()}, "modes"),
         ({"structure": HModelStructure(disabled=(0,))}, "disabled"),
-    ],
-)
-def test_impossible_spaces_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        space_of(**settings)
+    ):
+        with pytest.raises(UsageError, match=message):
+            space_of(**settings)
 
 
 # Drawing

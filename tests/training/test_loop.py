@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.randomness import integer_seed
 from evodevo.training import checkpoints, optimizers
-from evodevo.training.loop import MAX_CURVE_POINTS, LossCurve, TrainingProgress, TrainingResult, train
+from evodevo.training.loop import MAX_CURVE_POINTS, LossCurve, TrainingResult, train
 from evodevo.training.precision import Precision
 from evodevo.training.settings import Budget, MomentumSettings, OptimizerSettings, TrainingSettings
 
@@ -119,18 +119,20 @@ def test_a_stopped_and_resumed_training_is_the_uninterrupted_one(
             assert torch.equal(tensor, result.snapshot.optimizer[name][key])
 
 
-def test_periodic_checkpoints_do_not_change_the_training(tiny: Any, batch_at: Any, memory: Any) -> None:
-    plain, kept = tiny(), tiny()
-    steps: list[int] = []
+def test_periodic_checkpoints_and_reports_do_not_change_the_training(tiny: Any, batch_at: Any, memory: Any) -> None:
+    plain, kept, seen, steps = tiny(), tiny(), [], []
 
     def keep(snapshot: Any) -> None:
         steps.append(snapshot.cursor.step)
         checkpoints.save(memory, kept, snapshot=snapshot)
 
     _train(plain, _settings(10), batch_at)
-    _train(kept, _settings(10, checkpoint_every=4), batch_at, checkpoint=keep)
+    watched = _settings(10, checkpoint_every=4, report_every=4)
+    _train(kept, watched, batch_at, checkpoint=keep, report=seen.append)
     assert steps == [4, 8]
     assert _same_weights(plain, kept)
+    assert [(p.step, p.tokens, p.share) for p in seen] == [(4, 96, 0.4), (8, 192, 0.8)]
+    assert all(math.isfinite(p.loss) and p.seconds > 0 for p in seen)
 
 
 def test_a_snapshot_of_another_seed_is_refused(tiny: Any, batch_at: Any) -> None:
@@ -176,13 +178,6 @@ def test_a_model_of_named_arrays_is_told_of_its_progress_also_after_an_interrupt
     assert parts.shares == whole.shares
 
 
-def test_reports(tiny: Any, batch_at: Any) -> None:
-    seen: list[TrainingProgress] = []
-    _train(tiny(), _settings(10, report_every=4), batch_at, report=seen.append)
-    assert [(p.step, p.tokens, p.share) for p in seen] == [(4, 96, 0.4), (8, 192, 0.8)]
-    assert all(math.isfinite(p.loss) and p.seconds > 0 for p in seen)
-
-
 # Budgets
 
 
@@ -220,15 +215,12 @@ def test_a_budget_in_flops_is_never_exceeded(tiny: Any, batch_at: Any, flops: fl
     assert (result.state, result.steps, result.snapshot.cursor.flops) == ("finished", steps, 10.0 * steps)
 
 
-def test_flops_are_shared_out_as_steps_are(tiny: Any, batch_at: Any) -> None:
-    in_steps, in_flops = tiny(), tiny()
+def test_flops_are_shared_out_as_steps_are_and_dearer_steps_leave_room_for_fewer(tiny: Any, batch_at: Any) -> None:
+    in_steps, in_flops, model = tiny(), tiny(), tiny()
+    settings = _settings(budget=Budget(flops=120.0))
     _train(in_steps, _settings(12), batch_at)
-    _train(in_flops, _settings(budget=Budget(flops=120.0)), batch_at, flops_per_step=10.0)
+    _train(in_flops, settings, batch_at, flops_per_step=10.0)
     assert _same_weights(in_steps, in_flops)
-
-
-def test_a_step_that_costs_more_later_leaves_room_for_fewer(tiny: Any, batch_at: Any) -> None:
-    model, settings = tiny(), _settings(budget=Budget(flops=120.0))
     paused = _train(model, settings, batch_at, flops_per_step=10.0, until_share=0.5)
     assert (paused.state, paused.steps) == ("paused", 6)
     result = _train(model, settings, batch_at, flops_per_step=20.0, resume=paused.snapshot)

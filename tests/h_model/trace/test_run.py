@@ -33,9 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plans = resolve("h_model.pointer", driver="train", overrides={}).experiment.arms
     chosen = [one.model_dump(mode="json") for one in plans if one.role in ("h_model", "transformer")]
     changes: dict[str, Any] = {
-        "experiment": {
-            "arms": [one.model_dump(mode="json") for one in plans if one.role in ("h_model", "transformer")]
-        },
+        "experiment": {"arms": chosen},
         "evaluation": {
             "training": {"budget": {"steps": 12}, "batch_size": 8},
             "validation_samples": 8,
