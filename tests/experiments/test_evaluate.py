@@ -116,7 +116,6 @@ def test_the_network_and_its_trace_come_back_from_their_blobs(
         trace_from_bytes(pool.get(outcome.blobs["weights/0"]))
 
 
-@pytest.mark.slow
 def test_an_objective_that_is_not_defined_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     given = problem({"objectives": ["auc"]})
     fetch = PointerTask.fetch
@@ -211,7 +210,6 @@ def test_what_cannot_be_is_refused_before_anything_is_trained() -> None:
             problem(arms=[arm])
 
 
-@pytest.mark.slow
 def test_an_arms_budget_replaces_the_common_one() -> None:
     given = problem()
     assert given.steps(h_model()) == 8

@@ -209,7 +209,6 @@ def test_a_tower_that_changed_or_moved_is_one_clear_error(
         precompute(raw_task(problem), {"text": frozen(towers["text"], digest="0" * 64)}, problem._cache_folder)
 
 
-@pytest.mark.slow
 def test_features_are_computed_once(
     towers: dict[str, Path], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

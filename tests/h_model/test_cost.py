@@ -101,7 +101,6 @@ def zeros(inputs: tuple[InputSpec, ...], rows: int = 1) -> dict[str, Tensor]:
     return {spec.name: shapes[spec.modality](spec) for spec in inputs}
 
 
-@pytest.mark.slow
 @given(structure=structures(), several=st.booleans())
 @settings(max_examples=15, deadline=None)
 def test_stated_parameters_are_built_part_by_part(structure: HModelStructure, several: bool) -> None:

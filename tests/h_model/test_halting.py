@@ -77,7 +77,6 @@ def alone_until_its_step(model: HModel, sample: dict[str, Tensor], last: int) ->
     return logits  # type: ignore[no-any-return]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "padded", "runner"),
     [(rule, place % 2 == 0, RUNNERS[place // 2]) for place, rule in enumerate(RULES)]

@@ -109,7 +109,6 @@ def test_skipping_is_lossless(mode: str, changes: dict[str, Any]) -> None:
     assert_lossless(model_of(chosen, **given), batch_of(causal=causal, padded=not causal, count=3, length=5))
 
 
-@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 1000),

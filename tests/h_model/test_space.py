@@ -240,7 +240,6 @@ def test_the_structure_is_the_template_with_the_genes() -> None:
     assert space.structure(space.parse("T2 | tr tr")).window is None
 
 
-@pytest.mark.slow
 def test_every_genome_has_a_valid_structure() -> None:
     for options in (TestDefault.options, TestCustomLayers.options, TestWindowsAndNeverDense.options):
         space, rng = space_of(**options), generator(5)

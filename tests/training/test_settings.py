@@ -43,7 +43,6 @@ def test_the_papers_training_is_what_its_section_4_1_states() -> None:
     assert paper_training(10, epochs=2).budget.steps == 2
 
 
-@pytest.mark.slow
 def test_settings_load_no_torch() -> None:
     code = "import sys, evodevo.training.settings; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

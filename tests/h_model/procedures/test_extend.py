@@ -46,7 +46,6 @@ def test_an_extended_network_is_kept_with_its_new_layers(tmp_path: Path) -> None
     assert without.extra["learning"] < facts["learning"], "frozen routers learn less"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("learn", "maker"), [("output", h_model), ("output", transformer), ("all", h_model)])
 def test_who_learns(learn: str, maker: Any) -> None:
     outcome = evaluate(problem(LITTLE), extended({**HOPS, "learn": learn}, maker))

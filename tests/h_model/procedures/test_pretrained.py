@@ -248,7 +248,6 @@ def make_donor(folder: Path, counted: Any) -> None:
     counted.put(len(steps))
 
 
-@pytest.mark.slow
 def test_two_workers_that_want_one_donor_make_it_once(tmp_path: Path) -> None:
     processes = multiprocessing.get_context("fork")
     counted = processes.Queue()

@@ -151,6 +151,7 @@ def test_unusual_traces_have_pages(trace) -> None:
     assert "nan" not in text.lower().replace("finance", "")
 
 
+@pytest.mark.slow
 def test_a_large_trace_stays_under_the_limit_and_says_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing_module, "LIMIT_BYTES", LIMIT_BYTES // 10)
     trace = random_trace(8, 4, 9, inputs=2, outputs=3)

@@ -203,7 +203,6 @@ def test_inference_keeps_nothing_that_gradients_need() -> None:
     assert model.core.layers[0].get_parameter("attention.operator.out.weight").grad is not None
 
 
-@pytest.mark.slow
 def test_gradients_add_up_over_passes_and_through_checkpoints() -> None:
     for changes in ({}, {"checkpointing": True}, {"regularisation": {"backprop_last": 2}}):
         model, batch = model_of(EQUAL["transformer"], **cast(Any, changes)), batch_of()

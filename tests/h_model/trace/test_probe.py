@@ -42,7 +42,6 @@ def test_a_linear_probe_is_scikit_learns_cross_validation() -> None:
     )
 
 
-@pytest.mark.slow
 def test_routes_that_follow_the_language_tell_it_and_the_controls_do_not(found) -> None:
     assert found.trained.accuracy > 0.98
     assert found.shuffled.accuracy < 0.45

@@ -153,6 +153,7 @@ def test_the_command_writes_a_page_and_json(trace: list[str], tmp_path: Path, ca
     assert (found["fact"], found["file"]) == ("hops", None)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_wrong(trace: list[str], capsys: Any) -> None:
     for more, said in (
         (["--input", "text"], "not NAME=VALUE"),
