@@ -12,16 +12,14 @@ from torch import nn
 
 from evodevo.errors import UnsafeFileError
 from evodevo.experiments.checkpoint_selection import BestWeights, settle
-from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.loss_terms import LossTerms
 from evodevo.experiments.measure import NetworkMeasurement, measure, places
-from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import PAPER_SELECTION, WeightSelection
 from evodevo.networks.saved import load_network
-from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem
 from evodevo.training.precision import decide
+from fixtures.evaluations import Told, assert_equal, evaluate
 
 AUC = WeightSelection(metric="auc")
 
@@ -38,39 +36,26 @@ def numbered(number: float) -> nn.Module:
     return network
 
 
-def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
-    return given.read(evaluate_network(given.payload(arm, 5, resume), report or (lambda message: None)))
-
-
 @pytest.mark.parametrize(
-    ("metric", "values", "best"),
+    ("metric", "looks", "best"),
     [
-        ("auc", [0.5, 0.9, 0.7], 1),
-        ("loss", [2.0, 1.0, 3.0], 1),
-        ("auc", [0.5, math.nan, 0.4], 0),
-        ("auc", [1, 1, 1], 0),
+        ("auc", [{"auc": 0.5}, {"auc": 0.9}, {"auc": 0.7}], 1),
+        ("loss", [{"loss": 2.0}, {"loss": 1.0}, {"loss": 3.0}], 1),
+        ("auc", [{"auc": 0.5}, {}, {"auc": 0.4}], 0),
+        ("auc", [{"auc": 1.0}] * 3, 0),
+        ("auc", [{"auc": 1.0, "loss": loss} for loss in (0.9, 0.5, 0.5, math.nan, 0.7)], 1),  # of equals the lower loss
     ],
 )
-def test_the_best_comes_back(metric: Any, values: list[float], best: int) -> None:
-    watch = BestWeights(WeightSelection(metric=metric))
-    for number, value in enumerate(values):
-        watch.look(measured(**{metric: value}), numbered(number), number + 1, 0.5)
-    network = numbered(9)
+def test_the_best_comes_back(metric: Any, looks: list[dict[str, float]], best: int) -> None:
+    watch, network = BestWeights(WeightSelection(metric=metric)), numbered(9)
+    for number, values in enumerate(looks):
+        watch.look(measured(**values), numbered(number), number + 1, 0.5)
     watch.restore(network)
     assert network.weight.item() == best
     assert watch.state is not None
-    assert (watch.state.best, watch.state.step) == (values[best], best + 1)
-
-
-def test_of_equal_values_the_lower_loss_is_better() -> None:
-    watch = BestWeights(AUC)
-    for number, loss in enumerate([0.9, 0.5, 0.5, math.nan, 0.7]):
-        watch.look(measured(auc=1.0, loss=loss), numbered(number), number + 1, 0.5)
-    network = numbered(-1)
-    watch.restore(network)
-    assert network.weight.item() == 1  # type: ignore[operator]
-    assert watch.state is not None
-    assert (watch.state.step, watch.state.since) == (2, 3)
+    since = len(looks) - best - 1
+    assert (watch.state.best, watch.state.step) == (looks[best][metric], best + 1)
+    assert watch.state.since == since
 
 
 class Growing(nn.Linear):
@@ -91,16 +76,19 @@ def test_who_is_being_born_is_not_chosen_and_costs_no_patience() -> None:
         assert not watch.enough
     watch.restore(network)
     assert network.weight.item() == 4
-    assert watch.state is not None
     assert (watch.state.best, watch.state.step) == (0.6, 5)
 
 
-def test_what_is_not_defined_is_replaced_and_said() -> None:
+def test_what_is_not_defined_is_replaced_and_said_and_a_selection_changes_what_a_score_means() -> None:
     assert settle(measured(0.7), "auc") == ("auc", "")
     metric, why = settle(measured(), "auc")
     assert metric == "accuracy"
     assert "auc is not defined (answer: the split has one class)" in why
     assert settle(measured(accuracy=math.nan), "auc")[0] == "loss"
+    plain, selected = problem(), problem(SELECT)
+    assert plain.fidelity != selected.fidelity
+    assert problem({**SELECT, "curve_samples": 10}).fidelity != selected.fidelity
+    assert problem({"curve_samples": 10}).fidelity == plain.fidelity
 
 
 def test_patience_counts_measurements_without_a_better_one() -> None:
@@ -161,7 +149,6 @@ SELECT: dict[str, Any] = {"select": {"metric": "accuracy"}, "training": {"checkp
 def test_the_network_that_is_kept_is_the_best_one(tmp_path: Path) -> None:
     given = problem({**SELECT, "training": {"budget": {"steps": 12}}, "curve_points": 12}, tmp_path)
     outcome = evaluate(given, h_model(learning_rate=5e-2))
-    assert outcome.reason is None, outcome.detail
     curve = outcome.series["validation_accuracy"]
     (selection,) = outcome.extra["selection"]
     values = [value for _, value in curve]
@@ -178,7 +165,6 @@ def test_the_network_that_is_kept_is_the_best_one(tmp_path: Path) -> None:
 def test_a_training_that_gets_no_better_stops_and_has_finished() -> None:
     changes = {"select": {"metric": "loss", "patience": 2, "min_share": 0.5}, "curve_points": 40}
     outcome = evaluate(problem({**changes, "training": {"budget": {"steps": 40}}}), h_model(learning_rate=0.3))
-    assert outcome.reason is None, outcome.detail
     (selection,) = outcome.extra["selection"]
     assert 20 <= selection["stopped"] == outcome.extra["steps"] < 40
     assert outcome.extra["epochs"] == outcome.extra["samples"] / 400
@@ -187,31 +173,17 @@ def test_a_training_that_gets_no_better_stops_and_has_finished() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("patience", [None, 1])
-def test_a_selection_goes_on_from_any_checkpoint_to_the_same_network(tmp_path: Path, patience: int | None) -> None:
+def test_a_selection_goes_on_from_any_checkpoint_to_the_same_network(
+    tmp_path: Path, patience: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evodevo.experiments.evaluate.look_inside", lambda *_: {})
     changes = {**SELECT, "select": {"metric": "accuracy", "patience": patience, "min_share": 0.4}}
     given = problem({**changes, "training": {"checkpoint_every": 3, "budget": {"steps": 12}}}, tmp_path)
-    arm = h_model(learning_rate=5e-2)
-    found: list[str] = []
-
-    def listen(message: dict[str, Any]) -> None:
-        if "checkpoint" in message:
-            found.append(message["checkpoint"])
-            assert all(FolderPool(tmp_path).get(digest) for digest in message["blobs"])
-
-    whole = evaluate(given, arm, report=listen)
+    arm, told = h_model(learning_rate=5e-2), Told()
+    whole = evaluate(given, arm, report=told.append)
+    assert all(FolderPool(tmp_path).get(digest) for message in told for digest in message.get("blobs", ()))
+    found = told.checkpoints
     assert len(found) == 4 or patience is not None, "it may stop before its last checkpoint"
-    assert found
-    for checkpoint in found:
+    for checkpoint in {found[0], found[-2 % len(found)]}:
         resumed = evaluate(given, arm, resume=checkpoint)
-        assert resumed.blobs["weights"] == whole.blobs["weights"]
-        assert resumed.extra["selection"] == whole.extra["selection"]
-        assert resumed.extra["steps"] == whole.extra["steps"]
-        for name in ("validation_loss", "validation_accuracy"):
-            assert resumed.series[name] == whole.series[name]
-
-
-def test_a_selection_changes_what_a_score_means() -> None:
-    plain, selected = problem(), problem(SELECT)
-    assert plain.fidelity != selected.fidelity
-    assert problem({**SELECT, "curve_samples": 10}).fidelity != selected.fidelity
-    assert problem({"curve_samples": 10}).fidelity == plain.fidelity
+        assert_equal(resumed, whole, "selection", "steps", "validation_loss", "validation_accuracy")

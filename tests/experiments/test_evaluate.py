@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from evodevo.errors import DataError, UnsafeFileError, UsageError
 from evodevo.experiments.correct_bits import unpack
-from evodevo.experiments.evaluate import evaluate_network, measure_pace
+from evodevo.experiments.evaluate import measure_pace
+from evodevo.experiments.measure import measure, places
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES, TrainedBy
 from evodevo.experiments.settings import NetworkEvaluationSettings
@@ -29,10 +29,8 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.testing.small_networks import h_model, problem, settings, transformer
 from evodevo.training import checkpoints
-
-
-class Killed(BaseException):
-    """As kill -9."""
+from evodevo.training.precision import decide
+from fixtures.evaluations import Killed, Told, assert_equal, evaluate, outcome_of
 
 
 def in_two_stages(bench: Trainer, options: Mapping[str, Any]) -> Trained:
@@ -49,29 +47,26 @@ def in_two_stages(bench: Trainer, options: Mapping[str, Any]) -> Trained:
 PROCEDURES.add("testing.two_stages", TrainedBy(in_two_stages))
 
 
-def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
-    return given.read(evaluate_network(given.payload(arm, 5, resume), report or (lambda message: None)))
-
-
-def weights(pool: Path, outcome: Outcome) -> dict[str, list[float]]:
-    network, _ = load_network(FolderPool(pool), outcome.blobs["weights"])
-    return {name: tensor.flatten().tolist() for name, tensor in network.state_dict().items()}
-
-
-@pytest.mark.slow
-def test_everything_comes_back(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[NetworkProblem, FolderPool, Outcome]:
+    """An H-Model of which everything is asked."""
+    folder = tmp_path_factory.mktemp("trained")
     probes = [
         {"name": "T = 5", "iterations": 5},
         {"name": "m = 1", "inference": {"mode": "target_topm", "m": 1}},
         {"name": "shuffled", "shuffle": ["text"]},
     ]
-    given = problem({"probes": probes, "trace_course": True}, tmp_path)
-    outcome = evaluate(given, h_model())
-    assert outcome.reason is None, outcome.detail
-    assert set(outcome.scores) == {"error", "executed_flops"}
+    objectives = ["error", "executed_flops", "auc", "f1", "log_loss", "calibration_error"]
+    given = problem({"probes": probes, "trace_course": True, "objectives": objectives}, folder)
+    return given, FolderPool(folder), evaluate(given, h_model())
+
+
+@pytest.mark.slow
+def test_everything_comes_back(trained: tuple[NetworkProblem, FolderPool, Outcome]) -> None:
+    _, _, outcome = trained
+    assert set(outcome.scores) == {"error", "executed_flops", "auc", "f1", "log_loss", "calibration_error"}
     facts = outcome.extra
-    assert facts["steps"] == 8
-    assert facts["samples"] == 64
+    assert (facts["steps"], facts["samples"], facts["epochs"], facts["selection"]) == (8, 64, 64 / 400, [])
     assert outcome.scores["error"] == pytest.approx(1 - facts["validation"]["accuracy"])
     assert facts["validation"]["samples"] == facts["test"]["samples"] == 40
     assert set(facts["validation"]["groups"]["hops"]) == {"1", "2"}
@@ -88,27 +83,39 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert len(outcome.series["train_loss"]) == 8
     kept = [role for role in outcome.blobs if role.startswith("course/")]
     assert kept == ["course/2", "course/4", "course/6", "course/8"]
-
-
-@pytest.mark.slow
-def test_what_is_asked_of_classifiers_comes_back() -> None:
-    given = problem({"objectives": ["auc", "f1", "log_loss", "calibration_error"]})
-    outcome = evaluate(given, h_model())
-    assert outcome.reason is None, outcome.detail
-    facts = outcome.extra
     answer = facts["validation"]["outputs"]["answer"]
     assert outcome.scores["auc"] == answer["auc"]
     assert outcome.scores["f1"] == answer["f1_macro"]
     assert outcome.scores["log_loss"] == answer["log_loss"] == pytest.approx(answer["loss"], rel=1e-5)
     assert 0 <= outcome.scores["calibration_error"] <= 1
-    right = unpack(facts["test"]["right"])
-    assert right.mean() == pytest.approx(facts["test"]["accuracy"])
+    assert unpack(facts["test"]["right"]).mean() == pytest.approx(facts["test"]["accuracy"])
     assert facts["peak_memory_bytes"] > 1 << 20
-    assert facts["epochs"] == 64 / 400
-    assert facts["selection"] == []
 
 
 @pytest.mark.slow
+def test_the_network_and_its_trace_come_back_from_their_blobs(
+    trained: tuple[NetworkProblem, FolderPool, Outcome],
+) -> None:
+    given, pool, outcome = trained
+    network, about = load_network(pool, outcome.blobs["weights"])
+    assert isinstance(network, HModel)
+    assert about["task"] == "pointer"
+    assert about["task_settings"]["nodes"] == 4
+    chosen = places(given.task, "validation", 40)
+    again = measure(network, given.task, "validation", chosen, batch_size=64, precision=decide("cpu"))
+    assert again.loss == pytest.approx(outcome.extra["validation"]["loss"])
+    data = pool.get(outcome.blobs["trace"])
+    trace = trace_from_bytes(data)
+    assert trace_to_bytes(trace) == data
+    assert (trace.count, trace.iterations, set(trace.facts)) == (6, 2, {"hops", "answer"})
+    assert all("hop" in sample["text"] for sample in trace.samples)
+    for broken in (b"", b"nonsense", data[:-5], data.replace(FORMAT.encode(), b"evodevo.trace/9")):
+        with pytest.raises(UnsafeFileError):
+            trace_from_bytes(broken)
+    with pytest.raises(UnsafeFileError, match="trace"):
+        trace_from_bytes(pool.get(outcome.blobs["weights/0"]))
+
+
 def test_an_objective_that_is_not_defined_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     given = problem({"objectives": ["auc"]})
     fetch = PointerTask.fetch
@@ -117,93 +124,62 @@ def test_an_objective_that_is_not_defined_says_why(monkeypatch: pytest.MonkeyPat
         return {**fetch(self, split, chosen), "answer/target": np.zeros(len(chosen), dtype=np.int64)}
 
     monkeypatch.setattr(PointerTask, "fetch", one_class)
-    outcome = evaluate(given, h_model())
+    outcome = outcome_of(given, h_model())
     assert outcome.reason == "nan"
     assert "auc (answer: the split has one class)" in outcome.detail
 
 
 def test_a_stack_has_no_routes_and_no_probes_of_routing(tmp_path: Path) -> None:
     outcome = evaluate(problem({"probes": [{"name": "T = 5", "iterations": 5}]}, tmp_path), transformer())
-    assert outcome.reason is None, outcome.detail
     assert outcome.extra["probes"] == {}
     assert outcome.extra["inside"] == {}
     assert "trace" not in outcome.blobs
 
 
 @pytest.mark.slow
-def test_the_network_comes_back_from_its_blobs(tmp_path: Path) -> None:
-    given = problem(blobs=tmp_path)
-    outcome = evaluate(given, h_model())
-    network, about = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
-    assert isinstance(network, HModel)
-    assert about["task"] == "pointer"
-    assert about["task_settings"]["nodes"] == 4
-    trace = trace_from_bytes(FolderPool(tmp_path).get(outcome.blobs["trace"]))
-    assert trace.count == 6
-    assert trace.iterations == 2
-    assert set(trace.facts) == {"hops", "answer"}
-    assert all("hop" in sample["text"] for sample in trace.samples)
-    chosen = np.asarray([0, 1, 2])
-    batch = {name: torch.from_numpy(np.asarray(one)) for name, one in given.task.fetch("test", chosen).items()}
-    answers = network(batch)["answer"]
-    assert torch.equal(answers, load_network(FolderPool(tmp_path), outcome.blobs["weights"])[0](batch)["answer"])
-
-
-@pytest.mark.slow
 def test_the_seed_is_the_arms_and_the_runs() -> None:
-    given = problem()
-    losses = {}
-    for seed in (0, 1):
-        losses[seed] = evaluate(given, h_model(seed=seed)).series["train_loss"]
-        assert evaluate(given, h_model(seed=seed)).series["train_loss"] == losses[seed]
-    assert losses[0] != losses[1]
+    given = problem({"training": {"budget": {"steps": 2}}})
+    losses = [evaluate(given, h_model(seed=seed)).series["train_loss"] for seed in (0, 0, 1)]
+    assert [one == losses[0] for one in losses] == [True, True, False]
 
 
 @pytest.mark.slow
-def test_stages_go_on_from_any_checkpoint_to_the_same_network(tmp_path: Path) -> None:
-    given = problem({"training": {"checkpoint_every": 3}}, tmp_path)
-    arm = h_model(procedure="testing.two_stages")
-    found: list[str] = []
+def test_stages_go_on_from_any_checkpoint_to_the_same_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evodevo.experiments.evaluate.look_inside", lambda *_: {})
+    given = problem({"training": {"checkpoint_every": 2, "budget": {"steps": 5}}}, tmp_path)
+    arm, told = h_model(procedure="testing.two_stages"), Told()
 
     def die(message: dict[str, Any]) -> None:
-        if "checkpoint" in message:
-            found.append(message["checkpoint"])
-            if len(found) == 3:
-                raise Killed
+        told.append(message)
+        if len(told.checkpoints) == 3:
+            raise Killed
 
     with pytest.raises(Killed):
         evaluate(given, arm, report=die)
     whole = evaluate(given, arm)
-    for checkpoint in found:
+    assert whole.extra["steps"] == 10
+    for checkpoint in (told.checkpoints[0], told.checkpoints[2]):
         resumed = evaluate(given, arm, resume=checkpoint)
-        assert resumed.scores == whole.scores
-        assert weights(tmp_path, resumed) == weights(tmp_path, whole)
-        for name in ("validation_loss", "validation_error", "flops"):
-            assert resumed.series[name] == whole.series[name]
-        assert resumed.extra["steps"] == whole.extra["steps"] == 16
-        assert resumed.extra["facts"] == whole.extra["facts"]
+        assert_equal(resumed, whole, "validation_loss", "validation_error", "flops", "steps", "facts")
 
 
 @pytest.mark.slow
 def test_a_damaged_checkpoint_costs_its_work_alone(tmp_path: Path) -> None:
-    given = problem({"training": {"checkpoint_every": 3}}, tmp_path)
-    messages: list[dict[str, Any]] = []
-    whole = evaluate(given, h_model(), report=messages.append)
-    manifest = next(one["checkpoint"] for one in messages if "checkpoint" in one)
+    given, told = problem({"training": {"checkpoint_every": 2, "budget": {"steps": 4}}}, tmp_path), Told()
+    whole = evaluate(given, h_model(), report=told.append)
+    manifest = told.checkpoints[0]
     part = checkpoints.load(FolderPool(tmp_path), manifest).manifest.digests()[0]
     path = next(one for one in tmp_path.rglob("*") if one.is_file() and part.endswith(one.name))
     path.chmod(0o600)
     path.write_bytes(b"nonsense")
-    again: list[dict[str, Any]] = []
     for resume in (manifest, "0" * 64):
-        resumed = evaluate(given, h_model(), resume=resume, report=again.append)
-        assert resumed.scores == whole.scores
-        assert "restarted" in "".join(map(str, again))
-        again.clear()
+        told.clear()
+        assert evaluate(given, h_model(), resume=resume, report=told.append).scores == whole.scores
+        assert told.all_of("restarted")
 
 
 def test_a_divergence_is_a_result() -> None:
-    outcome = evaluate(problem(), h_model(learning_rate=1e30))
+    outcome = outcome_of(problem(), h_model(learning_rate=1e30))
     assert outcome.reason in ("nan", "diverged")
     assert outcome.scores == {}
 
@@ -214,51 +190,26 @@ def test_a_pace_is_a_time() -> None:
     assert answer["begin"] > 0
 
 
-@pytest.mark.slow
-def test_a_trace_travels_and_anything_else_is_refused(tmp_path: Path) -> None:
-    outcome = evaluate(problem(blobs=tmp_path), h_model())
-    data = FolderPool(tmp_path).get(outcome.blobs["trace"])
-    trace = trace_from_bytes(data)
-    assert trace_to_bytes(trace) == data
-    wrong = [b"", b"nonsense", data[:-5], data.replace(FORMAT.encode(), b"evodevo.trace/9")]
-    for broken in wrong:
-        with pytest.raises(UnsafeFileError):
-            trace_from_bytes(broken)
-    weights_blob = FolderPool(tmp_path).get(outcome.blobs["weights/0"])
-    with pytest.raises(UnsafeFileError, match="trace"):
-        trace_from_bytes(weights_blob)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_what_cannot_be_is_refused_before_anything_is_trained() -> None:
+    for changes, words in (
         ({"objectives": ["quality"]}, "cannot be asked of a network; what can: .*error"),
         ({"objectives": []}, "for example error"),
         ({"task": "ponter"}, "pointer"),
         ({"task_settings": {"nodse": 5}}, "did you mean 'nodes'"),
         ({"probes": [{"name": "x", "task": {"nodes": -1}}]}, "nodes"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_trained(changes: dict[str, Any], words: str) -> None:
-    values = {**settings().model_dump(mode="json"), **changes}
-    with pytest.raises((UsageError, DataError), match=words):
-        NetworkProblem(lambda arm: arm, validate(NetworkEvaluationSettings, values, what="settings"))
-
-
-@pytest.mark.parametrize(
-    ("arm", "words"),
-    [
+    ):
+        values = {**settings().model_dump(mode="json"), **changes}
+        with pytest.raises((UsageError, DataError), match=words):
+            NetworkProblem(lambda arm: arm, validate(NetworkEvaluationSettings, values, what="settings"))
+    for arm, words in (
         (h_model(procedure="trian"), "unknown procedure 'trian'.*train"),
         (h_model(task={"nodse": 1}), "did you mean 'nodes'"),
         (h_model(training={"batch_syze": 1}), "did you mean 'batch_size'"),
-    ],
-)
-def test_a_wrong_arm_is_refused_before_anything_is_trained(arm: Any, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        problem(arms=[arm])
+    ):
+        with pytest.raises(UsageError, match=words):
+            problem(arms=[arm])
 
 
-@pytest.mark.slow
 def test_an_arms_budget_replaces_the_common_one() -> None:
     given = problem()
     assert given.steps(h_model()) == 8

@@ -117,10 +117,6 @@ def test_metrics_equal_those_of_scikit_learn(batch_size: int) -> None:
     loss = -np.log(probability[np.arange(COUNT), TARGETS["kind"]]).mean()
     assert found.outputs["kind"]["loss"] == pytest.approx(loss, rel=1e-5)
     assert found.samples == COUNT
-
-
-def test_groups_are_the_means_of_their_samples() -> None:
-    found = measured()
     right = [
         LOGITS["kind"].argmax(1) == TARGETS["kind"],
         ((LOGITS["marks"] > 0) == (TARGETS["marks"] > 0)).all(1),
@@ -147,35 +143,29 @@ def test_what_has_no_target_counts_nowhere() -> None:
 def test_nothing_to_measure_is_no_number_in_json() -> None:
     nothing = {
         "kind": np.full(COUNT, -1),
-        "marks": np.full((COUNT, LABELS), np.nan),
+        "marks": np.full((COUNT, LABELS), np.nan, np.float32),
         "next": np.full((COUNT, LENGTH), -1),
     }
-    found = measured(Table({**nothing, "marks": nothing["marks"].astype(np.float32)}))
+    found = measured(Table(nothing))
     assert math.isnan(found.loss)
     assert "loss" not in found.to_json()
     assert found.to_json()["samples"] == COUNT
 
 
 def test_an_answer_among_tokens_is_looked_up_at_its_position() -> None:
-    position = RNG.integers(0, LENGTH, COUNT)
-    found = measured(Table(more={"next/position": position}))
-    rows = np.arange(COUNT)
+    position, rows = RNG.integers(0, LENGTH, COUNT), np.arange(COUNT)
     right = LOGITS["next"].argmax(2)[rows, position] == TARGETS["next"][rows, position]
-    assert found.outputs["next"]["answer"] == pytest.approx(right.mean())
+    assert measured(Table(more={"next/position": position})).outputs["next"]["answer"] == pytest.approx(right.mean())
 
 
-def test_shuffled_inputs_are_those_of_other_samples() -> None:
-    plain, shuffled, other = measured(), measured(shuffle=("row",)), measured(shuffle=("text",))
-    assert shuffled.loss != plain.loss
-    assert other.loss == plain.loss, "this network reads no text"
-
-
-def test_the_same_samples_are_chosen_at_every_call() -> None:
-    task = Table()
+def test_which_samples_are_chosen_and_which_inputs_exchanged() -> None:
+    task, plain = Table(), measured()
     first, again = places(task, "test", 10), places(task, "test", 10)
-    assert first.tolist() == again.tolist() == sorted(set(first.tolist()))
+    assert first.tolist() == again.tolist() == sorted(set(first.tolist())), "the same at every call"
     assert places(task, "validation", 10).tolist() != first.tolist()
     assert places(task, "test", None).tolist() == list(range(COUNT)) == places(task, "test", 1000).tolist()
+    assert measured(shuffle=("row",)).loss != plain.loss
+    assert measured(shuffle=("text",)).loss == plain.loss, "this network reads no text"
 
 
 class Products(Network):

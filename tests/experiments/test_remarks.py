@@ -1,10 +1,12 @@
-"""Facts of trainings in words."""
+"""Facts of trainings in words, and where they stand on the page."""
 
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree
 
 from evodevo.experiments.remarks import remarks
+from evodevo.experiments.report.page import summary_section
 
 SELECTED: dict[str, Any] = {"stage": 0, "metric": "accuracy", "best": 0.9, "step": 40, "stopped": None, "instead": ""}
 
@@ -36,3 +38,19 @@ def test_a_selection_says_where_it_stopped_and_what_it_compared() -> None:
 def test_missing_metrics_say_why_once() -> None:
     reasons = {"reasons": {"answer": {"auc": "the split has one class", "precision_macro": "never answered"}}}
     assert remarks([{"test": reasons}] * 2) == ("test auc of answer: the split has one class",)
+
+
+def summary(count: int) -> str:
+    sentences = [f"remark number {number}." for number in range(count)]
+    return ElementTree.tostring(summary_section([("1", "arm")], sentences, ""), encoding="unicode")
+
+
+def test_few_remarks_are_read_at_once() -> None:
+    assert "more remark" not in summary(6)
+
+
+def test_many_are_folded_and_none_is_lost() -> None:
+    found = summary(9)
+    before, _, folded = found.partition("3 more remarks")
+    assert "remark number 5." in before
+    assert all(f"remark number {number}." in folded for number in (6, 7, 8))

@@ -1,8 +1,9 @@
-"""Trainings on features of frozen towers: as if the towers were live, computed once, and whole again afterwards."""
+"""Features of frozen towers: as if the towers were live, computed once, made anew where anything changed."""
 
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
-from evodevo.errors import NotFoundError, StoreDamagedError
+from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.experiments import tower_features as features
-from evodevo.experiments.evaluate import evaluate_network, prepare_features
+from evodevo.experiments.evaluate import prepare_features
 from evodevo.experiments.measure import measure, places
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.tower_features import precompute
+from evodevo.experiments.tower_features import features_key, precompute
 from evodevo.experiments.trials import Trial
 from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure
+from evodevo.module_zoo.encoders.model import Senses
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
@@ -34,13 +37,19 @@ from evodevo.operators.pretrained.files import weights_digest
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import TASKS, SampleTask
+from evodevo.tasks.base import TASKS, OutputSpec, SampleTask
 from evodevo.tasks.features import FeaturesTask
+from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.tasks.inputs import InputSpec
 from evodevo.training import checkpoints
 from evodevo.training.precision import decide
+from fixtures.evaluations import Told, evaluate
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
 
+TEXT = InputSpec("text", "tokens", length=6, vocabulary=30)
+IMAGE = InputSpec("image", "image", height=8, width=8, channels=1)
+ANSWER = OutputSpec("answer", "class", 2, ("no", "yes"))
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
 WORDS = ("red", "blue", "warm", "cold", "thing", "stone", "leaf")
 
@@ -50,10 +59,12 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture
-def towers(tmp_path: Path) -> Iterator[dict[str, Path]]:
+@pytest.fixture(scope="module")
+def towers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """Tests that change one take a copy."""
     transformers.utils.logging.disable_progress_bar()
-    found = {"text": tmp_path / "bert", "image": tmp_path / "vit"}
+    folder = tmp_path_factory.mktemp("towers")
+    found = {"text": folder / "bert", "image": folder / "vit"}
     save_text(found["text"])
     torch.manual_seed(0)
     transformers.ViTModel(transformers.ViTConfig(image_size=8, patch_size=4, **SIZES)).save_pretrained(found["image"])
@@ -67,16 +78,15 @@ def save_text(folder: Path, seed: int = 0) -> None:
     transformers.BertModel(config, add_pooling_layer=False).save_pretrained(folder)
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images of two colours with texts; several rows have the same text, and one has none."""
     rng = np.random.default_rng(0)
-    folder = tmp_path / "data"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("data")
     with (folder / "posts.csv").open("w", newline="") as opened:
         writer = csv.writer(opened)
         writer.writerow(("path", "caption", "class"))
-        for number in range(80):
+        for number in range(48):
             colour = (200, 30, 30) if number % 2 else (30, 30, 200)
             pixels = np.clip(np.array(colour) + rng.integers(-20, 20, (8, 8, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(folder / f"{number}.png")
@@ -85,10 +95,12 @@ def data(tmp_path: Path) -> Path:
     return folder / "posts.csv"
 
 
+def frozen(folder: Path, **changes: Any) -> ExtractorStructure:
+    return ExtractorStructure(kind="hugging_face", path=str(folder), **changes)
+
+
 def zoo(towers: dict[str, Path], kind: str = "module_zoo", **changes: Any) -> NetworkSpec:
-    extractors = {
-        name: ExtractorStructure(kind="hugging_face", path=str(folder), **changes) for name, folder in towers.items()
-    }
+    extractors = {name: frozen(folder, **changes) for name, folder in towers.items()}
     if kind == "baseline":
         return BaselineNetwork(structure=BaselineStructure(width=8, style="gated_unit", extractors=extractors))
     structure = ZooStructure(width=8, modules=start_zoo(8)[1:3], extractors=extractors)
@@ -97,26 +109,22 @@ def zoo(towers: dict[str, Path], kind: str = "module_zoo", **changes: Any) -> Ne
     return ModuleZooNetwork(structure=structure)
 
 
-def given(data: Path, changes: dict[str, Any] | None = None) -> NetworkProblem:
+def given(data: Path, root: Path, changes: dict[str, Any] | None = None) -> NetworkProblem:
     values = {
         "objectives": ["error"],
         "task": "table",
         "task_settings": {"data": str(data), "image": "path", "text": "caption", "label": "class", "length": 6},
-        "training": {"budget": {"steps": 6}, "batch_size": 16, "device": "cpu"},
-        "curve_points": 2,
+        "training": {"budget": {"steps": 3}, "batch_size": 16, "device": "cpu"},
+        "curve_points": 1,
         "curve_samples": 16,
-        "probes": [{"name": "other text", "shuffle": ["text"]}, {"name": "shorter", "task": {"length": 5}}],
+        "trace_samples": 0,
     }
     settings = validate(NetworkEvaluationSettings, merge(values, changes or {}), what="settings")
-    root = data.parent.parent
     return NetworkProblem(lambda arm: arm, settings, root / "blobs", root / "cache")
 
 
-def trained(problem: NetworkProblem, network: NetworkSpec) -> Outcome:
-    arm = Trial(name="arm", network=network, learning_rate=1e-2)
-    outcome = problem.read(evaluate_network(problem.payload(arm, 5), lambda message: None))
-    assert outcome.reason is None, outcome.detail
-    return outcome
+def arm(network: NetworkSpec) -> Trial:
+    return Trial(name="arm", network=network, learning_rate=1e-2)
 
 
 def pool(problem: NetworkProblem) -> FolderPool:
@@ -129,30 +137,44 @@ def raw_task(problem: NetworkProblem) -> SampleTask:
     return TASKS.get("table").open(settings, problem._cache_folder)
 
 
+def nobody(*_: object) -> None:
+    raise AssertionError("a tower was loaded")
+
+
+@pytest.fixture(scope="module")
+def trained(towers: dict[str, Path], data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Outcome]:
+    """A zoo that was trained on features."""
+    problem = given(data, tmp_path_factory.mktemp("trained"))
+    return problem, evaluate(problem, arm(zoo(towers)))
+
+
+PROBES = [{"name": "other text", "shuffle": ["text"]}, {"name": "shorter", "task": {"length": 5}}]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["module_zoo", "module_ensemble", "baseline"])
+@pytest.mark.parametrize(("kind", "probes"), [("module_zoo", PROBES), ("module_ensemble", []), ("baseline", [])])
 def test_a_training_on_features_is_the_training_with_live_towers(
-    kind: str, towers: dict[str, Path], data: Path
+    kind: str, probes: list[dict[str, Any]], towers: dict[str, Path], data: Path, tmp_path: Path
 ) -> None:
-    outcomes = {way: trained(given(data, {"features": way}), zoo(towers, kind)) for way in ("cached", "live")}
-    cached, live = outcomes["cached"].extra, outcomes["live"].extra
+    ways = [given(data, tmp_path, {"features": way, "probes": probes}) for way in ("cached", "live")]
+    outcomes = [evaluate(problem, arm(zoo(towers, kind))) for problem in ways]
+    cached, live = (outcome.extra for outcome in outcomes)
     for part in ("validation", "test"):
         assert cached[part]["loss"] == pytest.approx(live[part]["loss"], abs=1e-5)
     assert cached["train_loss"] == pytest.approx(live["train_loss"], abs=1e-5)
-    for probe in ("other text", "shorter"):
+    assert list(cached["probes"]) == [probe["name"] for probe in probes]
+    for probe in cached["probes"]:
         assert cached["probes"][probe]["loss"] == pytest.approx(live["probes"][probe]["loss"], abs=1e-5)
-    assert outcomes["cached"].cost["parameters"] == outcomes["live"].cost["parameters"]
-    one, two = (load_network(pool(given(data)), outcomes[way].blobs["weights"])[0] for way in outcomes)
-    mine, other = one.state_dict(), two.state_dict()
-    assert list(mine) == list(other)
-    for name, tensor in mine.items():
-        torch.testing.assert_close(tensor, other[name], rtol=0, atol=1e-5)
+    assert outcomes[0].cost["parameters"] == outcomes[1].cost["parameters"]
+    one, two = (load_network(pool(ways[0]), outcome.blobs["weights"])[0].state_dict() for outcome in outcomes)
+    assert list(one) == list(two)
+    for name, tensor in one.items():
+        torch.testing.assert_close(tensor, two[name], rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow
-def test_the_kept_network_has_its_towers_again(towers: dict[str, Path], data: Path) -> None:
-    problem = given(data)
-    outcome = trained(problem, zoo(towers))
+def test_the_kept_network_has_its_towers_again(towers: dict[str, Path], trained: tuple[Any, Outcome]) -> None:
+    problem, outcome = trained
     kept = checkpoints.load(pool(problem), outcome.blobs["weights"])
     assert not [name for part in kept.manifest.parts.values() for name in part.tensors if "core" in name]
     structure = validate(NetworkEnvelope, kept.manifest.genome or {}, what="network").network.structure
@@ -168,45 +190,39 @@ def test_the_kept_network_has_its_towers_again(towers: dict[str, Path], data: Pa
 
 
 @pytest.mark.slow
-def test_a_tower_that_changed_or_moved_is_one_clear_error(towers: dict[str, Path], data: Path) -> None:
-    problem = given(data)
-    outcome = trained(problem, zoo(towers))
-    save_text(towers["text"], seed=1)
+def test_a_tower_that_changed_or_moved_is_one_clear_error(
+    towers: dict[str, Path], trained: tuple[Any, Outcome]
+) -> None:
+    problem, outcome = trained
+    moved = towers["text"].with_name("elsewhere")
+    towers["text"].rename(moved)
+    try:
+        with pytest.raises(NotFoundError, match="bert"):
+            load_network(pool(problem), outcome.blobs["weights"])
+        save_text(towers["text"], seed=1)
+        with pytest.raises(StoreDamagedError, match="another file"):
+            load_network(pool(problem), outcome.blobs["weights"])
+        shutil.rmtree(towers["text"])
+    finally:
+        moved.rename(towers["text"])
     with pytest.raises(StoreDamagedError, match="another file"):
-        load_network(pool(problem), outcome.blobs["weights"])
-    with pytest.raises(StoreDamagedError, match="another file"):
-        precompute(
-            raw_task(problem),
-            {"text": ExtractorStructure(kind="hugging_face", path=str(towers["text"]), digest="0" * 64)},
-            data.parent,
-        )
-    towers["text"].rename(data.parent / "elsewhere")
-    with pytest.raises(NotFoundError, match="bert"):
-        load_network(pool(problem), outcome.blobs["weights"])
+        precompute(raw_task(problem), {"text": frozen(towers["text"], digest="0" * 64)}, problem._cache_folder)
 
 
-@pytest.mark.slow
-def test_features_are_computed_once(towers: dict[str, Path], data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, told = given(data), list[dict[str, Any]]()
-    arm = Trial(name="arm", network=zoo(towers), learning_rate=1e-2)
-    prepare_features(problem.payload(arm, 5), told.append)
-    assert {(one["features"], one["done"], one["total"]) for one in told if one["done"] == one["total"]} == {
-        ("image", 80, 80),
-        ("text", 80, 80),
-    }
-
-    def nobody(*_: object) -> None:
-        raise AssertionError("a tower was loaded")
-
+def test_features_are_computed_once(
+    towers: dict[str, Path], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, told = given(data, tmp_path), Told()
+    prepare_features(problem.payload(arm(zoo(towers)), 5), told.append)
+    ended = [(one["features"], one["done"]) for one in told if one["done"] == one["total"]]
+    assert sorted(ended) == [("image", 48), ("text", 48)]
     monkeypatch.setattr(features, "TowerReader", nobody)
-    for kind in ("module_zoo", "baseline"):
-        trained(problem, zoo(towers, kind))
+    evaluate(problem, arm(zoo(towers, "baseline")))
 
 
-def test_samples_with_equal_texts_are_known_by_their_origin(towers: dict[str, Path], data: Path) -> None:
-    problem = given(data)
-    task = raw_task(problem)
-    view = precompute(task, zoo(towers).towers(task.inputs), data.parent)
+def test_samples_with_equal_texts_are_known_by_their_origin(trained: tuple[Any, Outcome], towers: Any) -> None:
+    task = raw_task(trained[0])
+    view = precompute(task, zoo(towers).towers(task.inputs), trained[0]._cache_folder)
     assert isinstance(view, FeaturesTask)
     chosen = np.arange(task.count("train"))
     raw, batch = task.fetch("train", chosen), view.fetch("train", chosen)
@@ -237,21 +253,122 @@ def test_towers_are_settled(towers: dict[str, Path], monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-def test_a_tower_that_learns_is_kept(towers: dict[str, Path], data: Path) -> None:
-    problem = given(data, {"probes": []})
-    outcome = trained(problem, zoo(towers, train="last"))
+def test_a_tower_that_learns_is_kept(towers: dict[str, Path], data: Path, tmp_path: Path) -> None:
+    problem = given(data, tmp_path, {"training": {"budget": {"steps": 1}}})
+    outcome = evaluate(problem, arm(zoo(towers, train="last")))
     network, _ = load_network(pool(problem), outcome.blobs["weights"])
     assert any(".core." in name for name in network.state_dict())
 
 
 @pytest.mark.slow
-def test_an_interrupted_training_goes_on_from_its_checkpoint(towers: dict[str, Path], data: Path) -> None:
-    problem = given(data, {"training": {"checkpoint_every": 3, "report_every": 1}, "probes": []})
-    arm, told = Trial(name="arm", network=zoo(towers), learning_rate=1e-2), list[dict[str, Any]]()
-    whole = problem.read(evaluate_network(problem.payload(arm, 5), told.append))
-    middle = next(str(one["checkpoint"]) for one in told if "checkpoint" in one)
-    told.clear()
-    again = problem.read(evaluate_network(problem.payload(arm, 5, middle), told.append))
-    assert not [one for one in told if "restarted" in one]
-    assert min(one["step"] for one in told if "step" in one) > 3
-    assert again.extra["test"]["loss"] == whole.extra["test"]["loss"]
+def test_an_interrupted_training_goes_on_from_its_checkpoint(
+    towers: dict[str, Path], data: Path, tmp_path: Path
+) -> None:
+    training = {"budget": {"steps": 4}, "checkpoint_every": 2, "report_every": 1}
+    problem, told, again = given(data, tmp_path, {"training": training}), Told(), Told()
+    whole = evaluate(problem, arm(zoo(towers)), report=told.append)
+    resumed = evaluate(problem, arm(zoo(towers)), resume=told.checkpoints[0], report=again.append)
+    assert not again.all_of("restarted")
+    assert min(again.all_of("step")) > 2
+    assert resumed.extra["test"]["loss"] == whole.extra["test"]["loss"]
+
+
+# A task in memory, some of whose texts are empty or missing
+
+
+def a_task(seed: int = 0) -> InMemoryTask:
+    rng = np.random.default_rng(seed)
+
+    def part(count: int) -> dict[str, NDArray[np.generic]]:
+        return {
+            "text": rng.integers(0, 30, (count, 6)),
+            "text/mask": np.arange(6) < rng.integers(0, 7, count)[:, None],  # some are empty
+            "text/present": np.arange(count) % 5 != 2,
+            "image": rng.integers(0, 256, (count, 8, 8, 1), dtype=np.uint8),
+            "answer/target": rng.integers(0, 2, count),
+        }
+
+    return InMemoryTask((TEXT, IMAGE), (ANSWER,), {"train": part(70), "test": part(9)})
+
+
+def tensors(batch: Any) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(np.asarray(array)) for name, array in batch.items()}
+
+
+def test_a_network_on_features_is_the_network_on_the_tower(towers: dict[str, Path], tmp_path: Path) -> None:
+    task = a_task()
+    extractors = {"text": frozen(towers["text"]), "image": frozen(towers["image"])}
+    view = precompute(task, extractors, tmp_path)
+    structure = ZooStructure(width=8, extractors=extractors)
+    live = Senses(structure, structure.statistics, task.inputs).eval()
+    read = Senses(structure, structure.statistics, view.inputs).eval()
+    assert live.sides == read.sides
+    report = read.load_state_dict(live.state_dict(), strict=False)
+    assert not report.missing_keys
+    assert all(".core." in name for name in report.unexpected_keys)
+    for split in task.splits:
+        places = np.arange(task.count(split))[::-1].copy()
+        with torch.no_grad():
+            pairs = zip(live(tensors(task.fetch(split, places))), read(tensors(view.fetch(split, places))), strict=True)
+            for one, two in pairs:
+                torch.testing.assert_close(one.vector, two.vector, rtol=0, atol=1e-5)
+                masks = [
+                    torch.ones(s.tokens.shape[:2], dtype=torch.bool) if s.mask is None else s.mask for s in (one, two)
+                ]
+                assert torch.equal(*masks)
+                torch.testing.assert_close(one.tokens[masks[0]], two.tokens[masks[1]], rtol=0, atol=1e-5)
+
+
+def test_a_second_call_reads_the_cache(
+    towers: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, int, int]] = []
+    task, extractors = a_task(), {"text": frozen(towers["text"])}
+    first = precompute(task, extractors, tmp_path, progress=lambda *facts: told.append(facts))
+    assert told == [("text", 64, 79), ("text", 70, 79), ("text", 79, 79)]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(features, "TowerReader", nobody)
+        again = precompute(a_task(), extractors, tmp_path)
+        with pytest.raises(AssertionError, match="loaded"):
+            precompute(a_task(seed=1), extractors, tmp_path)
+    assert again.digest == first.digest
+    places = np.arange(70)
+    np.testing.assert_array_equal(again.fetch("train", places)["text"], first.fetch("train", places)["text"])
+
+
+def test_a_damaged_file_is_made_anew(towers: dict[str, Path], tmp_path: Path) -> None:
+    task, extractors = a_task(), {"image": frozen(towers["image"])}
+    before = precompute(task, extractors, tmp_path).fetch("train", np.arange(70))["image"]
+    (place,) = tmp_path.glob("features/*/*/train.values")
+    place.write_bytes(place.read_bytes()[:-4] + b"\0\0\0\1")
+    after = precompute(task, extractors, tmp_path).fetch("train", np.arange(70))["image"]
+    np.testing.assert_array_equal(before, after)
+
+
+def test_the_key_is_of_everything_that_decides(towers: dict[str, Path], tmp_path: Path) -> None:
+    task, structure = a_task(), frozen(towers["text"])
+    other = tmp_path / "other"
+    save_text(other, seed=1)
+    keys = [
+        features_key(task, TEXT, structure),
+        features_key(task, TEXT, frozen(towers["text"], positions=False)),
+        features_key(task, TEXT, frozen(other)),
+        features_key(a_task(seed=1), TEXT, structure),
+    ]
+    (other / "tokenizer.json").write_text("{}", encoding="utf-8")
+    keys.append(features_key(task, TEXT, frozen(other)))
+    assert len(set(keys)) == len(keys)
+    copied = shutil.copytree(towers["text"], tmp_path / "elsewhere")
+    assert features_key(task, TEXT, frozen(copied)) == keys[0]
+
+
+def test_what_learns_is_not_prepared(towers: dict[str, Path], tmp_path: Path) -> None:
+    task = a_task()
+    extractors = {"text": frozen(towers["text"], train="last"), "image": ExtractorStructure()}
+    assert precompute(task, extractors, tmp_path) is task
+    view = precompute(task, extractors | {"image": frozen(towers["image"])}, tmp_path)
+    assert isinstance(view, FeaturesTask)
+    assert [spec.modality for spec in view.inputs] == ["tokens", "features"]
+    with pytest.raises(UsageError, match="'image'"):
+        precompute(task, {"imagge": frozen(towers["image"])}, tmp_path)

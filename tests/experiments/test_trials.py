@@ -21,6 +21,9 @@ def test_text_and_envelope_round_trip() -> None:
     assert SPACE.title(ARM) == "H-Model, alpha 0.3, lr 0.001, seed 2"
     assert SPACE.join(SPACE.segments(ARM)) == ARM
     assert len({ARM, SPACE.parse(SPACE.print(ARM))}) == 1
+    structure = HModelStructure(iterations=7, alpha=0.3, causal=True)
+    arm = ARM.model_copy(update={"network": HModelNetwork(structure=structure)})
+    assert SPACE.from_json(SPACE.to_json(arm)).network.structure == structure
 
 
 def test_labels_are_no_part_of_a_training_and_all_else_is() -> None:
@@ -49,21 +52,12 @@ def test_all_arms_come_before_the_second_seed() -> None:
     assert found == [title.format(seed) for seed in (0, 1) for title in one]
 
 
-def test_nothing_is_drawn() -> None:
+def test_nothing_is_drawn_and_what_is_no_training_is_refused() -> None:
     rng = np.random.default_rng(0)
     for draw in (lambda: SPACE.sample(rng), lambda: SPACE.mutate(ARM, rng), lambda: SPACE.crossover(ARM, ARM, rng)):
         with pytest.raises(UsageError, match="given by its recipe"):
             draw()
     assert SPACE.repair(ARM, rng) is ARM
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense", '{"name": "x"}'])
-def test_what_is_no_training_is_refused(text: str) -> None:
-    with pytest.raises(GenomeError):
-        SPACE.parse(text)
-
-
-def test_the_structure_is_kept_whole() -> None:
-    structure = HModelStructure(iterations=7, alpha=0.3, causal=True)
-    arm = ARM.model_copy(update={"network": HModelNetwork(structure=structure)})
-    assert SPACE.from_json(SPACE.to_json(arm)).network.structure == structure
+    for text in ("", "[]", "{}", "nonsense", '{"name": "x"}'):
+        with pytest.raises(GenomeError):
+            SPACE.parse(text)

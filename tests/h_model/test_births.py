@@ -53,16 +53,6 @@ def test_levelled_weights_say_nothing_of_layers_and_all_of_outputs() -> None:
     assert torch.allclose(even[:, :, 1, 0], even[:, :, 1, 2])
 
 
-def test_who_is_not_born_is_not_run() -> None:
-    model, batch = small_model(), small_batch()
-    model.births = {1: 0.0}
-    model.core.runner.reset()
-    with torch.no_grad():
-        model(batch)
-    assert model.core.runner.rows[1] == 0
-    assert min(model.core.runner.rows[0], model.core.runner.rows[2]) > 0
-
-
 def test_answers_go_evenly_from_without_to_with() -> None:
     """Not only the ends: a small step of b is a small step of the answers."""
     model, batch = small_model(), small_batch()
@@ -70,7 +60,9 @@ def test_answers_go_evenly_from_without_to_with() -> None:
     with torch.no_grad():
         for factor in torch.linspace(0, 1, 21).tolist():
             model.births = {1: factor}
+            model.core.runner.reset()
             found.append(model(batch)["answer"])
+            assert (model.core.runner.rows[1] > 0) == (factor > 0), "who is not born is not run"
     whole = float((found[-1] - found[0]).norm())
     steps = [float((late - early).norm()) for early, late in itertools.pairwise(found)]
     assert whole > 0

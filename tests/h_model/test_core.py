@@ -42,42 +42,38 @@ def force(core: HCore, connections: dict[int, list[int]], first: list[int]) -> N
             router.get_parameter("outer.bias")[targets] = OPEN
 
 
+def stacked(core: HCore, values: Tensor) -> Tensor:
+    """What the layers say one after another."""
+    heard = values[:, 0]
+    for layer in core.layers:
+        heard = layer(heard).y
+    return heard
+
+
 @pytest.mark.parametrize("aggregation", ["sum", "attention"])
-@pytest.mark.parametrize("extra", [0, 1, 4])
+@pytest.mark.parametrize("extra", [0, 4])
 def test_a_chain_is_a_feed_forward_stack(extra: int, aggregation: str) -> None:
-    core = core_of(iterations=3 + extra, iteration_embedding="none", aggregation=aggregation, lively=0.0)
+    core, values = (
+        core_of(iterations=3 + extra, iteration_embedding="none", aggregation=aggregation, lively=0.0),
+        said(),
+    )
     force(core, {0: [1], 1: [2], 2: [3]}, [0])
     if aggregation == "attention":
         torch.nn.init.zeros_(core.aggregation.input_source)
         torch.nn.init.zeros_(core.aggregation.hidden_source)
-    values = said()
-    expected = values[:, 0]
-    for layer in core.layers:
-        expected = layer(expected).y
     with torch.no_grad():
         answer = core.answer(core.run(values)) * (3 + extra)
-    torch.testing.assert_close(answer[:, 0], expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(answer[:, 0], stacked(core, values), rtol=0, atol=1e-6)
 
 
-def test_a_chain_read_at_its_end_needs_no_division() -> None:
-    core = core_of(iterations=3, iteration_embedding="none", output_division="last", lively=0.0)
-    force(core, {0: [1], 1: [2], 2: [3]}, [0])
-    values = said()
-    expected = values[:, 0]
-    for layer in core.layers:
-        expected = layer(expected).y
-    torch.testing.assert_close(core.answer(core.run(values))[:, 0], expected, rtol=0, atol=1e-6)
-
-
-def test_as_printed_a_chain_is_no_stack() -> None:
+def test_a_chain_read_at_its_end_needs_no_division_and_as_printed_is_no_stack() -> None:
     """Layers that nobody addresses talk too: the reason for docs/spec/h_model.md#inflow-gate."""
-    core = core_of(iterations=3, literal=True, lively=0.0)
-    force(core, {0: [1], 1: [2], 2: [3]}, [0])
     values = said()
-    expected = values[:, 0]
-    for layer in core.layers:
-        expected = layer(expected).y
-    assert (core.answer(core.run(values))[:, 0] * 3 - expected).abs().max() > 0.1
+    for literal, changes in ((False, {"iteration_embedding": "none", "output_division": "last"}), (True, {})):
+        core = core_of(iterations=3, literal=literal, lively=0.0, **changes)
+        force(core, {0: [1], 1: [2], 2: [3]}, [0])
+        far = (core.answer(core.run(values))[:, 0] * (3 if literal else 1) - stacked(core, values)).abs().max()
+        assert far > 0.1 if literal else far < 1e-6
 
 
 @pytest.mark.parametrize("value", [0.5, 1.0])
@@ -143,8 +139,9 @@ def literal_pass(core: HCore, values: Tensor, masks: Tensor | None = None) -> Te
     return torch.stack(answers)
 
 
-@pytest.mark.parametrize("iterations", [0, 1, 4])
-@pytest.mark.parametrize("pool", ["attention", "mean", "max", "last"])
+@pytest.mark.parametrize(
+    ("pool", "iterations"), [("attention", 3), ("attention", 0), ("mean", 1), ("max", 2), ("last", 2)]
+)
 def test_as_printed_it_is_the_papers_double_loop(pool: str, iterations: int) -> None:
     core = core_of(
         2, 2, literal=True, iterations=iterations, alpha=0.7, alpha_rate=1.3, router={"pool": pool}, hidden=[MLP] * 3
@@ -159,7 +156,7 @@ def test_as_printed_it_is_the_papers_double_loop(pool: str, iterations: int) -> 
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0, 3.0]), st.booleans())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_no_state_is_longer_than_the_longest_message(seed: int, lively: float, gate: bool) -> None:
     core = core_of(2, lively=lively, inflow_gate=gate, iteration_embedding="none")
     record: list[StepTrace] = []
@@ -169,7 +166,6 @@ def test_no_state_is_longer_than_the_longest_message(seed: int, lively: float, g
         for _ in range(3):
             flow = core.iterate(flow)
             norms = record[-1].norms
-            assert norms is not None
             assert flow.x.norm(dim=-1).max() <= norms.max() + 1e-9
 
 
@@ -183,21 +179,20 @@ def test_an_inflow_of_at_most_one_divides_nothing() -> None:
     torch.testing.assert_close(several.begin(values, None, 1).x[:, 0], values.mean(1))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("normaliser", "aggregation"),  # the attention aggregation normalises by itself
     [*((one, "sum") for one in ("sum", "count", "softmax", "sinkhorn", "rms")), ("sum", "attention")],
 )
-def test_a_thousand_iterations_stay_finite(normaliser: str, aggregation: str) -> None:
-    core = core_of(normaliser=normaliser, aggregation=aggregation, hidden=[MLP] * 3, lively=2.0).float()
+def test_hundreds_of_iterations_do_not_explode(normaliser: str, aggregation: str) -> None:
+    core = core_of(normaliser=normaliser, aggregation=aggregation, hidden=[MLP] * 2, lively=2.0).float()
     with torch.no_grad():
-        flow = core.run(said(1, 1, 3).float(), iterations=1000)
+        flow = core.run(said(1, 1, 3).float(), iterations=200)
     assert torch.isfinite(core.answer(flow)).all()
-    assert torch.isfinite(flow.x).all()
+    assert flow.x.abs().max() < 10 * 200, "residual layers add; nothing multiplies"
 
 
-@pytest.mark.parametrize("count", range(2, 17))
-@pytest.mark.parametrize("alpha", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("count", [2, 5, 16])
+@pytest.mark.parametrize("alpha", [0.1, 3.0])
 def test_the_inflow_lives_at_the_start(count: int, alpha: float) -> None:
     """One input: min(1, inflow) of hidden layers at t = 10 is at least half of that at t = 0."""
     core = core_of(hidden=[MLP] * count, alpha=alpha, lively=0.0)
@@ -208,12 +203,8 @@ def test_the_inflow_lives_at_the_start(count: int, alpha: float) -> None:
             flow = core.iterate(flow)
     first, last = (record[t].inflow[..., :count].clamp(max=1.0).min() for t in (0, 10))
     assert last >= 0.5 * first
-
-
-def test_biases_of_zero_let_a_small_model_fade() -> None:
-    core = core_of(hidden=[MLP], alpha=1.0, lively=0.0, router={"bias": "zero"})
-    flow = core.run(said(), iterations=10)
-    assert flow.inflow[..., :1].max() < 0.01
+    zero = core_of(hidden=[MLP], alpha=1.0, lively=0.0, router={"bias": "zero"})
+    assert zero.run(said(), iterations=10).inflow[..., :1].max() < 0.01, "biases of zero let a small model fade"
 
 
 def test_disabled_layers_are_neither_called_nor_heard() -> None:
@@ -232,15 +223,20 @@ def test_disabled_layers_are_neither_called_nor_heard() -> None:
     assert all(parameter.grad is None or not parameter.grad.any() for parameter in core.layers[1].parameters())
 
 
-def test_a_window_limits_who_is_heard() -> None:
-    core = core_of(hidden=[MLP] * 6, window=2, iterations=4)
+def connections_after(core: HCore, steps: int) -> Tensor:
+    """(H, N) connections of the first sample."""
     record: list[StepTrace] = []
     with torch.no_grad():
-        flow = core.begin(said(), None, 4, record=record)
-        for _ in range(3):
+        flow = core.begin(said(), None, 9, record=record)
+        for _ in range(steps):
             flow = core.iterate(flow)
-    assert (record[0].weights[0, 0, 0] > 0).tolist() == [True, True, False, False, False, False, True]
-    weights = record[3].weights[0, 0] > 0
+    return record[steps].weights[0, 0]
+
+
+def test_a_window_limits_who_is_heard() -> None:
+    core = core_of(hidden=[MLP] * 6, window=2, iterations=4)
+    assert (connections_after(core, 0)[0] > 0).tolist() == [True, True, False, False, False, False, True]
+    weights = connections_after(core, 3) > 0
     for source in range(6):
         for target in range(6):
             assert bool(weights[source, target]) == (abs(source - target) <= 2)
@@ -249,14 +245,14 @@ def test_a_window_limits_who_is_heard() -> None:
     assert len(core.get_parameter("routers.0.outer.bias")) == 6
 
 
-def test_a_ring_has_no_edge() -> None:
-    core = core_of(hidden=[MLP] * 6, window=1, ring=True)
-    record: list[StepTrace] = []
-    with torch.no_grad():
-        core.iterate(core.begin(said(), None, 2, record=record))
-    weights = record[1].weights[0, 0] > 0
+def test_a_ring_has_no_edge_and_a_layer_may_be_kept_from_hearing_itself() -> None:
+    weights = connections_after(core_of(hidden=[MLP] * 6, window=1, ring=True), 1) > 0
     assert weights[0].tolist() == [True, True, False, False, False, True, True]
     assert weights[:, 6].all()
+    assert not connections_after(core_of(self_routing=False), 1)[:, :3].diagonal().any()
+    for head in ("feedforward", "linear", "channel", "constant", "independent"):
+        core = core_of(2, 2, router={"head": head}, window=1, hidden=[MLP] * 4)
+        assert torch.isfinite(core.answer(core.run(said(2, 2)))).all()
 
 
 def test_a_windowed_connection_follows_the_offset() -> None:
@@ -265,57 +261,32 @@ def test_a_windowed_connection_follows_the_offset() -> None:
     with torch.no_grad():
         for router in core.routers:
             router.get_parameter("outer.bias").copy_(torch.tensor([-2.0, 0.5, 3.0, 0.0]))
-    record: list[StepTrace] = []
-    structure = core.structure.model_copy(update={"inflow_gate": False})
-    core.structure = structure
-    with torch.no_grad():
-        flow = core.begin(said(), None, 9, record=record)
-        for _ in range(5):
-            flow = core.iterate(flow)
-    weights = record[-1].weights[0, 0]
+    core.structure = core.structure.model_copy(update={"inflow_gate": False})
+    weights = connections_after(core, 5)
     for source in range(1, 4):
         expected = torch.sigmoid(torch.tensor([-2.0, 0.5, 3.0])).double()
         torch.testing.assert_close(weights[source, source - 1 : source + 2], expected)
 
 
-def test_a_layer_may_be_kept_from_hearing_itself() -> None:
-    core = core_of(self_routing=False)
-    record: list[StepTrace] = []
-    core.iterate(core.begin(said(), None, 2, record=record))
-    assert not record[1].weights[0, 0, :, :3].diagonal().any()
-
-
-@pytest.mark.parametrize("head", ["feedforward", "linear", "channel", "constant", "independent"])
-@pytest.mark.parametrize("window", [None, 1])
-def test_every_head_with_and_without_a_window(head: str, window: int | None) -> None:
-    core = core_of(2, 2, router={"head": head}, window=window, hidden=[MLP] * 4, width=WIDTH)
-    assert torch.isfinite(core.answer(core.run(said(2, 2)))).all()
-
-
-def test_alpha_binarises() -> None:
+def test_alpha_binarises_and_is_annealed_while_training() -> None:
     """With a small alpha the middle mass falls, the share above one half stays."""
     core = core_of()
     found = []
-    for alpha in (1.0, 0.01):
-        core.alpha = alpha
+    for core.alpha in (1.0, 0.01):
         record: list[StepTrace] = []
         core.iterate(core.begin(said(), None, 2, record=record))
         found.append(record[0].weights)
     middle = [((one > 0.1) & (one < 0.9)).double().mean() for one in found]
     assert middle[1] < middle[0]
     assert torch.equal(found[0] > 0.5, found[1] > 0.5)
-
-
-def test_alpha_is_annealed_while_training_and_at_its_end_afterwards() -> None:
-    core = core_of(alpha=2.0, alpha_end=0.5)
-    core.train()
-    found = []
+    core = core_of(alpha=2.0, alpha_end=0.5).train()
+    annealed = []
     for share in (0.0, 0.5, 1.0):
         core.set_progress(share)
-        found.append(core.alpha_at(0))
-    assert found == pytest.approx([2.0, 1.0, 0.5])
+        annealed.append(core.alpha_at(0))
+    assert annealed == pytest.approx([2.0, 1.0, 0.5])
     core.set_progress(0.0)
-    assert core.eval().alpha_at(0) == pytest.approx(0.5)
+    assert core.eval().alpha_at(0) == pytest.approx(0.5), "at its end afterwards"
 
 
 def test_layer_dropout_leaves_whole_layers_out() -> None:
@@ -325,7 +296,6 @@ def test_layer_dropout_leaves_whole_layers_out() -> None:
     for seed in range(12):
         torch.manual_seed(seed)
         flow = core.iterate(core.begin(said(), None, 2))
-        assert flow.kept is not None
         seen.add(tuple(flow.kept.tolist()))
         heard = flow.inflow[..., :3] > 0
         assert torch.equal(heard.all((0, 1)), flow.kept)
@@ -335,17 +305,16 @@ def test_layer_dropout_leaves_whole_layers_out() -> None:
     assert core.eval().run(said()).kept is None
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_inputs_without_any_position_are_no_contributors(masked: bool) -> None:
-    core = core_of(2)
-    values = said(1, 2)
-    masks = torch.tensor([[[True] * 5, [not masked] * 5]])
-    flow = core.begin(values * masks.unsqueeze(-1), masks, 2)
+def test_inputs_without_any_position_are_no_contributors() -> None:
+    core, values = core_of(2), said(1, 2)
     weights = torch.sigmoid(core.input_routers[0](values[:, 0]))[0, 0]
-    if masked:
-        torch.testing.assert_close(flow.inflow[0, 0], weights)
-    else:
-        assert (flow.inflow[0, 0] > weights).all()
+    for masked in (False, True):
+        masks = torch.tensor([[[True] * 5, [not masked] * 5]])
+        flow = core.begin(values * masks.unsqueeze(-1), masks, 2)
+        if masked:
+            torch.testing.assert_close(flow.inflow[0, 0], weights)
+        else:
+            assert (flow.inflow[0, 0] > weights).all()
 
 
 def test_penalties_are_those_of_the_routing_and_only_while_training() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,10 @@ from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
+from evodevo.storage.blobs import FolderPool
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch, small_model
 from evodevo.training import checkpoints, optimizers
 from evodevo.training.loop import Cursor, TrainingSnapshot, train
-from evodevo.training.parts import BlobStore
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 from evodevo.training.surgery import Origin, carry_state, operate, state_of
 
@@ -60,29 +61,29 @@ def of(model: HModel, batch: dict[str, Tensor]) -> Tensor:
         return torch.cat([one.flatten(1) for one in model(batch).values()], 1)
 
 
-@pytest.mark.parametrize("at", ["edge", 0, 2])
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_a_layer_that_is_not_enabled_changes_nothing(changes: dict[str, Any], at: Any) -> None:
+def test_a_layer_that_is_not_enabled_changes_nothing_and_goes_without_a_trace(changes: dict[str, Any]) -> None:
     model = small_model((TEXT, IMAGE), (CLASS, LABELS), **changes).double()
     batch = small_batch((TEXT, IMAGE), (CLASS, LABELS), padded=True)
-    before = of(model, batch)
-    if changes.get("window") and at != "edge":
+    before, state = of(model, batch), {name: one.clone() for name, one in model.state_dict().items()}
+    places: list[Any] = ["edge"]
+    if changes.get("window"):
         with pytest.raises(UsageError, match="at the edge"):
-            model.add_node(NEW, at=at)
+            model.add_node(NEW, at=0)
         assert torch.equal(of(model, batch), before)
-        return
-    change = model.add_node(NEW, at=at, seed=5)
-    model.core.runner.reset()
-    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
-    assert model.core.runner.calls[change.place] == 0
-    assert model.core.hidden_count == 4
-
-
-def test_in_single_precision_it_changes_nothing_either() -> None:
-    model, batch = small_model(), small_batch(padded=True)
-    before = of(model, batch)
-    model.add_node(NEW)
-    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-6)
+    else:
+        places += [len(changes) % 2, 2]
+    for at in places:
+        change = model.add_node(NEW, at=at, seed=5)
+        model.core.runner.reset()
+        torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
+        assert model.core.runner.calls[change.place] == 0
+        assert model.core.hidden_count == 4
+        model.remove_node(change.place)
+        torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
+    after = model.state_dict()
+    assert after.keys() == state.keys()
+    assert all(torch.equal(after[name], one) for name, one in state.items())
 
 
 def test_a_causal_model_grows_and_stays_causal() -> None:
@@ -90,6 +91,9 @@ def test_a_causal_model_grows_and_stays_causal() -> None:
     batch = small_batch((TEXT,), (NEXT,))
     before = of(model, batch)
     place = model.add_node(ConvolutionLayer()).place
+    dumped = model.structure.model_dump(mode="json")
+    assert validate(HModelStructure, dumped, what="it") == model.structure
+    assert [layer["kind"] for layer in dumped["hidden"]] == [*["transformer"] * 3, "convolution"]
     torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
     model.enable(place)
     whole = model(batch)["next"]
@@ -98,10 +102,15 @@ def test_a_causal_model_grows_and_stays_causal() -> None:
     assert not torch.allclose(whole.flatten(1), before, atol=1e-9)
 
 
-@pytest.mark.parametrize("changes", VARIANTS[:7], ids=str)
+@pytest.mark.parametrize("changes", [VARIANTS[place] for place in (0, 1, 2, 3, 5)], ids=str)
 def test_an_enabled_layer_begins_softly_and_learns(changes: dict[str, Any]) -> None:
     model, batch = small_model(lively=0.2, **changes), small_batch()
-    before = of(model, batch)
+    before, twins = of(model, batch), [small_model(**changes) for _ in range(3)]
+    for seed, twin in zip((3, 3, 4), twins, strict=True):
+        torch.rand(1)
+        twin.add_node(NEW, at=1, seed=seed)
+    drawn = [torch.cat([one.flatten() for one in twin.core.layers[1].parameters()]) for twin in twins]
+    assert [torch.equal(one, drawn[0]) for one in drawn] == [True, True, False], "a function of the seed alone"
     place = model.add_node(NEW, at=1).place
     model.enable(place)
     moved = (of(model, batch) - before).abs().max()
@@ -114,7 +123,7 @@ def test_an_enabled_layer_begins_softly_and_learns(changes: dict[str, Any]) -> N
         assert router.get_parameter("outer.weight").grad[place].any()  # type: ignore[index]
 
 
-def test_routers_address_it_with_a_shut_bias() -> None:
+def test_routers_address_it_with_a_shut_bias_and_without_the_gate_it_says_little() -> None:
     model = small_model(lively=0.0, alpha=2.0)
     model.add_node(NEW, at=1, enabled=True)
     assert model.structure.disabled == ()
@@ -122,13 +131,9 @@ def test_routers_address_it_with_a_shut_bias() -> None:
         bias, weight = router.get_parameter("outer.bias"), router.get_parameter("outer.weight")
         assert bias[1].item() == pytest.approx(-SHUT * 2.0), number
         assert not weight[1].any()
-
-
-def test_without_the_gate_a_new_layer_says_little_unasked() -> None:
-    model, batch = small_model(lively=0.0, inflow_gate=False), small_batch()
+    model = small_model(lively=0.0, inflow_gate=False)
     model.add_node(NEW, enabled=True)
-    trace = model.trace(batch)
-    assert trace.connections[:, :, 3].max() < 0.02
+    assert model.trace(small_batch()).connections[:, :, 3].max() < 0.02
 
 
 def test_places_of_disabled_layers_follow() -> None:
@@ -142,25 +147,6 @@ def test_places_of_disabled_layers_follow() -> None:
     torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_taking_the_new_layer_out_again_undoes_it(changes: dict[str, Any]) -> None:
-    model, batch = small_model(**changes), small_batch()
-    before, state = of(model, batch), {name: one.clone() for name, one in model.state_dict().items()}
-    place = model.add_node(NEW).place
-    model.remove_node(place)
-    assert torch.equal(of(model, batch), before)
-    assert {name: one.tolist() for name, one in model.state_dict().items()} == {
-        name: one.tolist() for name, one in state.items()
-    }
-
-
-def test_removing_a_silent_layer_changes_nothing() -> None:
-    model, batch = small_model(disabled=[1]).double(), small_batch()
-    before = of(model, batch)
-    model.remove_node(1)
-    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
-
-
 def test_a_channel_follows_its_target() -> None:
     model, batch = small_model(router={"head": "channel"}).double(), small_batch()
     disable(model, 0)
@@ -170,19 +156,17 @@ def test_a_channel_follows_its_target() -> None:
     assert model.core.get_buffer("routers.0.channels").tolist() == [1, 2, 3]
     model.add_node(NEW, at=0)
     assert model.core.get_buffer("routers.0.channels").tolist() == [0, 1, 2, 3]
-
-
-def test_channels_run_out() -> None:
-    model = small_model(hidden=[{"kind": "mlp"}] * 7, router={"head": "channel"})
-    before = model.structure
+    full = small_model(hidden=[{"kind": "mlp"}] * 7, router={"head": "channel"})
+    structure = full.structure
     with pytest.raises(UsageError, match="no channel left"):
-        model.add_node(MLPLayer())
-    assert model.structure is before
-    assert model.core.hidden_count == 7
+        full.add_node(MLPLayer())
+    assert full.structure is structure
+    assert full.core.hidden_count == 7
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], store: BlobStore) -> None:
+@pytest.mark.parametrize("changes", [VARIANTS[place] for place in (1, 3, 5, 6, 7, 11, 15)], ids=str)
+def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], tmp_path: Path) -> None:
+    store = FolderPool(tmp_path)
     model, batch = small_model((TEXT, IMAGE), **changes), small_batch((TEXT, IMAGE))
     model.add_node(MLPLayer(width=4))
     model.add_node(NEW, enabled=True)
@@ -197,63 +181,26 @@ def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], store:
     assert torch.equal(of(again.eval(), batch), of(model, batch))
 
 
-class Blobs:
-    """A pool in memory."""
-
-    def __init__(self) -> None:
-        self.data: dict[str, bytes] = {}
-
-    def put_bytes(self, data: bytes) -> str:
-        import hashlib
-
-        digest = hashlib.sha256(data).hexdigest()
-        self.data[digest] = data
-        return digest
-
-    def get(self, digest: str) -> bytes:
-        return self.data[digest]
-
-
-@pytest.fixture
-def store() -> Blobs:
-    return Blobs()
-
-
-def test_equal_seeds_give_equal_layers() -> None:
-    states: list[Tensor] = []
-    for seed in (3, 3, 4):
-        torch.manual_seed(len(states))
-        model = small_model()
-        model.add_node(NEW, seed=seed)
-        states.append(torch.cat([one.flatten() for one in model.core.layers[3].parameters()]))
-    assert torch.equal(states[0], states[1])
-    assert not torch.equal(states[0], states[2])
-
-
 # What a model may not do
 
 
-@pytest.mark.parametrize("place", [-1, 5])
-def test_no_such_place(place: int) -> None:
-    model = small_model()
-    with pytest.raises(UsageError, match="places are 0 to 3, or 'edge'"):
-        model.add_node(NEW, at=place)
-    for act in (model.remove_node, model.enable):
-        with pytest.raises(UsageError, match="places are 0 to 2"):
-            act(place)
-
-
-def test_a_layer_that_does_not_fit_leaves_the_model_as_it_was() -> None:
+def test_a_layer_or_place_that_does_not_fit_leaves_the_model_as_it_was() -> None:
     model, batch = small_model(), small_batch()
     before, structure = of(model, batch), model.structure
     with pytest.raises(UsageError, match="heads"):
         model.add_node(TransformerLayer(heads=3))
+    for place in (-1, 5):
+        with pytest.raises(UsageError, match="places are 0 to 3, or 'edge'"):
+            model.add_node(NEW, at=place)
+        for act in (model.remove_node, model.enable):
+            with pytest.raises(UsageError, match="places are 0 to 2"):
+                act(place)
     assert model.structure is structure
     assert model.core.structure is structure
     assert torch.equal(of(model, batch), before)
 
 
-def test_the_last_layer_stays() -> None:
+def test_the_last_layer_and_the_window_of_a_ring_stay() -> None:
     model = small_model(disabled=[0])
     model.remove_node(1)
     with pytest.raises(UsageError, match="the last hidden layer stays"):
@@ -263,9 +210,6 @@ def test_the_last_layer_stays() -> None:
         model.remove_node(0)
     with pytest.raises(UsageError, match="leave one"):
         disable(model, 0)
-
-
-def test_a_ring_does_not_shrink_below_its_window() -> None:
     model = small_model(window=1, ring=True)
     with pytest.raises(UsageError, match="no window of 1"):
         model.remove_node(0)
@@ -298,14 +242,9 @@ def test_only_the_new_layer_and_the_routers_learn() -> None:
         for name in moved
     )
     assert any(name.startswith("core.routers.0.") for name in moved)
-
-
-def test_without_routers_only_the_new_ones_learn() -> None:
-    model = small_model()
-    place = model.add_node(NEW, enabled=True).place
-    learning = freeze_old(model, [place], routers=False)
-    assert all(name.startswith((f"core.layers.{place}.", f"core.routers.{place}.")) for name in learning)
-    with pytest.raises(UsageError, match="no output 'nothing'; it has answer"):
+    without_routers = freeze_old(model, [place], routers=False)
+    assert all(name.startswith((f"core.layers.{place}.", f"core.routers.{place}.")) for name in without_routers)
+    with pytest.raises(UsageError, match="no output 'nothing'; it has answer, tags"):
         freeze_old(model, [place], outputs=["nothing"])
 
 
@@ -369,15 +308,17 @@ def assert_survivors_keep_their_state(
     return compared
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("aggregation", ["sum", "attention"])
+@pytest.mark.parametrize(
+    ("kind", "aggregation"),
+    [("SGD", "sum"), ("Adam", "attention"), ("AdamW", "sum"), ("RMSprop", "sum"), ("Adagrad", "sum")],
+)
 def test_moments_survive_growing_and_shrinking(kind: str, aggregation: str) -> None:
     model = small_model(aggregation=aggregation)
     decayed, plain = optimizers.decay_groups(model)
     groups = [{"params": list(decayed.values()), "weight_decay": 0.1}, {"params": list(plain.values())}]
     optimizer = OPTIMIZERS[kind](groups)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
-    steps(model, optimizer, 3)
+    steps(model, optimizer, 2)
     scheduler.step()
 
     def change_by(act: Any) -> None:
@@ -393,7 +334,7 @@ def test_moments_survive_growing_and_shrinking(kind: str, aggregation: str) -> N
         found = state_of(dict(model.named_parameters()), optimizer)
         assert assert_survivors_keep_their_state(state, found, change, model) > 100
         rate = optimizer.param_groups[0]["lr"]
-        steps(model, optimizer, 2)
+        steps(model, optimizer, 1)
         scheduler.step()
         assert optimizer.param_groups[0]["lr"] == pytest.approx(rate / 2)
 
@@ -425,13 +366,6 @@ def test_a_stored_state_follows_too() -> None:
     assert again.snapshot.optimizer["core.layers.3.attention.norm.weight"]["step"] == 4
 
 
-def test_an_origin_that_never_was_is_refused() -> None:
-    model = small_model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(UsageError, match="'ghost' of a parameter is none that the model had"):
-        operate(optimizer, dict(model.named_parameters()), model, {"core.layers.0": Origin("ghost")})
-
-
 def test_frozen_parameters_stand_in_no_group() -> None:
     model = small_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -441,11 +375,5 @@ def test_frozen_parameters_stand_in_no_group() -> None:
     freeze_old(model, [change.place])
     operate(optimizer, parameters, model, change.origins)
     assert_in_one_group_each(model, optimizer)
-
-
-def test_the_structure_is_data() -> None:
-    model = small_model()
-    model.add_node(ConvolutionLayer(), at=0)
-    dumped = model.structure.model_dump(mode="json")
-    assert validate(HModelStructure, dumped, what="it") == model.structure
-    assert [layer["kind"] for layer in dumped["hidden"]] == ["convolution", *["transformer"] * 3]
+    with pytest.raises(UsageError, match="'ghost' of a parameter is none that the model had"):
+        operate(optimizer, dict(model.named_parameters()), model, {"core.layers.0": Origin("ghost")})

@@ -31,11 +31,13 @@ from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.networks.build import build_network
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
+from evodevo.runs.archive import Run
 from evodevo.runs.evolve import begin, resume
 from evodevo.runs.recipe import ExecutionSettings
 from evodevo.search.study import StudySettings
 from evodevo.testing.networks import CLASS, TEXT, small_batch
 from evodevo.testing.small_networks import settings as small_settings
+from fixtures.evaluations import Killed
 
 WIDTH = 16
 
@@ -74,10 +76,24 @@ class EchoAggregation(AggregationSpec):
 
 
 @pytest.fixture(autouse=True)
-def _row() -> Iterator[None]:
+def _row(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("evodevo.experiments.evaluate.look_inside", lambda *_: {})
     AGGREGATIONS.add("echo", EchoAggregation)
     yield
     del AGGREGATIONS._rows["echo"]
+
+
+def trained_as(*arms: Variant, steps: int = 2) -> ExperimentSettings:
+    return ExperimentSettings(
+        experiment=Comparison(arms=arms, seeds=1),
+        evaluation=small_settings({"training": {"budget": {"steps": steps}}}),
+        execution=ExecutionSettings(executor="serial"),
+    )
+
+
+def begun(tmp_path: Path, kind: str, recipe: str, settings: Any, listener: Any = None) -> Run:
+    more: dict[str, Any] = {"on_start": None, "cache_folder": tmp_path}
+    return begin(kind, recipe, settings, store=tmp_path / "runs", listener=listener, **more)
 
 
 def structure(**more: Any) -> HModelStructure:
@@ -131,9 +147,6 @@ def test_its_rows_follow_when_layers_come_and_go() -> None:
 
 @pytest.mark.slow
 def test_it_is_trained_killed_resumed_and_loaded(tmp_path: Path) -> None:
-    class Killed(BaseException):
-        """As kill -9."""
-
     def die(kind: str, facts: Mapping[str, Any]) -> None:
         if kind == "evaluated":
             raise Killed
@@ -142,14 +155,8 @@ def test_it_is_trained_killed_resumed_and_loaded(tmp_path: Path) -> None:
         Variant(name=f"power {power:g}", network=HModelNetwork(structure=structure(aggregation=aggregation)))
         for power, aggregation in ((2.0, EchoAggregation()), (3.0, EchoAggregation(power=3.0)))
     )
-    settings = ExperimentSettings(
-        experiment=Comparison(arms=arms, seeds=1),
-        evaluation=small_settings({"training": {"budget": {"steps": 2}}}),
-        execution=ExecutionSettings(executor="serial"),
-    )
-    more: dict[str, Any] = {"on_start": None, "cache_folder": tmp_path}
     with pytest.raises(Killed):
-        begin("train", "h_model.own", settings, store=tmp_path / "runs", listener=die, **more)
+        begun(tmp_path, "train", "h_model.own", trained_as(*arms), die)
     run = resume("last", store=tmp_path / "runs")
     with run.archive:
         assert run.state == "finished"
@@ -182,8 +189,7 @@ def test_it_is_evolved(tmp_path: Path) -> None:
         study=StudySettings(population=2, generations=1, confirmations=0, baselines=False),
         execution=ExecutionSettings(executor="serial"),
     )
-    more: dict[str, Any] = {"listener": None, "on_start": None, "cache_folder": tmp_path}
-    run = begin("evolve", "h_model.small", settings, store=tmp_path / "runs", **more)
+    run = begun(tmp_path, "evolve", "h_model.small", settings)
     with run.archive:
         assert run.state == "finished"
         assert isinstance(run.individuals()[0].load().get_submodule("core.aggregation"), Echo)
@@ -196,15 +202,8 @@ def test_it_lives_in_an_h_model_that_grows(tmp_path: Path) -> None:
     prune = {"age": 0, "tolerance": 10.0, "least": 2, "distil_steps": 1}
     options = {"strategist": "random", "events": events, "fitness": {"samples": 8}, "prune": prune}
     network = HModelNetwork(structure=structure(hidden=hidden))
-    settings = ExperimentSettings(
-        experiment=Comparison(
-            arms=(Variant(name="grown", network=network, procedure="grow", options=options),), seeds=1
-        ),
-        evaluation=small_settings({"training": {"budget": {"steps": 12}}}),
-        execution=ExecutionSettings(executor="serial"),
-    )
-    more: dict[str, Any] = {"listener": None, "on_start": None, "cache_folder": tmp_path}
-    run = begin("grow", "h_model.own", settings, store=tmp_path / "runs", **more)
+    grown = Variant(name="grown", network=network, procedure="grow", options=options)
+    run = begun(tmp_path, "grow", "h_model.own", trained_as(grown, steps=10))
     with run.archive:
         (one,) = run.individuals()
         assert replay(one).is_compared

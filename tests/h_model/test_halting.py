@@ -77,23 +77,32 @@ def alone_until_its_step(model: HModel, sample: dict[str, Tensor], last: int) ->
     return logits  # type: ignore[no-any-return]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES, ids=NAMES)
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize(
+    ("rule", "padded", "runner"),
+    [(rule, place % 2 == 0, RUNNERS[place // 2]) for place, rule in enumerate(RULES)]
+    + [(RULES[0], False, "grouped"), (RULES[1], True, "grouped"), (RULES[3], False, "loop")],
+    ids=str,
+)
 def test_a_batch_that_shrinks_answers_as_samples_alone(rule: dict[str, Any], padded: bool, runner: RunnerName) -> None:
-    model, batch = model_of(rule), batch_of(padded=padded)
+    model, batch = model_of(rule), batch_of(padded=padded, count=8)
     model.runner = runner
     logits, counts = answer(model, batch)
     executed = model.core.runner.rows
     assert len(set(counts.tolist())) > 1, "a test of samples that all stop together shows nothing"
     assert executed == [int(counts.sum())] * 3, "who has left is not computed"
+    trace = model.trace(batch)
+    assert trace.steps.tolist() == counts.tolist()
     for place in range(len(logits)):
         sample = rows(batch, slice(place, place + 1))
+        count = int(counts[place])
+        assert trace.called[place, :count].all()
+        assert not trace.called[place, count:].any()
+        assert trace.connections[place, : count - 1].any((1, 2)).all()
+        assert not trace.connections[place, count:].any()
         own, own_count = answer(model, sample)
         assert own_count.tolist() == [counts[place]]
         torch.testing.assert_close(logits[place : place + 1], own, rtol=1e-9, atol=1e-9)
-        reference = alone_until_its_step(model, sample, int(counts[place]))
+        reference = alone_until_its_step(model, sample, count)
         torch.testing.assert_close(logits[place : place + 1], reference, rtol=1e-9, atol=1e-9)
 
 
@@ -131,17 +140,6 @@ def test_halting_and_skipping_go_together(rule: dict[str, Any]) -> None:
         answers.append(logits)
         assert sum(model.core.runner.rows) == int(counts.sum())
     torch.testing.assert_close(*answers, rtol=1e-9, atol=1e-9)
-
-
-def test_a_trace_shows_when_each_sample_stopped() -> None:
-    model, batch = model_of(RULES[0]), batch_of()
-    _, counts = answer(model, batch)
-    trace = model.trace(batch)
-    assert trace.steps.tolist() == counts.tolist()
-    for place, count in enumerate(counts.tolist()):
-        assert trace.called[place, :count].all()
-        assert not trace.called[place, count:].any()
-        assert not trace.connections[place, count:].any()
 
 
 def test_a_threshold_out_of_reach_halts_nobody() -> None:
@@ -228,19 +226,13 @@ def test_easy_samples_think_less_and_answers_stay() -> None:
         halting={"rule": "output_mass", "threshold": 0.3},
     )
     settings_ = TrainingSettings(
-        budget=Budget(steps=350),
-        optimizer=OptimizerSettings(learning_rate=3e-3, weight_decay=0.01),
+        budget=Budget(steps=200),
+        optimizer=OptimizerSettings(learning_rate=5e-3, weight_decay=0.01),
         batch_size=32,
         device="cpu",
     )
-    train(
-        model,
-        settings_,
-        batch_at=lambda step: task.batch("train", 0, step, 32),
-        tokens_per_step=32,
-        seed=0,
-    )
-    batch = {name: torch.from_numpy(array) for name, array in task.fetch("test", np.arange(1000)).items()}
+    train(model, settings_, batch_at=lambda step: task.batch("train", 0, step, 32), tokens_per_step=32, seed=0)
+    batch = {name: torch.from_numpy(array) for name, array in task.fetch("test", np.arange(400)).items()}
     target = batch["answer/target"]
     model.eval()
     logits, counts = answer(model, batch)
@@ -248,11 +240,8 @@ def test_easy_samples_think_less_and_answers_stay() -> None:
     model.structure = model.structure.model_copy(update={"halting": HaltingStructure()})
     logits, _ = answer(model, batch)
     whole = float((logits.argmax(-1) == target).double().mean())
-    hops = torch.from_numpy(task.groups("test", np.arange(1000))["hops"])
-    by_hops = [float(counts[hops == number].double().mean()) for number in range(3)]
-    steps = float(counts.double().mean())
-    print(f"accuracy {whole:.3f} in full, {halted:.3f} halted; steps {steps:.2f} of 3, by hops {by_hops}")
-    assert whole > 0.8, "a model that has learned nothing loses nothing"
+    hops = torch.from_numpy(task.groups("test", np.arange(400))["hops"])
+    assert whole > 0.75, "a model that has learned nothing loses nothing"
     assert halted > whole - 0.01
-    assert steps < 2.8
-    assert by_hops[0] < by_hops[2]
+    assert counts.double().mean() < 2.8
+    assert counts[hops == 0].double().mean() < counts[hops == 2].double().mean()

@@ -49,6 +49,7 @@ def test_pools_read_real_positions_alone(kind: Pool, ragged: tuple[Tensor, Tenso
         expected = naive(kind, h[sample][mask[sample]], None if pool.query is None else pool.query.detach())
         torch.testing.assert_close(pooled[sample, 0], expected)
     torch.testing.assert_close(pool(h[:1], None), pool(h[:1], mask[:1]))
+    torch.testing.assert_close(Pooling("attention", 4).double()(h, mask)[:, 0], masked_mean(h, mask))  # as it starts
 
 
 @pytest.mark.parametrize("kind", POOLS)
@@ -59,13 +60,7 @@ def test_a_sample_without_positions_is_harmless(kind: Pool, ragged: tuple[Tensor
     if kind in ONE_PER_SAMPLE:
         assert (pooled == 0).all()
     pooled.sum().backward()
-    assert h.grad is not None
     assert h.grad.isfinite().all()
-
-
-def test_attention_starts_as_the_mean(ragged: tuple[Tensor, Tensor]) -> None:
-    h, mask = ragged
-    torch.testing.assert_close(Pooling("attention", 4).double()(h, mask)[:, 0], masked_mean(h, mask))
 
 
 def test_prefix_means_of_pieces_equal_the_whole(ragged: tuple[Tensor, Tensor]) -> None:
@@ -101,15 +96,12 @@ def test_learned_heads_react_to_the_input_and_independent_ones_do_not() -> None:
     assert torch.equal(independent(a), independent(b))
     assert [name for name, _ in independent.named_parameters()] == ["logits"]
     assert list(Router(RouterStructure(head="constant"), Pooling("mean", 8), 8, torch.zeros(3)).parameters()) == []
-
-
-def test_a_channel_router_needs_channels() -> None:
     with pytest.raises(UsageError, match="9 targets do not fit into width 8"):
         Router(RouterStructure(head="channel"), Pooling("mean", 8), 8, torch.zeros(9))
 
 
-@pytest.mark.parametrize("alpha", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("hidden", [1, 2, 4, 16])
+@pytest.mark.parametrize("alpha", [0.1, 3.0])
+@pytest.mark.parametrize("hidden", [1, 2, 16])
 def test_start_biases_keep_the_inflow_alive_at_any_alpha(hidden: int, alpha: float) -> None:
     structure = RouterStructure()
     biases = start_biases(structure, alpha, hidden, hidden, 2, of_input=False)

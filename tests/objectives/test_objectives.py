@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -54,19 +55,18 @@ def test_what_needs_the_genome_alone_is_the_cost_of_the_space(
 def test_no_objective_grows_out_of_the_head_but_flops() -> None:
     genome = SPACE.named("transformer++")
     small, large = subject(genome), subject(genome, vocabulary=50_000)
-    assert value("parameters", small) == value("parameters", large)
-    assert value("cache", small) == value("cache", large)
+    assert [value(name, small) == value(name, large) for name in ("parameters", "cache")] == [True, True]
     assert value("flops", small) < value("flops", large)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES.names())
-def test_each_row_of_the_table_is_what_it_is_called(name: str) -> None:
-    row = OBJECTIVES.get(name)
-    assert row.name == name
-    assert row.unit
-    assert row.summary
-    assert row.direction == ("maximise" if name in ("accuracy", "auc", "f1") else "minimise")
-    assert row.timed == name.endswith("latency")
+def test_each_row_of_the_table_is_what_it_is_called() -> None:
+    for name in OBJECTIVES.names():
+        row = OBJECTIVES.get(name)
+        assert row.name == name
+        assert row.unit
+        assert row.summary
+        assert row.direction == ("maximise" if name in ("accuracy", "auc", "f1") else "minimise")
+        assert row.timed == name.endswith("latency")
 
 
 def test_quality_is_what_was_measured() -> None:
@@ -83,37 +83,26 @@ def test_quality_is_what_was_measured() -> None:
 
 
 def test_the_direction_may_be_turned() -> None:
-    assert parse_objective("cache").direction == "minimise"
-    turned = parse_objective("cache:maximise")
+    turned, plain = parse_objective("cache:maximise"), parse_objective("cache")
     assert (turned.name, turned.direction) == ("cache", "maximise")
-    assert parse_objective("cache").direction == "minimise", "the table's row is as it was"
-    for one in (parse_objective("cache"), turned):
+    assert plain.direction == "minimise", "the table's row is as it was"
+    for one in (plain, turned):
         assert one.to_minimise(one.to_minimise(5.0)) == 5.0
     assert turned.to_minimise(5.0) == -5.0
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("qualty", "Did you mean 'quality'"),
-        ("", "unknown objective ''"),
-        ("quality:up", "must be minimise or maximise"),
-        ("quality:", "must be minimise or maximise"),
-        ("quality:minimise:maximise", "must be minimise or maximise"),
-    ],
-)
-def test_what_is_no_objective_is_refused(text: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        parse_objective(text)
-
-
-@pytest.mark.parametrize(
-    ("texts", "words"),
-    [((), "at least one objective"), (("cache", "quality", "cache:maximise"), "occurs twice")],
-)
-def test_a_list_names_each_objective_once(texts: tuple[str, ...], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        parse_objectives(texts)
+def test_what_is_no_objective_is_refused() -> None:
+    for texts, words in (
+        (("qualty",), "Did you mean 'quality'"),
+        (("",), "unknown objective ''"),
+        (("quality:up",), "must be minimise or maximise"),
+        (("quality:",), "must be minimise or maximise"),
+        (("quality:minimise:maximise",), "must be minimise or maximise"),
+        ((), "at least one objective"),
+        (("cache", "quality", "cache:maximise"), "occurs twice"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            parse_objectives(texts)
 
 
 @given(st.text(max_size=40))
@@ -145,25 +134,19 @@ class Recorder(nn.Module):
 
 def test_prefill_reads_a_whole_context_from_nothing() -> None:
     model = Recorder()
-    measured = OBJECTIVES.get("prefill_latency").measure(subject((), model=model, length=50))
+    OBJECTIVES.get("prefill_latency").measure(subject((), model=model, length=50))
     assert model.calls == [(50, 0)] * (REPETITIONS + 1), "the first does not count"
-    assert measured.value > 0
-    assert measured.spread is not None
-    assert measured.spread >= 0
 
 
 def test_decoding_shows_one_new_token_after_a_full_context() -> None:
     model = Recorder()
-    measured = OBJECTIVES.get("decode_latency").measure(subject((), model=model, length=50))
+    OBJECTIVES.get("decode_latency").measure(subject((), model=model, length=50))
     assert model.calls[0] == (50, 0)
     steps = model.calls[1:]
     assert steps == [(1, 50 + number) for number in range(DECODED * (REPETITIONS + 1))]
-    assert measured.value > 0
-    assert measured.spread is not None
 
 
 def test_latency_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
 
     ticks = iter(range(1000))
     monkeypatch.setattr(time, "perf_counter", lambda: next(ticks) * 0.5)

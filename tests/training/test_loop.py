@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.randomness import integer_seed
-from evodevo.training import checkpoints
-from evodevo.training.loop import MAX_CURVE_POINTS, LossCurve, TrainingProgress, TrainingResult, train
+from evodevo.training import checkpoints, optimizers
+from evodevo.training.loop import MAX_CURVE_POINTS, LossCurve, TrainingResult, train
 from evodevo.training.precision import Precision
-from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+from evodevo.training.settings import Budget, MomentumSettings, OptimizerSettings, TrainingSettings
 
 TOKENS = 24  # four windows of six
 CPU = Precision(torch.device("cpu"), None)
@@ -35,14 +35,19 @@ def _train(model: nn.Module, settings: TrainingSettings, batch_at: Any, **others
     return train(model, settings, batch_at=batch_at, tokens_per_step=TOKENS, **{"seed": 3, **others})
 
 
+def _equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
 def _same_weights(a: nn.Module, b: nn.Module) -> bool:
-    left, right = a.state_dict(), b.state_dict()
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    return _equal(a.state_dict(), b.state_dict())
 
 
 def test_it_equals_a_plain_loop(tiny: Any, batch_at: Any) -> None:
     ours, plain = tiny(), tiny()
+    before = torch.get_rng_state()
     result = _train(ours, _settings(20), batch_at)
+    assert torch.equal(before, torch.get_rng_state()), "the caller's random numbers are not touched"
 
     names = dict(plain.named_parameters())
     decayed = [names[name] for name in ("embedding.weight", "layers.0.weight", "layers.1.weight", "unused.weight")]
@@ -72,18 +77,12 @@ def test_it_equals_a_plain_loop(tiny: Any, batch_at: Any) -> None:
     assert (result.state, result.steps, result.tokens) == ("finished", 20, 480)
 
 
-@pytest.mark.slow
 def test_it_learns(tiny: Any, batch_at: Any) -> None:
-    result = _train(tiny(dropout=0.0, width=16), _settings(300), batch_at, uniform_loss=math.log(11))
+    settings = _settings(100, optimizer=OptimizerSettings(warmup=0.25, learning_rate=1e-2))
+    result = _train(tiny(dropout=0.0, width=16), settings, batch_at, uniform_loss=math.log(11))
     assert result.state == "finished"
     assert result.final_loss is not None
     assert result.final_loss < 0.5 < 2.0 < result.curve[0][1]
-
-
-def test_the_callers_random_numbers_are_not_touched(tiny: Any, batch_at: Any) -> None:
-    before = torch.get_rng_state()
-    _train(tiny(), _settings(2), batch_at)
-    assert torch.equal(before, torch.get_rng_state())
 
 
 @pytest.mark.parametrize("stop", [2, 5, 13, 20], ids=["in the warm-up", "at its end", "after it", "at the last step"])
@@ -120,18 +119,20 @@ def test_a_stopped_and_resumed_training_is_the_uninterrupted_one(
             assert torch.equal(tensor, result.snapshot.optimizer[name][key])
 
 
-def test_periodic_checkpoints_do_not_change_the_training(tiny: Any, batch_at: Any, memory: Any) -> None:
-    plain, kept = tiny(), tiny()
-    steps: list[int] = []
+def test_periodic_checkpoints_and_reports_do_not_change_the_training(tiny: Any, batch_at: Any, memory: Any) -> None:
+    plain, kept, seen, steps = tiny(), tiny(), [], []
 
     def keep(snapshot: Any) -> None:
         steps.append(snapshot.cursor.step)
         checkpoints.save(memory, kept, snapshot=snapshot)
 
     _train(plain, _settings(10), batch_at)
-    _train(kept, _settings(10, checkpoint_every=4), batch_at, checkpoint=keep)
+    watched = _settings(10, checkpoint_every=4, report_every=4)
+    _train(kept, watched, batch_at, checkpoint=keep, report=seen.append)
     assert steps == [4, 8]
     assert _same_weights(plain, kept)
+    assert [(p.step, p.tokens, p.share) for p in seen] == [(4, 96, 0.4), (8, 192, 0.8)]
+    assert all(math.isfinite(p.loss) and p.seconds > 0 for p in seen)
 
 
 def test_a_snapshot_of_another_seed_is_refused(tiny: Any, batch_at: Any) -> None:
@@ -140,11 +141,41 @@ def test_a_snapshot_of_another_seed_is_refused(tiny: Any, batch_at: Any) -> None
         _train(tiny(), _settings(4), batch_at, resume=snapshot, seed=4)
 
 
-def test_reports(tiny: Any, batch_at: Any) -> None:
-    seen: list[TrainingProgress] = []
-    _train(tiny(), _settings(10, report_every=4), batch_at, report=seen.append)
-    assert [(p.step, p.tokens, p.share) for p in seen] == [(4, 96, 0.4), (8, 192, 0.8)]
-    assert all(math.isfinite(p.loss) and p.seconds > 0 for p in seen)
+class Line(nn.Module):
+    """y = w x of a batch of named arrays, told of the progress of its training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3))
+        self.shares: list[float] = []
+        self.observed: list[float] = []
+
+    def observe(self) -> None:
+        assert self.weight.grad is None, "the step is over"
+        self.observed.append(float(self.weight.detach().sum()))
+
+    def set_progress(self, share: float) -> None:
+        self.shares.append(share)
+
+    def loss(self, batch: dict[str, Tensor]) -> Tensor:
+        return ((batch["x"] @ self.weight - batch["y"]) ** 2).mean() + 0.1 * torch.randn(()) * self.weight.sum()
+
+
+def test_a_model_of_named_arrays_is_told_of_its_progress_also_after_an_interruption() -> None:
+    def named(step: int) -> dict[str, Any]:
+        x = np.random.default_rng(step).normal(size=(4, 3)).astype(np.float32)
+        return {"x": x, "y": x.sum(1)}
+
+    settings, whole, parts = _settings(10), Line(), Line()
+    result = _train(whole, settings, named)
+    assert whole.shares == [(step + 1) / 10 for step in range(10)]
+    assert len(whole.observed) == 10
+    assert whole.observed[-1] == float(whole.weight.detach().sum()), "after the step, not before"
+    paused = _train(parts, settings, named, until=4)
+    resumed = _train(parts, settings, named, resume=paused.snapshot)
+    assert torch.equal(parts.weight, whole.weight)
+    assert resumed.curve == result.curve
+    assert parts.shares == whole.shares
 
 
 # Budgets
@@ -184,30 +215,152 @@ def test_a_budget_in_flops_is_never_exceeded(tiny: Any, batch_at: Any, flops: fl
     assert (result.state, result.steps, result.snapshot.cursor.flops) == ("finished", steps, 10.0 * steps)
 
 
-def test_flops_are_shared_out_as_steps_are(tiny: Any, batch_at: Any) -> None:
-    in_steps, in_flops = tiny(), tiny()
+def test_flops_are_shared_out_as_steps_are_and_dearer_steps_leave_room_for_fewer(tiny: Any, batch_at: Any) -> None:
+    in_steps, in_flops, model = tiny(), tiny(), tiny()
+    settings = _settings(budget=Budget(flops=120.0))
     _train(in_steps, _settings(12), batch_at)
-    _train(in_flops, _settings(budget=Budget(flops=120.0)), batch_at, flops_per_step=10.0)
+    _train(in_flops, settings, batch_at, flops_per_step=10.0)
     assert _same_weights(in_steps, in_flops)
-
-
-def test_a_step_that_costs_more_later_leaves_room_for_fewer(tiny: Any, batch_at: Any) -> None:
-    model, settings = tiny(), _settings(budget=Budget(flops=120.0))
     paused = _train(model, settings, batch_at, flops_per_step=10.0, until_share=0.5)
     assert (paused.state, paused.steps) == ("paused", 6)
     result = _train(model, settings, batch_at, flops_per_step=20.0, resume=paused.snapshot)
     assert (result.steps, result.snapshot.cursor.flops) == (9, 120.0)
 
 
-@pytest.mark.parametrize("flops_per_step", [0.0, 10.1])
-def test_a_budget_below_one_step(tiny: Any, batch_at: Any, flops_per_step: float) -> None:
-    with pytest.raises(UsageError, match="less than one step"):
-        _train(tiny(), _settings(budget=Budget(flops=10.0)), batch_at, flops_per_step=flops_per_step)
-
-
-def test_a_budget_below_one_batch(tiny: Any, batch_at: Any) -> None:
+def test_a_budget_below_one_step_or_batch(tiny: Any, batch_at: Any) -> None:
+    for flops in (0.0, 10.1):
+        with pytest.raises(UsageError, match="less than one step"):
+            _train(tiny(), _settings(budget=Budget(flops=10.0)), batch_at, flops_per_step=flops)
     with pytest.raises(UsageError, match="5 tokens is less than one batch of 24"):
         _train(tiny(), _settings(budget=Budget(tokens=5)), batch_at)
+
+
+# Segments
+
+
+STEPS = 12
+
+
+@pytest.mark.parametrize(
+    ("borders", "changed", "optimizer"),
+    [
+        ((1,), False, MomentumSettings(trace_format="bfloat16")),
+        ((3, 4, 9), True, MomentumSettings(trace_format="bfloat16")),
+        ((0, 5), True, OptimizerSettings(warmup=0.25)),
+        (tuple(range(1, STEPS)), False, OptimizerSettings(warmup=0.25)),
+    ],
+)
+def test_segments_are_the_uninterrupted_training(
+    tiny: Any, batch_at: Any, borders: tuple[int, ...], changed: bool, optimizer: OptimizerSettings | MomentumSettings
+) -> None:
+    settings = _settings(STEPS, optimizer=optimizer)
+    whole, parts = tiny(), tiny()
+    expected = _train(whole, settings, batch_at)
+    snapshot = None
+    for border in borders:
+        result = _train(parts, settings, batch_at, resume=snapshot, until=border, changed=changed)
+        assert (result.state, result.steps, result.tokens) == ("paused", border, border * TOKENS)
+        snapshot = result.snapshot
+    result = _train(parts, settings, batch_at, resume=snapshot, changed=changed)
+    assert (result.state, result.steps) == ("finished", STEPS)
+    assert result.curve == expected.curve
+    assert result.final_loss == expected.final_loss
+    assert _same_weights(whole, parts)
+    found, wanted = result.snapshot.optimizer, expected.snapshot.optimizer
+    assert found.keys() == wanted.keys()
+    assert all(_equal(found[name], wanted[name]) for name in wanted)
+
+
+@given(share=st.floats(0, 1))
+def test_a_share_is_the_first_border_that_uses_it_up(share: float) -> None:
+    model = nn.Linear(1, 1)
+    result = train(
+        model,
+        TrainingSettings(budget=Budget(steps=7), device="cpu"),
+        batch_at=lambda step: torch.ones(2, 1).numpy(),
+        tokens_per_step=1,
+        seed=0,
+        loss_function=lambda one, batch: one(batch).square().mean(),
+        until_share=share,
+    )
+    first = next(step for step in range(8) if step / 7 >= share)
+    assert (result.steps, result.state) == (first, "finished" if first == 7 else "paused"), (
+        "a border at the end is none"
+    )
+
+
+def test_a_share_of_seconds_is_one_of_the_clock(tiny: Any, batch_at: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr("evodevo.training.loop.time.monotonic", lambda: next(ticks) * 0.25)
+    model, settings = tiny(), _settings(budget=Budget(seconds=40.0))
+    first = _train(model, settings, batch_at, until_share=0.5)
+    assert first.state == "paused"
+    assert 20 <= first.seconds < 23
+    second = _train(model, settings, batch_at, resume=first.snapshot)
+    assert second.state == "finished"
+    assert 40 <= second.seconds < 43
+
+
+def _edit(model: nn.Module, added: str = "child") -> None:
+    """One part goes, another one comes."""
+    del model.unused
+    model.add_module(added, nn.Linear(8, 8))
+
+
+def test_whoever_is_left_keeps_its_moments_to_the_bit(tiny: Any, batch_at: Any) -> None:
+    model = tiny()
+    model.unused.weight.grad = None
+    extra = {"loss_function": lambda one, batch: one.loss(batch) + _sum(one.unused)}
+    paused = _train(model, _settings(STEPS), batch_at, until=5, **extra)
+    assert "unused.weight" in paused.snapshot.optimizer
+    before = {name: {k: v.clone() for k, v in one.items()} for name, one in paused.snapshot.optimizer.items()}
+    _edit(model)
+    optimizer = optimizers.build(model, OptimizerSettings(), {"child": 0.1})
+    with pytest.raises(UsageError, match=r"'unused.weight', which this model does not train"):
+        optimizers.load_state(model, optimizer, paused.snapshot.optimizer)
+    optimizers.load_state(model, optimizer, paused.snapshot.optimizer, changed=True)
+    after = optimizers.state_by_name(model, optimizer)
+    assert after.keys() == {name for name in before if not name.startswith("unused")}
+    assert all(_equal(after[name], before[name]) for name in after)
+    members = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert sorted(map(id, members)) == sorted(map(id, trainable))
+    factors = {id(one): group["factor"] for group in optimizer.param_groups for one in group["params"]}
+    assert {name: factors[id(one)] for name, one in model.named_parameters() if factors.get(id(one)) == 0.1} == {
+        "child.weight": 0.1,
+        "child.bias": 0.1,
+    }
+    model.norm = nn.LayerNorm(9)
+    reshaped = optimizers.build(model, OptimizerSettings())
+    with pytest.raises(UsageError, match=r"'norm.weight' does not fit"):
+        optimizers.load_state(model, reshaped, paused.snapshot.optimizer, changed=True)
+
+
+def test_the_newborn_learns_and_counts_its_own_steps(tiny: Any, batch_at: Any) -> None:
+    """Against the same training with an optimiser that was never taken apart: one group more, nothing else."""
+    model = tiny(dropout=0.0)
+    paused = _train(model, _settings(STEPS), batch_at, until=5)
+    torch.manual_seed(0)
+    _edit(model)
+    born = {name: one.detach().clone() for name, one in model.child.named_parameters()}
+    result = _train(
+        model,
+        _settings(STEPS),
+        batch_at,
+        resume=paused.snapshot,
+        changed=True,
+        factors={"child": 0.5},
+        loss_function=lambda one, batch: one.loss(batch) + _sum(one.child),
+    )
+    assert result.state == "finished"
+    steps = {name: int(values["step"]) for name, values in result.snapshot.optimizer.items()}
+    assert steps["child.weight"] == STEPS - 5
+    assert steps["embedding.weight"] == STEPS
+    assert not any(torch.equal(born[name], one) for name, one in model.child.named_parameters())
+
+
+def _sum(part: nn.Module) -> Tensor:
+    return torch.stack([one.square().sum() for one in part.parameters()]).sum()
 
 
 # Going wrong
@@ -229,9 +382,6 @@ def test_a_loss_that_is_not_finite_is_a_state_and_the_last_good_weights_stay(tin
         stopped = _train(good, _settings(20, report_every=6), batch_at, report=lambda progress: False)
         assert stopped.steps == 6
         assert _same_weights(broken, good)
-
-
-def test_a_gradient_that_is_not_finite_is_found_too(tiny: Any, batch_at: Any) -> None:
     # The square root of nothing has an infinite slope: the loss is finite, its gradient is not.
     poison = _loss_that(lambda loss, step: loss + (loss - loss).sqrt() if step == 2 else loss)
     result = _train(tiny(), _settings(5), batch_at, loss_function=poison)
@@ -239,24 +389,18 @@ def test_a_gradient_that_is_not_finite_is_found_too(tiny: Any, batch_at: Any) ->
     assert "gradient of step 3" in result.reason
 
 
-def test_a_loss_over_the_bound_diverges_after_the_warm_up_only(tiny: Any, batch_at: Any) -> None:
-    scaled = _loss_that(lambda loss, step: loss * 10)
-    result = _train(tiny(), _settings(20), batch_at, loss_function=scaled, uniform_loss=math.log(11))
+def test_a_loss_over_the_bound_diverges_after_the_warm_up_only_and_not_by_one_spike(tiny: Any, batch_at: Any) -> None:
+    scaled, bound = _loss_that(lambda loss, step: loss * 10), math.log(11)
+    result = _train(tiny(), _settings(20), batch_at, loss_function=scaled, uniform_loss=bound)
     assert (result.state, result.steps) == ("diverged", 6)  # the warm-up is five steps
     assert "over the bound 3.597" in result.reason
     assert _train(tiny(), _settings(20), batch_at, loss_function=scaled).state == "finished"
-
-
-def test_one_spike_is_no_divergence(tiny: Any, batch_at: Any) -> None:
     spike = _loss_that(lambda loss, step: loss + 5 if step == 10 else loss)
-    result = _train(tiny(), _settings(20, divergence=3.2), batch_at, loss_function=spike, uniform_loss=math.log(11))
-    assert result.curve[10][1] > 3.2 * math.log(11)
+    result = _train(tiny(), _settings(20, divergence=3.2), batch_at, loss_function=spike, uniform_loss=bound)
+    assert result.curve[10][1] > 3.2 * bound
     assert result.state == "finished"
-
-
-def test_a_learning_rate_that_explodes_ends_as_a_state(tiny: Any, batch_at: Any) -> None:
-    settings = _settings(200, optimizer=OptimizerSettings(learning_rate=1e4, warmup=0.01, clip=1e9))
-    result = _train(tiny(), settings, batch_at, uniform_loss=math.log(11))
+    exploding = OptimizerSettings(learning_rate=1e4, warmup=0.01, clip=1e9)
+    result = _train(tiny(), _settings(200, optimizer=exploding), batch_at, uniform_loss=bound)
     assert result.state in ("diverged", "nan")
     assert result.steps < 200
 
@@ -290,6 +434,7 @@ def test_cuda_trains_like_the_cpu_and_resumes(tiny: Any, batch_at: Any) -> None:
 # The curve
 
 
+@settings(max_examples=10, deadline=None)
 @given(st.integers(1, 3000))
 def test_a_curve_is_short_and_keeps_the_mean(steps: int) -> None:
     losses = [math.sin(i) + i / 100 for i in range(steps)]

@@ -15,18 +15,12 @@ def test_auto_is_what_the_machine_has() -> None:
     assert decide("cpu").device == torch.device("cpu")
 
 
-@pytest.mark.parametrize("name", ["tpu", "cpu:1", "cuda:x", "", "cuda:-1"])
-def test_an_unknown_device(name: str) -> None:
-    with pytest.raises(UsageError, match="unknown device"):
-        decide(name)
-
-
-def test_a_device_that_is_not_there() -> None:
+def test_what_is_not_known_or_not_there_is_refused() -> None:
+    for name in ("tpu", "cpu:1", "cuda:x", "", "cuda:-1"):
+        with pytest.raises(UsageError, match="unknown device"):
+            decide(name)
     with pytest.raises(UsageError, match="not on this machine"):
         decide("cuda:99")
-
-
-def test_an_unknown_precision() -> None:
     with pytest.raises(UsageError, match="unknown precision 'float16'"):
         decide("cpu", "float16")
 
@@ -37,6 +31,13 @@ def test_autocast(precision: str, dtype: torch.dtype) -> None:
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
 
 
-def test_a_batch_keeps_its_numbers_whatever_its_layout() -> None:
-    batch = np.arange(12).reshape(3, 4)[:, ::2]
-    assert decide("cpu").tensor(batch).tolist() == batch.tolist()
+def test_arrays_keep_their_numbers_and_formats_whatever_their_layout() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    batch = {"x": x, "view": x[::2, ::-1], "pixels": x.astype(np.uint8)}
+    placed = decide("cpu").place(batch)
+    assert isinstance(placed, dict)
+    assert [one.dtype for one in placed.values()] == [torch.float32, torch.float32, torch.uint8]
+    for name, tensor in placed.items():
+        assert np.array_equal(tensor.numpy(), batch[name])
+    assert isinstance(decide("cpu").place(x), torch.Tensor)
+    assert decide("cpu").tensor(batch["view"]).tolist() == batch["view"].tolist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -13,9 +12,8 @@ from evodevo.settings import validate
 from evodevo.training.settings import TrainingSettings, paper_training
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_what_makes_no_sense_is_refused() -> None:
+    for values, message in (
         ({"budget": {}}, "at least one of tokens, steps, seconds"),
         ({}, "budget"),
         ({"budget": {"tokens": -1}}, "budget.tokens"),
@@ -28,18 +26,11 @@ from evodevo.training.settings import TrainingSettings, paper_training
         ({"budget": {"steps": 1}, "device": "tpu"}, "device"),
         ({"budget": {"steps": 1}, "precision": "float16"}, "precision"),
         ({"budget": {"steps": 1}, "batch_size": 0}, "batch_size"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        validate(TrainingSettings, values, what="training")
-
-
-@pytest.mark.parametrize(
-    "budget", [{"tokens": 5}, {"steps": 5}, {"seconds": 0.5}, {"tokens": 5, "steps": 5, "seconds": 5}]
-)
-def test_one_limit_or_more(budget: dict[str, Any]) -> None:
-    assert validate(TrainingSettings, {"budget": budget}, what="training").optimizer.weight_decay == 0.1
+    ):
+        with pytest.raises(UsageError, match=message):
+            validate(TrainingSettings, values, what="training")
+    for budget in ({"tokens": 5}, {"steps": 5}, {"seconds": 0.5}, {"tokens": 5, "steps": 5, "seconds": 5}):
+        assert validate(TrainingSettings, {"budget": budget}, what="training").optimizer.weight_decay == 0.1
 
 
 def test_the_papers_training_is_what_its_section_4_1_states() -> None:
@@ -52,7 +43,6 @@ def test_the_papers_training_is_what_its_section_4_1_states() -> None:
     assert paper_training(10, epochs=2).budget.steps == 2
 
 
-@pytest.mark.slow
 def test_settings_load_no_torch() -> None:
     code = "import sys, evodevo.training.settings; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

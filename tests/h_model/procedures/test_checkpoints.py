@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 
 from evodevo.errors import DataError, UsageError
 from evodevo.h_model.procedures.checkpoints import IGNORED, MASKED, mask_tokens, pretrain_donor
-from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.pretrained import PretrainedLayer
-from evodevo.operators.stitching import fit_adapters
 from evodevo.tasks.text.tokenizers import ByteTokenizer, hugging_face_json, train_bpe
 
 pytest.importorskip("transformers", reason="the extra hf is not installed")
@@ -31,17 +29,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_a_donor_learns_and_is_made_once(folder: Path) -> None:
     losses: list[float] = []
-    options: dict[str, Any] = {**SIZES, "width": 16, "steps": 60, "seed": 1, "learning_rate": 1e-2}
+    options: dict[str, Any] = {**SIZES, "width": 16, "steps": 40, "seed": 1, "learning_rate": 1e-2}
     place = pretrain_donor(
         TEXTS, ByteTokenizer(), folder=folder, report=lambda step, loss: losses.append(loss), **options
     )
-    assert {file.name for file in place.iterdir()} == {
-        "config.json",
-        "donor.json",
-        "model.safetensors",
-        "tokenizer.json",
-    }
-    assert len(losses) == 60
+    files = sorted(file.name for file in place.iterdir())
+    assert files == ["config.json", "donor.json", "model.safetensors", "tokenizer.json"]
+    assert len(losses) == 40
     assert losses[0] > 4.5
     assert np.mean(losses[-10:]) < 0.75 * losses[0]
     again = pretrain_donor(
@@ -67,39 +61,18 @@ def test_the_same_key_gives_the_same_weights_and_another_another_folder(folder: 
         pretrain_donor(TEXTS, ByteTokenizer(), folder=folder, seed=1, **{**options, "width": 12}),
     ]
     assert len({one, *others}) == 4
-
-
-def test_an_unfinished_folder_in_the_way_is_named(folder: Path, tmp_path: Path) -> None:
-    options: dict[str, Any] = {**SIZES, "width": 8, "steps": 1, "seed": 5}
-    place = pretrain_donor(TEXTS, ByteTokenizer(), folder=folder, **options)
-    (tmp_path / place.name).mkdir()
-    (tmp_path / place.name / "something").touch()
+    (tmp_path / others[0].name).mkdir()
+    (tmp_path / others[0].name / "something").touch()
     with pytest.raises(DataError, match="in the way"):
-        pretrain_donor(TEXTS, ByteTokenizer(), folder=tmp_path, **options)
+        pretrain_donor(TEXTS, ByteTokenizer(), folder=tmp_path, seed=2, **options)
 
 
-def test_donors_of_two_widths_become_layers_of_one_network(folder: Path) -> None:
-    tokenizer = train_bpe([text.encode() for text in TEXTS], 300)
-    places = [
-        pretrain_donor(TEXTS, tokenizer, folder=folder, width=width, steps=2, seed=0, **SIZES) for width in (8, 16)
-    ]
-    specs = [PretrainedLayer(path=str(place), index=1, width=w) for place, w in zip(places, (8, 16), strict=True)]
-    layers = [build_layer(spec, 12, causal=False) for spec in specs]
-    ids = torch.from_numpy(np.stack([tokenizer.encode(text)[:16] for text in TEXTS[:8]]))
-    fits = fit_adapters(layers, specs, ids)
-    assert [fit.layer for fit in fits] == [0, 1]
-    assert all(layer(torch.randn(2, 5, 12)).y.isfinite().all() for layer in layers)
-
-
-@pytest.mark.parametrize("kind", ["bytes", "bpe"])
-def test_the_tokenizer_file_gives_the_ids_of_the_task(kind: str) -> None:
-    import tokenizers
-
-    mine = ByteTokenizer() if kind == "bytes" else train_bpe([text.encode() for text in TEXTS], 300)
-    theirs = tokenizers.Tokenizer.from_str(hugging_face_json(mine))
-    for text in ("the cat sat", " ünïcode — 漢字\n\ttabs  ", "a\x00b", ""):
-        assert theirs.encode(text).ids == mine.encode(text).tolist()
-        assert theirs.decode(theirs.encode(text).ids) == text
+def test_the_tokenizer_file_gives_the_ids_of_the_task() -> None:
+    for mine in (ByteTokenizer(), train_bpe([text.encode() for text in TEXTS], 300)):
+        theirs = tokenizers.Tokenizer.from_str(hugging_face_json(mine))
+        for text in ("the cat sat", " ünïcode — 漢字\n\ttabs  ", "a\x00b", ""):
+            assert theirs.encode(text).ids == mine.encode(text).tolist()
+            assert theirs.decode(theirs.encode(text).ids) == text
 
 
 def test_masking_asks_for_fifteen_percent_and_shows_the_mask_for_most() -> None:

@@ -8,25 +8,20 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.experiments.evaluate import evaluate_network
-from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.h_model.model import HModel
 from evodevo.h_model.procedures.extend_procedure import ExtendSettings, forgetting
 from evodevo.networks.saved import load_network
 from evodevo.runs.recipe import RECIPES, Changes
-from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem, transformer
+from fixtures.evaluations import Told, assert_equal, evaluate
 
 LAYER = {"kind": "transformer", "heads": 2}
 HOPS: dict[str, Any] = {"group": "hops", "first": ["1"], "then": ["2"]}
+LITTLE: dict[str, Any] = {"training": {"budget": {"steps": 2}}, "curve_points": 1}
 NEW: dict[str, Any] = {**HOPS, "learn": "new", "add": [LAYER, {"kind": "mlp"}]}
-
-
-def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
-    return given.read(evaluate_network(given.payload(arm, 5, resume), report or (lambda message: None)))
 
 
 def extended(options: dict[str, Any], maker: Any = h_model, **more: Any) -> Any:
@@ -36,7 +31,6 @@ def extended(options: dict[str, Any], maker: Any = h_model, **more: Any) -> Any:
 @pytest.mark.slow
 def test_an_extended_network_is_kept_with_its_new_layers(tmp_path: Path) -> None:
     outcome = evaluate(problem(blobs=tmp_path), extended(NEW))
-    assert outcome.reason is None, outcome.detail
     network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
     assert isinstance(network, HModel)
     assert [layer.kind for layer in network.structure.hidden] == ["transformer", "transformer", "transformer", "mlp"]
@@ -48,41 +42,25 @@ def test_an_extended_network_is_kept_with_its_new_layers(tmp_path: Path) -> None
     assert facts["forgetting"] == pytest.approx(facts["accuracy"][0]["1"] - facts["accuracy"][1]["1"])
     assert 0 < facts["learning"] < outcome.cost["parameters"]
     assert outcome.cost["parameters"] == sum(one.numel() for one in network.parameters())
+    without = evaluate(problem(LITTLE), extended({**NEW, "routers": False}))
+    assert without.extra["learning"] < facts["learning"], "frozen routers learn less"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("learn", ["output", "all"])
-@pytest.mark.parametrize("maker", [h_model, transformer])
-def test_who_learns(tmp_path: Path, learn: str, maker: Any) -> None:
-    outcome = evaluate(problem(blobs=tmp_path), extended({**HOPS, "learn": learn}, maker))
-    assert outcome.reason is None, outcome.detail
+@pytest.mark.parametrize(("learn", "maker"), [("output", h_model), ("output", transformer), ("all", h_model)])
+def test_who_learns(learn: str, maker: Any) -> None:
+    outcome = evaluate(problem(LITTLE), extended({**HOPS, "learn": learn}, maker))
     whole = outcome.cost["parameters"]
     learning = outcome.extra["learning"]
     assert learning == whole if learn == "all" else learning < 0.1 * whole
 
 
 @pytest.mark.slow
-def test_frozen_routers_learn_less() -> None:
-    given = problem()
-    with_routers, without = (
-        evaluate(given, extended({**NEW, "routers": routers})).extra["learning"] for routers in (True, False)
-    )
-    assert without < with_routers
-
-
-@pytest.mark.slow
 def test_an_extension_goes_on_from_any_checkpoint_to_the_same_network(tmp_path: Path) -> None:
-    given = problem({"training": {"checkpoint_every": 2}}, tmp_path)
-    arm = extended(NEW)
-    found: list[str] = []
-    whole = evaluate(given, arm, report=lambda message: found.append(message.get("checkpoint", "")))
-    checkpoints = list(filter(None, found))
-    assert len(checkpoints) >= 4
-    for checkpoint in checkpoints[:4]:
-        resumed = evaluate(given, arm, resume=checkpoint)
-        assert resumed.scores == whole.scores
-        assert resumed.extra["accuracy"] == whole.extra["accuracy"]
-        assert resumed.blobs["weights"] == whole.blobs["weights"]
+    given, told = problem({"training": {"checkpoint_every": 2}}, tmp_path), Told()
+    whole = evaluate(given, extended(NEW), report=told.append)
+    assert len(told.checkpoints) >= 4
+    for checkpoint in (told.checkpoints[0], told.checkpoints[2]):  # in each stage
+        assert_equal(evaluate(given, extended(NEW), resume=checkpoint), whole, "accuracy")
 
 
 def test_forgetting_is_what_was_known_and_is_lost() -> None:
@@ -95,17 +73,14 @@ def test_forgetting_is_what_was_known_and_is_lost() -> None:
     assert forgetting(stages, accuracy) == pytest.approx((0.3 + 0.1 + 0.3) / 3)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_options_that_mean_nothing() -> None:
+    for options, words in (
         ({**HOPS, "then": ["1"]}, "occurs twice"),
         ({**HOPS, "learn": "new"}, "no layer is added"),
         ({**HOPS, "learn": "some"}, "learn"),
-    ],
-)
-def test_options_that_mean_nothing(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        validate(ExtendSettings, options, what="options")
+    ):
+        with pytest.raises(UsageError, match=words):
+            validate(ExtendSettings, options, what="options")
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,10 @@ def learned(model: HModel, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, 
     return loss.detach(), {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "causal", "padded"),
+    [*((kind, False, True) for kind in KINDS), *((kind, True, False) for kind in KINDS), ("transformer", True, True)],
+)
 def test_groups_say_and_learn_what_the_loop_does(kind: str, causal: bool, padded: bool) -> None:
     model, batch = model_of(KINDS[kind], causal=causal), batch_of(causal=causal, padded=padded)
     model.runner = "loop"
@@ -101,14 +102,11 @@ def test_every_equal_layer_is_in_the_group_and_counted(kind: str) -> None:
     assert model.core.runner.rows == [12] * 4
 
 
-def test_recurrent_and_lonely_layers_stay_in_the_loop() -> None:
-    model = model_of([*MIXED, {"kind": "convolution"}])
-    kinds = [signature(layer) for layer in model.core.layers]
+def test_who_stays_in_the_loop() -> None:
+    """Recurrent layers, layers that are alone of their size, and layers that others have changed."""
+    kinds = [signature(layer) for layer in model_of([*MIXED, {"kind": "convolution"}]).core.layers]
     assert partition(kinds) == ([(0, 3, 6), (1, 4)], (2, 5, 7))
-
-
-def test_sizes_heads_and_flags_keep_layers_apart() -> None:
-    hidden: list[dict[str, Any]] = [
+    unlike: list[dict[str, Any]] = [
         TRANSFORMER,
         {**TRANSFORMER, "heads": 4},
         {**TRANSFORMER, "feedforward": 13},
@@ -116,15 +114,9 @@ def test_sizes_heads_and_flags_keep_layers_apart() -> None:
         {"kind": "convolution", "kernel": 5},
         {"kind": "mlp"},
     ]
-    kinds = [signature(layer) for layer in model_of(hidden).core.layers]
-    assert len(set(kinds)) == len(hidden)
-    quiet, noisy = (
-        signature(model_of([{**TRANSFORMER, "dropout": 0.5}]).train(mode).core.layers[0]) for mode in (False, True)
-    )
-    assert quiet != noisy
-
-
-def test_layers_that_others_have_changed_are_not_grouped() -> None:
+    assert len({signature(layer) for layer in model_of(unlike).core.layers}) == len(unlike)
+    noisy = [model_of([{**TRANSFORMER, "dropout": 0.5}]).train(mode).core.layers[0] for mode in (False, True)]
+    assert signature(noisy[0]) != signature(noisy[1])
     layers = model_of([TRANSFORMER] * 4).core.layers
     layers[0].register_forward_hook(lambda *_: None)
     parametrizations.weight_norm(cast(nn.Linear, layers[1].get_submodule("feedforward.operator.inner")))
@@ -165,7 +157,7 @@ def test_what_is_kept_for_inference_follows_the_parameters() -> None:
     first = kept._kept
     same()
     assert kept._kept is first is not None
-    for optimizer in (
+    for optimizer in (  # fused, over lists, one by one
         optimizers.build(model, OptimizerSettings(learning_rate=0.1)),
         torch.optim.AdamW(model.parameters(), lr=0.1, foreach=True),
         torch.optim.SGD(model.parameters(), lr=0.1, foreach=False),
@@ -178,22 +170,25 @@ def test_what_is_kept_for_inference_follows_the_parameters() -> None:
         optimizer.step()
         same()
     other = model_of(EQUAL["transformer"], seed=5)
-    model.load_state_dict(other.state_dict())
-    same()
-    model.load_state_dict(model_of(EQUAL["transformer"], seed=6).state_dict(), assign=True)
-    same()
-    with torch.no_grad():
-        model.core.layers[1].get_parameter("feedforward.operator.inner.weight")[0] += 3
-    same()
-    inner = model.core.layers[2].get_submodule("feedforward.operator")
-    inner.inner = nn.Linear(8, 12)
-    same()
-    model.core.layers[0], model.core.layers[3] = other.core.layers[3], other.core.layers[0]
-    same()
-    model.core.layers[1].register_forward_hook(lambda layer, given, output: output)
-    same()
-    model.double()
-    same()
+
+    def write() -> None:
+        with torch.no_grad():
+            model.core.layers[1].get_parameter("feedforward.operator.inner.weight")[0] += 3
+
+    def exchange() -> None:
+        model.core.layers[0], model.core.layers[3] = other.core.layers[3], other.core.layers[0]
+
+    for change in (
+        lambda: model.load_state_dict(other.state_dict()),
+        lambda: model.load_state_dict(model_of(EQUAL["transformer"], seed=6).state_dict(), assign=True),
+        write,
+        lambda: setattr(model.core.layers[2].get_submodule("feedforward.operator"), "inner", nn.Linear(8, 12)),
+        exchange,
+        lambda: model.core.layers[1].register_forward_hook(lambda layer, given, output: output),
+        model.double,
+    ):
+        change()
+        same()
     assert model(batch)["answer"].dtype == torch.float64
 
 
@@ -208,7 +203,6 @@ def test_inference_keeps_nothing_that_gradients_need() -> None:
     assert model.core.layers[0].get_parameter("attention.operator.out.weight").grad is not None
 
 
-@pytest.mark.slow
 def test_gradients_add_up_over_passes_and_through_checkpoints() -> None:
     for changes in ({}, {"checkpointing": True}, {"regularisation": {"backprop_last": 2}}):
         model, batch = model_of(EQUAL["transformer"], **cast(Any, changes)), batch_of()
@@ -236,14 +230,20 @@ def test_a_copy_of_a_model_has_its_own_groups() -> None:
         assert torch.equal(model(batch)["answer"], before)
 
 
-@pytest.mark.parametrize("head", ["feedforward", "linear", "channel", "independent"])
-@pytest.mark.parametrize("pool", ["attention", "mean", "max", "last", "token", "prefix_mean"])
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(
+    ("head", "pool", "padded"),
+    [
+        *(("feedforward", pool, True) for pool in ("attention", "mean", "max", "last", "token", "prefix_mean")),
+        *((head, "mean", False) for head in ("feedforward", "linear", "channel", "independent")),
+        ("linear", "token", False),
+        ("channel", "attention", True),
+        ("channel", "prefix_mean", False),
+        ("independent", "max", True),
+    ],
+)
 def test_equal_routers_decide_together_what_each_decides_alone(head: Any, pool: Any, padded: bool) -> None:
     model = small_model(hidden=[TRANSFORMER] * 4, router={"head": head, "pool": pool, "hidden": 6})
     routers = cast("list[Router]", list(model.core.routers))
-    together = RouterGroup.of(routers)
-    assert together is not None
     said = torch.randn(3, 4, 6, 8, dtype=torch.float64, requires_grad=True)
     masks = torch.rand(3, 4, 6) < 0.6 if padded else None
     if masks is not None:
@@ -280,24 +280,10 @@ def test_unequal_constant_and_hooked_routers_decide_alone() -> None:
 
 
 def test_the_choice_by_shape_is_a_function_of_the_shape() -> None:
-    runner = GroupedRunner(by_shape)
-    layers = nn.ModuleList()
+    runner, layers = GroupedRunner(by_shape), nn.ModuleList()
     assert by_shape(runner, layers, torch.empty(1, 8, 8, 64))
     assert not by_shape(runner, layers, torch.empty(16, 8, 64, 64))
     assert by_shape(runner, layers, torch.empty(16, 8, 64, 64, device="meta"))
-
-
-def test_training_is_the_same_to_the_bit_every_time() -> None:
-    batch = batch_of()
-    losses = []
-    for _ in range(2):
-        model = model_of(EQUAL["transformer"])
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-        for _ in range(3):
-            loss, _ = learned(model, batch)
-            optimizer.step()
-        losses.append(loss)
-    assert torch.equal(*losses)
 
 
 def test_a_probe_takes_the_faster_one_and_asks_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,8 +315,7 @@ def test_a_probe_takes_the_faster_one_and_asks_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_probe_leaves_gradients_counts_and_random_numbers_alone() -> None:
-    hidden = [{"kind": "mlp", "hidden": 16, "dropout": 0.5}] * 4
-    model, batch = model_of(hidden), batch_of()
+    model = model_of([{"kind": "mlp", "hidden": 16, "dropout": 0.5}] * 4)
     runner = build_runner("probe")
     assert isinstance(runner, GroupedRunner)
     model.train()
@@ -342,7 +327,6 @@ def test_a_probe_leaves_gradients_counts_and_random_numbers_alone() -> None:
     assert torch.equal(torch.rand(1), expected)
     assert runner.calls == []
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert batch
 
 
 def test_an_unknown_runner_is_refused() -> None:

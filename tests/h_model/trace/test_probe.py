@@ -6,14 +6,17 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from evodevo.errors import DataError, UsageError
+from evodevo.h_model.trace.diagnose import with_random_routers
 from evodevo.h_model.trace.probe import LinearProbe, linear_probe, paired_gain, route_probe
 from evodevo.randomness import integer_seed
+from evodevo.testing.networks import small_batch, small_model
 from fixtures.traces import classes_trace, random_trace
 
 LANGUAGES = ("ar", "de", "en", "uk")
@@ -39,7 +42,6 @@ def test_a_linear_probe_is_scikit_learns_cross_validation() -> None:
     )
 
 
-@pytest.mark.slow
 def test_routes_that_follow_the_language_tell_it_and_the_controls_do_not(found) -> None:
     assert found.trained.accuracy > 0.98
     assert found.shuffled.accuracy < 0.45
@@ -63,7 +65,6 @@ def test_languages_of_one_script_are_probed_alone(found) -> None:
 def test_a_model_against_itself_gains_nothing() -> None:
     trace = classes_trace(60, noise=0.3)
     gain = route_probe(trace, "language", untrained=trace).gain
-    assert gain is not None
     assert (gain.value, gain.low, gain.high) == (0, 0, 0)
 
 
@@ -91,3 +92,18 @@ def test_what_cannot_be_probed_is_refused() -> None:
         route_probe(trace, "language", histograms=np.ones((3, 2)))
     with pytest.raises(UsageError, match="same samples"):
         paired_gain(LinearProbe(0, np.ones(3, np.bool_)), LinearProbe(0, np.ones(4, np.bool_)))
+
+
+def test_random_routers_tell_inputs_apart_where_new_ones_do_not() -> None:
+    model = small_model(lively=0.0)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    batch = small_batch(count=20)
+    assert model.trace(batch).routes().std(0).max() < 1e-6
+    control = with_random_routers(model, seed=1)
+    routes = control.trace(batch).routes()
+    assert routes.std(0).max() > 1e-3
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items()), "a copy"
+    changed = {name for name, value in control.state_dict().items() if not torch.equal(before[name], value)}
+    assert changed
+    assert all("routers" in name and name.endswith("outer.weight") for name in changed)
+    assert (with_random_routers(model, seed=1).trace(batch).routes() == routes).all()

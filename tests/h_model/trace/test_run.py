@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ import torch
 from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
 from evodevo.h_model.trace.record import record_trace
-from evodevo.h_model.trace.run import Traced, Tracer
+from evodevo.h_model.trace.run import Traced, Tracer, _scripts
 from evodevo.h_model.trace.spec import join
 from evodevo.runs.archive import Archive
+from evodevo.runs.resolve import resolve
 from evodevo.runs.train import experiment
 from evodevo.training.precision import decide
+from fixtures.traces import trace_of
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +30,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the pointer experiment of a few steps."""
     torch.set_num_threads(1)
     store = tmp_path_factory.mktemp("traced") / "store"
+    plans = resolve("h_model.pointer", driver="train", overrides={}).experiment.arms
+    chosen = [one.model_dump(mode="json") for one in plans if one.role in ("h_model", "transformer")]
     changes: dict[str, Any] = {
+        "experiment": {"arms": chosen},
         "evaluation": {
-            "training": {"budget": {"steps": 30}, "batch_size": 8},
-            "validation_samples": 32,
-            "test_samples": 32,
-            "curve_points": 4,
-            "curve_samples": 32,
-            "trace_samples": 16,
+            "training": {"budget": {"steps": 12}, "batch_size": 8},
+            "validation_samples": 8,
+            "test_samples": 8,
+            "curve_points": 3,
+            "curve_samples": 8,
+            "trace_samples": 8,
             "trace_course": True,
             "probes": [],
         },
@@ -44,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def archive(folder: Path) -> Iterator[Archive]:
     with Archive(folder) as opened:
         yield opened
@@ -54,19 +60,17 @@ def identity(archive: Archive, role: str) -> str:
     return next(one.id for one in archive.run("last").individuals() if one.genome.role == role)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tracer(archive: Archive) -> Tracer:
     return Tracer(archive.individual(identity(archive, "h_model")))
 
 
 @pytest.fixture(scope="module")
-def trace(folder: Path) -> list[str]:
+def trace(folder: Path, archive: Archive) -> list[str]:
     """The beginning of the command that traces the H-Model."""
-    with Archive(folder) as archive:
-        return ["trace", identity(archive, "h_model"), "--store", str(folder)]
+    return ["trace", identity(archive, "h_model"), "--store", str(folder)]
 
 
-@pytest.mark.slow
 def test_samples_are_traced_as_the_model_routes_them(tracer: Tracer) -> None:
     traced = tracer.samples("validation", 70)  # more than are run at once
     assert traced.trace.count == 70
@@ -75,40 +79,30 @@ def test_samples_are_traced_as_the_model_routes_them(tracer: Tracer) -> None:
     assert traced.trace.samples == whole.samples
     assert (traced.trace.facts["hops"] == whole.facts["hops"]).all()
     assert traced.default_fact == "hops"
-
-
-def test_joined_traces_are_the_trace_of_all(tracer: Tracer) -> None:
-    trace = tracer.samples("validation", 12).trace
-    parts = join([trace.select(np.arange(5)), trace.select(np.arange(5, 12))])
+    trace = traced.trace
+    parts = join([trace.select(np.arange(5)), trace.select(np.arange(5, 70))])
     assert (parts.routes() == trace.routes()).all()
     assert parts.samples == trace.samples
 
 
 @pytest.mark.slow
 def test_a_report_has_gradients_controls_and_the_course_of_training(tracer: Tracer) -> None:
-    report = tracer.report(tracer.samples("validation", 80), fact="hops", probe="hops")
-    assert report.gradient_norms is not None
+    traced = tracer.samples("validation", 80)
+    report = tracer.report(traced, fact="hops", probe="hops")
     assert report.gradient_norms.shape == (2,)
     assert (report.gradient_norms > 0).all()
     steps = [at.step for at in report.drift]
     assert len(steps) > 1
     assert steps == sorted(steps)
-    assert steps[-1] == 30
+    assert steps[-1] == 12
     (probe,) = report.probes
     found = dict(probe.rows)
     # The hops are a token of the input, which a histogram cannot miss.
     assert found["input histogram"] > 0.9
     assert probe.gain is not None
     assert [each.name for each in report.classes] == ["1", "2", "3", "4"]
-
-
-@pytest.mark.slow
-def test_the_untrained_control_is_the_model_before_training(tracer: Tracer) -> None:
-    torch.manual_seed(3)  # what was drawn before must not matter
-    traced = tracer.samples("validation", 80)
-    one = tracer.report(traced, probe="hops").probes[0]
-    two = tracer.report(traced, probe="hops").probes[0]
-    assert dict(one.rows) == dict(two.rows)
+    torch.manual_seed(3)  # what was drawn before must not matter to the untrained control
+    assert dict(tracer.report(traced, probe="hops").probes[0].rows) == found
 
 
 def test_gradient_norms_are_those_of_one_backward(tracer: Tracer) -> None:
@@ -119,17 +113,16 @@ def test_gradient_norms_are_those_of_one_backward(tracer: Tracer) -> None:
     layer = tracer.model.core.layers[1]
     grads = torch.autograd.grad(tracer.model.loss(batch), list(layer.parameters()), allow_unused=True)
     wanted = torch.cat([grad.reshape(-1) for grad in grads if grad is not None]).norm()
-    assert norms is not None
     assert norms[1] == pytest.approx(float(wanted), rel=1e-5)
     assert all(parameter.grad is None for parameter in tracer.model.parameters())
 
 
-def test_what_has_no_routing_is_refused(archive: Archive) -> None:
+def test_nonsense_is_refused(tracer: Tracer, archive: Archive) -> None:
     with pytest.raises(UsageError, match="no H-Model"):
         Tracer(archive.individual(identity(archive, "transformer")))
-
-
-def test_nonsense_is_refused(tracer: Tracer) -> None:
+    backbone = SimpleNamespace(id="0123", run=SimpleNamespace(slice=SimpleNamespace(name="backbone")))
+    with pytest.raises(UsageError, match="0123 is a backbone"):
+        Tracer(backbone)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="0 samples"):
         tracer.samples("validation", 0)
     with pytest.raises(UsageError, match="no input 'words'"):
@@ -144,45 +137,25 @@ def test_nonsense_is_refused(tracer: Tracer) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_writes_a_page(trace: list[str], tmp_path: Path, capsys: Any) -> None:
+def test_the_command_writes_a_page_and_json(trace: list[str], tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "t.html"
-    assert command([*trace, "--samples", "80", "--probe", "hops", "-o", str(path)]) == 0
+    assert command([*trace, "--samples", "60", "--probe", "hops", "-o", str(path)]) == 0
     said = capsys.readouterr()
     assert said.out.strip() == str(path)
     assert "gain over the untrained model" in said.err
     text = path.read_text(encoding="utf-8")
-    assert "Mean routing by hops" in text
-    assert "A linear probe for hops" in text
-    assert "Drift over training" in text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("more", "titles"), [([], 1), (["--per", "hops"], 4), (["--per", "hops", "--difference", "1,4"], 1)]
-)
-def test_the_command_draws(trace: list[str], tmp_path: Path, more: list[str], titles: int) -> None:
-    path = tmp_path / "t.svg"
-    assert command([*trace, "--samples", "40", *more, "-o", str(path)]) == 0
-    root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
-    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts.count("t = 1") == titles  # one heading in each picture
-    assert ("1 minus 4" in texts) == ("--difference" in more)
-    assert ("hops: 3" in texts) == (titles == 4)
-
-
-@pytest.mark.slow
-def test_the_command_prints_json(trace: list[str], capsys: Any) -> None:
+    for words in ("Mean routing by hops", "A linear probe for hops", "Drift over training"):
+        assert words in text
     assert command([*trace, "--samples", "20", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["schema"], found["individual"], found["samples"]) == ("evodevo.trace/1", trace[1], 20)
     assert np.shape(found["connections"]) == (4, 2, 3)
-    assert found["fact"] == "hops"
-    assert found["file"] is None
+    assert (found["fact"], found["file"]) == ("hops", None)
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
+@pytest.mark.slow
+def test_the_command_says_what_is_wrong(trace: list[str], capsys: Any) -> None:
+    for more, said in (
         (["--input", "text"], "not NAME=VALUE"),
         (["--input", "text=a", "--per", "hops"], "leave --input out"),
         (["--input", "text=a"], "reads no text"),
@@ -192,23 +165,25 @@ def test_the_command_prints_json(trace: list[str], capsys: Any) -> None:
         (["--probe", "tongue"], "unknown fact 'tongue'"),
         (["--difference", "1"], "two classes with a comma"),
         (["--difference", "1,9"], "unknown value of hops '9'"),
-    ],
+    ):
+        assert command([*trace, *more] if "--samples" in more else [*trace, "--samples", "8", *more]) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "titles"), [([], 1), (["--per", "hops"], 4), (["--per", "hops", "--difference", "1,4"], 1)]
 )
-def test_the_command_says_what_is_wrong(trace: list[str], more: list[str], said: str, capsys: Any) -> None:
-    assert command([*trace, "--samples", "20", *more] if "--samples" not in more else [*trace, *more]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_a_backbone_has_no_routing(small: Any, capsys: Any) -> None:
-    with Archive(small.store) as archive:
-        one = archive.run(small.run).front()[0].id
-    assert command(["trace", one, "--store", str(small.store)]) == 2
-    assert "is a backbone" in capsys.readouterr().err
+def test_the_command_draws(trace: list[str], tmp_path: Path, more: list[str], titles: int) -> None:
+    path = tmp_path / "t.svg"
+    assert command([*trace, "--samples", "20", *more, "-o", str(path)]) == 0
+    root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("t = 1") == titles  # one heading in each picture
+    assert ("1 minus 4" in texts) == ("--difference" in more)
+    assert ("hops: 3" in texts) == (titles == 4)
 
 
 def test_scripts_of_a_fact_that_samples_do_not_have_are_none() -> None:
-    from evodevo.h_model.trace.run import _scripts
-    from fixtures.traces import trace_of
 
     facts = {"language": np.asarray([0, 1]), "script": np.asarray([0, 0])}
     names = {"language": ("en", "de"), "script": ("Latin",)}

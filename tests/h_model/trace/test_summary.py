@@ -25,7 +25,6 @@ def test_the_summary_is_that_of_the_single_analyses() -> None:
     assert [each.name for each in report.classes] == ["de", "en", "uk"]
     assert report.classes[1].shares == pytest.approx(class_activity(trace, "language").specialisation()[1])
     assert report.classes[1].depth == pytest.approx(measures.depth_used(trace)[report.classes[1].places].mean())
-    assert report.information is not None
     assert [value for _, value in report.information.strongest] == sorted(
         (value for _, value in report.information.strongest), reverse=True
     )
