@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from evodevo.cli import live
 from evodevo.cli.application import run
 from evodevo.cli.drive.train import train
-from evodevo.cli.live import LineView, LiveView
 from evodevo.errors import ExitCode
-from evodevo.search.problem import Goal
-from evodevo.search.study import Study, StudySettings
 from evodevo.storage import Store
-from evodevo.testing.real_vector import RealVectorSpace
 
 TINY = """
 [zoo]
@@ -120,9 +114,6 @@ def test_events_tell_of_growth(begin: list[str], capsys: pytest.CaptureFixture[s
     [
         (["--budget", "3steps"], "3 steps are too few for 2 events"),
         (["--set", "grow.caps.parameters=10"], "over the cap of 10"),
-        (["--set", "grow.caps.parameters=9000"], "is over the cap of parameters, 9,000"),
-        (["--set", "grow.caps.flops=1e3"], "is over the cap of flops"),
-        (["--set", "grow.caps.memory_bytes=1000"], "is over the cap of memory_bytes"),
         (["--set", "grow.birth.most=1"], "begins with 2 modules"),
         (["--strategist", "pop"], "Did you mean 'ppo'"),
         (["--set", "grow.evnts.count=1"], "did you mean 'events'"),
@@ -174,48 +165,3 @@ def test_options_are_those_of_train() -> None:
     ours, theirs = (set(command.__annotations__) for command in (grow, train))
     assert theirs - ours == {"what", "tokens", "steps", "seconds"}
     assert ours - theirs == {"recipe", "strategist", "memory"}
-
-
-# While it runs
-
-
-def study_of(view: LineView | LiveView) -> Study:
-    settings = StudySettings(population=2, generations=1)
-    goals = (Goal("loss", direction="minimise"),)
-    study = Study(RealVectorSpace(2), lambda point: (point[0],), goals=goals, settings=settings, listener=view.hear)
-    view.begin(study)
-    study.run()
-    return study
-
-
-@pytest.mark.parametrize(
-    ("growth", "words"),
-    [
-        ({"event": 3, "born": ["mlp-3-0"], "gone": []}, "event 3: mlp-3-0 born"),
-        ({"event": 4, "born": ["a", "b"], "gone": ["c\x1b[31m"]}, "event 4: a, b born, c"),
-        ({"event": 5, "born": [], "gone": []}, "event 5: nothing changed"),
-    ],
-)
-def test_a_line_for_each_event(growth: dict[str, Any], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    view = LineView()
-    identity = next(iter(study_of(view).members))
-    capsys.readouterr()
-    view.hear("progress", {"id": identity, "seed": 0, "growth": growth})
-    error = capsys.readouterr().err
-    assert error.startswith(identity)
-    assert words in error
-    assert "\x1b" not in error
-    assert len(error.splitlines()) == 1
-
-
-def test_the_live_table_says_the_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(
-        "rich.live.Live", lambda **given: SimpleNamespace(start=int, stop=int, update=lambda *a, **b: 0)
-    )
-    view = LiveView()
-    study = study_of(view)
-    monkeypatch.setattr(live, "picture", lambda standing, study, text: said.append(text))
-    growth = {"event": 2, "born": ["lstm-2-0"], "gone": ["mlp-1"]}
-    view.hear("progress", {"id": next(iter(study.members)), "seed": 0, "growth": growth})
-    assert any("event 2: lstm-2-0 born, mlp-1 gone" in text for text in said)

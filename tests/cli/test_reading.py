@@ -183,9 +183,9 @@ def test_a_beginning_of_several_ids_is_refused(small: Small, ask: Ask, capsys: p
     assert shared in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["status", "front", "pick", "report", "repair"])
+@pytest.mark.parametrize("command", ["status", "front", "pick", "report", "repair", "extend run zoo"])
 def test_no_store(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([command, "--store", str(tmp_path / "nix")]) == ExitCode.NOT_FOUND
+    assert run([*command.split(), "--store", str(tmp_path / "nix")]) == ExitCode.NOT_FOUND
     assert "no store at" in capsys.readouterr().err
     assert not (tmp_path / "nix").exists()
 

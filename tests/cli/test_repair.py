@@ -67,9 +67,3 @@ def test_people_see_what_was_done(damaged: tuple[Path, str, str], capsys: pytest
     assert digest in seen.out
     assert evaluation in seen.out
     assert "evodevo resume" in seen.err
-
-
-def test_a_store_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["repair", "--store", str(tmp_path / "nix")]) == ExitCode.NOT_FOUND
-    assert "no store at" in capsys.readouterr().err
-    assert not (tmp_path / "nix").exists()

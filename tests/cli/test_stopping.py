@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = ["--set", "execution.executor=processes", "--set", "study.confirmations=0"]
-LONG = ["--tokens", "2K", "--generations", "1", "--workers", "1", *SETTINGS]
+LONG = ["--tokens", "2K", "--generations", "1", "--workers", "1", "--set", "study.confirmations=0"]
 
 
-def start(small: Small, store: Path, *more: str) -> subprocess.Popen[str]:
+def start(small: Small, store: Path, executor: str) -> subprocess.Popen[str]:
     begin = ["evolve", "backbone.demo", "--config", str(small.config), "--data", str(small.text), *LONG]
+    where = ["--store", str(store), "--json", "--set", f"execution.executor={executor}"]
     return subprocess.Popen(
-        [sys.executable, "-m", "evodevo.cli", *begin, "--store", str(store), "--json", *more],
+        [sys.executable, "-m", "evodevo.cli", *begin, *where],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -36,14 +36,11 @@ def start(small: Small, store: Path, *more: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(process: subprocess.Popen[str], kind: str, count: int = 1) -> None:
-    """Read events until this one has come so often."""
+def wait_for(process: subprocess.Popen[str], kind: str) -> None:
+    """Read events until one of this kind has come."""
     assert process.stdout is not None
-    for line in process.stdout:
-        count -= json.loads(line)["type"] == kind
-        if count == 0:
-            return
-    raise AssertionError(f"the process ended before {kind!r}")
+    if not any(json.loads(line)["type"] == kind for line in process.stdout):
+        raise AssertionError(f"the process ended before {kind!r}")
 
 
 def status(store: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
@@ -54,47 +51,11 @@ def status(store: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]
     return facts
 
 
-def children_of(pid: int) -> set[str]:
-    return set(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-
-
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [
-        (signal.SIGINT, ExitCode.INTERRUPTED),
-        (signal.SIGTERM, ExitCode.TERMINATED),  # counts as Ctrl-C twice
-    ],
-    ids=["Ctrl-C", "terminate"],
-)
-def test_stopping_is_safe_and_resume_goes_on(
-    number: signal.Signals, code: ExitCode, small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_one_process_holds_a_run_stopping_is_safe_and_resume_goes_on(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "runs"
-    process = start(small, store)
-    wait_for(process, "started")
-    workers = children_of(process.pid)
-    wait_for(process, "progress")
-    process.send_signal(number)
-    _, words = process.communicate(timeout=120)
-    assert process.returncode == code
-    assert "Traceback" not in words
-    assert workers
-    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
-    facts = status(store, capsys)
-    assert facts["state"] == "interrupted"
-    command = re.search(r"Go on with: evodevo (resume .*)", words)
-    assert command is not None
-    if number == signal.SIGTERM:
-        return  # what it leaves is gone on with in the same way
-    assert run(command[1].split()) == ExitCode.SUCCESS
-    facts = status(store, capsys)
-    assert facts["state"] == "finished"
-    assert facts["scored"] == 4
-
-
-def test_two_processes_cannot_hold_one_run(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = tmp_path / "runs"
-    process = start(small, store)
+    process = start(small, store, "serial")
     try:
         wait_for(process, "started")
         assert status(store, capsys)["owner"]
@@ -103,5 +64,29 @@ def test_two_processes_cannot_hold_one_run(small: Small, tmp_path: Path, capsys:
         assert str(process.pid) in seen
         assert "Go on with" not in seen
     finally:
-        process.terminate()
-        process.communicate(timeout=60)
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate(timeout=120)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "Traceback" not in words
+    assert status(store, capsys)["state"] == "interrupted"
+    command = re.search(r"Go on with: evodevo (resume .*)", words)
+    assert command is not None
+    assert run(command[1].split()) == ExitCode.SUCCESS
+    facts = status(store, capsys)
+    assert (facts["state"], facts["scored"]) == ("finished", 4)
+
+
+def test_terminating_counts_as_ctrl_c_twice_and_ends_the_workers(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process = start(small, tmp_path / "runs", "processes")
+    wait_for(process, "progress")
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(signal.SIGTERM)
+    _, words = process.communicate(timeout=120)
+    assert process.returncode == ExitCode.TERMINATED
+    assert "Traceback" not in words
+    assert "Go on with: evodevo resume" in words
+    assert workers
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert status(tmp_path / "runs", capsys)["state"] == "interrupted"
