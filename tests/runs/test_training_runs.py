@@ -37,7 +37,9 @@ def scores(run: Run) -> list[str]:
 
 @pytest.mark.slow
 def test_each_seed_is_a_training_of_its_own(copy: Path, small: Any, best: str) -> None:
-    run = train(best[:8], steps=6, seeds=3, overrides=SERIAL, store=copy)
+    run = train(best[:8], tokens=384, seeds=3, overrides=SERIAL, store=copy)
+    budget = run.settings.evaluation.training.budget
+    assert (budget.tokens, budget.steps, budget.seconds) == (384, None, None)
     assert (run.kind, run.state, run.recipe) == ("train", "finished", "backbone.demo")
     (one,) = run.individuals()
     assert one.parents == (best,)
@@ -67,21 +69,20 @@ def test_the_same_budget_gives_the_scores_of_the_search(copy: Path, small: Any, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("budget", "expected"), [({"tokens": 640}, (640, None, None)), ({"steps": 7, "seconds": 60.0}, (None, 7, 60.0))]
+    ("budget", "asked", "every"),
+    [({"steps": 40}, {}, 2), ({"steps": 7, "seconds": 60.0}, {"checkpoint_every": 17}, 17)],
 )
-def test_the_budget_is_what_was_asked_for(copy: Path, best: str, budget: dict[str, Any], expected: Any) -> None:
-    run = train(best, **budget, overrides=SERIAL, store=copy)
-    found = run.settings.evaluation.training.budget
-    assert (found.tokens, found.steps, found.seconds) == expected
-    run.archive.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("asked", "every"), [(None, 2), (17, 17)])
-def test_checkpoints_come_twenty_times_or_as_asked(copy: Path, best: str, asked: int | None, every: int) -> None:
-    more = {} if asked is None else {"evaluation": {"training": {"checkpoint_every": asked}}}
-    run = train(best, steps=40, overrides={**SERIAL, **more}, store=copy)
-    assert run.settings.evaluation.training.checkpoint_every == every
+def test_the_budget_is_what_was_asked_for_and_checkpoints_come_twenty_times_or_as_asked(
+    copy: Path, best: str, budget: dict[str, Any], asked: dict[str, Any], every: int
+) -> None:
+    run = train(best, **budget, overrides={**SERIAL, "evaluation": {"training": asked}}, store=copy)
+    found = run.settings.evaluation.training
+    assert (found.budget.tokens, found.budget.steps, found.budget.seconds) == (
+        None,
+        budget["steps"],
+        budget.get("seconds"),
+    )
+    assert found.checkpoint_every == every
     assert run.archive.store.run_blobs(run.id) == {}, "a checkpoint is let go when its training is over"
     run.archive.close()
 

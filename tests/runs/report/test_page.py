@@ -16,7 +16,8 @@ import pytest
 
 from evodevo.backbone.diagrams.genome import Arc, LivMark
 from evodevo.backbone.draw import BackboneDrawing
-from evodevo.runs.report.page import LIMIT_BYTES, search_page
+from evodevo.runs.report import page as page_of_runs
+from evodevo.runs.report.page import search_page
 from evodevo.search.problem import Goal
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "base", "col", "embed", "source", "area", "wbr"}
@@ -90,8 +91,9 @@ def test_the_file_needs_nothing_from_outside(html: str) -> None:
     links = [value for tag, name, value in page.attributes if name in ("href", "src")]
     assert links
     assert all(link.startswith("#") for link in links)
-    targets = {value for _, name, value in page.attributes if name == "id"}
-    assert {link[1:] for link in links} <= targets
+    targets = Counter(value for _, name, value in page.attributes if name == "id")
+    assert {link[1:] for link in links} <= set(targets)
+    assert max(targets.values()) == 1, "ids are unique"
 
 
 def test_the_policy_allows_the_one_style_sheet_and_nothing_else(html: str) -> None:
@@ -105,18 +107,6 @@ def test_the_policy_allows_the_one_style_sheet_and_nothing_else(html: str) -> No
     assert not [name for _, name, _ in page.attributes if name == "style" or name.startswith("on")]
     # The policy stands before anything that it governs.
     assert html.index("Content-Security-Policy") < html.index("<style")
-
-
-def test_ids_are_unique(html: str) -> None:
-    ids = Counter(value for _, name, value in Page(html).attributes if name == "id")
-    assert max(ids.values()) == 1
-
-
-def test_arcs_on_the_page_are_the_arcs_of_the_front(sample: Any, html: str) -> None:
-    drawn = [one.genome for one in [*sample.front(), *sample.baselines()] if one.genome]
-    classes = Page(html).classes
-    assert classes["feature-arc"] == sum(len(b.feature_arcs) for b in drawn) > 0
-    assert classes["featurizer-arc"] == sum(len(b.featurizer_arcs) for b in drawn) > 0
 
 
 def test_everything_of_the_run_is_on_the_page(sample: Any, html: str) -> None:
@@ -138,6 +128,9 @@ def test_everything_of_the_run_is_on_the_page(sample: Any, html: str) -> None:
     assert "151.0 MB" in page.text
     assert "1.790 (1.770 to 1.820)" in page.text
     assert page.classes["curve"] == 60
+    drawn = [one.genome for one in [*sample.front(), *sample.baselines()] if one.genome]
+    assert page.classes["feature-arc"] == sum(len(b.feature_arcs) for b in drawn) > 0
+    assert page.classes["featurizer-arc"] == sum(len(b.featurizer_arcs) for b in drawn) > 0
     assert page.classes["edge"] == sum(len(one.parents) for one in sample.individuals())
 
 
@@ -167,7 +160,7 @@ def test_dominance_over_a_baseline_is_judged_in_all_goals(samples: ModuleType, b
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 5e-324, 1e308])
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, 1e308])
 def test_any_number_survives_everywhere(sample: Any, build: Any, bad: Any) -> None:
     changed = [
         replace(
@@ -200,45 +193,37 @@ def test_an_empty_run_has_a_page(samples: ModuleType, build: Any) -> None:
     assert "No individual has been scored yet" in page.text
 
 
-def test_one_individual_has_a_page(sample: Any, build: Any) -> None:
-    page = Page(build(replace(sample, members=sample.front()[:1])))
-    assert "1 on the front" in page.text
-
-
-@pytest.mark.slow
-def test_one_goal_is_drawn_over_the_generations(sample: Any, build: Any) -> None:
+def test_one_individual_one_goal_and_only_failures_have_pages(samples: ModuleType, sample: Any, build: Any) -> None:
+    assert "1 on the front" in Page(build(replace(sample, members=sample.front()[:1]))).text
     page = Page(build(replace(sample, goals=sample.goals[:1])))
     assert "by generation of birth" in page.text
     assert page.classes["front-line"] == 0
-
-
-def test_all_failed_says_so(sample: Any, build: Any) -> None:
     failed = [
         replace(one, failed=True, means={}, spreads={}, reason="memory", detail="", points=()) for one in sample.members
     ]
     page = Page(build(replace(sample, members=failed, best=(), volumes=())))
     assert "No evaluation succeeded" in page.text
     assert "60 of 60 evaluations failed" in page.text
-
-
-def test_individuals_without_an_outcome_are_counted(samples: ModuleType, build: Any) -> None:
     run = samples.SampleRun([Goal("q")], [samples.SampleIndividual(name, failed=True) for name in "ab"])
     assert "not finished 2" in Page(build(run)).text
 
 
 @pytest.mark.slow
-def test_a_large_run_stays_under_the_limit_and_says_what_was_left_out(sample: Any, build: Any) -> None:
+def test_a_large_run_stays_under_the_limit_and_says_what_was_left_out(
+    sample: Any, build: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_of_runs, "LIMIT_BYTES", 1_000_000)
     many = []
-    for copy in range(20):
+    for copy in range(5):
         for one in sample.members:
-            curve = [(float(x), 2.0 + math.sin(x + copy)) for x in range(1500)]
+            curve = [(float(x), 2.0 + math.sin(x + copy)) for x in range(300)]
             many.append(replace(one, id=f"{copy:04d}{one.id}", detail="x" * 4000, points=curve))
     best = [one.id for one in many if one.id[4:] in sample.best]
     html = build(replace(sample, members=many, best=best))
-    assert len(html.encode()) <= LIMIT_BYTES
+    assert len(html.encode()) <= 1_000_000
     text = Page(html).text
-    assert "Reduced to keep this file under 5 MB" in text
-    assert re.search(r"first [\d,]+ of 1,200", text)
+    assert "Reduced to keep this file under 1 MB" in text
+    assert re.search(r"first [\d,]+ of 300", text)
 
 
 # Safety: every text of a run
@@ -315,13 +300,14 @@ def poisoned(samples: ModuleType, text: str) -> Any:
     )
 
 
-def test_there_are_thirty_payloads() -> None:
-    assert len(payloads()) == len(set(payloads())) == 30
+@pytest.fixture(scope="module")
+def plain(samples: ModuleType, build: Any) -> Page:
+    return Page(build(poisoned(samples, "plain")))
 
 
 @pytest.mark.parametrize("payload", payloads())
-def test_no_text_becomes_markup(payload: str, samples: ModuleType, build: Any) -> None:
-    page, plain = Page(build(poisoned(samples, payload))), Page(build(poisoned(samples, "plain")))
+def test_no_text_becomes_markup(payload: str, samples: ModuleType, build: Any, plain: Page) -> None:
+    page = Page(build(poisoned(samples, payload)))
     assert set(page.tags) <= ALLOWED
     for tag in ("script", "style", "section", "table", "tr", "td", "a", "details", "figure", "svg", "pre", "meta"):
         assert page.tags[tag] == plain.tags[tag], tag

@@ -50,7 +50,7 @@ def test_digit_and_question_decide_the_answer(tasks: dict[Form, DigitsQuestionsT
     task = tasks[form]
     for split in ALL_SPLITS:
         _, groups = _everything(task, split)
-        for place in range(task.count(split)):
+        for place in range(0, task.count(split), 7):
             digit, question = int(groups["digit"][place]), int(groups["question"][place])
             if question < len(QUESTIONS):
                 answer = ANSWERS[digit in QUESTIONS[question].yes]

@@ -116,8 +116,7 @@ WORLDS = pytest.mark.parametrize("world", ["closed", "open"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wording", ["english", "terse"])
-@WORLDS
+@pytest.mark.parametrize(("world", "wording"), [("closed", "terse"), ("open", "english")])
 def test_another_prover_agrees(world: str, wording: str) -> None:
     task = opened(settings(world=world, wording=wording))
     for split in SPLITS:
@@ -248,8 +247,7 @@ def test_questions_that_hardly_exist_are_told() -> None:
 
 
 @pytest.mark.slow
-@WORLDS
-@pytest.mark.parametrize("loss", ["all", "answer"])
+@pytest.mark.parametrize(("world", "loss"), [("closed", "all"), ("open", "answer")])
 def test_further_questions_are_answered_in_the_targets_and_nowhere_in_the_text(world: str, loss: str) -> None:
     task = opened(settings(world=world, form="language", loss=loss, questions=6, words="few"))
     batch = task.fetch("train", np.arange(task.count("train")))
