@@ -14,7 +14,7 @@ from evodevo.tasks.text.topics import TopicSettings, generate
 SIZES = SplitSizes(train=200, validation=40, test=60)
 
 
-def test_topics_take_turns_in_each_split() -> None:
+def test_topics_take_turns_in_each_split_and_the_seed_decides() -> None:
     samples = generate(TopicSettings(classes=20, samples=SIZES))
     counts = Counter((split, topic) for split, topic, _ in samples)
     assert {split for split, _ in counts} == {"train", "validation", "test"}
@@ -22,9 +22,6 @@ def test_topics_take_turns_in_each_split() -> None:
     assert {counts["test", f"topic {number:03d}"] for number in range(20)} == {3}
     assert len({text for *_, text in samples}) == len(samples)
     assert all(16 <= len(text.split()) <= 48 for *_, text in samples)
-
-
-def test_the_seed_decides() -> None:
     zero, one = (generate(TopicSettings(samples=SIZES, seed=seed)) for seed in (0, 1))
     assert zero == generate(TopicSettings(samples=SIZES))
     assert zero != one
