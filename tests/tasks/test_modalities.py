@@ -47,11 +47,7 @@ def test_a_table_is_told_input_by_input(tmp_path: Path) -> None:
 
 def test_texts_are_handed_out_as_bytes_unless_somebody_says_otherwise() -> None:
     assert with_bytes("text_labels", {}) == {"tokenizer": "bytes", "length": READ_BYTES}
-    assert with_bytes("text_labels", {"length": 9, "label": "kind"}) == {
-        "tokenizer": "bytes",
-        "length": 9,
-        "label": "kind",
-    }
+    assert with_bytes("text_labels", {"length": 9}) == {"tokenizer": "bytes", "length": 9}
     assert with_bytes("text_labels", {"tokenizer": "bpe"}) == {"tokenizer": "bpe"}
     assert with_bytes("images", {"size": 8}) == {"size": 8}
     with pytest.raises(UsageError, match="text_labels"):
