@@ -19,6 +19,7 @@ extractor.blocks = 0
 statistics.rank = 2
 
 [evaluation]
+task_settings = {questions = 4, form = "answer"}
 training.batch_size = 8
 validation_samples = 16
 test_samples = 24

@@ -26,6 +26,7 @@ fitness.samples = 16
 prune.distil_steps = 1
 
 [evaluation]
+task_settings = {questions = 4, form = "answer"}
 training.budget = {steps = 8}
 training.batch_size = 4
 validation_samples = 16

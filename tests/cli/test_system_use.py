@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
+from evodevo.export.torch_export import TorchExport
 from evodevo.testing.multitask.answering import CLASSES, COLOURS, MULTI, NAME, SHAPES
 
 Said = pytest.CaptureFixture[str]
@@ -120,8 +122,16 @@ def export(gallery: Path, target: Path, *words: str) -> int:
     return run(["export", NAME, str(target), *words, "--store", str(gallery)])
 
 
+def ask_in_this_process(self: TorchExport, folder: Path, probes: list[Any]) -> list[Any]:
+    program = torch.export.load(folder / self.file).module()
+    return [program(torch.from_numpy(one)).detach().numpy() for one in probes]
+
+
 @pytest.mark.slow
-def test_an_export_is_written_and_verified(gallery: Path, tmp_path: Path, capsys: Said) -> None:
+def test_an_export_is_written_and_verified(
+    gallery: Path, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TorchExport, "ask", ask_in_this_process)
     target = tmp_path / "out"
     assert export(gallery, target, "--task", SHAPES, "--to", "pt2", "--json") == 0
     said = document(capsys)
@@ -167,8 +177,6 @@ def test_a_folder_of_somebody_else_is_left_alone(gallery: Path, tmp_path: Path, 
 def test_an_export_that_answers_otherwise_is_refused(
     gallery: Path, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evodevo.export.torch_export import TorchExport
-
     def wrong(self: TorchExport, folder: Path, probes: list[Any]) -> list[Any]:
         return [np.zeros((len(one), len(CLASSES[COLOURS])), np.float32) for one in probes]
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from evodevo.errors import ExitCode, UsageError, VerificationError
+from evodevo.export import fresh_process
 from evodevo.export.base import Exporter, ExportSubject, Images, Logits
 from evodevo.export.folder import write_export
-from evodevo.export.fresh_process import ask
 from evodevo.export.verify import TOLERANCE
 from evodevo.testing.exporters import CLASSES, IMAGE, subject, vision_path
 
@@ -134,8 +134,8 @@ def test_another_number_of_classes_is_refused(tmp_path: Path) -> None:
         write_export(Sums(), fewer, tmp_path / "out")
 
 
-@pytest.mark.slow
-def test_a_damaged_file_is_found_out_by_the_fresh_process(tmp_path: Path) -> None:
+def test_what_fails_in_the_fresh_process_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.pt2").write_bytes(b"PK no graph")
-    with pytest.raises(VerificationError, match="fresh process"):
-        ask(tmp_path / "model.pt2", [np.zeros((1, 2, 2, 1), np.uint8)])
+    monkeypatch.setattr(fresh_process, "SCRIPT", "import sys\nraise ValueError(open(sys.argv[1]).read())")
+    with pytest.raises(VerificationError, match=r"model\.pt2 cannot be used in a fresh process: .*PK no graph"):
+        fresh_process.ask(tmp_path / "model.pt2", [np.zeros((1, 2, 2, 1), np.uint8)])
