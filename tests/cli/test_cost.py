@@ -51,8 +51,7 @@ def test_every_option_reaches_the_space(capsys: pytest.CaptureFixture[str]) -> N
     assert answer["embedding_parameters"] == 2 * 256 * 128
 
 
-@pytest.mark.slow
-def test_texts_of_one_genome_cost_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_of_one_genome_cost_the_same_and_sharing_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
     spaced = cost(capsys, "11111 91111", "--width", "64")
     hyphened = cost(capsys, "11111-91111", "--width", "64")
     residual = cost(capsys, "111111 911112", "--width", "64")
@@ -60,9 +59,6 @@ def test_texts_of_one_genome_cost_the_same(capsys: pytest.CaptureFixture[str]) -
     assert spaced["depth"] == 2
     assert residual["parameters"] == spaced["parameters"]
     assert residual["genome"] == "111111 911112"
-
-
-def test_sharing_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
     alone = cost(capsys, "11111 91111 12121 92121", "--width", "64")
     shared = cost(capsys, "11211 91111 11221 92121", "--width", "64")
     assert shared["parameters"] < alone["parameters"]
@@ -80,11 +76,9 @@ def test_people_see_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["transfromer++"], "Did you mean 'transformer++'?"),
         ([""], "Known: striped-hyena"),
-        (["11111 9111"], "segment 2"),
         (["11111 91119"], "segment 2"),
         (["11111 9111x"], "'9111x'"),
         (["transformer++", "--depth", "7"], "even number"),
-        (["transformer++", "--depth", "0"], "depth"),
         (["transformer++", "--depth", "513"], "512"),
         (["11111 91111", "--depth", "3"], "2 LIVs"),
         (["transformer++", "--width", "100"], "multiple of 16"),
@@ -109,9 +103,7 @@ def test_an_h_model_costs_its_layers_as_often_as_they_run(capsys: pytest.Capture
     once = cost(capsys, "T1 a1 r1 sum dense | tr tr mlp", "--width", "64", "--length", "32")
     four = cost(capsys, "T4 a1 r1 sum dense | tr tr mlp", "--width", "64", "--length", "32")
     assert 3.5 < four["flops"] / once["flops"] < 4.5
-    assert once["parameters"] < four["parameters"] < 1.01 * once["parameters"] + 4 * 64, (
-        "embeddings of iterations alone"
-    )
+    assert once["parameters"] < four["parameters"] < 1.01 * once["parameters"] + 4 * 64, "embeddings of iterations"
     assert four["genome"] == "T4 a1 r1 sum dense | tr tr mlp"
     assert run(["cost", "T4 a1 r1 sum dense | tr tr mlp"]) == ExitCode.SUCCESS
     assert "every layer run" in capsys.readouterr().out

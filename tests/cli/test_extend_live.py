@@ -64,7 +64,7 @@ def test_counts_go_on_where_an_earlier_session_stopped_and_failed_children_are_c
     agents = second.standing.agents
     assert [one.failed for one in agents.values()] == [0, 1], "a had begun already"
     assert all(one.kept + one.failed <= one.children for one in agents.values())
-    assert agents["VitTiny~a"].best is not None
+    assert agents["VitTiny~b"].best is not None
 
 
 def test_time_left_follows_the_pace_of_the_session() -> None:

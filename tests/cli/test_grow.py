@@ -134,9 +134,15 @@ def test_what_is_refused_leaves_nothing_behind(
     assert not (tmp_path / "runs").exists()
 
 
-def test_memories_of_runs_that_are_not_or_never_grew(
-    begin: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_never_grew_is_no_memory_no_recipe_and_has_nothing_to_replay(
+    begin: list[str], tmp_path: Path, small: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert run(["grow", "h_model.pointer", "--store", str(tmp_path / "runs")]) == ExitCode.USAGE
+    assert "serves train, not grow" in capsys.readouterr().err
+    with Store.open(small.store, "ro") as opened:
+        individual = opened.individuals(small.run)[0].id
+    assert run(["replay", individual, "--store", str(small.store)]) == ExitCode.USAGE
+    assert "no log of edits" in capsys.readouterr().err
     store = tmp_path / "runs"
     assert run([*begin, "--memory", "last"]) == ExitCode.NOT_FOUND
     with Store.open(store) as opened:
@@ -146,18 +152,6 @@ def test_memories_of_runs_that_are_not_or_never_grew(
     assert "remembers no edit" in capsys.readouterr().err
     with Store.open(store, "ro") as opened:
         assert len(opened.runs()) == 1
-
-
-def test_a_recipe_that_does_not_grow(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert run(["grow", "h_model.pointer", "--store", str(tmp_path / "runs")]) == ExitCode.USAGE
-    assert "serves train, not grow" in capsys.readouterr().err
-
-
-def test_who_did_not_grow_has_nothing_to_replay(small: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    with Store.open(small.store, "ro") as store:
-        individual = store.individuals(small.run)[0].id
-    assert run(["replay", individual, "--store", str(small.store)]) == ExitCode.USAGE
-    assert "no log of edits" in capsys.readouterr().err
 
 
 def test_options_are_those_of_train() -> None:

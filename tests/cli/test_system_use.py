@@ -110,9 +110,6 @@ def test_a_mistake_is_one_line(
     assert shown.out == ""
     assert len(shown.err.splitlines()) == 1
     assert said in shown.err
-
-
-def test_a_task_goes_with_a_system(gallery: Path, pictures: list[str], capsys: Said) -> None:
     words = ["--task", SHAPES, "--input", pictures[0], "--store", str(gallery)]
     assert run(["predict", "nothing", *words]) == ExitCode.NOT_FOUND
     assert NAME in capsys.readouterr().err
@@ -166,9 +163,7 @@ def test_an_export_that_cannot_be_is_one_line_and_nothing_is_written(
     shown = capsys.readouterr()
     assert said in shown.err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_of_somebody_else_is_left_alone(gallery: Path, tmp_path: Path, capsys: Said) -> None:
+    # And a folder of somebody else is left alone.
     (tmp_path / "mine.txt").write_text("mine")
     assert export(gallery, tmp_path, "--task", SHAPES) == ExitCode.USAGE
     assert "mine.txt" in capsys.readouterr().err
