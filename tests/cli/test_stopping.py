@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-LONG = ["--tokens", "2K", "--generations", "1", "--workers", "1", "--set", "study.confirmations=0"]
+LONG = ["--tokens", "1K", "--generations", "1", "--workers", "1", "--set", "study.confirmations=0"]
 
 
 def start(small: Small, store: Path, executor: str) -> subprocess.Popen[str]:
