@@ -78,16 +78,6 @@ def test_stopped_and_resumed_and_in_a_worker_it_is_the_same_run(tmp_path: Path, 
         run.archive.close()
 
 
-@pytest.mark.slow
-def test_other_objectives_have_directions_of_their_own(tmp_path: Path, settings: dict[str, Any]) -> None:
-    changes = {**settings, "evaluation": {**settings["evaluation"], "objectives": ["flops", "parameters:maximise"]}}
-    with evolve("backbone.demo", overrides=changes, store=tmp_path).archive as archive:
-        front = archive.run("last").front()
-        values = [(one.scores["flops"], one.scores["parameters"]) for one in front]
-        assert values == sorted(values)
-        assert [b for _, b in values] == sorted(b for _, b in values), "more parameters for more work"
-
-
 # What may change on resume
 
 
