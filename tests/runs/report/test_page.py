@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from evodevo.backbone.draw import BackboneDrawing
 from evodevo.runs.report import page as page_of_runs
 from evodevo.runs.report.page import search_page
 from evodevo.search.problem import Goal
+from runs.report import sample_report as samples
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "base", "col", "embed", "source", "area", "wbr"}
 ALLOWED = {
@@ -68,19 +68,18 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def sample(samples: ModuleType) -> Any:
+def sample() -> samples.SampleRun:
     return samples.sample_run()
 
 
-@pytest.fixture(scope="module")
-def build(samples: ModuleType) -> Any:
+def build(run: samples.SampleRun) -> str:
     """The page on a run, with the parts of backbones."""
-    return lambda run: search_page(run, samples.SampleParts())
+    return search_page(run, samples.SampleParts())
 
 
 @pytest.fixture(scope="module")
-def html(build: Any, sample: Any) -> str:
-    return str(build(sample))
+def html(sample: Any) -> str:
+    return build(sample)
 
 
 @pytest.mark.slow
@@ -143,7 +142,7 @@ def test_the_reference_says_who_beats_it(sample: Any, html: str) -> None:
     assert "no token mixer in its second half" in page.text
 
 
-def test_dominance_over_a_baseline_is_judged_in_all_goals(samples: ModuleType, build: Any) -> None:
+def test_dominance_over_a_baseline_is_judged_in_all_goals() -> None:
     goals = (Goal("loss"), Goal("accuracy", direction="maximise"))
 
     def words(loss: float | None, accuracy: float) -> str:
@@ -161,7 +160,7 @@ def test_dominance_over_a_baseline_is_judged_in_all_goals(samples: ModuleType, b
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", [math.nan, -math.inf, 1e308])
-def test_any_number_survives_everywhere(sample: Any, build: Any, bad: Any) -> None:
+def test_any_number_survives_everywhere(sample: Any, bad: Any) -> None:
     changed = [
         replace(
             one,
@@ -187,13 +186,13 @@ def test_any_number_survives_everywhere(sample: Any, build: Any, bad: Any) -> No
     ]
 
 
-def test_an_empty_run_has_a_page(samples: ModuleType, build: Any) -> None:
+def test_an_empty_run_has_a_page() -> None:
     assert "No individual was evaluated" in Page(build(samples.SampleRun())).text
     page = Page(build(samples.SampleRun((Goal("quality"), Goal("cache", "bytes")))))
     assert "No individual has been scored yet" in page.text
 
 
-def test_one_individual_one_goal_and_only_failures_have_pages(samples: ModuleType, sample: Any, build: Any) -> None:
+def test_one_individual_one_goal_and_only_failures_have_pages(sample: Any) -> None:
     assert "1 on the front" in Page(build(replace(sample, members=sample.front()[:1]))).text
     page = Page(build(replace(sample, goals=sample.goals[:1])))
     assert "by generation of birth" in page.text
@@ -210,7 +209,7 @@ def test_one_individual_one_goal_and_only_failures_have_pages(samples: ModuleTyp
 
 @pytest.mark.slow
 def test_a_large_run_stays_under_the_limit_and_says_what_was_left_out(
-    sample: Any, build: Any, monkeypatch: pytest.MonkeyPatch
+    sample: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_of_runs, "LIMIT_BYTES", 1_000_000)
     many = []
@@ -261,7 +260,7 @@ def payloads() -> list[str]:
     return made
 
 
-def poisoned(samples: ModuleType, text: str) -> Any:
+def poisoned(text: str) -> Any:
     """A run in which everything that is a text holds this one."""
     livs = [LivMark(text, "attention", False, text, text), LivMark(text, text, True, text, text)]
     arcs = [Arc(0, 1, text, text)]
@@ -301,13 +300,13 @@ def poisoned(samples: ModuleType, text: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def plain(samples: ModuleType, build: Any) -> Page:
-    return Page(build(poisoned(samples, "plain")))
+def plain() -> Page:
+    return Page(build(poisoned("plain")))
 
 
 @pytest.mark.parametrize("payload", payloads())
-def test_no_text_becomes_markup(payload: str, samples: ModuleType, build: Any, plain: Page) -> None:
-    page = Page(build(poisoned(samples, payload)))
+def test_no_text_becomes_markup(payload: str, plain: Page) -> None:
+    page = Page(build(poisoned(payload)))
     assert set(page.tags) <= ALLOWED
     for tag in ("script", "style", "section", "table", "tr", "td", "a", "details", "figure", "svg", "pre", "meta"):
         assert page.tags[tag] == plain.tags[tag], tag
@@ -318,12 +317,12 @@ def test_no_text_becomes_markup(payload: str, samples: ModuleType, build: Any, p
     assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in plain.attributes}
 
 
-def test_terminal_controls_and_direction_overrides_are_visible(samples: ModuleType, build: Any) -> None:
-    html = build(poisoned(samples, "\x1b[31m\x9b\u202eabc\x07"))
+def test_terminal_controls_and_direction_overrides_are_visible() -> None:
+    html = build(poisoned("\x1b[31m\x9b\u202eabc\x07"))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", html)
     assert "\\x1b[31m\\x9b\\u202eabc\\x07" in html
 
 
 @pytest.mark.slow
-def test_equal_runs_give_equal_bytes(sample: Any, build: Any, html: str) -> None:
+def test_equal_runs_give_equal_bytes(sample: Any, html: str) -> None:
     assert build(sample) == html
