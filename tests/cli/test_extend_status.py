@@ -13,25 +13,8 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.multitask.settings import AgentSettings
-from evodevo.storage import Store
-from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of
 
 Ask = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with a system of two tasks, and another one without any."""
-    path = tmp_path_factory.mktemp("extend") / "runs"
-    with Store.open(path) as store:
-        system = new_system(store)
-        system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3))
-        trainer = PathTrainer(store)
-        trainer.fail = lambda job: job["seed"] % 7 == 0
-        system.run(tasks_of(system), 2, executor_of(trainer))
-        new_system(store, (), name="bare")
-    return path
 
 
 @pytest.fixture
@@ -123,9 +106,6 @@ def test_what_is_not_there_is_said(
 ) -> None:
     assert run(["extend", "status", *arguments, "--store", str(folder)]) == code
     assert words in capsys.readouterr().err
-
-
-def test_a_system_without_tasks_says_what_to_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["extend", "status", "bare", "--store", str(folder)]) == 0
     assert "evodevo extend add bare" in capsys.readouterr().err
 

@@ -207,10 +207,9 @@ def _rows(root: Path, count: int = 40, first: int = 0) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
-def test_rows_of_a_file_become_samples(tmp_path: Path, name: str) -> None:
+def test_rows_of_a_file_become_samples(tmp_path: Path) -> None:
     rows = _rows(tmp_path)
-    task = _open(tmp_path, form="labels", data=_table(tmp_path, rows, name))
+    task = _open(tmp_path, form="labels", data=_table(tmp_path, rows, "rows.csv"))
     wanted = {row["text"].lower().replace(",", " ,").replace("!", " !"): row for row in rows}
     found = 0
     for split in SPLITS:
@@ -240,16 +239,13 @@ def test_labels_come_as_a_list_or_with_separators(tmp_path: Path) -> None:
             np.testing.assert_array_equal(array, _all(two, split)[name])
 
 
-def test_all_rows_about_one_image_go_together(tmp_path: Path) -> None:
+def test_all_rows_about_one_image_go_together_and_a_row_may_lack_its_image_or_its_text(tmp_path: Path) -> None:
     rows = _rows(tmp_path, 30)
     asked = [row | {"text": f"{word} {row['text']}"} for row in rows for word in ("one", "two", "three")]
     task = _open(tmp_path, form="labels", data=_table(tmp_path, asked))
     seen = [{image.tobytes() for image in _all(task, split)["image"]} for split in SPLITS]
     assert sum(map(len, seen)) == 30
     assert "of the image" in task.describe()["split_rule"]
-
-
-def test_a_row_may_lack_its_image_or_its_text(tmp_path: Path) -> None:
     rows = _rows(tmp_path)
     for row in rows[::4]:
         row["image"] = ""
@@ -267,17 +263,14 @@ def test_a_row_may_lack_its_image_or_its_text(tmp_path: Path) -> None:
 def test_prepared_rows_are_found_by_key_without_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _table(tmp_path, _rows(tmp_path))
     task = _open(tmp_path, form="labels", data=path)
-    monkeypatch.setattr(image_text_files, "prepare", lambda *_: pytest.fail("prepared again"))
-    assert _open(tmp_path, form="labels", data=path).key == task.key
-    Path(path).unlink()
-    assert ImageTextTask.open(task.settings, tmp_path / "cache", task.key).digest == task.digest
-
-
-def test_a_changed_image_is_another_task(tmp_path: Path) -> None:
-    path = _table(tmp_path, _rows(tmp_path))
-    before = _open(tmp_path, form="labels", data=path).digest
+    with monkeypatch.context() as patch:
+        patch.setattr(image_text_files, "prepare", lambda *_: pytest.fail("prepared again"))
+        assert _open(tmp_path, form="labels", data=path).key == task.key
+        Path(path).rename(tmp_path / "elsewhere.jsonl")
+        assert ImageTextTask.open(task.settings, tmp_path / "cache", task.key).digest == task.digest
+    (tmp_path / "elsewhere.jsonl").rename(path)
     Image.new("RGB", (4, 4)).save(tmp_path / "3.png")
-    assert _open(tmp_path, form="labels", data=path).digest != before
+    assert _open(tmp_path, form="labels", data=path).digest != task.digest, "a changed image is another task"
 
 
 def test_corrupt_images_are_named_or_skipped(tmp_path: Path) -> None:
@@ -290,19 +283,24 @@ def test_corrupt_images_are_named_or_skipped(tmp_path: Path) -> None:
     assert (about["skipped"], about["skipped_names"]) == (2, ["5.png", "6.png"])
 
 
-def test_paths_stay_in_their_folder(tmp_path: Path) -> None:
+def test_paths_stay_in_their_folder_and_columns_and_answers_are_there(tmp_path: Path) -> None:
     rows = _rows(tmp_path / "images")
     path = _table(tmp_path / "tables", rows)
     assert _open(tmp_path, form="labels", data=path, images=str(tmp_path / "images")).count("train")
     for name in ("../secret.png", "/etc/passwd"):
         with pytest.raises(UnsafeFileError, match="outside"):
             _open(tmp_path, form="labels", data=_table(tmp_path / "images", [{**rows[0], "image": name}, *rows[1:]]))
-
-
-def test_a_missing_column_names_the_nearest(tmp_path: Path) -> None:
-    rows = [{"picture": row["image"], **row} for row in _rows(tmp_path)]
     with pytest.raises(DataError, match="Did you mean 'label'"):
-        _open(tmp_path, form="labels", data=_table(tmp_path, rows), label_column="labels")
+        _open(tmp_path, form="labels", data=path, label_column="labels")
+    train, test = (
+        _table(tmp_path / "images", given, name)
+        for given, name in ((rows, "train.jsonl"), ([{**rows[0], "label": "new"}], "test.jsonl"))
+    )
+    with pytest.raises(DataError, match=r"\('new'\) are in no training sample"):
+        _open(tmp_path, form="labels", data=train, test=test)
+    task = _open(tmp_path, form="labels", data=train, length=2)
+    assert task.inputs[1].length == 2
+    assert task.describe()["truncated"] == 40, "long texts are cut and counted"
 
 
 @pytest.mark.parametrize(
@@ -317,19 +315,6 @@ def test_a_missing_column_names_the_nearest(tmp_path: Path) -> None:
 def test_answers_that_teach_nothing(tmp_path: Path, form: Form, change: dict[str, str], message: str) -> None:
     with pytest.raises(DataError, match=message):
         _open(tmp_path, form=form, data=_table(tmp_path, [row | change for row in _rows(tmp_path)]))
-
-
-def test_an_answer_only_in_the_test_file_is_refused(tmp_path: Path) -> None:
-    train = _table(tmp_path, _rows(tmp_path))
-    test = _table(tmp_path, [{**_rows(tmp_path, 1, 50)[0], "label": "new"}], "test.jsonl")
-    with pytest.raises(DataError, match=r"\('new'\) are in no training sample"):
-        _open(tmp_path, form="labels", data=train, test=test)
-
-
-def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:
-    task = _open(tmp_path, form="labels", data=_table(tmp_path, _rows(tmp_path)), length=2)
-    assert task.inputs[1].length == 2
-    assert task.describe()["truncated"] == 40
 
 
 @pytest.mark.slow
