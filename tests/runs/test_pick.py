@@ -50,13 +50,11 @@ def test_the_front_holds_what_nobody_dominates_best_first(front: Any, recorded: 
         ("best:quality", (), "best"),
         ("best:cache", (), "small"),
         ("best:quality", ("cache<1000",), "good"),
-        ("best:quality", ("cache<=1000",), "best"),
         ("best:quality", ("cache <= 1k",), "best"),
         ("best:quality", ("cache<0.3K",), "knee"),
         ("best:cache", ("quality<2.2",), "good"),
         ("best:cache", ("quality<=2.2",), "knee"),
         ("best:cache", ("quality<3", "cache>200"), "good"),
-        ("best:cache", ("quality<3", "cache>=200"), "knee"),
         ("knee", ("quality>2.5",), "small"),
     ],
 )
@@ -91,7 +89,6 @@ def test_the_knee_lies_nearest_to_the_ideal_corner(recorded: Any, points: list[t
         ("knee", ("cache<50",), NotFoundError, "nobody of the 4 on the front keeps cache<50"),
         ("knee", ("cahce<50",), UsageError, "Did you mean 'cache'"),
         ("knee", ("cache",), UsageError, "must look like"),
-        ("knee", ("cache=5",), UsageError, "must look like"),
         ("knee", ("cache<-5",), UsageError, "must look like"),
         ("knee", ("cache<5X",), UsageError, "must look like"),
         ("knee", ("cache<" + "9" * 400,), UsageError, "must look like"),
@@ -102,12 +99,6 @@ def test_what_cannot_be_chosen_is_said(
 ) -> None:
     with pytest.raises(error, match=words):
         pick(front, rule, where)
-
-
-def test_a_run_without_scores_has_nothing_to_pick(recorded: Any) -> None:
-    run = recorded({"failed": {0: "crash"}, "waiting": {}})
-    with pytest.raises(NotFoundError, match="no scored individual"):
-        pick(run)
 
 
 # Beside the baselines
@@ -166,7 +157,9 @@ def test_seeds_of_one_kind_are_compared(recorded: Any, ours_fresh: bool) -> None
     assert found.dominates == ours_fresh
 
 
-def test_a_baseline_without_scores_is_left_out(recorded: Any) -> None:
+def test_a_baseline_without_scores_is_left_out_and_a_run_without_scores_has_nothing_to_pick(recorded: Any) -> None:
+    with pytest.raises(NotFoundError, match="no scored individual"):
+        pick(recorded({"failed": {0: "crash"}, "waiting": {}}))
     run = recorded({"one": {0: point(1.0, 1.0)}}, drawn={"broken": {0: "crash"}, "plain": {0: point(2.0, 2.0)}})
     chosen = pick(run)
     assert [comparison.baseline for comparison in chosen.comparisons] == ["plain"]

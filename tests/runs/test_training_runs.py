@@ -100,28 +100,25 @@ def test_the_budget_is_what_was_asked_for_and_checkpoints_come_twenty_times_or_a
 def test_what_cannot_be_is_refused(copy: Path, best: str, arguments: dict[str, Any], words: str) -> None:
     with Archive(copy) as archive:
         before = len(archive.runs())
+    with pytest.raises(NotFoundError):
+        train("0000zzzz", store=copy)
     with pytest.raises(UsageError, match=words):
         train(best, store=copy, **{"overrides": SERIAL, **arguments})
     with Archive(copy) as archive:
         assert len(archive.runs()) == before, "no run is left behind"
 
 
-def test_an_unknown_individual_is_named(copy: Path) -> None:
-    with pytest.raises(NotFoundError):
-        train("0000zzzz", store=copy)
-
-
 @pytest.mark.slow
 def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bits(copy: Path, best: str) -> None:
     training = {"evaluation": {"training": {"checkpoint_every": 3, "report_every": 1}}}
     whole = train(best, steps=11, seeds=2, overrides={**SERIAL, **training}, store=copy)
-    for damage in (False, True):
-        _is_killed_and_goes_on(copy, best, training, scores(whole), damage)
+    expected = scores(whole)
     whole.archive.close()
+    for damage in (False, True):
+        _is_killed_and_goes_on(copy, best, {**SERIAL, **training}, expected, damage)
 
 
-def _is_killed_and_goes_on(copy: Path, best: str, training: Any, expected: list[str], damage: bool) -> None:
-    settings = {**SERIAL, **training}
+def _is_killed_and_goes_on(copy: Path, best: str, settings: Any, expected: list[str], damage: bool) -> None:
     heard: list[dict[str, Any]] = []
 
     def until_the_second_checkpoint(kind: str, facts: dict[str, Any]) -> None:

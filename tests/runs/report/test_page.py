@@ -228,36 +228,33 @@ def test_a_large_run_stays_under_the_limit_and_says_what_was_left_out(
 # Safety: every text of a run
 
 
-def payloads() -> list[str]:
-    parts = ["<script>alert({n})</script>", "</{tag}><script>alert({n})</script>", "\"'><img src=x onerror=alert({n})>"]
-    tags = ["title", "style", "textarea", "pre", "svg", "table"]
-    made = [parts[1].format(tag=tag, n=n) for n, tag in enumerate(tags)]
-    made += [parts[0].format(n=9), parts[2].format(n=10)]
-    made += [
-        "' onclick='alert(1)",
-        '" onmouseover="alert(1)',
-        "<svg/onload=alert(1)>",
-        "<svg><style><img src=x onerror=alert(1)></style>",
-        "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
-        "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
-        "<a href='javascript:alert(1)'>x</a>",
-        "<a href=data:text/html,<script>alert(1)</script>>x</a>",
-        "<iframe src=//evil.example></iframe>",
-        "<object data=//evil.example></object>",
-        "<embed src=//evil.example>",
-        "<link rel=stylesheet href=//evil.example>",
-        "<meta http-equiv=refresh content='0;url=//evil.example'>",
-        "<base href=//evil.example>",
-        "<form action=//evil.example><input name=q></form>",
-        "<!--><img src=x onerror=alert(1)>-->",
-        "]]><script>alert(1)</script>",
-        "<?xml version='1.0'?><script>alert(1)</script>",
-        "&lt;img src=x onerror=alert(1)&gt;",
-        "&#x3c;script&#x3e;alert(1)&#x3c;/script&#x3e;",
-        "\x00<\x00script>alert(1)</script>",
-        "\x1b]52;c;aGk=\x07\u202e<script>alert(1)</script>\ud800",
-    ]
-    return made
+PAYLOADS = (
+    *(f"</{tag}><script>alert(1)</script>" for tag in ("title", "style", "textarea", "pre", "svg", "table")),
+    "<script>alert(1)</script>",
+    "\"'><img src=x onerror=alert(1)>",
+    "' onclick='alert(1)",
+    '" onmouseover="alert(1)',
+    "<svg/onload=alert(1)>",
+    "<svg><style><img src=x onerror=alert(1)></style>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<a href=data:text/html,<script>alert(1)</script>>x</a>",
+    "<iframe src=//evil.example></iframe>",
+    "<object data=//evil.example></object>",
+    "<embed src=//evil.example>",
+    "<link rel=stylesheet href=//evil.example>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<base href=//evil.example>",
+    "<form action=//evil.example><input name=q></form>",
+    "<!--><img src=x onerror=alert(1)>-->",
+    "]]><script>alert(1)</script>",
+    "<?xml version='1.0'?><script>alert(1)</script>",
+    "&lt;img src=x onerror=alert(1)&gt;",
+    "&#x3c;script&#x3e;alert(1)&#x3c;/script&#x3e;",
+    "\x00<\x00script>alert(1)</script>",
+    "\x1b]52;c;aGk=\x07\u202e<script>alert(1)</script>\ud800",
+)
 
 
 def poisoned(text: str) -> Any:
@@ -265,14 +262,8 @@ def poisoned(text: str) -> Any:
     livs = [LivMark(text, "attention", False, text, text), LivMark(text, text, True, text, text)]
     arcs = [Arc(0, 1, text, text)]
     backbone = BackboneDrawing(livs, arcs, arcs, arcs, text, [text])
-    common: dict[str, Any] = {
-        "operation": text,
-        "genome": backbone,
-        "text": text,
-        "remark": text,
-        "name": text,
-        "points": [(0, 2.0), (1, 1.0)],
-    }
+    common: dict[str, Any] = {"genome": backbone, "points": [(0, 2.0), (1, 1.0)]}
+    common |= dict.fromkeys(("operation", "text", "remark", "name"), text)
     individual = samples.SampleIndividual
     members = [
         individual(text, 0, {text: 1.0, "quality": 2.0}, {text: (0.9, 1.1)}, **common),
@@ -284,11 +275,7 @@ def poisoned(text: str) -> Any:
         members,
         [text],
         [individual("b", 0, {text: 1.0, "quality": 2.5}, {text: (0.5, 1.5)}, **common)],
-        id=text,
-        recipe=text,
-        state=text,
-        seed=text,
-        started=text,
+        **dict.fromkeys(("id", "recipe", "state", "seed", "started"), text),
         finished=None,
         versions={text: text},
         settings={text: [text]},
@@ -304,7 +291,7 @@ def plain() -> Page:
     return Page(build(poisoned("plain")))
 
 
-@pytest.mark.parametrize("payload", payloads())
+@pytest.mark.parametrize("payload", PAYLOADS)
 def test_no_text_becomes_markup(payload: str, plain: Page) -> None:
     page = Page(build(poisoned(payload)))
     assert set(page.tags) <= ALLOWED
