@@ -102,9 +102,7 @@ def test_recipe_then_file_then_set_then_flags(small: Small, tmp_path: Path) -> N
         (["--max-failed-share", "2"], ExitCode.USAGE, "max_failed_share"),
         (["--set", "study.populaton=4"], ExitCode.USAGE, "study.populaton"),
         (["--set", "study.population"], ExitCode.USAGE, "key=value"),
-        (["--set", "space.dimensions.width=100"], ExitCode.USAGE, "width"),
         (["--set", "space.dimensions.head_size=7"], ExitCode.USAGE, "head"),
-        (["--set", "space.classes=['SA-99']"], ExitCode.USAGE, "SA-99"),
         (["--set", "evaluation.language.context_length=100000"], ExitCode.USAGE, "context"),
         (["--config", "nowhere.toml"], ExitCode.NOT_FOUND, "nowhere.toml"),
         (["--data", "nowhere"], ExitCode.USAGE, "nowhere"),
@@ -127,17 +125,17 @@ def test_bad_settings_leave_no_trace(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\x01\x02\xff" * 5000, b"too little"])
 def test_data_that_is_empty_binary_or_too_small(
-    content: bytes, small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "data.txt").write_bytes(content)
     options = ["--config", str(small.config), "--data", str(tmp_path / "data.txt"), "--store", str(tmp_path / "runs")]
-    assert run(["evolve", "backbone.demo", *options]) == ExitCode.USAGE
-    seen = capsys.readouterr()
-    assert seen.err.count("\n") == 1
-    assert "data.txt" in seen.err
-    assert not (tmp_path / "runs").exists()
+    for content in (b"", b"\x00\x01\x02\xff" * 5000, b"too little"):
+        (tmp_path / "data.txt").write_bytes(content)
+        capsys.readouterr()
+        assert run(["evolve", "backbone.demo", *options]) == ExitCode.USAGE
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "data.txt" in line
+        assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow
@@ -152,22 +150,15 @@ def test_where_everything_is_too_large_the_run_fails(
     assert facts["state"] == "failed"
 
 
-@pytest.mark.parametrize("change", ["study.population=6", "space.depth=10", "evaluation.training.budget.tokens=9000"])
-def test_resume_changes_nothing_that_decides_scores(
-    change: str, small: Small, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["resume", small.run, "--set", change, "--store", str(small.store)]) == ExitCode.USAGE
-    assert "cannot change" in capsys.readouterr().err
+def test_resume_changes_nothing_that_decides_scores(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    for change in ("study.population=6", "space.depth=10", "evaluation.training.budget.tokens=9000"):
+        assert run(["resume", small.run, "--set", change, "--store", str(small.store)]) == ExitCode.USAGE
+        assert "cannot change" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "wanted"),
-    [(["--seeds", "0"], "seeds"), (["--tokens", "0"], "tokens"), (["--seconds", "-1"], "seconds")],
-)
-def test_training_that_cannot_be(
-    options: list[str], wanted: str, small: Small, ask: Ask, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_that_cannot_be(small: Small, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     one = ask("pick", small.run)["id"]
-    assert run(["train", one, *options, "--store", str(small.store)]) == ExitCode.USAGE
-    assert wanted in capsys.readouterr().err
+    for option, value in (("--seeds", "0"), ("--tokens", "0"), ("--seconds", "-1")):
+        assert run(["train", one, option, value, "--store", str(small.store)]) == ExitCode.USAGE
+        assert option[2:] in capsys.readouterr().err
     assert len(ask("status")["runs"]) == 1

@@ -45,7 +45,6 @@ def test_checking_changes_nothing(damaged: tuple[Path, str, str], capsys: pytest
         assert [problem["subject"] for problem in seen["problems"]] == [digest]
 
 
-@pytest.mark.slow
 def test_repairing_sets_aside_and_marks(damaged: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
     folder, digest, evaluation = damaged
     code, seen = repair(capsys, folder)

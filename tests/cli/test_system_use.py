@@ -22,11 +22,9 @@ Said = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> list[str]:
-    found = []
-    for place in range(3):
-        pixels = np.random.default_rng(place).integers(0, 256, (10, 12), dtype=np.uint8)
-        Image.fromarray(pixels).save(tmp_path / f"{place}.png")
-        found.append(str(tmp_path / f"{place}.png"))
+    found = [str(tmp_path / f"{place}.png") for place in range(3)]
+    for place, path in enumerate(found):
+        Image.fromarray(np.random.default_rng(place).integers(0, 256, (10, 12), dtype=np.uint8)).save(path)
     return found
 
 
