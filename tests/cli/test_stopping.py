@@ -1,4 +1,4 @@
-"""Ctrl-C once and twice, SIGTERM, and the command that goes on: real processes."""
+"""Ctrl-C, SIGTERM to a real process with its worker, and the command that goes on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from evodevo.cli.application import run
+from evodevo.cli.live import EventView
 from evodevo.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-LONG = ["--tokens", "1K", "--generations", "1", "--workers", "1", "--set", "study.confirmations=0"]
+SHORT = ["--generations", "1", "--set", "study.confirmations=0"]
+LONG = ["--tokens", "2K", "--workers", "1", "--set", "execution.executor=processes", *SHORT]
 
 
-def start(small: Small, store: Path, executor: str) -> subprocess.Popen[str]:
+def start(small: Small, store: Path) -> subprocess.Popen[str]:
     begin = ["evolve", "backbone.demo", "--config", str(small.config), "--data", str(small.text), *LONG]
-    where = ["--store", str(store), "--json", "--set", f"execution.executor={executor}"]
     return subprocess.Popen(
-        [sys.executable, "-m", "evodevo.cli", *begin, *where],
+        [sys.executable, "-m", "evodevo.cli", *begin, "--store", str(store), "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -51,23 +52,22 @@ def status(store: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]
     return facts
 
 
-def test_one_process_holds_a_run_stopping_is_safe_and_resume_goes_on(
-    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_ctrl_c_is_safe_and_resume_goes_on(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hear, heard = EventView.hear, []
+
+    def press(view: EventView, kind: str, facts: dict[str, Any]) -> None:
+        hear(view, kind, facts)
+        heard.append(kind)
+        if heard.count("evaluated") == 3 and kind == "evaluated":
+            signal.raise_signal(signal.SIGINT)
+
     store = tmp_path / "runs"
-    process = start(small, store, "serial")
-    try:
-        wait_for(process, "started")
-        assert status(store, capsys)["owner"]
-        assert run(["resume", "last", "--store", str(store)]) == ExitCode.RUN_OWNED
-        seen = capsys.readouterr().err
-        assert str(process.pid) in seen
-        assert "Go on with" not in seen
-    finally:
-        process.send_signal(signal.SIGINT)
-        _, words = process.communicate(timeout=120)
-    assert process.returncode == ExitCode.INTERRUPTED
-    assert "Traceback" not in words
+    monkeypatch.setattr(EventView, "hear", press)
+    assert small.evolve(store, "--json", *SHORT) == ExitCode.INTERRUPTED
+    words = capsys.readouterr().err
+    assert "stopping when the running evaluations are done" in words
     assert status(store, capsys)["state"] == "interrupted"
     command = re.search(r"Go on with: evodevo (resume .*)", words)
     assert command is not None
@@ -76,12 +76,18 @@ def test_one_process_holds_a_run_stopping_is_safe_and_resume_goes_on(
     assert (facts["state"], facts["scored"]) == ("finished", 4)
 
 
-def test_terminating_counts_as_ctrl_c_twice_and_ends_the_workers(
+def test_a_process_holds_its_run_and_terminating_counts_as_ctrl_c_twice_and_ends_the_workers(
     small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process = start(small, tmp_path / "runs", "processes")
+    store = tmp_path / "runs"
+    process = start(small, store)
     wait_for(process, "progress")
     workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert status(store, capsys)["owner"]
+    assert run(["resume", "last", "--store", str(store)]) == ExitCode.RUN_OWNED
+    seen = capsys.readouterr().err
+    assert str(process.pid) in seen
+    assert "Go on with" not in seen
     process.send_signal(signal.SIGTERM)
     _, words = process.communicate(timeout=120)
     assert process.returncode == ExitCode.TERMINATED
@@ -89,4 +95,4 @@ def test_terminating_counts_as_ctrl_c_twice_and_ends_the_workers(
     assert "Go on with: evodevo resume" in words
     assert workers
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
-    assert status(tmp_path / "runs", capsys)["state"] == "interrupted"
+    assert status(store, capsys)["state"] == "interrupted"

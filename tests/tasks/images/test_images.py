@@ -37,6 +37,7 @@ class TestImages(SampleTaskTests):
 class TestDomains(SampleTaskTests):
     """And four splits."""
 
+    test_another_process_reads_the_same = None  # as above
     task_class = ImagesTask
     settings = ImagesSettings(domains=DRAWN[:2], size=(12, 12), architecture=0.1)
     decisive = (

@@ -37,6 +37,7 @@ class TestDigits(SampleTaskTests):
 
 
 class TestTopics(SampleTaskTests):
+    test_another_process_reads_the_same = None  # as above
     task_class = MultitaskTask
     settings = MultitaskSettings(source="text_labels", options=TEXT)
     decisive = (MultitaskSettings(source="text_labels", options={**TEXT, "length": 8}),)

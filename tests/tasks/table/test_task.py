@@ -91,6 +91,7 @@ class TestImageTextAndNumbers(TableTests):
 
 
 class TestTextAndImageForLabels(TableTests):
+    test_another_process_reads_the_same = None  # as above
     # Bytes, since words that training lacks are all the same to a model.
     columns: ClassVar = {"image": "image", "text": "text", "label": "tags", "separator": "|", "match": "same"} | {
         "tokenizer": "bytes"
