@@ -34,9 +34,7 @@ def ask(small: Small, capsys: pytest.CaptureFixture[str]) -> Ask:
     def answer(*arguments: str) -> dict[str, Any]:
         capsys.readouterr()
         assert run([*arguments, "--store", str(small.store), "--json"]) == 0
-        document = json.loads(capsys.readouterr().out)
-        assert isinstance(document, dict)
-        return document
+        return json.loads(capsys.readouterr().out)
 
     return answer
 

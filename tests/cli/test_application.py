@@ -31,13 +31,9 @@ application.main()
 
 
 def start(body: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT.format(body=body)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "EVODEVO_DEBUG": "", **environment},
-    )
+    command, both = [sys.executable, "-c", SCRIPT.format(body=body)], subprocess.PIPE
+    variables = {**os.environ, "EVODEVO_DEBUG": "", **environment}
+    return subprocess.Popen(command, stdout=both, stderr=both, text=True, env=variables)
 
 
 def outcome(body: str, **environment: str) -> tuple[int, str, str]:

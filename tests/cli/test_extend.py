@@ -113,6 +113,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_ends_with_one_sentence_and_changes_nothing(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,13 +184,9 @@ BOTH = ["--agents", "single,multi"]
 
 
 def start(store: Path, *more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "evodevo.cli", "extend", "run", "zoo", "--store", str(store), "--json", *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    command = [sys.executable, "-m", "evodevo.cli", "extend", "run", "zoo", "--store", str(store), "--json", *more]
+    both, variables = subprocess.PIPE, {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=both, stderr=both, text=True, env=variables)
 
 
 def wait_for(process: subprocess.Popen[str], kind: str, count: int = 1) -> None:

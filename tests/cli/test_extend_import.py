@@ -49,6 +49,7 @@ def test_a_network_of_another_store_is_imported_and_people_read_what_it_is_made_
     assert "--class Net" in err
 
 
+@pytest.mark.slow
 def test_what_is_wrong_ends_with_its_exit_code_and_leaves_nothing(
     store: str, small: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,7 +32,6 @@ def ask(folder: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
 @pytest.fixture
 def say(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     def answer(*arguments: str) -> str:
-        capsys.readouterr()
         assert run(["extend", "status", *arguments, "--store", str(folder)]) == 0
         return capsys.readouterr().out
 
@@ -61,7 +60,6 @@ def test_a_system_is_told_alike_to_people_and_to_programs(ask: Ask, say: Callabl
     assert f"children: {every['asked']} ({every['kept']} kept" in text
 
 
-@pytest.mark.slow
 def test_a_task_is_told_in_depth(ask: Ask, say: Callable[..., str]) -> None:
     document, text = ask("zoo", "--task", "a"), say("zoo", "--task", "a")
     assert [one["agent"] for one in document["agents"]] == ["VitTiny~a", "MultiVitTiny~a"] == list(document["course"])

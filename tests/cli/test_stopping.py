@@ -28,13 +28,9 @@ LONG = ["--tokens", "2K", "--workers", "1", "--set", "execution.executor=process
 
 def start(small: Small, store: Path) -> subprocess.Popen[str]:
     begin = ["evolve", "backbone.demo", "--config", str(small.config), "--data", str(small.text), *LONG]
-    return subprocess.Popen(
-        [sys.executable, "-m", "evodevo.cli", *begin, "--store", str(store), "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    command = [sys.executable, "-m", "evodevo.cli", *begin, "--store", str(store), "--json"]
+    both, variables = subprocess.PIPE, {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=both, stderr=both, text=True, env=variables)
 
 
 def wait_for(process: subprocess.Popen[str], kind: str) -> None:
@@ -44,12 +40,10 @@ def wait_for(process: subprocess.Popen[str], kind: str) -> None:
         raise AssertionError(f"the process ended before {kind!r}")
 
 
-def status(store: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+def status(store: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     capsys.readouterr()
     assert run(["status", "last", "--store", str(store), "--json"]) == ExitCode.SUCCESS
-    facts = json.loads(capsys.readouterr().out)
-    assert isinstance(facts, dict)
-    return facts
+    return json.loads(capsys.readouterr().out)
 
 
 def test_ctrl_c_is_safe_and_resume_goes_on(

@@ -64,6 +64,7 @@ def test_rules_and_conditions(front: Any, rule: str, where: tuple[str, ...], nam
     assert all(condition in chosen.reason for condition in where)
 
 
+@pytest.mark.slow
 @settings(max_examples=7, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
 def test_the_knee_lies_nearest_to_the_ideal_corner(recorded: Any, points: list[tuple[int, int]]) -> None:

@@ -213,6 +213,7 @@ def test_what_cannot_begin_leaves_nothing_behind(
 # Damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["manifest", "weights"])
 def test_damaged_weights_are_found_mended_and_trained_again(copy: Path, small: Any, part: str) -> None:
     with Archive(copy) as archive:

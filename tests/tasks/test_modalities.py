@@ -22,7 +22,6 @@ def topics(folder: Path, seed: int = 0, **options: Any) -> MultitaskTask:
     return opened(folder, source="text_labels", options={"topics": {**SMALL, "seed": seed}, **options})
 
 
-@pytest.mark.slow
 def test_bytes_are_bytes_and_other_tokens_are_known_by_their_tokenizer(tmp_path: Path) -> None:
     assert modalities_of(opened(tmp_path)) == ("image",)
     assert modalities_of(topics(tmp_path, tokenizer="bytes")) == ("tokens:bytes",)

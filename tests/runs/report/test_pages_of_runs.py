@@ -87,7 +87,6 @@ def drawings(html: str) -> dict[str, tuple[Arcs, Arcs]]:
     return found
 
 
-@pytest.mark.slow
 def test_each_arc_of_each_drawn_genome_is_one_arc_of_the_page(recorded: Any) -> None:
     rows = {str(number): {0: {"quality": 1.0 + number, "cache": 100.0 - number}} for number in range(6)}
     run = recorded(rows, drawn={"plain": {0: {"quality": 9.0, "cache": 999.0}}}, **CONNECTED)

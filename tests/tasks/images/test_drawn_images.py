@@ -8,7 +8,6 @@ import pytest
 from evodevo.tasks.images.drawn_images import BUILTINS, Builtin, read
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILTINS)
 def test_many_different_images_of_every_class(name: Builtin) -> None:
     images, labels = read(name)

@@ -178,20 +178,18 @@ def test_one_class_and_unseen_classes_are_refused(tmp_path: Path) -> None:
         _open(tmp_path, data=str(_folder(tmp_path / "train", "ab")), test=str(_folder(tmp_path / "test", "abc")))
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_settings_that_cannot_be_meant() -> None:
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"data": "x", "domains": [{"name": "a", "data": "y"}]}, "not both"),
         ({"domains": [{"name": "a", "data": "y"}, {"name": "a", "data": "z"}]}, "different names"),
         ({"domains": [{"name": "a"}]}, "either data or builtin"),
         ({"domains": [{"name": "A", "data": "x"}]}, "pattern"),
         ({"size": [0, 3]}, "from 1 to 4096"),
         ({"colours": "rgb"}, "did you mean 'colour'"),
-    ],
-)
-def test_settings_that_cannot_be_meant(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        validate(ImagesSettings, values, what="settings")
+    )
+    for values, message in cases:
+        with pytest.raises(UsageError, match=message):
+            validate(ImagesSettings, values, what="settings")
 
 
 @pytest.mark.slow

@@ -115,7 +115,6 @@ def opened(given: ProofsSettings) -> ProofsTask:
 WORLDS = pytest.mark.parametrize("world", ["closed", "open"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("world", "wording"), [("closed", "terse"), ("open", "english")])
 def test_another_prover_agrees(world: str, wording: str) -> None:
     task = opened(settings(world=world, wording=wording))
@@ -241,7 +240,6 @@ def test_questions_that_hardly_exist_are_told() -> None:
         ProofsTask.open(given)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("world", "loss"), [("closed", "all"), ("open", "answer")])
 def test_further_questions_are_answered_in_the_targets_and_nowhere_in_the_text(world: str, loss: str) -> None:
     task = opened(settings(world=world, form="language", loss=loss, questions=6, words="few"))

@@ -23,13 +23,13 @@ from evodevo.testing.tasks import SampleTaskTests
 HEADER = ("image", "text", "age", "price", "kind", "tags", "same", "author")
 
 
-def _posts(folder: Path, count: int = 120, shade: int = 0) -> Path:
+def _posts(folder: Path, count: int = 120) -> Path:
     """A table with images; every fifth text, seventh image and ninth number is missing."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     rows: list[Sequence[Any]] = [HEADER]
     for number in range(count):
-        pixels = rng.integers(0, 200, (6, 5, 3), dtype=np.uint8) + np.uint8(shade)
+        pixels = rng.integers(0, 200, (6, 5, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(folder / "images" / f"{number}.png")
         rows.append(
             (

@@ -68,7 +68,6 @@ def test_it_comes_back_from_its_bytes_and_bpe_shortens_what_it_has_seen() -> Non
     assert len(TRAINED.encode(CORPUS[0].decode())) < len(CORPUS[0]) / 2
 
 
-@pytest.mark.slow
 def test_bpe_training_is_the_same_in_another_process() -> None:
     code = f"from evodevo.tasks.text.tokenizers import train_bpe\nprint(train_bpe({CORPUS!r}, 300).digest)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -27,7 +27,6 @@ def test_topics_take_turns_in_each_split_and_the_seed_decides() -> None:
     assert zero != one
 
 
-@pytest.mark.slow
 def test_counting_words_goes_far_and_not_all_the_way(tmp_path: Path) -> None:
     # As docs/spec/h_model.md#experiments has it: majority 5 %, tf-idf good and not perfect.
     settings = TopicSettings(samples=SplitSizes(train=2_000, validation=200, test=600))
