@@ -39,6 +39,24 @@ def ask(small: Small, capsys: pytest.CaptureFixture[str]) -> Ask:
     return answer
 
 
+Refuse = Callable[..., None]
+
+
+@pytest.fixture
+def refuse(capsys: pytest.CaptureFixture[str]) -> Refuse:
+    """``refuse(words, code, wanted)``: a command that ends so, with one line on stderr that says what is wanted."""
+
+    def check(words: list[str], code: int, wanted: str) -> None:
+        capsys.readouterr()
+        assert run(words) == code, words
+        seen = capsys.readouterr()
+        assert seen.out == ""
+        (line,) = seen.err.splitlines()
+        assert wanted in line, words
+
+    return check
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a system of two tasks after two cycles, and another one without any task."""

@@ -77,14 +77,12 @@ def test_people_see_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["transformer++", "--batch", "0"], "batch is 0"),
         (["transformer++", "--vocabulary", "-5"], "vocabulary is -5"),
         ([" ".join(["11111"] * 513)], "at most 512"),
+        (["T4 a1 r1 sum dense | nonsense"], "nonsense"),
+        (["k2 output | nonsense"], "unknown archetype 'nonsense'"),
     ],
 )
-def test_bad_input_is_one_line(arguments: list[str], wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["cost", *arguments]) == ExitCode.USAGE
-    seen = capsys.readouterr()
-    assert seen.out == ""
-    assert seen.err.count("\n") == 1
-    assert wanted in seen.err
+def test_bad_input_is_one_line(arguments: list[str], wanted: str, refuse: Any) -> None:
+    refuse(["cost", *arguments], ExitCode.USAGE, wanted)
 
 
 def test_an_h_model_costs_its_layers_as_often_as_they_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,8 +93,6 @@ def test_an_h_model_costs_its_layers_as_often_as_they_run(capsys: pytest.Capture
     assert four["genome"] == "T4 a1 r1 sum dense | tr tr mlp"
     assert run(["cost", "T4 a1 r1 sum dense | tr tr mlp"]) == ExitCode.SUCCESS
     assert "every layer run" in capsys.readouterr().out
-    assert run(["cost", "T4 a1 r1 sum dense | nonsense"]) == ExitCode.USAGE
-    assert "nonsense" in capsys.readouterr().err
 
 
 def test_a_zoo_costs_what_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,5 +106,3 @@ def test_a_zoo_costs_what_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert run(["cost", f"k2 output | {pool}"]) == ExitCode.SUCCESS
     assert "modules that are not chosen" in capsys.readouterr().out
-    assert run(["cost", "k2 output | nonsense"]) == ExitCode.USAGE
-    assert "unknown archetype 'nonsense'" in capsys.readouterr().err

@@ -114,17 +114,10 @@ REFUSED = [
 
 
 @pytest.mark.slow
-def test_what_cannot_be_ends_with_one_sentence_and_changes_nothing(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_ends_with_one_sentence_and_changes_nothing(store: Path, refuse: Any) -> None:
     before = everything(store)
     for words, code, says in REFUSED:
-        capsys.readouterr()
-        assert run(["extend", *words, "--store", str(store)]) == code, words
-        seen = capsys.readouterr()
-        assert not seen.out
-        (line,) = seen.err.splitlines()
-        assert says in line
+        refuse(["extend", *words, "--store", str(store)], code, says)
         assert everything(store) == before, words
 
 

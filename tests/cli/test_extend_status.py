@@ -100,10 +100,9 @@ def test_every_child_is_explained(ask: Ask, say: Callable[..., str]) -> None:
     ],
 )
 def test_what_is_not_there_is_said(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str, refuse: Any
 ) -> None:
-    assert run(["extend", "status", *arguments, "--store", str(folder)]) == code
-    assert words in capsys.readouterr().err
+    refuse(["extend", "status", *arguments, "--store", str(folder)], code, words)
     assert run(["extend", "status", "bare", "--store", str(folder)]) == 0
     assert "evodevo extend add bare" in capsys.readouterr().err
 

@@ -123,31 +123,24 @@ def test_events_tell_of_growth(begin: list[str], capsys: pytest.CaptureFixture[s
     ],
 )
 def test_what_is_refused_leaves_nothing_behind(
-    begin: list[str], tmp_path: Path, more: Sequence[str], words: str, capsys: pytest.CaptureFixture[str]
+    begin: list[str], tmp_path: Path, more: Sequence[str], words: str, refuse: Any
 ) -> None:
-    assert run([*begin, *more]) == ExitCode.USAGE
-    error = capsys.readouterr().err
-    assert words in error
-    assert len(error.strip().splitlines()) == 1
+    refuse([*begin, *more], ExitCode.USAGE, words)
     assert not (tmp_path / "runs").exists()
 
 
 def test_what_never_grew_is_no_memory_no_recipe_and_has_nothing_to_replay(
-    begin: list[str], tmp_path: Path, small: Any, capsys: pytest.CaptureFixture[str]
+    begin: list[str], tmp_path: Path, small: Any, refuse: Any
 ) -> None:
-    assert run(["grow", "h_model.pointer", "--store", str(tmp_path / "runs")]) == ExitCode.USAGE
-    assert "serves train, not grow" in capsys.readouterr().err
+    refuse(["grow", "h_model.pointer", "--store", str(tmp_path / "runs")], ExitCode.USAGE, "serves train, not grow")
     with Store.open(small.store, "ro") as opened:
         individual = opened.individuals(small.run)[0].id
-    assert run(["replay", individual, "--store", str(small.store)]) == ExitCode.USAGE
-    assert "no log of edits" in capsys.readouterr().err
+    refuse(["replay", individual, "--store", str(small.store)], ExitCode.USAGE, "no log of edits")
     store = tmp_path / "runs"
     assert run([*begin, "--memory", "last"]) == ExitCode.NOT_FOUND
     with Store.open(store) as opened:
         opened.create_run("evolve", "backbone.demo", {}, 1)
-    capsys.readouterr()
-    assert run([*begin, "--memory", "last"]) == ExitCode.USAGE
-    assert "remembers no edit" in capsys.readouterr().err
+    refuse([*begin, "--memory", "last"], ExitCode.USAGE, "remembers no edit")
     with Store.open(store, "ro") as opened:
         assert len(opened.runs()) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.cli.application import run
 from evodevo.cli.options import GivenBudget, parse_budget, parse_count
 from evodevo.cli.overrides import overrides
 from evodevo.errors import ExitCode, UsageError
@@ -44,15 +44,11 @@ def test_budgets() -> None:
             parse_budget(text)
 
 
-def test_a_budget_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["train", "h_model.pointer", "--budget", "9steps", "--steps", "9"]) == ExitCode.USAGE
-    assert "--budget and --steps set the same" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("words", [["--baselines"], ["--baselines", "all"], ["--baselines", "--seeds", "2"]])
-def test_baselines_alone_mean_all(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["train", "h_model.pointer", *words]) == ExitCode.USAGE
-    assert "names its arms itself" in capsys.readouterr().err
+def test_a_budget_is_said_once_and_baselines_alone_mean_all(refuse: Callable[..., None]) -> None:
+    train = ["train", "h_model.pointer"]
+    refuse([*train, "--budget", "9steps", "--steps", "9"], ExitCode.USAGE, "--budget and --steps set the same")
+    for words in (["--baselines"], ["--baselines", "all"], ["--baselines", "--seeds", "2"]):
+        refuse([*train, *words], ExitCode.USAGE, "names its arms itself")
 
 
 def test_flags_over_assignments_over_file(tmp_path: Path) -> None:

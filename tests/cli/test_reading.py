@@ -15,7 +15,7 @@ from evodevo.errors import ExitCode
 
 if TYPE_CHECKING:
     from ..conftest import Small
-    from .conftest import Ask
+    from .conftest import Ask, Refuse
 
 
 @pytest.mark.slow
@@ -147,31 +147,23 @@ def test_a_trained_model_writes_the_same_again(ask: Ask, small: Small, capsys: p
         (["show", "last", "--svg", "x.svg"], ExitCode.USAGE, "--svg"),
     ],
 )
-def test_what_is_not_there(
-    arguments: list[str], code: ExitCode, wanted: str, small: Small, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run([*arguments, "--store", str(small.store)]) == code
-    seen = capsys.readouterr()
-    assert seen.out == ""
-    assert seen.err.count("\n") == 1
-    assert wanted in seen.err
+def test_what_is_not_there(arguments: list[str], code: ExitCode, wanted: str, small: Small, refuse: Refuse) -> None:
+    refuse([*arguments, "--store", str(small.store)], code, wanted)
 
 
 @pytest.mark.parametrize("command", ["status", "front", "pick", "report", "repair", "extend run zoo"])
-def test_no_store(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*command.split(), "--store", str(tmp_path / "nix")]) == ExitCode.NOT_FOUND
-    assert "no store at" in capsys.readouterr().err
+def test_no_store(command: str, tmp_path: Path, refuse: Refuse) -> None:
+    refuse([*command.split(), "--store", str(tmp_path / "nix")], ExitCode.NOT_FOUND, "no store at")
     assert not (tmp_path / "nix").exists()
 
 
-def test_a_file_that_cannot_be_written(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_written(small: Small, tmp_path: Path, refuse: Refuse) -> None:
     (tmp_path / "file").write_text("")
     target = str(tmp_path / "file" / "report.html")
-    assert run(["report", "last", "--output", target, "--store", str(small.store)]) == ExitCode.USAGE
-    assert "report.html" in capsys.readouterr().err
+    refuse(["report", "last", "--output", target, "--store", str(small.store)], ExitCode.USAGE, "report.html")
 
 
-def test_bad_sampling(small: Small, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_sampling(small: Small, ask: Ask, refuse: Refuse) -> None:
     one = ask("pick", small.run)["id"]
     for options, wanted in (
         (["--prompt", ""], "empty"),
@@ -181,8 +173,7 @@ def test_bad_sampling(small: Small, ask: Ask, capsys: pytest.CaptureFixture[str]
         (["--prompt", "x", "--seed", "-1"], "--seed"),
         (["--prompt", "x", "--tokens", "many"], "whole number"),
     ):
-        assert run(["generate", one, *options, "--store", str(small.store)]) == ExitCode.USAGE
-        assert wanted in capsys.readouterr().err
+        refuse(["generate", one, *options, "--store", str(small.store)], ExitCode.USAGE, wanted)
 
 
 def test_names_of_strangers_are_plain_text(small: Small, capsys: pytest.CaptureFixture[str]) -> None:

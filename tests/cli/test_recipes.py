@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -54,7 +55,6 @@ def test_the_json_form_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert (document["schema"], document["settings"]) == ("evodevo.recipe/1", wanted)
 
 
-def test_an_unknown_recipe_or_size(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["recipes", "show", "backbone.dmeo"]) == ExitCode.USAGE
-    assert "backbone.demo" in capsys.readouterr().err
+def test_an_unknown_recipe_or_size(refuse: Callable[..., None]) -> None:
+    refuse(["recipes", "show", "backbone.dmeo"], ExitCode.USAGE, "backbone.demo")
     assert run(["recipes", "show", "backbone.demo", "--size", "huge"]) == ExitCode.USAGE

@@ -98,16 +98,12 @@ def test_a_folder_becomes_a_table(gallery: Path, pictures: list[str], tmp_path: 
     ],
 )
 def test_a_mistake_is_one_line(
-    gallery: Path, pictures: list[str], capsys: Said, words: list[str], code: int, said: str
+    gallery: Path, pictures: list[str], refuse: Any, words: list[str], code: int, said: str
 ) -> None:
-    assert predict(gallery, *(pictures[0] if word == "PICTURE" else word for word in words)) == code
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert len(shown.err.splitlines()) == 1
-    assert said in shown.err
+    given = [pictures[0] if word == "PICTURE" else word for word in words]
+    refuse(["predict", NAME, *given, "--store", str(gallery)], code, said)
     words = ["--task", SHAPES, "--input", pictures[0], "--store", str(gallery)]
-    assert run(["predict", "nothing", *words]) == ExitCode.NOT_FOUND
-    assert NAME in capsys.readouterr().err
+    refuse(["predict", "nothing", *words], ExitCode.NOT_FOUND, NAME)
 
 
 def export(gallery: Path, target: Path, *words: str) -> int:
