@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ extractor.blocks = 0
 statistics.rank = 2
 
 [evaluation]
+task_settings = {questions = 4, form = "answer"}
 training.batch_size = 8
 validation_samples = 16
 test_samples = 24
@@ -69,10 +71,6 @@ def test_a_run_from_its_begin_to_its_table_again(tmp_path: Path, capsys: pytest.
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_is_one_sentence(
-    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = tmp_path / "runs"
-    assert run(["ablate", *words, "--store", str(store)]) == ExitCode.USAGE
-    assert said in capsys.readouterr().err
-    assert not store.exists()
+def test_what_cannot_be_is_one_sentence(words: list[str], said: str, tmp_path: Path, refuse: Any) -> None:
+    refuse(["ablate", *words, "--store", str(tmp_path / "runs")], ExitCode.USAGE, said)
+    assert not (tmp_path / "runs").exists()

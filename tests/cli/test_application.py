@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import evodevo
 from evodevo import errors
 from evodevo.cli import application, failures
 from evodevo.errors import ExitCode
@@ -30,13 +31,9 @@ application.main()
 
 
 def start(body: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT.format(body=body)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "EVODEVO_DEBUG": "", **environment},
-    )
+    command, both = [sys.executable, "-c", SCRIPT.format(body=body)], subprocess.PIPE
+    variables = {**os.environ, "EVODEVO_DEBUG": "", **environment}
+    return subprocess.Popen(command, stdout=both, stderr=both, text=True, env=variables)
 
 
 def outcome(body: str, **environment: str) -> tuple[int, str, str]:
@@ -64,21 +61,15 @@ def test_every_error_of_ours_is_one_line_and_its_exit_code(
     assert seen.out == ""
 
 
-@pytest.mark.slow
-def test_an_error_in_a_process_ends_it_with_its_code() -> None:
+def test_an_error_in_a_process_ends_it_with_its_code_and_debug_shows_the_traceback() -> None:
     code, out, err = outcome('raise errors.RunOwnedError("open elsewhere")')
     assert (code, out, err) == (ExitCode.RUN_OWNED, "", "evodevo: open elsewhere\n")
-
-
-@pytest.mark.slow
-def test_debug_shows_the_traceback() -> None:
     code, _, err = outcome('raise errors.UsageError("no")', EVODEVO_DEBUG="1")
     assert code == ExitCode.USAGE
     assert "Traceback" in err
     assert err.endswith("evodevo: no\n")
 
 
-@pytest.mark.slow
 def test_a_mistake_of_ours_is_reported_in_a_file(tmp_path: Path) -> None:
     code, out, err = outcome('raise ZeroDivisionError("by zero")', TMPDIR=str(tmp_path))
     (report,) = tmp_path.iterdir()
@@ -92,7 +83,6 @@ def test_a_mistake_of_ours_is_reported_in_a_file(tmp_path: Path) -> None:
     assert report.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, ExitCode.TERMINATED), (signal.SIGINT, ExitCode.INTERRUPTED)]
 )
@@ -106,7 +96,6 @@ def test_signals_have_their_codes_and_no_traceback(number: signal.Signals, code:
     assert "Traceback" not in err
 
 
-@pytest.mark.slow
 def test_a_reader_that_has_gone_is_no_error() -> None:
     with start("for _ in range(100000): output.line('x' * 100)") as process:
         assert process.stdout is not None
@@ -146,13 +135,8 @@ def test_a_wrong_command_line_is_one_line_with_advice(
     assert "--help" in seen.err
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    import evodevo
-
+def test_python_minus_m_is_the_same_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert application.run(["--version"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out == f"evodevo {evodevo.__version__}\n"
-
-
-def test_python_minus_m_is_the_same_command_line() -> None:
     done = subprocess.run([sys.executable, "-m", "evodevo.cli", "--version"], capture_output=True, text=True)
-    assert done.stdout.startswith("evodevo ")
+    assert done.stdout == f"evodevo {evodevo.__version__}\n"

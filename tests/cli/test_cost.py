@@ -13,14 +13,11 @@ from evodevo.errors import ExitCode
 from evodevo.operators.spec import Dimensions
 
 
-def cost(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+def cost(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     assert run(["cost", *arguments, "--json"]) == ExitCode.SUCCESS
-    answer = json.loads(capsys.readouterr().out)
-    assert isinstance(answer, dict)
-    return answer
+    return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.slow
 def test_the_paper_s_integers(capsys: pytest.CaptureFixture[str]) -> None:
     command = "transformer++ --depth 24 --width 768 --length 4096 --convention star --json"
     assert run(["cost", *command.split()]) == ExitCode.SUCCESS
@@ -37,22 +34,13 @@ def test_every_option_reaches_the_space(capsys: pytest.CaptureFixture[str]) -> N
     options = "--depth 6 --width 128 --head-size 32 --length 77 --batch 3 --mode decode --convention actual"
     answer = cost(capsys, "transformer++", *options.split(), "--vocabulary", "256", "--untied", "--element-bytes", "2")
     space = BackboneSpace(BackboneSettings(depth=6, dimensions=Dimensions(width=128, head_size=32)))
-    record = space.cost(
-        space.named("transformer++"),
-        length=77,
-        batch=3,
-        mode="decode",
-        convention="actual",
-        vocabulary=256,
-        tied=False,
-        element_bytes=2,
-    )
+    given = {"length": 77, "batch": 3, "mode": "decode", "convention": "actual", "vocabulary": 256}
+    record = space.cost(space.named("transformer++"), **given, tied=False, element_bytes=2)
     assert {key: answer[key] for key in record.to_json()} == record.to_json()
     assert answer["embedding_parameters"] == 2 * 256 * 128
 
 
-@pytest.mark.slow
-def test_texts_of_one_genome_cost_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_of_one_genome_cost_the_same_and_sharing_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
     spaced = cost(capsys, "11111 91111", "--width", "64")
     hyphened = cost(capsys, "11111-91111", "--width", "64")
     residual = cost(capsys, "111111 911112", "--width", "64")
@@ -60,9 +48,6 @@ def test_texts_of_one_genome_cost_the_same(capsys: pytest.CaptureFixture[str]) -
     assert spaced["depth"] == 2
     assert residual["parameters"] == spaced["parameters"]
     assert residual["genome"] == "111111 911112"
-
-
-def test_sharing_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
     alone = cost(capsys, "11111 91111 12121 92121", "--width", "64")
     shared = cost(capsys, "11211 91111 11221 92121", "--width", "64")
     assert shared["parameters"] < alone["parameters"]
@@ -80,11 +65,9 @@ def test_people_see_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["transfromer++"], "Did you mean 'transformer++'?"),
         ([""], "Known: striped-hyena"),
-        (["11111 9111"], "segment 2"),
         (["11111 91119"], "segment 2"),
         (["11111 9111x"], "'9111x'"),
         (["transformer++", "--depth", "7"], "even number"),
-        (["transformer++", "--depth", "0"], "depth"),
         (["transformer++", "--depth", "513"], "512"),
         (["11111 91111", "--depth", "3"], "2 LIVs"),
         (["transformer++", "--width", "100"], "multiple of 16"),
@@ -94,32 +77,24 @@ def test_people_see_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["transformer++", "--batch", "0"], "batch is 0"),
         (["transformer++", "--vocabulary", "-5"], "vocabulary is -5"),
         ([" ".join(["11111"] * 513)], "at most 512"),
+        (["T4 a1 r1 sum dense | nonsense"], "nonsense"),
+        (["k2 output | nonsense"], "unknown archetype 'nonsense'"),
     ],
 )
-def test_bad_input_is_one_line(arguments: list[str], wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["cost", *arguments]) == ExitCode.USAGE
-    seen = capsys.readouterr()
-    assert seen.out == ""
-    assert seen.err.count("\n") == 1
-    assert wanted in seen.err
+def test_bad_input_is_one_line(arguments: list[str], wanted: str, refuse: Any) -> None:
+    refuse(["cost", *arguments], ExitCode.USAGE, wanted)
 
 
-@pytest.mark.slow
 def test_an_h_model_costs_its_layers_as_often_as_they_run(capsys: pytest.CaptureFixture[str]) -> None:
     once = cost(capsys, "T1 a1 r1 sum dense | tr tr mlp", "--width", "64", "--length", "32")
     four = cost(capsys, "T4 a1 r1 sum dense | tr tr mlp", "--width", "64", "--length", "32")
     assert 3.5 < four["flops"] / once["flops"] < 4.5
-    assert once["parameters"] < four["parameters"] < 1.01 * once["parameters"] + 4 * 64, (
-        "embeddings of iterations alone"
-    )
+    assert once["parameters"] < four["parameters"] < 1.01 * once["parameters"] + 4 * 64, "embeddings of iterations"
     assert four["genome"] == "T4 a1 r1 sum dense | tr tr mlp"
     assert run(["cost", "T4 a1 r1 sum dense | tr tr mlp"]) == ExitCode.SUCCESS
     assert "every layer run" in capsys.readouterr().out
-    assert run(["cost", "T4 a1 r1 sum dense | nonsense"]) == ExitCode.USAGE
-    assert "nonsense" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_zoo_costs_what_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
     pool = "4*mlp lstm"
     dense = cost(capsys, f"k2 output | {pool}", "--width", "64", "--length", "32")
@@ -131,5 +106,3 @@ def test_a_zoo_costs_what_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert run(["cost", f"k2 output | {pool}"]) == ExitCode.SUCCESS
     assert "modules that are not chosen" in capsys.readouterr().out
-    assert run(["cost", "k2 output | nonsense"]) == ExitCode.USAGE
-    assert "unknown archetype 'nonsense'" in capsys.readouterr().err

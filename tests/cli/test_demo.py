@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def small_demo(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
-    values: dict[str, Any] = merge(
-        tomllib.loads(small.config.read_text()), {"evaluation": {"language": {"data": str(small.text)}}}
-    )
+    changes = {"evaluation": {"language": {"data": str(small.text)}}, "study": {"generations": 1, "confirmations": 0}}
+    values: dict[str, Any] = merge(tomllib.loads(small.config.read_text()), changes)
     settings = resolve("backbone.demo", overrides=values)
 
     def smaller(size: Size) -> EvolveSettings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,37 +32,12 @@ def test_a_machine_that_is_ready(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert seen["store_writable"] is True
     assert seen["disk_free_bytes"] > 0
     assert seen["problems"] == []
-
-
-def test_it_leaves_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    doctor(capsys, "--store", str(tmp_path / "runs"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_people_are_told_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
     assert run(["doctor", "--store", str(tmp_path)]) == ExitCode.SUCCESS
     assert capsys.readouterr().out.endswith("ready. next: evodevo demo\n")
 
 
-def test_a_store_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")  # also for root, no folder can be made under a file
-    code, seen = doctor(capsys, "--store", str(tmp_path / "file" / "runs"))
-    assert code == ExitCode.INTERNAL
-    assert seen["ready"] is False
-    assert any("--store" in problem for problem in seen["problems"])
-
-
-def test_a_cache_that_cannot_be_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    code, seen = doctor(capsys, "--store", str(tmp_path))
-    assert code == ExitCode.INTERNAL
-    assert any("XDG_CACHE_HOME" in problem for problem in seen["problems"])
-
-
-def test_no_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def without_torch(patch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def refuse(name: str, *arguments: Any, **more: Any) -> Any:
@@ -69,23 +45,35 @@ def test_no_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
             raise ImportError("No module named 'torch'")
         return real(name, *arguments, **more)
 
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    code, seen = doctor(capsys, "--store", str(tmp_path))
+    patch.setattr(builtins, "__import__", refuse)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "options", "words"),
+    [
+        (lambda patch: None, ["--store", "FILE/runs"], "--store"),
+        (lambda patch: patch.setenv("XDG_CACHE_HOME", os.path.abspath("FILE")), [], "XDG_CACHE_HOME"),
+        (without_torch, [], "pip install"),
+        (lambda patch: patch.setattr("torch.__version__", "2.5.1+cu124"), [], "2.5.1+cu124 is too old"),
+        (lambda patch: None, ["--device", "cuda:4096"], "cuda:4096"),
+    ],
+    ids=["store", "cache", "no torch", "old torch", "device"],
+)
+def test_what_is_wrong_is_a_problem(
+    break_it: Callable[[pytest.MonkeyPatch], None],
+    options: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("FILE").write_text("")  # also for root, no folder can be made under a file
+    break_it(monkeypatch)
+    code, seen = doctor(capsys, *options)
     assert code == ExitCode.INTERNAL
-    assert any("pip install" in problem for problem in seen["problems"])
-
-
-def test_an_old_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.__version__", "2.5.1+cu124")
-    code, seen = doctor(capsys, "--store", str(tmp_path))
-    assert code == ExitCode.INTERNAL
-    assert any("2.5.1" in problem and "too old" in problem for problem in seen["problems"])
-
-
-def test_a_device_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, seen = doctor(capsys, "--store", str(tmp_path), "--device", "cuda:4096")
-    assert code == ExitCode.INTERNAL
-    assert any("cuda:4096" in problem for problem in seen["problems"])
+    assert seen["ready"] is False
+    assert any(words in problem for problem in seen["problems"])
 
 
 def test_a_network_file_system_is_only_advice(

@@ -86,42 +86,39 @@ def test_a_system_is_made_and_gets_a_task(
     assert added["samples"]["train"] > added["samples"]["test"] > 0
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (["create", "zoo"], ExitCode.USAGE, "already"),
-        (["create", "new", "--root", "checkpoint:nowhere"], ExitCode.NOT_FOUND, "nowhere"),
-        (["create", "new", "--set", "cycle.sample=3"], ExitCode.USAGE, "samples"),
-        (["add", "zoo", "digits"], ExitCode.USAGE, "already"),
-        (["add", "zoo", "digits~new"], ExitCode.USAGE, "name of a task"),
-        (["add", "zoo", "mnist"], ExitCode.USAGE, "--data"),
-        (["add", "zoo", "mnist", "--data", "nowhere"], ExitCode.USAGE, "nowhere"),
-        (["add", "ark", "digits_new"], ExitCode.NOT_FOUND, "zoo"),
-        (["add", "zoo", "digits_new", "--question", "colour"], ExitCode.USAGE, "parity"),
-        (["run", "ark"], ExitCode.NOT_FOUND, "zoo"),
-        (["run", "zoo", "--tasks", "digit"], ExitCode.USAGE, "digits"),
-        (["run", "zoo", "--cycles", "0"], ExitCode.USAGE, "1 cycle"),
-        (["withdraw", "zoo", "digits"], ExitCode.USAGE, "--yes"),
-        (["withdraw", "zoo", "nothing", "--yes"], ExitCode.NOT_FOUND, "digits"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_what_cannot_be_ends_with_one_sentence_and_changes_nothing(
-    words: list[str], code: ExitCode, says: str, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+REFUSED = [
+    (["create", "zoo"], ExitCode.USAGE, "already"),
+    (["create", "new", "--root", "checkpoint:nowhere"], ExitCode.NOT_FOUND, "nowhere"),
+    (["create", "new", "--set", "cycle.sample=3"], ExitCode.USAGE, "samples"),
+    (["add", "zoo", "digits"], ExitCode.USAGE, "already"),
+    (["add", "zoo", "digits~new"], ExitCode.USAGE, "name of a task"),
+    (["add", "zoo", "mnist"], ExitCode.USAGE, "--data"),
+    (["add", "zoo", "mnist", "--data", "nowhere"], ExitCode.USAGE, "nowhere"),
+    (["add", "ark", "digits_new"], ExitCode.NOT_FOUND, "zoo"),
+    (["add", "zoo", "digits_new", "--question", "colour"], ExitCode.USAGE, "parity"),
+    (["run", "ark"], ExitCode.NOT_FOUND, "zoo"),
+    (["run", "zoo", "--tasks", "digit"], ExitCode.USAGE, "digits"),
+    (["run", "zoo", "--cycles", "0"], ExitCode.USAGE, "1 cycle"),
+    (["withdraw", "zoo", "digits"], ExitCode.USAGE, "--yes"),
+    (["withdraw", "zoo", "nothing", "--yes"], ExitCode.NOT_FOUND, "digits"),
+    # Options of recipes and of systems are not mixed.
+    (["run", "zoo", "--size", "quick"], ExitCode.USAGE, "--size"),
+    (["run", "zoo", "--output", "a.csv"], ExitCode.USAGE, "--output"),
+    (["run", "zoo", "--set", "a=1"], ExitCode.USAGE, "--set"),
+    (["run", "multitask.characters", "--cycles", "2"], ExitCode.USAGE, "--cycles"),
+    (["run", "multitask.characters", "--agents", "multi"], ExitCode.USAGE, "--agents"),
+    (["run", "multitask.characters", "--output", "a.txt"], ExitCode.USAGE, ".csv"),
+    (["run", "multitask.characters", "--set", "nothing=1"], ExitCode.USAGE, "nothing"),
+    (["run", "backbone.demo"], ExitCode.USAGE, "extend"),
+]
+
+
+@pytest.mark.slow
+def test_what_cannot_be_ends_with_one_sentence_and_changes_nothing(store: Path, refuse: Any) -> None:
     before = everything(store)
-    capsys.readouterr()
-    assert run(["extend", *words, "--store", str(store)]) == code
-    seen = capsys.readouterr()
-    assert not seen.out
-    (line,) = seen.err.splitlines()
-    assert says in line
-    assert everything(store) == before
-
-
-def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["extend", "run", "zoo", "--store", str(tmp_path / "runs")]) == ExitCode.NOT_FOUND
-    assert not (tmp_path / "runs").exists()
+    for words, code, says in REFUSED:
+        refuse(["extend", *words, "--store", str(store)], code, says)
+        assert everything(store) == before, words
 
 
 def test_withdrawing_asks_for_a_word(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,42 +171,15 @@ def test_sigterm_is_all_that_ctrl_c_can_say() -> None:
     assert stopping.terminated
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["zoo", "--size", "quick"], "--size"),
-        (["zoo", "--output", "a.csv"], "--output"),
-        (["zoo", "--set", "a=1"], "--set"),
-        (["multitask.characters", "--cycles", "2"], "--cycles"),
-        (["multitask.characters", "--agents", "multi"], "--agents"),
-        (["multitask.characters", "--output", "a.txt"], ".csv"),
-        (["multitask.characters", "--set", "nothing=1"], "nothing"),
-        (["backbone.demo"], "extend"),
-    ],
-    ids=" ".join,
-)
-def test_options_of_recipes_and_of_systems_are_not_mixed(
-    words: list[str], says: str, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    assert run(["extend", "run", *words, "--store", str(store)]) == ExitCode.USAGE
-    (line,) = capsys.readouterr().err.splitlines()
-    assert says in line
-
-
 # Real processes
 
-BOTH = ["--agents", "single,multi", "--workers", "2"]
+BOTH = ["--agents", "single,multi"]
 
 
 def start(store: Path, *more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "evodevo.cli", "extend", "run", "zoo", "--store", str(store), "--json", *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    command = [sys.executable, "-m", "evodevo.cli", "extend", "run", "zoo", "--store", str(store), "--json", *more]
+    both, variables = subprocess.PIPE, {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=both, stderr=both, text=True, env=variables)
 
 
 def wait_for(process: subprocess.Popen[str], kind: str, count: int = 1) -> None:
@@ -234,46 +204,31 @@ def uninterrupted(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.mark.slow
-def test_stopping_is_safe_and_says_how_to_go_on(store: Path) -> None:
-    process = start(store, "--tasks", "digits", "--cycles", "50")
-    wait_for(process, "child", 2)
-    process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=120)
-    assert process.returncode == ExitCode.INTERRUPTED
-    assert "Traceback" not in words
-    command = f"evodevo extend run zoo --tasks digits --cycles 50 --store {store}"
-    assert f"Go on with: {command}" in words
-    with Store.open(store) as opened:
-        assert opened.check(deep=True).ok
-        for one in System.open(opened, "zoo").agents():
-            opened.release(opened.acquire(one.id))  # nobody holds it any more
-
-
-@pytest.mark.slow
 def test_what_was_killed_goes_on_to_the_same_system(
     store: Path, uninterrupted: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process = start(store, *BOTH[:2])
+    process = start(store, *BOTH)
     wait_for(process, "child", 3)
     process.kill()
     process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
-    again = start(store, *BOTH)  # and with 2 workers
-    assert again.communicate(timeout=300)[0]
-    assert again.returncode == ExitCode.SUCCESS
-    assert everything(store) == everything(uninterrupted)
+    again = ["extend", "run", "zoo", *BOTH, "--json", "--store", str(store)]
+    assert run(again) == ExitCode.SUCCESS
+    assert everything(store) == everything(uninterrupted), "children of a worker, then of this process"
     capsys.readouterr()
-    assert run(["extend", "run", "zoo", *BOTH, "--json", "--store", str(store)]) == ExitCode.SUCCESS
+    assert run(again) == ExitCode.SUCCESS
     assert [json.loads(line)["type"] for line in capsys.readouterr().out.splitlines()] == ["begin", "finished"]
 
 
 @pytest.mark.slow
-def test_one_agent_runs_once_and_others_run_beside_it(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_agent_runs_once_others_run_beside_it_and_stopping_is_safe(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rooted = ["extend", "run", "zoo", "--tasks", "digits_parity", "--store", str(store)]
     assert run(rooted) == ExitCode.SUCCESS
-    process = start(store, "--tasks", "digits", "--cycles", "20")
+    process = start(store, "--tasks", "digits", "--cycles", "50")
     try:
-        wait_for(process, "child")
+        wait_for(process, "child", 2)
         capsys.readouterr()
         assert run(["extend", "run", "zoo", "--tasks", "digits", "--store", str(store)]) == ExitCode.RUN_OWNED
         assert str(process.pid) in capsys.readouterr().err
@@ -281,8 +236,15 @@ def test_one_agent_runs_once_and_others_run_beside_it(store: Path, capsys: pytes
         assert run([*rooted, "--cycles", "2"]) == ExitCode.SUCCESS
         assert process.poll() is None
     finally:
-        process.terminate()
-        process.communicate(timeout=60)
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate(timeout=120)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "Traceback" not in words
+    assert f"Go on with: evodevo extend run zoo --tasks digits --cycles 50 --store {store}" in words
+    with Store.open(store) as opened:
+        assert opened.check(deep=True).ok
+        for one in System.open(opened, "zoo").agents():
+            opened.release(opened.acquire(one.id))  # nobody holds it any more
 
 
 @pytest.mark.slow

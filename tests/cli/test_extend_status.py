@@ -13,25 +13,8 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.multitask.settings import AgentSettings
-from evodevo.storage import Store
-from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of
 
 Ask = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with a system of two tasks, and another one without any."""
-    path = tmp_path_factory.mktemp("extend") / "runs"
-    with Store.open(path) as store:
-        system = new_system(store)
-        system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3))
-        trainer = PathTrainer(store)
-        trainer.fail = lambda job: job["seed"] % 7 == 0
-        system.run(tasks_of(system), 2, executor_of(trainer))
-        new_system(store, (), name="bare")
-    return path
 
 
 @pytest.fixture
@@ -49,7 +32,6 @@ def ask(folder: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
 @pytest.fixture
 def say(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     def answer(*arguments: str) -> str:
-        capsys.readouterr()
         assert run(["extend", "status", *arguments, "--store", str(folder)]) == 0
         return capsys.readouterr().out
 
@@ -78,7 +60,6 @@ def test_a_system_is_told_alike_to_people_and_to_programs(ask: Ask, say: Callabl
     assert f"children: {every['asked']} ({every['kept']} kept" in text
 
 
-@pytest.mark.slow
 def test_a_task_is_told_in_depth(ask: Ask, say: Callable[..., str]) -> None:
     document, text = ask("zoo", "--task", "a"), say("zoo", "--task", "a")
     assert [one["agent"] for one in document["agents"]] == ["VitTiny~a", "MultiVitTiny~a"] == list(document["course"])
@@ -119,13 +100,9 @@ def test_every_child_is_explained(ask: Ask, say: Callable[..., str]) -> None:
     ],
 )
 def test_what_is_not_there_is_said(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str, refuse: Any
 ) -> None:
-    assert run(["extend", "status", *arguments, "--store", str(folder)]) == code
-    assert words in capsys.readouterr().err
-
-
-def test_a_system_without_tasks_says_what_to_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refuse(["extend", "status", *arguments, "--store", str(folder)], code, words)
     assert run(["extend", "status", "bare", "--store", str(folder)]) == 0
     assert "evodevo extend add bare" in capsys.readouterr().err
 

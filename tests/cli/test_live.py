@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,38 +68,57 @@ def test_a_failure_is_one_line_with_its_reason(capsys: pytest.CaptureFixture[str
     assert "second \\x1b[2J" in line
 
 
-def test_the_live_table_shows_all_that_the_issue_wants() -> None:
+def test_the_live_table_shows_all_that_is_wanted_on_one_screen() -> None:
     view = LineView()
     study = search(view)
     shown = drawn(view, study)
     for wanted in ("generation 1 (2 of 2)", "8 of 8", "8 scored", "0 running", "0 failed", "hypervolume", "time left"):
         assert wanted in shown
     assert f"front {len(study.front())}" in shown
-    for member in study.front():
-        assert member.id in shown
-
-
-def test_markup_and_escapes_are_text() -> None:
-    view = LineView()
-    shown = drawn(view, search(view))
-    assert "[bold]stopping" in shown
+    assert all(member.id in shown for member in study.front())
+    assert "[bold]stopping" in shown, "markup is text"
     assert "\x1b" not in shown
-
-
-def test_running_evaluations_have_rows() -> None:
-    view = LineView()
-    study = search(view)
     somebody = next(iter(study.members))
     view.progress.handle("started", {"id": somebody, "seed": 0})
     view.progress.handle("progress", {"id": somebody, "seed": 0, "share": 0.4})
     assert "training 40%" in drawn(view, study)
-
-
-def test_the_table_is_no_longer_than_a_screen() -> None:
-    view = LineView()
-    study = search(view)
     view.progress.front = list(study.members.values()) * 20
     assert drawn(view, study).count("\n") < 24
+
+
+@pytest.mark.parametrize(
+    ("growth", "words"),
+    [
+        ({"event": 3, "born": ["mlp-3-0"], "gone": []}, "event 3: mlp-3-0 born"),
+        ({"event": 4, "born": ["a", "b"], "gone": ["c\x1b[31m"]}, "event 4: a, b born, c"),
+        ({"event": 5, "born": [], "gone": []}, "event 5: nothing changed"),
+    ],
+)
+def test_a_line_for_each_event_of_growth(
+    growth: dict[str, Any], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = LineView()
+    identity = next(iter(search(view).members))
+    capsys.readouterr()
+    view.handle("progress", {"id": identity, "seed": 0, "growth": growth})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(identity)
+    assert words in line
+    assert "\x1b" not in line
+
+
+def test_the_live_table_says_the_last_event_of_growth(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(
+        "rich.live.Live", lambda **given: SimpleNamespace(start=int, stop=int, update=lambda *a, **b: 0)
+    )
+    view = LiveView()
+    study = search(view)
+    monkeypatch.setattr(live, "picture", lambda standing, study, text: said.append(text))
+    growth = {"event": 2, "born": ["lstm-2-0"], "gone": ["mlp-1"]}
+    view.begin(study)
+    view.handle("progress", {"id": next(iter(study.members)), "seed": 0, "growth": growth})
+    assert any("event 2: lstm-2-0 born, mlp-1 gone" in text for text in said)
 
 
 def test_it_draws_at_most_four_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,86 +11,51 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.cli.application import run
 from evodevo.cli.options import GivenBudget, parse_budget, parse_count
 from evodevo.cli.overrides import overrides
 from evodevo.errors import ExitCode, UsageError
 
 
-@given(st.integers(0, 10**15))
-def test_plain_numbers_are_themselves(value: int) -> None:
+@given(st.integers(0, 10**15), st.text(max_size=30))
+def test_plain_numbers_are_themselves_and_any_text_is_a_count_or_a_budget_or_refused(value: int, text: str) -> None:
     assert parse_count(str(value)) == value
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("5M", 5_000_000), ("1.5K", 1500), ("600k", 600_000), (" 2G ", 2 * 10**9), ("0.001K", 1)]
-)
-def test_suffixes(text: str, value: int) -> None:
-    assert parse_count(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "-5", "1.5", "M", "5 M", "1e6", "0x10", "٣", "5MB", "nan", "1.0001K"])
-def test_what_is_no_count(text: str) -> None:
-    with pytest.raises(typer.BadParameter):
-        parse_count(text)
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_a_count_or_refused(text: str) -> None:
     with contextlib.suppress(typer.BadParameter):
         assert parse_count(text) >= 0
-
-
-@pytest.mark.parametrize(
-    ("text", "budget"),
-    [
-        ("10m", GivenBudget(seconds=600)),
-        ("90s", GivenBudget(seconds=90)),
-        ("1.5h", GivenBudget(seconds=5400)),
-        ("2 min", GivenBudget(seconds=120)),
-        ("1000steps", GivenBudget(steps=1000)),
-        ("5K steps", GivenBudget(steps=5000)),
-        ("1.5Msamples", GivenBudget(tokens=1_500_000)),
-    ],
-)
-def test_budgets(text: str, budget: GivenBudget) -> None:
-    assert parse_budget(text) == budget
-
-
-@pytest.mark.parametrize("text", ["", "10", "m", "10x", "-3m", "steps", "0m", "0steps", "1e3s", "5Km", "٣m", "1.2.3s"])
-def test_what_is_no_budget(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="10m"):
-        parse_budget(text)
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_a_budget_or_refused(text: str) -> None:
     with contextlib.suppress(typer.BadParameter):
         assert parse_budget(text) != GivenBudget()
 
 
-def test_a_budget_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["train", "h_model.pointer", "--budget", "9steps", "--steps", "9"]) == ExitCode.USAGE
-    assert "--budget and --steps set the same" in capsys.readouterr().err
+def test_suffixes_of_counts() -> None:
+    counts = {"5M": 5_000_000, "1.5K": 1500, "600k": 600_000, " 2G ": 2 * 10**9, "0.001K": 1}
+    assert {text: parse_count(text) for text in counts} == counts
+    for text in ("", "-5", "1.5", "M", "5 M", "1e6", "0x10", "٣", "5MB", "nan", "1.0001K"):
+        with pytest.raises(typer.BadParameter):
+            parse_count(text)
 
 
-@pytest.mark.parametrize("words", [["--baselines"], ["--baselines", "all"], ["--baselines", "--seeds", "2"]])
-def test_baselines_alone_mean_all(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["train", "h_model.pointer", *words]) == ExitCode.USAGE
-    assert "names its arms itself" in capsys.readouterr().err
+def test_budgets() -> None:
+    seconds = {"10m": 600, "90s": 90, "1.5h": 5400, "2 min": 120}
+    assert {text: parse_budget(text) for text in seconds} == {t: GivenBudget(seconds=s) for t, s in seconds.items()}
+    assert parse_budget("1000steps") == GivenBudget(steps=1000)
+    assert parse_budget("5K steps") == GivenBudget(steps=5000)
+    assert parse_budget("1.5Msamples") == GivenBudget(tokens=1_500_000)
+    for text in ("", "10", "m", "10x", "-3m", "steps", "0m", "0steps", "1e3s", "5Km", "٣m", "1.2.3s"):
+        with pytest.raises(typer.BadParameter, match="10m"):
+            parse_budget(text)
+
+
+def test_a_budget_is_said_once_and_baselines_alone_mean_all(refuse: Callable[..., None]) -> None:
+    train = ["train", "h_model.pointer"]
+    refuse([*train, "--budget", "9steps", "--steps", "9"], ExitCode.USAGE, "--budget and --steps set the same")
+    for words in (["--baselines"], ["--baselines", "all"], ["--baselines", "--seeds", "2"]):
+        refuse([*train, *words], ExitCode.USAGE, "names its arms itself")
 
 
 def test_flags_over_assignments_over_file(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("[study]\npopulation = 1\nseed = 1\nmode = 'steady'\n")
     values = overrides(tmp_path / "a.toml", ["study.seed=2", "study.population=2"], {"study.population": 3})
     assert values == {"study": {"population": 3, "seed": 2, "mode": "steady"}}
-
-
-def test_a_flag_that_is_not_given_changes_nothing() -> None:
-    assert overrides(None, [], {"study.population": None}) == {}
-
-
-@pytest.mark.parametrize("text", ["study.population", "=3", "study..seed=1"])
-def test_assignments_that_are_none(text: str) -> None:
-    with pytest.raises(UsageError, match="--set"):
-        overrides(None, [text], {})
+    assert overrides(None, [], {"study.population": None}) == {}, "a flag that is not given changes nothing"
+    for text in ("study.population", "=3", "study..seed=1"):
+        with pytest.raises(UsageError, match="--set"):
+            overrides(None, [text], {})

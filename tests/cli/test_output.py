@@ -14,23 +14,21 @@ from evodevo.cli import output
 ESCAPES = ["\x1b]52;c;ZXZpbA==\x07", "\x1b[2J", "a\rb", "\x9b31m", "\u202eevil", "\x00"]
 
 
-@pytest.mark.parametrize("text", ESCAPES)
-def test_control_characters_are_made_visible(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    output.line(text)
-    output.words(text)
-    output.table(["name"], [[text]])
+def test_control_characters_are_made_visible_and_markup_of_rich_is_plain_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for text in ESCAPES:
+        output.line(text)
+        output.words(text)
+        output.table(["name"], [[text]])
     seen = capsys.readouterr()
-    for character in "\x1b\r\x07\x9b\u202e\x00":
-        assert character not in seen.out + seen.err
-
-
-def test_markup_of_rich_is_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not set("\x1b\r\x07\x9b\u202e\x00") & set(seen.out + seen.err)
     output.line("[bold]x[/bold]")
     assert capsys.readouterr().out == "[bold]x[/bold]\n"
 
 
 @given(st.text())
-def test_a_document_is_one_line_of_ascii_with_its_schema_first(text: str) -> None:
+def test_a_document_is_one_line_of_ascii_with_its_schema_first_and_without_nan(text: str) -> None:
     stream = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", stream)
@@ -39,9 +37,6 @@ def test_a_document_is_one_line_of_ascii_with_its_schema_first(text: str) -> Non
     assert written.count("\n") == 1
     assert written.isascii()
     assert json.loads(written) == {"schema": "evodevo.test/1", "text": text}
-
-
-def test_a_document_holds_no_nan() -> None:
     with pytest.raises(ValueError, match="JSON"):
         output.document("evodevo.test/1", {"loss": float("nan")})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -24,22 +26,26 @@ def test_every_recipe_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         assert row["summary"] in shown
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("size", ["quick", "full"])
+@cache
+def first_of_its_kind() -> dict[tuple[str, type], str]:
+    found: dict[tuple[str, type], str] = {}
+    for name in RECIPES.names():
+        for driver in RECIPES.get(name).drivers:
+            found.setdefault((driver, type(RECIPES.get(name).settings("quick", driver, Changes(name)))), name)
+    return found
+
+
 @pytest.mark.parametrize("name", RECIPES.names())
-def test_the_shown_settings_are_a_file_that_gives_them_back(
-    name: str, size: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_shown_settings_are_a_file_that_gives_them_back(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    size = "full"
     assert run(["recipes", "show", name, "--size", size]) == ExitCode.SUCCESS
     values = tomllib.loads(capsys.readouterr().out)
     driver = RECIPES.get(name).drivers[0]
     settings = resolve(name, size=size, driver=driver, overrides={})
     assert resolve(name, size=size, driver=driver, overrides=values) == settings
     # The file decides, whatever recipe of its kind it is laid over.
-    for other in RECIPES.names():
-        alike = RECIPES.get(other)
-        if driver in alike.drivers and type(alike.settings("quick", driver, Changes(other))) is type(settings):
-            assert resolve(other, size=size, driver=driver, overrides=values).study == settings.study
+    other = first_of_its_kind()[driver, type(settings)]
+    assert resolve(other, size=size, driver=driver, overrides=values).study == settings.study
 
 
 def test_the_json_form_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +55,6 @@ def test_the_json_form_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert (document["schema"], document["settings"]) == ("evodevo.recipe/1", wanted)
 
 
-def test_an_unknown_recipe_or_size(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["recipes", "show", "backbone.dmeo"]) == ExitCode.USAGE
-    assert "backbone.demo" in capsys.readouterr().err
+def test_an_unknown_recipe_or_size(refuse: Callable[..., None]) -> None:
+    refuse(["recipes", "show", "backbone.dmeo"], ExitCode.USAGE, "backbone.demo")
     assert run(["recipes", "show", "backbone.demo", "--size", "huge"]) == ExitCode.USAGE

@@ -45,7 +45,6 @@ def test_checking_changes_nothing(damaged: tuple[Path, str, str], capsys: pytest
         assert [problem["subject"] for problem in seen["problems"]] == [digest]
 
 
-@pytest.mark.slow
 def test_repairing_sets_aside_and_marks(damaged: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
     folder, digest, evaluation = damaged
     code, seen = repair(capsys, folder)
@@ -67,9 +66,3 @@ def test_people_see_what_was_done(damaged: tuple[Path, str, str], capsys: pytest
     assert digest in seen.out
     assert evaluation in seen.out
     assert "evodevo resume" in seen.err
-
-
-def test_a_store_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["repair", "--store", str(tmp_path / "nix")]) == ExitCode.NOT_FOUND
-    assert "no store at" in capsys.readouterr().err
-    assert not (tmp_path / "nix").exists()

@@ -13,24 +13,14 @@ from evodevo.search.study import Study, StudySettings
 from evodevo.testing.real_vector import RealVectorSpace
 
 
-class Clock:
-    """Time that passes when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def followed(settings: StudySettings, fail: int = 0) -> tuple[SearchProgress, list[tuple[str, float, float | None]]]:
     """A study in memory, one second per evaluation, whose first ``fail`` evaluations fail; what was seen at each."""
-    clock, calls = Clock(), iter(range(1000))
-    standing = SearchProgress(clock)
+    now, calls = [100.0], iter(range(1000))
+    standing = SearchProgress(lambda: now[0])
     seen = []
 
     def evaluate(point: tuple[float, ...]) -> tuple[float, float]:
-        clock.now += 1.0
+        now[0] += 1.0
         number = next(calls)
         return (math.nan, 0.0) if number < fail else (point[0], 1 - point[0])
 
@@ -45,23 +35,17 @@ def followed(settings: StudySettings, fail: int = 0) -> tuple[SearchProgress, li
     return standing, seen
 
 
-def test_everything_is_counted_once() -> None:
-    standing, _ = followed(StudySettings(population=4, generations=3))
-    assert (standing.done, standing.wanted, standing.scored) == (12, 12, 12)
-    assert standing.share == 1.0
-    assert standing.running == {}
-    assert standing.generation == 2
-    assert len(standing.front) == len(standing.study.front() if standing.study else [])
-
-
-def test_time_left_is_true_where_all_take_the_same() -> None:
-    _, seen = followed(StudySettings(population=4, generations=3))
+def test_everything_is_counted_once_and_time_left_is_true_where_all_take_the_same() -> None:
+    standing, seen = followed(StudySettings(population=4, generations=3))
+    assert (standing.done, standing.wanted, standing.scored, standing.generation) == (12, 12, 12, 2)
+    assert (standing.share, standing.running) == (1.0, {})
+    assert standing.study is not None
+    assert len(standing.front) == len(standing.study.front())
+    assert standing.hypervolume is not None
+    assert standing.gain is not None
+    assert standing.gain >= 0
     left = [seconds for kind, _, seconds in seen if kind == "evaluated"]
     assert left == pytest.approx([float(12 - done) for done in range(1, 13)])
-
-
-def test_shares_grow() -> None:
-    _, seen = followed(StudySettings(population=4, generations=3))
     shares = [share for _, share, _ in seen]
     assert shares == sorted(shares)
 
@@ -70,13 +54,6 @@ def test_failures_are_counted_by_reason() -> None:
     standing, _ = followed(StudySettings(population=4, generations=2), fail=3)
     assert sum(standing.failed.values()) == 3
     assert standing.scored == 5
-
-
-def test_hypervolume_and_its_gain() -> None:
-    standing, _ = followed(StudySettings(population=4, generations=2))
-    assert standing.hypervolume is not None
-    assert standing.gain is not None
-    assert standing.gain >= 0
 
 
 def test_nothing_is_known_before_the_study_begins() -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C once and twice, SIGTERM, and the command that goes on: real processes."""
+"""Ctrl-C, SIGTERM to a real process with its worker, and the command that goes on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from evodevo.cli.application import run
+from evodevo.cli.live import EventView
 from evodevo.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -21,87 +22,71 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = ["--set", "execution.executor=processes", "--set", "study.confirmations=0"]
-LONG = ["--tokens", "2K", "--generations", "1", "--workers", "1", *SETTINGS]
+SHORT = ["--generations", "1", "--set", "study.confirmations=0"]
+LONG = ["--tokens", "2K", "--workers", "1", "--set", "execution.executor=processes", *SHORT]
 
 
-def start(small: Small, store: Path, *more: str) -> subprocess.Popen[str]:
+def start(small: Small, store: Path) -> subprocess.Popen[str]:
     begin = ["evolve", "backbone.demo", "--config", str(small.config), "--data", str(small.text), *LONG]
-    return subprocess.Popen(
-        [sys.executable, "-m", "evodevo.cli", *begin, "--store", str(store), "--json", *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    command = [sys.executable, "-m", "evodevo.cli", *begin, "--store", str(store), "--json"]
+    both, variables = subprocess.PIPE, {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=both, stderr=both, text=True, env=variables)
 
 
-def wait_for(process: subprocess.Popen[str], kind: str, count: int = 1) -> None:
-    """Read events until this one has come so often."""
+def wait_for(process: subprocess.Popen[str], kind: str) -> None:
+    """Read events until one of this kind has come."""
     assert process.stdout is not None
-    for line in process.stdout:
-        count -= json.loads(line)["type"] == kind
-        if count == 0:
-            return
-    raise AssertionError(f"the process ended before {kind!r}")
+    if not any(json.loads(line)["type"] == kind for line in process.stdout):
+        raise AssertionError(f"the process ended before {kind!r}")
 
 
-def status(store: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+def status(store: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     capsys.readouterr()
     assert run(["status", "last", "--store", str(store), "--json"]) == ExitCode.SUCCESS
-    facts = json.loads(capsys.readouterr().out)
-    assert isinstance(facts, dict)
-    return facts
+    return json.loads(capsys.readouterr().out)
 
 
-def children_of(pid: int) -> set[str]:
-    return set(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+def test_ctrl_c_is_safe_and_resume_goes_on(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hear, heard = EventView.hear, []
+
+    def press(view: EventView, kind: str, facts: dict[str, Any]) -> None:
+        hear(view, kind, facts)
+        heard.append(kind)
+        if heard.count("evaluated") == 3 and kind == "evaluated":
+            signal.raise_signal(signal.SIGINT)
+
+    store = tmp_path / "runs"
+    monkeypatch.setattr(EventView, "hear", press)
+    assert small.evolve(store, "--json", *SHORT) == ExitCode.INTERRUPTED
+    words = capsys.readouterr().err
+    assert "stopping when the running evaluations are done" in words
+    assert status(store, capsys)["state"] == "interrupted"
+    command = re.search(r"Go on with: evodevo (resume .*)", words)
+    assert command is not None
+    assert run(command[1].split()) == ExitCode.SUCCESS
+    facts = status(store, capsys)
+    assert (facts["state"], facts["scored"]) == ("finished", 4)
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [
-        (signal.SIGINT, ExitCode.INTERRUPTED),
-        (signal.SIGTERM, ExitCode.TERMINATED),  # counts as Ctrl-C twice
-    ],
-    ids=["Ctrl-C", "terminate"],
-)
-def test_stopping_is_safe_and_resume_goes_on(
-    number: signal.Signals, code: ExitCode, small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_process_holds_its_run_and_terminating_counts_as_ctrl_c_twice_and_ends_the_workers(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "runs"
     process = start(small, store)
-    wait_for(process, "started")
-    workers = children_of(process.pid)
     wait_for(process, "progress")
-    process.send_signal(number)
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert status(store, capsys)["owner"]
+    assert run(["resume", "last", "--store", str(store)]) == ExitCode.RUN_OWNED
+    seen = capsys.readouterr().err
+    assert str(process.pid) in seen
+    assert "Go on with" not in seen
+    process.send_signal(signal.SIGTERM)
     _, words = process.communicate(timeout=120)
-    assert process.returncode == code
+    assert process.returncode == ExitCode.TERMINATED
     assert "Traceback" not in words
+    assert "Go on with: evodevo resume" in words
     assert workers
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
-    facts = status(store, capsys)
-    assert facts["state"] == "interrupted"
-    command = re.search(r"Go on with: evodevo (resume .*)", words)
-    assert command is not None
-    if number == signal.SIGTERM:
-        return  # what it leaves is gone on with in the same way
-    assert run(command[1].split()) == ExitCode.SUCCESS
-    facts = status(store, capsys)
-    assert facts["state"] == "finished"
-    assert facts["scored"] == 4
-
-
-def test_two_processes_cannot_hold_one_run(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = tmp_path / "runs"
-    process = start(small, store)
-    try:
-        wait_for(process, "started")
-        assert status(store, capsys)["owner"]
-        assert run(["resume", "last", "--store", str(store)]) == ExitCode.RUN_OWNED
-        seen = capsys.readouterr().err
-        assert str(process.pid) in seen
-        assert "Go on with" not in seen
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
+    assert status(store, capsys)["state"] == "interrupted"

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from evodevo.errors import ExitCode, UsageError, VerificationError
+from evodevo.export import fresh_process
 from evodevo.export.base import Exporter, ExportSubject, Images, Logits
 from evodevo.export.folder import write_export
-from evodevo.export.fresh_process import ask
 from evodevo.export.verify import TOLERANCE
 from evodevo.testing.exporters import CLASSES, IMAGE, subject, vision_path
 
@@ -70,7 +70,7 @@ def test_an_export_holds_what_it_says(tmp_path: Path) -> None:
     assert manifest["verified"]["samples"] == 8
 
 
-def test_an_earlier_export_is_replaced_and_an_empty_folder_used(tmp_path: Path) -> None:
+def test_an_earlier_export_is_replaced_if_alone_and_an_empty_folder_used(tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.mkdir()
     write_export(Sums(), of_sums(), target)
@@ -78,6 +78,9 @@ def test_an_earlier_export_is_replaced_and_an_empty_folder_used(tmp_path: Path) 
     write_export(Sums(), of_sums(), target)
     assert (target / "factors.json").stat().st_ino != first
     assert left(tmp_path) == ["out"]
+    (target / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"notes\.txt"):
+        write_export(Sums(), of_sums(), target)
 
 
 @pytest.mark.parametrize("also", ["mine.txt", "manifest.json"])
@@ -88,13 +91,6 @@ def test_what_no_export_wrote_is_left_alone(tmp_path: Path, also: str) -> None:
     with pytest.raises(UsageError, match=also):
         write_export(Sums(), of_sums(), target)
     assert left(target) == [also]
-
-
-def test_a_file_beside_an_earlier_export_keeps_it_from_being_replaced(tmp_path: Path) -> None:
-    done = write_export(Sums(), of_sums(), tmp_path / "out")
-    (done.folder / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"notes\.txt"):
-        write_export(Sums(), of_sums(), done.folder)
 
 
 def test_a_file_and_a_link_are_no_folders(tmp_path: Path) -> None:
@@ -117,25 +113,19 @@ def test_what_answers_otherwise_is_refused_and_what_was_there_stays(tmp_path: Pa
     assert left(tmp_path) == ["out"]
 
 
-def test_the_tolerance_is_a_share_of_the_largest_logit(tmp_path: Path) -> None:
+def test_the_tolerance_is_a_share_of_the_largest_logit_and_shapes_and_numbers_must_fit(tmp_path: Path) -> None:
     write_export(Sums(wrong=TOLERANCE), of_sums(), tmp_path / "near")  # the largest logit is twice the mean, or more
     with pytest.raises(VerificationError):
         write_export(Sums(wrong=4 * TOLERANCE), of_sums(), tmp_path / "far")
-
-
-def test_numbers_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     with pytest.raises(VerificationError, match="finite"):
         write_export(Sums(wrong=float("nan")), of_sums(float("nan")), tmp_path / "out")
-
-
-def test_another_number_of_classes_is_refused(tmp_path: Path) -> None:
     fewer = replace(of_sums(), classes=CLASSES[:2])
     with pytest.raises(VerificationError, match="expected"):
         write_export(Sums(), fewer, tmp_path / "out")
 
 
-@pytest.mark.slow
-def test_a_damaged_file_is_found_out_by_the_fresh_process(tmp_path: Path) -> None:
+def test_what_fails_in_the_fresh_process_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.pt2").write_bytes(b"PK no graph")
-    with pytest.raises(VerificationError, match="fresh process"):
-        ask(tmp_path / "model.pt2", [np.zeros((1, 2, 2, 1), np.uint8)])
+    monkeypatch.setattr(fresh_process, "SCRIPT", "import sys\nraise ValueError(open(sys.argv[1]).read())")
+    with pytest.raises(VerificationError, match=r"model\.pt2 cannot be used in a fresh process: .*PK no graph"):
+        fresh_process.ask(tmp_path / "model.pt2", [np.zeros((1, 2, 2, 1), np.uint8)])

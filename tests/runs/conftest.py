@@ -37,8 +37,8 @@ Rows = Mapping[str, Mapping[int, Mapping[str, float] | str]]
 Recorded = Callable[..., Run]
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Iterator[Recorded]:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     """``recorded({"a": {0: {"quality": 2.0, "cache": 10.0}, 1: "crash"}}, drawn={...}, space={...})``
 
     A run whose individuals have these scores (or failed for this reason) per number of the seed; ``drawn`` are
@@ -49,7 +49,7 @@ def recorded(tmp_path: Path) -> Iterator[Recorded]:
     def make(rows: Rows, *, drawn: Rows | None = None, genomes: Any = None, **overrides: Any) -> Run:
         settings = resolve("backbone.demo", overrides=overrides)
         space = BackboneSpace(settings.space)
-        folder = tmp_path / f"recorded{len(opened)}"
+        folder = tmp_path_factory.mktemp("recorded") / "runs"
         with Store.open(folder) as store:
             run_id = store.create_run("evolve", "backbone.demo", settings.model_dump(mode="json"), settings.study.seed)
             with Archive(folder) as archive:
@@ -74,8 +74,3 @@ def recorded(tmp_path: Path) -> Iterator[Recorded]:
     yield make
     for archive in opened:
         archive.close()
-
-
-def name_of(individual: Any) -> str:
-    """What ``recorded`` called it."""
-    return str(individual.row.details["name"])

@@ -12,16 +12,9 @@ from PIL import Image
 from evodevo.errors import DataError, UsageError
 from evodevo.runs.own_inputs import own_sample
 from evodevo.settings import validate
-from evodevo.tasks.base import SampleTask
 from evodevo.tasks.reasoning.proofs import ProofsTask
 from evodevo.testing.networks import FACTS, IMAGE, TEXT, small_model
 from evodevo.training.precision import decide
-
-
-@pytest.fixture(scope="module")
-def proofs() -> SampleTask:
-    samples = {"train": 20, "validation": 8, "test": 8}
-    return ProofsTask(validate(ProofsTask.settings_class, {"samples": samples}, what="the test's settings"))
 
 
 def letters(name: str, text: str) -> np.ndarray:
@@ -29,7 +22,9 @@ def letters(name: str, text: str) -> np.ndarray:
     return np.array([ord(letter) - ord("a") for letter in text], dtype=np.int64)
 
 
-def test_a_text_is_routed_as_the_same_sample_of_the_task(proofs: SampleTask) -> None:
+def test_a_text_is_routed_as_the_same_sample_of_the_task_also_from_a_file(tmp_path: Path) -> None:
+    samples = {"train": 20, "validation": 8, "test": 8}
+    proofs = ProofsTask(validate(ProofsTask.settings_class, {"samples": samples}, what="the test's settings"))
     model, place = small_model(proofs.inputs, proofs.outputs), decide("cpu").place
     for sample in range(3):
         words = proofs.show("validation", sample)["text"]
@@ -39,16 +34,10 @@ def test_a_text_is_routed_as_the_same_sample_of_the_task(proofs: SampleTask) -> 
         assert (own["text/mask"] == same["text/mask"]).all()
         traces = [model.trace(place(batch)) for batch in (own, same)]
         assert traces[0].routes() == pytest.approx(traces[1].routes(), abs=1e-6)
-
-
-def test_words_that_a_task_does_not_have_are_named(proofs: SampleTask) -> None:
     with pytest.raises(UsageError, match="'dragon' is none that theories are told in"):
         own_sample(proofs.inputs, {"text": "anne is dragon ."}, proofs.encode, missing=False)
     with pytest.raises(UsageError, match="is empty"):
         own_sample(proofs.inputs, {"text": ""}, proofs.encode, missing=False)
-
-
-def test_a_text_is_read_from_a_file_too(tmp_path: Path, proofs: SampleTask) -> None:
     path = tmp_path / "theory.txt"
     path.write_text("anne is big . anne is big ?", encoding="utf-8")
     one, two = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import NotFoundError, UsageError
@@ -31,9 +31,16 @@ FRONT = {
 }
 
 
-def test_the_front_holds_what_nobody_dominates_best_first(recorded: Any) -> None:
-    run = recorded(FRONT)
-    assert [name_of(one) for one in run.front()] == ["best", "good", "knee", "small"]
+@pytest.fixture(scope="module")
+def front(recorded: Any) -> Any:
+    return recorded(FRONT)
+
+
+def test_the_front_holds_what_nobody_dominates_best_first(front: Any, recorded: Any) -> None:
+    assert [name_of(one) for one in front.front()] == ["best", "good", "knee", "small"]
+    run = recorded(FRONT, evaluation={"objectives": ["quality", "cache:maximise"]})
+    assert [name_of(one) for one in run.front()] == ["best"], "the direction of a goal counts"
+    assert name_of(pick(run, "best:cache").individual) == "best"
 
 
 @pytest.mark.parametrize(
@@ -43,30 +50,22 @@ def test_the_front_holds_what_nobody_dominates_best_first(recorded: Any) -> None
         ("best:quality", (), "best"),
         ("best:cache", (), "small"),
         ("best:quality", ("cache<1000",), "good"),
-        ("best:quality", ("cache<=1000",), "best"),
         ("best:quality", ("cache <= 1k",), "best"),
         ("best:quality", ("cache<0.3K",), "knee"),
         ("best:cache", ("quality<2.2",), "good"),
         ("best:cache", ("quality<=2.2",), "knee"),
         ("best:cache", ("quality<3", "cache>200"), "good"),
-        ("best:cache", ("quality<3", "cache>=200"), "knee"),
         ("knee", ("quality>2.5",), "small"),
     ],
 )
-def test_rules_and_conditions(recorded: Any, rule: str, where: tuple[str, ...], name: str) -> None:
-    chosen = pick(recorded(FRONT), rule, where)
+def test_rules_and_conditions(front: Any, rule: str, where: tuple[str, ...], name: str) -> None:
+    chosen = pick(front, rule, where)
     assert name_of(chosen.individual) == name
     assert all(condition in chosen.reason for condition in where)
 
 
-def test_the_direction_of_a_goal_counts(recorded: Any) -> None:
-    run = recorded(FRONT, evaluation={"objectives": ["quality", "cache:maximise"]})
-    assert [name_of(one) for one in run.front()] == ["best"]
-    assert name_of(pick(run, "best:cache").individual) == "best"
-
-
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=7, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
 def test_the_knee_lies_nearest_to_the_ideal_corner(recorded: Any, points: list[tuple[int, int]]) -> None:
     run = recorded({str(number): {0: point(a, b)} for number, (a, b) in enumerate(points)})
@@ -91,23 +90,16 @@ def test_the_knee_lies_nearest_to_the_ideal_corner(recorded: Any, points: list[t
         ("knee", ("cache<50",), NotFoundError, "nobody of the 4 on the front keeps cache<50"),
         ("knee", ("cahce<50",), UsageError, "Did you mean 'cache'"),
         ("knee", ("cache",), UsageError, "must look like"),
-        ("knee", ("cache=5",), UsageError, "must look like"),
         ("knee", ("cache<-5",), UsageError, "must look like"),
         ("knee", ("cache<5X",), UsageError, "must look like"),
         ("knee", ("cache<" + "9" * 400,), UsageError, "must look like"),
     ],
 )
 def test_what_cannot_be_chosen_is_said(
-    recorded: Any, rule: str, where: tuple[str, ...], error: type[Exception], words: str
+    front: Any, rule: str, where: tuple[str, ...], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        pick(recorded(FRONT), rule, where)
-
-
-def test_a_run_without_scores_has_nothing_to_pick(recorded: Any) -> None:
-    run = recorded({"failed": {0: "crash"}, "waiting": {}})
-    with pytest.raises(NotFoundError, match="no scored individual"):
-        pick(run)
+        pick(front, rule, where)
 
 
 # Beside the baselines
@@ -135,29 +127,22 @@ def test_dominance_is_judged_on_fresh_seeds(recorded: Any) -> None:
     assert cache.better
 
 
-@pytest.mark.parametrize(
-    ("values", "dominates", "clear"),
-    [
-        (((2.0, 400.0), (2.1, 400.0)), True, True),
-        (((2.0, 400.0), (2.45, 400.0)), True, False),  # the ranges touch
-        (((2.0, 500.0), (2.1, 500.0)), True, True),  # equal in one goal
-        (((2.0, 501.0), (2.1, 501.0)), False, False),
-        (((2.5, 500.0), (2.5, 500.0)), False, False),  # equal in both
-    ],
-)
-def test_it_is_clear_where_the_seeds_do_not_touch(
-    recorded: Any, values: tuple[tuple[float, float], ...], dominates: bool, clear: bool
-) -> None:
-    seeds = {number: point(*one) for number, one in enumerate(values, 1)}
-    found = compared(recorded({"one": {0: point(9.0, 9.0), **seeds}}, drawn=DRAWN))
-    assert (found.dominates, found.clear) == (dominates, clear)
-
-
-def test_one_seed_each_is_never_clear(recorded: Any) -> None:
-    run = recorded({"one": {0: point(1.0, 1.0)}}, drawn={"plain": {0: point(2.0, 2.0)}})
-    found = compared(run)
-    assert found.dominates
-    assert not found.clear
+def test_it_is_clear_where_the_seeds_do_not_touch(recorded: Any) -> None:
+    cases = {
+        "apart": ((2.0, 400.0), (2.1, 400.0), True, True),
+        "touching": ((2.0, 400.0), (2.45, 400.0), True, False),
+        "equal in one goal": ((2.0, 500.0), (2.1, 500.0), True, True),
+        "worse in one goal": ((2.0, 501.0), (2.1, 501.0), False, False),
+        "equal in both": ((2.5, 500.0), (2.5, 500.0), False, False),
+    }
+    rows = {name: {0: point(9.0, 9.0), 1: point(*a), 2: point(*b)} for name, (a, b, *_) in cases.items()}
+    run = recorded(rows, drawn=DRAWN)
+    for name, (_, _, dominates, clear) in cases.items():
+        found = compared(run, name)
+        assert (found.dominates, found.clear) == (dominates, clear), name
+    one_seed_each = compared(recorded({"one": {0: point(1.0, 1.0)}}, drawn={"plain": {0: point(2.0, 2.0)}}))
+    assert one_seed_each.dominates
+    assert not one_seed_each.clear
 
 
 @pytest.mark.parametrize("ours_fresh", [True, False])
@@ -173,7 +158,9 @@ def test_seeds_of_one_kind_are_compared(recorded: Any, ours_fresh: bool) -> None
     assert found.dominates == ours_fresh
 
 
-def test_a_baseline_without_scores_is_left_out(recorded: Any) -> None:
+def test_a_baseline_without_scores_is_left_out_and_a_run_without_scores_has_nothing_to_pick(recorded: Any) -> None:
+    with pytest.raises(NotFoundError, match="no scored individual"):
+        pick(recorded({"failed": {0: "crash"}, "waiting": {}}))
     run = recorded({"one": {0: point(1.0, 1.0)}}, drawn={"broken": {0: "crash"}, "plain": {0: point(2.0, 2.0)}})
     chosen = pick(run)
     assert [comparison.baseline for comparison in chosen.comparisons] == ["plain"]

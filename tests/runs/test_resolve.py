@@ -37,13 +37,10 @@ def made(baselines: str | None = None, **overrides: Any) -> Any:
     return resolve(NAME, driver="train", overrides=overrides, baselines=baselines)
 
 
-def test_a_setting_of_the_task_needs_no_room() -> None:
-    evaluation = made(nodes=4, samples={"train": 9}).evaluation
-    assert evaluation.task_settings == {"nodes": 4, "samples": {"train": 9}}
-
-
 def test_a_short_name_is_the_recipes_and_what_is_written_in_full_counts_more() -> None:
     assert made(points=3).evaluation.curve_points == 3
+    evaluation = made(nodes=4, samples={"train": 9}).evaluation
+    assert evaluation.task_settings == {"nodes": 4, "samples": {"train": 9}}, "a setting of the task needs no room"
     both = made(points=3, nodes=4, evaluation={"curve_points": 5, "task_settings": {"nodes": 6}}).evaluation
     assert (both.curve_points, both.task_settings["nodes"]) == (5, 6)
 
@@ -57,15 +54,12 @@ def test_an_unknown_short_name_is_told_with_the_nearest() -> None:
         resolve("backbone.demo", overrides={"studdy": {}})
 
 
-def test_another_task_takes_the_settings_of_the_recipes_own_away() -> None:
+def test_another_task_takes_the_settings_of_the_recipes_own_away_and_data_have_a_task() -> None:
     assert made().evaluation.probes
     other = made(evaluation={"task": "image_text"}, form="match").evaluation
     assert (other.task, other.task_settings, other.probes) == ("image_text", {"form": "match"}, ())
     with pytest.raises(UsageError, match=r"unknown task 'image_txt'\. Did you mean 'image_text'"):
         made(evaluation={"task": "image_txt"})
-
-
-def test_data_of_ones_own_are_read_by_the_recipes_task_for_data() -> None:
     for given in ({"data": "texts"}, {"evaluation": {"task_settings": {"data": "texts"}}}):
         evaluation = made(**given).evaluation
         assert (evaluation.task, evaluation.task_settings) == ("text_labels", {"data": "texts"})

@@ -12,6 +12,7 @@ from evodevo.errors import DataError, EvodevoError, ExitCode, NotFoundError, Sto
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import evolve, resume
 from evodevo.search.study import Study, StudySettings
+from evodevo.settings import merge
 from evodevo.storage import Store
 from evodevo.testing.histories import evaluated_twice, history, hypervolumes
 from evodevo.testing.real_vector import RealVectorSpace, zdt1
@@ -46,7 +47,8 @@ def told(folder: Path, run: str) -> Any:
         return history(store, run), hypervolumes(store, run)
 
 
-def test_stopped_and_resumed_is_the_same_run(tmp_path: Path, settings: dict[str, Any]) -> None:
+@pytest.mark.slow
+def test_stopped_and_resumed_and_in_a_worker_it_is_the_same_run(tmp_path: Path, settings: dict[str, Any]) -> None:
     whole = evolve("backbone.demo", overrides=settings, store=tmp_path / "whole")
     parts = tmp_path / "parts"
     studies: list[Study] = []
@@ -69,31 +71,11 @@ def test_stopped_and_resumed_is_the_same_run(tmp_path: Path, settings: dict[str,
     last = resume("last", store=parts)
     assert last.state == "finished"
     assert told(parts, last.id) == told(tmp_path / "whole", whole.id)
-    for run in (whole, first, last):
+    worker = {**settings, "execution": {"executor": "processes", "workers": 1}}
+    apart = evolve("backbone.demo", overrides=worker, store=tmp_path / "apart")
+    assert told(tmp_path / "apart", apart.id) == told(tmp_path / "whole", whole.id)
+    for run in (whole, first, last, apart):
         run.archive.close()
-
-
-@pytest.mark.slow
-def test_other_objectives_have_directions_of_their_own(tmp_path: Path, settings: dict[str, Any]) -> None:
-    changes = {**settings, "evaluation": {**settings["evaluation"], "objectives": ["flops", "parameters:maximise"]}}
-    with evolve("backbone.demo", overrides=changes, store=tmp_path).archive as archive:
-        front = archive.run("last").front()
-        values = [(one.scores["flops"], one.scores["parameters"]) for one in front]
-        assert values == sorted(values)
-        assert [b for _, b in values] == sorted(b for _, b in values), "more parameters for more work"
-
-
-@pytest.mark.slow
-def test_workers_do_not_change_scores(tmp_path: Path, settings: dict[str, Any]) -> None:
-    found = []
-    for name, execution in (
-        ("serial", {"executor": "serial"}),
-        ("two", {"executor": "processes", "workers": 2}),
-    ):
-        run = evolve("backbone.demo", overrides={**settings, "execution": execution}, store=tmp_path / name)
-        found.append(told(tmp_path / name, run.id))
-        run.archive.close()
-    assert found[0] == found[1]
 
 
 # What may change on resume
@@ -102,19 +84,14 @@ def test_workers_do_not_change_scores(tmp_path: Path, settings: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("room", "key", "value"),
     [
-        ("space", "depth", 10),
-        ("space", "mutation_probability", 0.5),
         ("space", "dimensions", {"width": 32}),
         ("evaluation", "objectives", ["quality"]),
         ("evaluation", "training", {"batch_size": 2}),
         ("evaluation", "language", {"context_length": 8}),
-        ("evaluation", "validation_tokens", 64),
         ("evaluation", "max_parameters", 10),
-        ("evaluation", "tied", True),
         ("study", "seed", 5),
         ("study", "population", 5),
         ("study", "algorithm", "random"),
-        ("study", "mode", "steady"),
         ("execution", "threads", 2),
         ("execution", "executor", "processes"),
     ],
@@ -127,7 +104,11 @@ def test_what_would_spoil_the_scores_cannot_change(copy: Path, small: Any, room:
         assert not any(event.type == "run.settings" for event in archive.run(small.run).events())
 
 
-def test_what_has_the_same_value_has_not_changed(copy: Path, small: Any) -> None:
+def test_what_has_the_same_value_has_not_changed_and_an_unknown_run_is_named(copy: Path, small: Any) -> None:
+    with pytest.raises(NotFoundError, match="r0000"):
+        resume("r0000", store=copy)
+    with pytest.raises(NotFoundError):
+        resume("last", store=copy.parent / "nowhere")
     resume(small.run, overrides={"study": {"population": 4, "seed": 0}}, store=copy).archive.close()
     with Archive(copy) as archive:
         assert not any(event.type == "run.settings" for event in archive.run(small.run).events())
@@ -166,24 +147,20 @@ def test_a_run_of_ones_own_is_not_for_the_command_line(tmp_path: Path) -> None:
         assert all(set(one.scores) == {"a", "b"} for one in found.front())
 
 
-def test_an_unknown_run_is_named(copy: Path) -> None:
-    with pytest.raises(NotFoundError, match="r0000"):
-        resume("r0000", store=copy)
-    with pytest.raises(NotFoundError):
-        resume("last", store=copy.parent / "nowhere")
-
-
 # Data
 
 
 @pytest.mark.slow
-def test_data_that_are_gone_or_changed_stop_a_resume(
+def test_data_are_found_from_any_folder_and_stop_a_resume_where_gone_or_changed(
     tmp_path: Path, settings: dict[str, Any], small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = Path(shutil.copytree(small.text, tmp_path / "own"))
-    changes = {**settings, "evaluation": {**TINY["evaluation"], "language": {"context_length": 16, "data": str(own)}}}
+    monkeypatch.chdir(tmp_path)
+    changes = {**settings, "evaluation": {**TINY["evaluation"], "language": {"context_length": 16, "data": "own"}}}
     run = evolve("backbone.demo", overrides=changes, store=tmp_path / "runs")
+    assert run.settings.evaluation.language.data == str(own), "found from any folder"
     run.archive.close()
+    monkeypatch.chdir(small.text)
     before = told(tmp_path / "runs", run.id)
     longer = {"study": {"generations": 3}}
 
@@ -225,27 +202,12 @@ def test_data_that_are_gone_or_changed_stop_a_resume(
 def test_what_cannot_begin_leaves_nothing_behind(
     tmp_path: Path, settings: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    from evodevo.settings import merge
-
     with pytest.raises((UsageError, NotFoundError, DataError)) as caught:
         evolve("backbone.demo", overrides=merge(settings, changes), store=tmp_path / "runs")
     assert len(str(caught.value)) > 20
     if (tmp_path / "runs").exists():
         with Store.open(tmp_path / "runs") as store:
             assert store.runs() == []
-
-
-@pytest.mark.slow
-def test_data_are_found_from_any_folder(
-    tmp_path: Path, settings: dict[str, Any], small: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(small.text.parent)
-    changes = {**settings, "evaluation": {**TINY["evaluation"], "language": {"context_length": 16, "data": "text"}}}
-    run = evolve("backbone.demo", overrides=changes, store=tmp_path / "runs")
-    assert run.settings.evaluation.language.data == str(small.text)
-    run.archive.close()
-    monkeypatch.chdir(tmp_path)
-    resume(run.id, overrides={"study": {"generations": 3}}, store="runs").archive.close()
 
 
 # Damage

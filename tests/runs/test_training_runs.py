@@ -37,7 +37,9 @@ def scores(run: Run) -> list[str]:
 
 @pytest.mark.slow
 def test_each_seed_is_a_training_of_its_own(copy: Path, small: Any, best: str) -> None:
-    run = train(best[:8], steps=6, seeds=3, overrides=SERIAL, store=copy)
+    run = train(best[:8], tokens=384, seeds=3, overrides=SERIAL, store=copy)
+    budget = run.settings.evaluation.training.budget
+    assert (budget.tokens, budget.steps, budget.seconds) == (384, None, None)
     assert (run.kind, run.state, run.recipe) == ("train", "finished", "backbone.demo")
     (one,) = run.individuals()
     assert one.parents == (best,)
@@ -67,21 +69,20 @@ def test_the_same_budget_gives_the_scores_of_the_search(copy: Path, small: Any, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("budget", "expected"), [({"tokens": 640}, (640, None, None)), ({"steps": 7, "seconds": 60.0}, (None, 7, 60.0))]
+    ("budget", "asked", "every"),
+    [({"steps": 40}, {}, 2), ({"steps": 7, "seconds": 60.0}, {"checkpoint_every": 17}, 17)],
 )
-def test_the_budget_is_what_was_asked_for(copy: Path, best: str, budget: dict[str, Any], expected: Any) -> None:
-    run = train(best, **budget, overrides=SERIAL, store=copy)
-    found = run.settings.evaluation.training.budget
-    assert (found.tokens, found.steps, found.seconds) == expected
-    run.archive.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("asked", "every"), [(None, 2), (17, 17)])
-def test_checkpoints_come_twenty_times_or_as_asked(copy: Path, best: str, asked: int | None, every: int) -> None:
-    more = {} if asked is None else {"evaluation": {"training": {"checkpoint_every": asked}}}
-    run = train(best, steps=40, overrides={**SERIAL, **more}, store=copy)
-    assert run.settings.evaluation.training.checkpoint_every == every
+def test_the_budget_is_what_was_asked_for_and_checkpoints_come_twenty_times_or_as_asked(
+    copy: Path, best: str, budget: dict[str, Any], asked: dict[str, Any], every: int
+) -> None:
+    run = train(best, **budget, overrides={**SERIAL, "evaluation": {"training": asked}}, store=copy)
+    found = run.settings.evaluation.training
+    assert (found.budget.tokens, found.budget.steps, found.budget.seconds) == (
+        None,
+        budget["steps"],
+        budget.get("seconds"),
+    )
+    assert found.checkpoint_every == every
     assert run.archive.store.run_blobs(run.id) == {}, "a checkpoint is let go when its training is over"
     run.archive.close()
 
@@ -99,28 +100,25 @@ def test_checkpoints_come_twenty_times_or_as_asked(copy: Path, best: str, asked:
 def test_what_cannot_be_is_refused(copy: Path, best: str, arguments: dict[str, Any], words: str) -> None:
     with Archive(copy) as archive:
         before = len(archive.runs())
+    with pytest.raises(NotFoundError):
+        train("0000zzzz", store=copy)
     with pytest.raises(UsageError, match=words):
         train(best, store=copy, **{"overrides": SERIAL, **arguments})
     with Archive(copy) as archive:
         assert len(archive.runs()) == before, "no run is left behind"
 
 
-def test_an_unknown_individual_is_named(copy: Path) -> None:
-    with pytest.raises(NotFoundError):
-        train("0000zzzz", store=copy)
-
-
 @pytest.mark.slow
 def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bits(copy: Path, best: str) -> None:
     training = {"evaluation": {"training": {"checkpoint_every": 3, "report_every": 1}}}
     whole = train(best, steps=11, seeds=2, overrides={**SERIAL, **training}, store=copy)
-    for damage in (False, True):
-        _is_killed_and_goes_on(copy, best, training, scores(whole), damage)
+    expected = scores(whole)
     whole.archive.close()
+    for damage in (False, True):
+        _is_killed_and_goes_on(copy, best, {**SERIAL, **training}, expected, damage)
 
 
-def _is_killed_and_goes_on(copy: Path, best: str, training: Any, expected: list[str], damage: bool) -> None:
-    settings = {**SERIAL, **training}
+def _is_killed_and_goes_on(copy: Path, best: str, settings: Any, expected: list[str], damage: bool) -> None:
     heard: list[dict[str, Any]] = []
 
     def until_the_second_checkpoint(kind: str, facts: dict[str, Any]) -> None:

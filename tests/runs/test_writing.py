@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from evodevo.cli.application import run as command
-from evodevo.errors import UsageError
-from evodevo.runs.archive import Archive
 from evodevo.runs.resolve import resolve
 from evodevo.runs.train import experiment
 
 BRIEF: dict[str, Any] = {
+    "task_settings": {"synthetic": {"documents": 60, "letters": 80}, "context_length": 32},
     "training": {"budget": {"steps": 2}, "batch_size": 4},
     "validation_samples": 16,
     "test_samples": 16,
@@ -26,24 +25,17 @@ BRIEF: dict[str, Any] = {
 }
 
 
-def store_of(recipe: str, folder: Path) -> Path:
-    """An experiment of a few steps with an H-Model and a transformer."""
+@pytest.mark.slow
+def test_h_models_and_stacks_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.set_num_threads(1)
-    arms = resolve(recipe, driver="train", overrides={}).model_dump(mode="json")["experiment"]["arms"]
+    arms = resolve("h_model.languages", driver="train", overrides={}).model_dump(mode="json")["experiment"]["arms"]
     arms = [arm for arm in arms if arm["name"] in ("H-Model", "Tr(I+H+O)") and not arm["cell"]]
     changes = {
         "experiment": {"arms": arms, "reference": None},
         "evaluation": BRIEF,
         "execution": {"executor": "serial", "workers": 1},
     }
-    experiment(recipe, overrides=changes, store=folder).archive.close()
-    return folder
-
-
-@pytest.mark.slow
-def test_h_models_and_stacks_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = store_of("h_model.languages", tmp_path / "store")
-    with Archive(store) as archive:
+    with experiment("h_model.languages", overrides=changes, store=tmp_path).archive as archive:
         found = archive.runs()[0].individuals()
         assert {one.genome.network.kind for one in found} == {"h_model", "stack"}
         for one in found:
@@ -51,12 +43,5 @@ def test_h_models_and_stacks_write(tmp_path: Path, capsys: pytest.CaptureFixture
             assert text
             assert one.generate("the ", 12, seed=3) == text
         name = found[0].id
-    assert command(["generate", name, "--prompt", "the ", "--tokens", "5", "--store", str(store), "--json"]) == 0
+    assert command(["generate", name, "--prompt", "the ", "--tokens", "5", "--store", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schema"] == "evodevo.generate/1"
-
-
-@pytest.mark.slow
-def test_a_network_that_predicts_no_tokens_says_so(tmp_path: Path) -> None:
-    store = store_of("h_model.pointer", tmp_path / "store")
-    with Archive(store) as archive, pytest.raises(UsageError, match="predicts no tokens"):
-        archive.runs()[0].individuals()[0].generate("a", 3)

@@ -12,6 +12,8 @@ from evodevo.errors import UsageError
 from evodevo.settings import validate
 from evodevo.tasks.base import TASKS, SampleTask
 
+FEW = {"train": 60, "validation": 20, "test": 20}
+
 
 def opened(name: str, cache: Path, **values: Any) -> SampleTask:
     kind = TASKS.get(name)
@@ -24,18 +26,16 @@ def test_texts_of_a_language_are_cut_to_the_window(tmp_path: Path) -> None:
     assert task.encode("text", "a" * 99).tolist() == [97] * 8
 
 
-@pytest.mark.slow
 def test_labelled_texts_are_read_as_in_the_splits(tmp_path: Path) -> None:
-    task = opened("text_labels", tmp_path, length=24)
+    task = opened("text_labels", tmp_path, length=24, topics={"samples": FEW, "classes": 5})
     batch = task.fetch("validation", np.array([0]))
     text = task.show("validation", 0)["text"]
     real = batch["text"][0][batch["text/mask"][0]]
     assert task.encode("text", text).tolist() == real.tolist()
 
 
-@pytest.mark.slow
 def test_captions_are_read_as_in_the_splits(tmp_path: Path) -> None:
-    task = opened("image_text", tmp_path)
+    task = opened("image_text", tmp_path, scenes={"samples": FEW})
     name = next(spec.name for spec in task.inputs if spec.modality == "tokens")
     for place in range(4):
         batch = task.fetch("validation", np.array([place]))

@@ -54,6 +54,9 @@ def test_what_is_written_comes_back_padded(tmp_path_factory: pytest.TempPathFact
 def test_damage_is_seen_and_mended(file: str, tmp_path: Path) -> None:
     cache = FeatureCache(tmp_path)
     cache.put(KEY, SIZE, chunks([2, 3]))
+    second = cache.put(KEY, SIZE, chunks([2, 3]))
+    np.testing.assert_array_equal(second["train"].values, np.concatenate(ragged([2, 3])))
+    assert [path.name for path in (tmp_path / "features" / "ab").iterdir()] == [KEY], "the first of two writers stays"
     place = tmp_path / "features" / "ab" / KEY / file
     data = bytearray(place.read_bytes())
     data[len(data) // 2] ^= 1
@@ -64,14 +67,6 @@ def test_damage_is_seen_and_mended(file: str, tmp_path: Path) -> None:
     assert cache.get(KEY) is not None
     cache.remove(KEY)
     assert cache.get(KEY) is None
-
-
-def test_the_first_of_two_writers_stays(tmp_path: Path) -> None:
-    cache = FeatureCache(tmp_path)
-    first = cache.put(KEY, SIZE, chunks([2, 3]))
-    second = cache.put(KEY, SIZE, chunks([2, 3]))
-    np.testing.assert_array_equal(first["train"].values, second["train"].values)
-    assert [path.name for path in (tmp_path / "features" / "ab").iterdir()] == [KEY]
 
 
 def test_what_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
@@ -137,11 +132,9 @@ def test_it_is_the_task_with_one_input_replaced() -> None:
     assert "text/mask" not in view.fetch("test", np.asarray([0, 2]))
     assert view.show("test", 0) == task.show("test", 0)
     assert view.describe()["features"]["text"]["size"] == SIZE
-
-
-def test_its_digest_is_of_the_samples_and_of_what_read_them() -> None:
-    task, counts = whole(), {"train": [1, 0, 4, 4, 2], "test": [4, 4, 4]}
-    one, two, three = (FeaturesTask(task, {"text": features(counts, key)}) for key in (KEY, KEY, "cd" * 32))  # type: ignore[arg-type]
+    # Its digest is of the samples and of what read them.
+    counts: dict[Split, list[int]] = {"train": [1, 0, 4, 4, 2], "test": [4, 4, 4]}
+    one, two, three = (FeaturesTask(task, {"text": features(counts, key)}) for key in (KEY, KEY, "cd" * 32))
     assert one.digest == two.digest
     assert len({one.digest, three.digest, task.digest}) == 3
 

@@ -38,6 +38,10 @@ def test_batches_are_a_function_of_split_seed_and_step() -> None:
     assert np.array_equal(one["labels/target"], parts["validation"]["labels/target"][[4, 0]])
     assert task.show("train", 0)["image"] == "2 x 2 x 1"
     assert task.describe()["samples"] == {"train": 9, "validation": 5}
+    with pytest.raises(UsageError, match="no split 'test'"):
+        task.count("test")
+    with pytest.raises(UsageError, match="'table'"):
+        InMemoryTask.open(None)
 
 
 def test_equal_digests_mean_equal_data() -> None:
@@ -61,10 +65,3 @@ def test_what_does_not_fit_is_refused(name: str, array: Any, words: str) -> None
     samples = {key: one for key, one in part(4).items() if key != name}
     with pytest.raises(DataError, match=words):
         InMemoryTask(INPUTS, OUTPUTS, {"train": samples if array is None else {**samples, name: array}})
-
-
-def test_splits_that_are_not_there() -> None:
-    with pytest.raises(UsageError, match="no split 'test'"):
-        InMemoryTask(INPUTS, OUTPUTS, {"train": part(4)}).count("test")
-    with pytest.raises(UsageError, match="'table'"):
-        InMemoryTask.open(None)

@@ -22,7 +22,6 @@ def topics(folder: Path, seed: int = 0, **options: Any) -> MultitaskTask:
     return opened(folder, source="text_labels", options={"topics": {**SMALL, "seed": seed}, **options})
 
 
-@pytest.mark.slow
 def test_bytes_are_bytes_and_other_tokens_are_known_by_their_tokenizer(tmp_path: Path) -> None:
     assert modalities_of(opened(tmp_path)) == ("image",)
     assert modalities_of(topics(tmp_path, tokenizer="bytes")) == ("tokens:bytes",)
@@ -47,11 +46,7 @@ def test_a_table_is_told_input_by_input(tmp_path: Path) -> None:
 
 def test_texts_are_handed_out_as_bytes_unless_somebody_says_otherwise() -> None:
     assert with_bytes("text_labels", {}) == {"tokenizer": "bytes", "length": READ_BYTES}
-    assert with_bytes("text_labels", {"length": 9, "label": "kind"}) == {
-        "tokenizer": "bytes",
-        "length": 9,
-        "label": "kind",
-    }
+    assert with_bytes("text_labels", {"length": 9}) == {"tokenizer": "bytes", "length": 9}
     assert with_bytes("text_labels", {"tokenizer": "bpe"}) == {"tokenizer": "bpe"}
     assert with_bytes("images", {"size": 8}) == {"size": 8}
     with pytest.raises(UsageError, match="text_labels"):

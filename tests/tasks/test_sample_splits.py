@@ -35,10 +35,14 @@ def test_a_partition_by_content_that_ignores_order(contents: list[bytes], shuffl
     assert _names(shuffled, assign(shuffled, ["all"] * len(contents))) == names
 
 
-def test_three_samples_make_three_splits_wherever_they_fall() -> None:
+def test_three_samples_make_three_splits_wherever_they_fall_and_two_are_refused() -> None:
     # By their places alone these are one of training and two of the test split.
     found = assign([b"0", b"46", b"47"], ["all"] * 3)
     assert [len(found.places[split]) for split in SPLITS] == [1, 1, 1]
+    with pytest.raises(DataError, match="2 distinct samples leave"):
+        assign([b"a", b"b", b"a"], ["all"] * 3)
+    assert fingerprint(b"ab", b"c") != fingerprint(b"a", b"bc"), "it depends on where parts end"
+    assert len(fingerprint()) == 32
 
 
 def test_a_sample_stays_where_it_is_when_others_come() -> None:
@@ -85,13 +89,3 @@ def test_training_sees_every_class_even_if_rare(start: int) -> None:
     found = assign(contents, ["all"] * 40, classes=classes)
     assert {classes[row] for row in found.places["train"]} == set(range(20))
     assert all(len(found.places[split]) for split in SPLITS)
-
-
-def test_too_few_contents_are_refused() -> None:
-    with pytest.raises(DataError, match="2 distinct samples leave"):
-        assign([b"a", b"b", b"a"], ["all"] * 3)
-
-
-def test_a_fingerprint_depends_on_where_parts_end() -> None:
-    assert fingerprint(b"ab", b"c") != fingerprint(b"a", b"bc")
-    assert len(fingerprint()) == 32

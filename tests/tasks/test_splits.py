@@ -55,13 +55,9 @@ def test_two_documents_keep_their_border() -> None:
     assert SEPARATOR not in b"".join(b"".join(parts.documents[name]) for name in SPLITS)
 
 
-@pytest.mark.parametrize("text", ["", "a", "\u20ac\u20ac"])
-def test_too_little_to_cut(text: str) -> None:
-    with pytest.raises(DataError, match="cannot be cut"):
-        split([text.encode()])
-
-
-@given(st.integers(3, 40))
-def test_three_characters_are_enough(length: int) -> None:
-    parts = split([("\u20ac" * length).encode()])
-    assert "".join(text.decode() for name in SPLITS for text in parts.documents[name]) == "\u20ac" * length
+def test_too_little_to_cut() -> None:
+    for text in ("", "a", "\u20ac\u20ac"):
+        with pytest.raises(DataError, match="cannot be cut"):
+            split([text.encode()])
+    parts = split([("\u20ac" * 3).encode()])
+    assert [len(b"".join(parts.documents[name])) for name in SPLITS] == [3, 3, 3], "three characters are enough"

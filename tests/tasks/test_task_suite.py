@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from evodevo.tasks.base import TASKS
 from evodevo.tasks.generated import SplitSizes
@@ -35,15 +35,16 @@ def languages(synthetic: dict[str, Any] | None = None, **values: Any) -> Languag
     )
 
 
-class Small:
+class Small(NamedTuple):
     """Settings of a task that opens fast, others that give other samples, and others that give the same ones."""
 
-    def __init__(self, settings: Any, decisive: tuple[Any, ...], indifferent: tuple[Any, ...] = ()) -> None:
-        self.settings, self.decisive, self.indifferent = settings, decisive, indifferent
+    settings: Any
+    decisive: tuple[Any, ...] = ()
+    indifferent: tuple[Any, ...] = ()
 
 
 # Their own test files inherit the laws, with settings of their own.
-ELSEWHERE = frozenset({"images", "language", "image_text", "table", "digits_questions"})
+ELSEWHERE = frozenset({"images", "language", "image_text", "table", "digits_questions", "multitask"})
 
 # A task without an entry is tested with its own defaults.
 SMALL = {
@@ -110,18 +111,10 @@ SMALL = {
 
 def suite(name: str) -> type[SampleTaskTests]:
     task_class = TASKS.get(name)
-    small = SMALL.get(name) or Small(task_class.settings_class(), ())
-    attributes = {
-        "task_class": task_class,
-        "settings": small.settings,
-        "decisive": small.decisive,
-        "indifferent": small.indifferent,
-    }
+    small = SMALL.get(name) or Small(task_class.settings_class())
+    attributes = {"task_class": task_class, **small._asdict()}
     return type(f"Test{name.title().replace('_', '')}", (SampleTaskTests,), attributes)
 
 
+assert set(SMALL) <= set(TASKS)
 globals().update({suite(name).__name__: suite(name) for name in TASKS if name not in ELSEWHERE})
-
-
-def test_the_tasks_of_this_part_are_among_them() -> None:
-    assert {"proofs", "pointer", "text_labels", "languages"} <= set(TASKS)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from evodevo.backbone.draw import BackboneDrawing
 from evodevo.backbone.report import BackboneParts
 from evodevo.runs.pick import Summary
 from evodevo.search.problem import Goal, Outcome
+from report.charts import sample_run as sample
 
 
 @dataclass(frozen=True)
@@ -142,24 +141,12 @@ class SampleParts(BackboneParts):
         return str(individual.remark)
 
 
-def load_sample_run() -> ModuleType:
-    """The sample of the charts; tests are not a package."""
-    path = Path(__file__).parents[2] / "report" / "charts" / "sample_run.py"
-    spec = importlib.util.spec_from_file_location("sample_run", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 GOALS = (Goal("quality", "bits per byte"), Goal("cache", "bytes"), Goal("parameters", "parameters"))
 REASONS = ("timeout", "memory", "diverged", "killed")
 
 
 def sample_run(generations: int = 6, size: int = 10) -> SampleRun:
     """60 individuals in 6 generations, some failed, two baselines with spread, three goals."""
-    sample = load_sample_run()
     nodes = sample.nodes(generations, size)
     values = {node.id: sample.scores(index, node.generation) for index, node in enumerate(nodes)}
     scored = {node.id: values[node.id] for node in nodes if node.state != "failed"}

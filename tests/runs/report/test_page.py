@@ -9,15 +9,16 @@ import re
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from evodevo.backbone.diagrams.genome import Arc, LivMark
 from evodevo.backbone.draw import BackboneDrawing
-from evodevo.runs.report.page import LIMIT_BYTES, search_page
+from evodevo.runs.report import page as page_of_runs
+from evodevo.runs.report.page import search_page
 from evodevo.search.problem import Goal
+from runs.report import sample_report as samples
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "base", "col", "embed", "source", "area", "wbr"}
 ALLOWED = {
@@ -67,31 +68,31 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def sample(samples: ModuleType) -> Any:
+def sample() -> samples.SampleRun:
     return samples.sample_run()
 
 
-@pytest.fixture(scope="module")
-def build(samples: ModuleType) -> Any:
+def build(run: samples.SampleRun) -> str:
     """The page on a run, with the parts of backbones."""
-    return lambda run: search_page(run, samples.SampleParts())
+    return search_page(run, samples.SampleParts())
 
 
 @pytest.fixture(scope="module")
-def html(build: Any, sample: Any) -> str:
-    return str(build(sample))
+def html(sample: Any) -> str:
+    return build(sample)
 
 
-@pytest.mark.slow
-def test_the_file_needs_nothing_from_outside(html: str) -> None:
+def test_the_file_needs_nothing_from_outside_and_equal_runs_give_equal_bytes(sample: Any, html: str) -> None:
+    assert build(sample) == html
     page = Page(html)
     assert not re.search(r"https?:|url\(|@import|<script|<link|<iframe|<img|<object|<embed", html, re.IGNORECASE)
     assert set(page.tags) <= ALLOWED
     links = [value for tag, name, value in page.attributes if name in ("href", "src")]
     assert links
     assert all(link.startswith("#") for link in links)
-    targets = {value for _, name, value in page.attributes if name == "id"}
-    assert {link[1:] for link in links} <= targets
+    targets = Counter(value for _, name, value in page.attributes if name == "id")
+    assert {link[1:] for link in links} <= set(targets)
+    assert max(targets.values()) == 1, "ids are unique"
 
 
 def test_the_policy_allows_the_one_style_sheet_and_nothing_else(html: str) -> None:
@@ -105,18 +106,6 @@ def test_the_policy_allows_the_one_style_sheet_and_nothing_else(html: str) -> No
     assert not [name for _, name, _ in page.attributes if name == "style" or name.startswith("on")]
     # The policy stands before anything that it governs.
     assert html.index("Content-Security-Policy") < html.index("<style")
-
-
-def test_ids_are_unique(html: str) -> None:
-    ids = Counter(value for _, name, value in Page(html).attributes if name == "id")
-    assert max(ids.values()) == 1
-
-
-def test_arcs_on_the_page_are_the_arcs_of_the_front(sample: Any, html: str) -> None:
-    drawn = [one.genome for one in [*sample.front(), *sample.baselines()] if one.genome]
-    classes = Page(html).classes
-    assert classes["feature-arc"] == sum(len(b.feature_arcs) for b in drawn) > 0
-    assert classes["featurizer-arc"] == sum(len(b.featurizer_arcs) for b in drawn) > 0
 
 
 def test_everything_of_the_run_is_on_the_page(sample: Any, html: str) -> None:
@@ -138,6 +127,9 @@ def test_everything_of_the_run_is_on_the_page(sample: Any, html: str) -> None:
     assert "151.0 MB" in page.text
     assert "1.790 (1.770 to 1.820)" in page.text
     assert page.classes["curve"] == 60
+    drawn = [one.genome for one in [*sample.front(), *sample.baselines()] if one.genome]
+    assert page.classes["feature-arc"] == sum(len(b.feature_arcs) for b in drawn) > 0
+    assert page.classes["featurizer-arc"] == sum(len(b.featurizer_arcs) for b in drawn) > 0
     assert page.classes["edge"] == sum(len(one.parents) for one in sample.individuals())
 
 
@@ -150,7 +142,7 @@ def test_the_reference_says_who_beats_it(sample: Any, html: str) -> None:
     assert "no token mixer in its second half" in page.text
 
 
-def test_dominance_over_a_baseline_is_judged_in_all_goals(samples: ModuleType, build: Any) -> None:
+def test_dominance_over_a_baseline_is_judged_in_all_goals() -> None:
     goals = (Goal("loss"), Goal("accuracy", direction="maximise"))
 
     def words(loss: float | None, accuracy: float) -> str:
@@ -166,9 +158,8 @@ def test_dominance_over_a_baseline_is_judged_in_all_goals(samples: ModuleType, b
     assert "None on the front dominates base" in words(None, 0.9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 5e-324, 1e308])
-def test_any_number_survives_everywhere(sample: Any, build: Any, bad: Any) -> None:
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, 1e308])
+def test_any_number_survives_everywhere(sample: Any, bad: Any) -> None:
     changed = [
         replace(
             one,
@@ -194,101 +185,84 @@ def test_any_number_survives_everywhere(sample: Any, build: Any, bad: Any) -> No
     ]
 
 
-def test_an_empty_run_has_a_page(samples: ModuleType, build: Any) -> None:
+def test_an_empty_run_has_a_page() -> None:
     assert "No individual was evaluated" in Page(build(samples.SampleRun())).text
     page = Page(build(samples.SampleRun((Goal("quality"), Goal("cache", "bytes")))))
     assert "No individual has been scored yet" in page.text
 
 
-def test_one_individual_has_a_page(sample: Any, build: Any) -> None:
-    page = Page(build(replace(sample, members=sample.front()[:1])))
-    assert "1 on the front" in page.text
-
-
-@pytest.mark.slow
-def test_one_goal_is_drawn_over_the_generations(sample: Any, build: Any) -> None:
+def test_one_individual_one_goal_and_only_failures_have_pages(sample: Any) -> None:
+    assert "1 on the front" in Page(build(replace(sample, members=sample.front()[:1]))).text
     page = Page(build(replace(sample, goals=sample.goals[:1])))
     assert "by generation of birth" in page.text
     assert page.classes["front-line"] == 0
-
-
-def test_all_failed_says_so(sample: Any, build: Any) -> None:
     failed = [
         replace(one, failed=True, means={}, spreads={}, reason="memory", detail="", points=()) for one in sample.members
     ]
     page = Page(build(replace(sample, members=failed, best=(), volumes=())))
     assert "No evaluation succeeded" in page.text
     assert "60 of 60 evaluations failed" in page.text
-
-
-def test_individuals_without_an_outcome_are_counted(samples: ModuleType, build: Any) -> None:
     run = samples.SampleRun([Goal("q")], [samples.SampleIndividual(name, failed=True) for name in "ab"])
     assert "not finished 2" in Page(build(run)).text
 
 
 @pytest.mark.slow
-def test_a_large_run_stays_under_the_limit_and_says_what_was_left_out(sample: Any, build: Any) -> None:
+def test_a_large_run_stays_under_the_limit_and_says_what_was_left_out(
+    sample: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_of_runs, "LIMIT_BYTES", 1_000_000)
     many = []
-    for copy in range(20):
+    for copy in range(5):
         for one in sample.members:
-            curve = [(float(x), 2.0 + math.sin(x + copy)) for x in range(1500)]
+            curve = [(float(x), 2.0 + math.sin(x + copy)) for x in range(300)]
             many.append(replace(one, id=f"{copy:04d}{one.id}", detail="x" * 4000, points=curve))
     best = [one.id for one in many if one.id[4:] in sample.best]
     html = build(replace(sample, members=many, best=best))
-    assert len(html.encode()) <= LIMIT_BYTES
+    assert len(html.encode()) <= 1_000_000
     text = Page(html).text
-    assert "Reduced to keep this file under 5 MB" in text
-    assert re.search(r"first [\d,]+ of 1,200", text)
+    assert "Reduced to keep this file under 1 MB" in text
+    assert re.search(r"first [\d,]+ of 300", text)
 
 
 # Safety: every text of a run
 
 
-def payloads() -> list[str]:
-    parts = ["<script>alert({n})</script>", "</{tag}><script>alert({n})</script>", "\"'><img src=x onerror=alert({n})>"]
-    tags = ["title", "style", "textarea", "pre", "svg", "table"]
-    made = [parts[1].format(tag=tag, n=n) for n, tag in enumerate(tags)]
-    made += [parts[0].format(n=9), parts[2].format(n=10)]
-    made += [
-        "' onclick='alert(1)",
-        '" onmouseover="alert(1)',
-        "<svg/onload=alert(1)>",
-        "<svg><style><img src=x onerror=alert(1)></style>",
-        "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
-        "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
-        "<a href='javascript:alert(1)'>x</a>",
-        "<a href=data:text/html,<script>alert(1)</script>>x</a>",
-        "<iframe src=//evil.example></iframe>",
-        "<object data=//evil.example></object>",
-        "<embed src=//evil.example>",
-        "<link rel=stylesheet href=//evil.example>",
-        "<meta http-equiv=refresh content='0;url=//evil.example'>",
-        "<base href=//evil.example>",
-        "<form action=//evil.example><input name=q></form>",
-        "<!--><img src=x onerror=alert(1)>-->",
-        "]]><script>alert(1)</script>",
-        "<?xml version='1.0'?><script>alert(1)</script>",
-        "&lt;img src=x onerror=alert(1)&gt;",
-        "&#x3c;script&#x3e;alert(1)&#x3c;/script&#x3e;",
-        "\x00<\x00script>alert(1)</script>",
-        "\x1b]52;c;aGk=\x07\u202e<script>alert(1)</script>\ud800",
-    ]
-    return made
+PAYLOADS = (
+    *(f"</{tag}><script>alert(1)</script>" for tag in ("title", "style", "textarea", "pre", "svg", "table")),
+    "<script>alert(1)</script>",
+    "\"'><img src=x onerror=alert(1)>",
+    "' onclick='alert(1)",
+    '" onmouseover="alert(1)',
+    "<svg/onload=alert(1)>",
+    "<svg><style><img src=x onerror=alert(1)></style>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<a href=data:text/html,<script>alert(1)</script>>x</a>",
+    "<iframe src=//evil.example></iframe>",
+    "<object data=//evil.example></object>",
+    "<embed src=//evil.example>",
+    "<link rel=stylesheet href=//evil.example>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<base href=//evil.example>",
+    "<form action=//evil.example><input name=q></form>",
+    "<!--><img src=x onerror=alert(1)>-->",
+    "]]><script>alert(1)</script>",
+    "<?xml version='1.0'?><script>alert(1)</script>",
+    "&lt;img src=x onerror=alert(1)&gt;",
+    "&#x3c;script&#x3e;alert(1)&#x3c;/script&#x3e;",
+    "\x00<\x00script>alert(1)</script>",
+    "\x1b]52;c;aGk=\x07\u202e<script>alert(1)</script>\ud800",
+)
 
 
-def poisoned(samples: ModuleType, text: str) -> Any:
+def poisoned(text: str) -> Any:
     """A run in which everything that is a text holds this one."""
     livs = [LivMark(text, "attention", False, text, text), LivMark(text, text, True, text, text)]
     arcs = [Arc(0, 1, text, text)]
     backbone = BackboneDrawing(livs, arcs, arcs, arcs, text, [text])
-    common: dict[str, Any] = {
-        "operation": text,
-        "genome": backbone,
-        "text": text,
-        "remark": text,
-        "name": text,
-        "points": [(0, 2.0), (1, 1.0)],
-    }
+    common: dict[str, Any] = {"genome": backbone, "points": [(0, 2.0), (1, 1.0)]}
+    common |= dict.fromkeys(("operation", "text", "remark", "name"), text)
     individual = samples.SampleIndividual
     members = [
         individual(text, 0, {text: 1.0, "quality": 2.0}, {text: (0.9, 1.1)}, **common),
@@ -300,11 +274,7 @@ def poisoned(samples: ModuleType, text: str) -> Any:
         members,
         [text],
         [individual("b", 0, {text: 1.0, "quality": 2.5}, {text: (0.5, 1.5)}, **common)],
-        id=text,
-        recipe=text,
-        state=text,
-        seed=text,
-        started=text,
+        **dict.fromkeys(("id", "recipe", "state", "seed", "started"), text),
         finished=None,
         versions={text: text},
         settings={text: [text]},
@@ -315,13 +285,14 @@ def poisoned(samples: ModuleType, text: str) -> Any:
     )
 
 
-def test_there_are_thirty_payloads() -> None:
-    assert len(payloads()) == len(set(payloads())) == 30
+@pytest.fixture(scope="module")
+def plain() -> Page:
+    return Page(build(poisoned("plain")))
 
 
-@pytest.mark.parametrize("payload", payloads())
-def test_no_text_becomes_markup(payload: str, samples: ModuleType, build: Any) -> None:
-    page, plain = Page(build(poisoned(samples, payload))), Page(build(poisoned(samples, "plain")))
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_text_becomes_markup(payload: str, plain: Page) -> None:
+    page = Page(build(poisoned(payload)))
     assert set(page.tags) <= ALLOWED
     for tag in ("script", "style", "section", "table", "tr", "td", "a", "details", "figure", "svg", "pre", "meta"):
         assert page.tags[tag] == plain.tags[tag], tag
@@ -332,12 +303,7 @@ def test_no_text_becomes_markup(payload: str, samples: ModuleType, build: Any) -
     assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in plain.attributes}
 
 
-def test_terminal_controls_and_direction_overrides_are_visible(samples: ModuleType, build: Any) -> None:
-    html = build(poisoned(samples, "\x1b[31m\x9b\u202eabc\x07"))
+def test_terminal_controls_and_direction_overrides_are_visible() -> None:
+    html = build(poisoned("\x1b[31m\x9b\u202eabc\x07"))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", html)
     assert "\\x1b[31m\\x9b\\u202eabc\\x07" in html
-
-
-@pytest.mark.slow
-def test_equal_runs_give_equal_bytes(sample: Any, build: Any, html: str) -> None:
-    assert build(sample) == html

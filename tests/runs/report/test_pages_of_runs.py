@@ -77,27 +77,16 @@ def drawings(html: str) -> dict[str, tuple[Arcs, Arcs]]:
         chunk = chunk.split('<div class="genome">')[0]
         text = re.search(r"<code>(.*?)</code>", chunk, re.DOTALL)
         assert text is not None
-        kinds = []
-        for kind in ("feature-arc", "featurizer-arc"):
-            paths = [
-                path
-                for path in re.findall(r"<path\b[^>]*>", chunk)
-                if re.search(rf'class="[^"]*\b{kind}(?![\w-])', path)
-            ]
-            kinds.append(
-                Counter((int(_attribute(path, "data-owner")), int(_attribute(path, "data-borrower"))) for path in paths)
-            )
-        found[unescape(text[1])] = (kinds[0], kinds[1])
+        kinds: dict[str, Arcs] = {"feature": Counter(), "featurizer": Counter()}
+        for path in re.findall(r"<path\b[^>]*>", chunk):
+            attributes = dict(re.findall(r'([\w-]+)="([^"]*)"', path))
+            for kind, arcs in kinds.items():
+                if f"{kind}-arc" in attributes["class"].split():
+                    arcs[int(attributes["data-owner"]), int(attributes["data-borrower"])] += 1
+        found[unescape(text[1])] = (kinds["feature"], kinds["featurizer"])
     return found
 
 
-def _attribute(tag: str, name: str) -> str:
-    match = re.search(rf'{name}="([^"]*)"', tag)
-    assert match is not None
-    return match[1]
-
-
-@pytest.mark.slow
 def test_each_arc_of_each_drawn_genome_is_one_arc_of_the_page(recorded: Any) -> None:
     rows = {str(number): {0: {"quality": 1.0 + number, "cache": 100.0 - number}} for number in range(6)}
     run = recorded(rows, drawn={"plain": {0: {"quality": 9.0, "cache": 999.0}}}, **CONNECTED)
@@ -113,17 +102,14 @@ def test_each_arc_of_each_drawn_genome_is_one_arc_of_the_page(recorded: Any) -> 
     assert total > 20, "there is much to draw"
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_arcs_are_those_of_the_integers(seed: int) -> None:
+def test_arcs_are_those_of_the_integers_and_extra_residuals_are_drawn() -> None:
     space = BackboneSpace(validate(BackboneSettings, CONNECTED["space"], what="space"))
-    genome = space.sample(np.random.default_rng(seed))
-    found = drawn(space.plan(genome), genome)
-    features, weights = arcs_by_hand(space, genome)
-    assert Counter((arc.owner, arc.borrower) for arc in found.feature_arcs) == features
-    assert Counter((arc.owner, arc.borrower) for arc in found.featurizer_arcs) == weights
-
-
-def test_extra_residuals_are_drawn(recorded: Any) -> None:
+    for seed in range(40):
+        genome = space.sample(np.random.default_rng(seed))
+        found = drawn(space.plan(genome), genome)
+        features, weights = arcs_by_hand(space, genome)
+        assert Counter((arc.owner, arc.borrower) for arc in found.feature_arcs) == features
+        assert Counter((arc.owner, arc.borrower) for arc in found.featurizer_arcs) == weights
     space = BackboneSpace(BackboneSettings(depth=6, residuals=True, dimensions=Dimensions(width=64)))
     for seed in range(20):
         genome = space.sample(np.random.default_rng(seed))
@@ -134,13 +120,6 @@ def test_extra_residuals_are_drawn(recorded: Any) -> None:
             if before:
                 expected[before[-1], position] += 1
         assert Counter((arc.owner, arc.borrower) for arc in found.residual_arcs) == expected
-
-
-def test_a_real_run_is_drawn_with_its_arcs(run: Run) -> None:
-    found = drawings(run.slice.report(run))
-    assert set(found) == {one.text for one in [*run.front(), *run.baselines()]}
-    for one in [*run.front(), *run.baselines()]:
-        assert found[one.text] == arcs_by_hand(run.space, one.genome)
 
 
 # The bigram model
@@ -218,11 +197,12 @@ def test_what_a_stable_training_is(losses: list[float], reason: str, state: str)
 
 def test_everything_of_a_run_is_in_its_report(run: Run) -> None:
     page = run.slice.report(run)
+    shown = [*run.front(), *run.baselines()]
+    assert drawings(page) == {one.text: arcs_by_hand(run.space, one.genome) for one in shown}
     for one in run.individuals():
         assert one.id[:8] in page
     fronts = page[page.index("Front and baselines") :].split("</table>")[0]
-    for one in [*run.front(), *run.baselines()]:
-        assert one.name[:8] in fronts
+    assert all(one.name[:8] in fronts for one in shown)
     assert fronts.count("baseline, 2 seeds") == len(run.baselines()) == 2
     assert page.count('class="curve') == len(run.individuals())
     assert "(population; compare the paper" in page

@@ -14,6 +14,7 @@ from scipy import ndimage
 
 from evodevo.errors import DataError, UnsafeFileError, UsageError
 from evodevo.settings import validate
+from evodevo.tasks import sample_baselines
 from evodevo.tasks.base import NO_TARGET, SPLITS
 from evodevo.tasks.generated import SplitSizes
 from evodevo.tasks.image_text import files as image_text_files
@@ -25,7 +26,6 @@ from evodevo.tasks.image_text.task import ImageTextSettings, ImageTextTask
 from evodevo.testing.tasks import SampleTaskTests
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
-FORMS: tuple[Form, ...] = ("labels", "multilabel", "match", "caption_match", "both")
 FEW = SceneSettings(samples=SplitSizes(train=300, validation=50, test=60))
 
 
@@ -33,31 +33,25 @@ def _few(**changes: Any) -> SceneSettings:
     return FEW.model_copy(update=changes)
 
 
-class TestMatch(SampleTaskTests):
+class TestImageText(SampleTaskTests):
     task_class = ImageTextTask
-    settings = ImageTextSettings(scenes=FEW)
+    settings = ImageTextSettings(form="both", scenes=FEW, missing={"image": 0.2, "text": 0.1})
     decisive = (
-        ImageTextSettings(scenes=FEW, form="labels"),
-        ImageTextSettings(scenes=FEW, form="caption_match"),
+        *(ImageTextSettings(form=form, scenes=FEW) for form in ("match", "labels", "multilabel", "caption_match")),
+        ImageTextSettings(form="both", scenes=_few(image_hints=0.1)),
         ImageTextSettings(scenes=_few(seed=1)),
         ImageTextSettings(scenes=_few(side=32)),
         ImageTextSettings(scenes=FEW, missing={"image": 0.3}),
     )
-    # A match has no genres, no file is read, and nothing goes missing.
-    indifferent = (
-        ImageTextSettings(scenes=_few(text_hints=0.1)),
-        ImageTextSettings(scenes=FEW, vocabulary=99),
-        ImageTextSettings(scenes=FEW, missing={"text": 0.0}),
-    )
+    # No file is read.
+    indifferent = (settings.model_copy(update={"vocabulary": 99}),)
 
 
-class TestBoth(SampleTaskTests):
-    task_class = ImageTextTask
-    settings = ImageTextSettings(form="both", scenes=FEW, missing={"image": 0.2, "text": 0.1})
-    decisive = (
-        ImageTextSettings(form="multilabel", scenes=FEW),
-        ImageTextSettings(form="both", scenes=_few(image_hints=0.1)),
-    )
+def test_what_a_match_does_not_use_changes_nothing(tmp_path: Path) -> None:
+    """It has no genres to be hinted at, and nothing goes missing."""
+    whole = _open(tmp_path, scenes=FEW)
+    assert _open(tmp_path, scenes=_few(text_hints=0.1)).digest == whole.digest
+    assert _open(tmp_path, scenes=FEW, missing={"text": 0.0}).digest == whole.digest
 
 
 def _open(tmp_path: Path, **settings: Any) -> ImageTextTask:
@@ -125,34 +119,29 @@ def test_questions_are_answered_by_the_scene(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["match", "caption_match", "both"])
 def test_one_side_alone_says_nothing_about_a_match(tmp_path: Path, form: Form) -> None:
-    sizes = SplitSizes(train=3_000, validation=100, test=3_000)
+    sizes = SplitSizes(train=2_000, validation=10, test=3_000)
     task = _open(tmp_path, form=form, scenes=SceneSettings(samples=sizes))
-    found = task.baselines("test")
-    before = "match: " if form == "both" else ""
-    sides = [value for name, value in found.items() if name.startswith(before + "logistic") and " and " not in name]
-    assert len(sides) == 2
-    assert all(abs(value - 0.5) < 0.03 for value in sides), found
+    answers = {split: _all(task, split)["match/target"] for split in ("train", "test")}
+    for spec in task.inputs:
+        shown = {split: task._features(split, spec.name) for split in ("train", "test")}
+        found = sample_baselines.logistic(shown["train"], answers["train"], shown["test"], answers["test"])
+        assert abs(found - 0.5) < 0.03, spec.name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["multilabel", pytest.param("both", marks=pytest.mark.slow)])
-def test_both_sides_tell_of_genres_and_together_tell_more(tmp_path: Path, form: Form) -> None:
-    task = _open(tmp_path, form=form, scenes=SceneSettings(samples=SplitSizes(train=1_500, validation=50, test=1_000)))
-    found = task.baselines("test")
-    before = "genres: " if form == "both" else ""
-    one = [found[f"{before}logistic regression on {name}"] for name in ("image", "text")]
-    assert min(one) > found[f"{before}majority"] + 0.2, found
-    assert found[f"{before}logistic regression on image and text"] > max(one) + 0.02, found
+def test_both_sides_tell_of_genres_and_together_tell_more(tmp_path: Path) -> None:
+    sizes = SplitSizes(train=1_500, validation=50, test=1_000)
+    found = _open(tmp_path, form="multilabel", scenes=SceneSettings(samples=sizes)).baselines("test")
+    one = [found[f"logistic regression on {name}"] for name in ("image", "text")]
+    assert min(one) > found["majority"] + 0.2, found
+    assert found["logistic regression on image and text"] > max(one) + 0.02, found
 
 
 def test_held_out_samples_do_not_depend_on_the_size_of_training(tmp_path: Path) -> None:
-    more = FEW.model_copy(update={"samples": SplitSizes(train=400, validation=50, test=60)})
-    for one, two in zip(
-        _all(_open(tmp_path, scenes=FEW), "test").values(),
-        _all(_open(tmp_path, scenes=more), "test").values(),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, two)
+    more = _few(samples=SplitSizes(train=400, validation=50, test=60))
+    few, many = (_all(_open(tmp_path, scenes=scenes), "test") for scenes in (FEW, more))
+    for name, array in few.items():
+        np.testing.assert_array_equal(array, many[name])
 
 
 def test_missing_inputs_are_marked_in_training_only(tmp_path: Path) -> None:
@@ -215,10 +204,9 @@ def _rows(root: Path, count: int = 40, first: int = 0) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
-def test_rows_of_a_file_become_samples(tmp_path: Path, name: str) -> None:
+def test_rows_of_a_file_become_samples(tmp_path: Path) -> None:
     rows = _rows(tmp_path)
-    task = _open(tmp_path, form="labels", data=_table(tmp_path, rows, name))
+    task = _open(tmp_path, form="labels", data=_table(tmp_path, rows, "rows.csv"))
     wanted = {row["text"].lower().replace(",", " ,").replace("!", " !"): row for row in rows}
     found = 0
     for split in SPLITS:
@@ -248,16 +236,13 @@ def test_labels_come_as_a_list_or_with_separators(tmp_path: Path) -> None:
             np.testing.assert_array_equal(array, _all(two, split)[name])
 
 
-def test_all_rows_about_one_image_go_together(tmp_path: Path) -> None:
+def test_all_rows_about_one_image_go_together_and_a_row_may_lack_its_image_or_its_text(tmp_path: Path) -> None:
     rows = _rows(tmp_path, 30)
     asked = [row | {"text": f"{word} {row['text']}"} for row in rows for word in ("one", "two", "three")]
     task = _open(tmp_path, form="labels", data=_table(tmp_path, asked))
     seen = [{image.tobytes() for image in _all(task, split)["image"]} for split in SPLITS]
     assert sum(map(len, seen)) == 30
     assert "of the image" in task.describe()["split_rule"]
-
-
-def test_a_row_may_lack_its_image_or_its_text(tmp_path: Path) -> None:
     rows = _rows(tmp_path)
     for row in rows[::4]:
         row["image"] = ""
@@ -275,17 +260,14 @@ def test_a_row_may_lack_its_image_or_its_text(tmp_path: Path) -> None:
 def test_prepared_rows_are_found_by_key_without_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _table(tmp_path, _rows(tmp_path))
     task = _open(tmp_path, form="labels", data=path)
-    monkeypatch.setattr(image_text_files, "prepare", lambda *_: pytest.fail("prepared again"))
-    assert _open(tmp_path, form="labels", data=path).key == task.key
-    Path(path).unlink()
-    assert ImageTextTask.open(task.settings, tmp_path / "cache", task.key).digest == task.digest
-
-
-def test_a_changed_image_is_another_task(tmp_path: Path) -> None:
-    path = _table(tmp_path, _rows(tmp_path))
-    before = _open(tmp_path, form="labels", data=path).digest
+    with monkeypatch.context() as patch:
+        patch.setattr(image_text_files, "prepare", lambda *_: pytest.fail("prepared again"))
+        assert _open(tmp_path, form="labels", data=path).key == task.key
+        Path(path).rename(tmp_path / "elsewhere.jsonl")
+        assert ImageTextTask.open(task.settings, tmp_path / "cache", task.key).digest == task.digest
+    (tmp_path / "elsewhere.jsonl").rename(path)
     Image.new("RGB", (4, 4)).save(tmp_path / "3.png")
-    assert _open(tmp_path, form="labels", data=path).digest != before
+    assert _open(tmp_path, form="labels", data=path).digest != task.digest, "a changed image is another task"
 
 
 def test_corrupt_images_are_named_or_skipped(tmp_path: Path) -> None:
@@ -298,64 +280,36 @@ def test_corrupt_images_are_named_or_skipped(tmp_path: Path) -> None:
     assert (about["skipped"], about["skipped_names"]) == (2, ["5.png", "6.png"])
 
 
-def test_paths_stay_in_their_folder(tmp_path: Path) -> None:
+def test_paths_stay_in_their_folder_and_columns_and_answers_are_there(tmp_path: Path) -> None:
     rows = _rows(tmp_path / "images")
     path = _table(tmp_path / "tables", rows)
     assert _open(tmp_path, form="labels", data=path, images=str(tmp_path / "images")).count("train")
     for name in ("../secret.png", "/etc/passwd"):
         with pytest.raises(UnsafeFileError, match="outside"):
             _open(tmp_path, form="labels", data=_table(tmp_path / "images", [{**rows[0], "image": name}, *rows[1:]]))
-
-
-def test_a_missing_column_names_the_nearest(tmp_path: Path) -> None:
-    rows = [{"picture": row["image"], **row} for row in _rows(tmp_path)]
     with pytest.raises(DataError, match="Did you mean 'label'"):
-        _open(tmp_path, form="labels", data=_table(tmp_path, rows), label_column="labels")
+        _open(tmp_path, form="labels", data=path, label_column="labels")
+    train, test = (
+        _table(tmp_path / "images", given, name)
+        for given, name in ((rows, "train.jsonl"), ([{**rows[0], "label": "new"}], "test.jsonl"))
+    )
+    with pytest.raises(DataError, match=r"\('new'\) are in no training sample"):
+        _open(tmp_path, form="labels", data=train, test=test)
+    task = _open(tmp_path, form="labels", data=train, length=2)
+    assert task.inputs[1].length == 2
+    assert task.describe()["truncated"] == 40, "long texts are cut and counted"
 
 
-@pytest.mark.parametrize(
-    ("form", "change", "message"),
-    [
+def test_answers_that_teach_nothing(tmp_path: Path) -> None:
+    cases: tuple[tuple[Form, dict[str, str], str], ...] = (
         ("labels", {"label": "same"}, "all the same"),
         ("match", {"match": "perhaps"}, "holds 'perhaps'; allowed are"),
         ("match", {"match": "yes"}, "all the same"),
         ("multilabel", {"label": ""}, "all the same"),
-    ],
-)
-def test_answers_that_teach_nothing(tmp_path: Path, form: Form, change: dict[str, str], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        _open(tmp_path, form=form, data=_table(tmp_path, [row | change for row in _rows(tmp_path)]))
-
-
-def test_an_answer_only_in_the_test_file_is_refused(tmp_path: Path) -> None:
-    train = _table(tmp_path, _rows(tmp_path))
-    test = _table(tmp_path, [{**_rows(tmp_path, 1, 50)[0], "label": "new"}], "test.jsonl")
-    with pytest.raises(DataError, match=r"\('new'\) are in no training sample"):
-        _open(tmp_path, form="labels", data=train, test=test)
-
-
-def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:
-    task = _open(tmp_path, form="labels", data=_table(tmp_path, _rows(tmp_path)), length=2)
-    assert task.inputs[1].length == 2
-    assert task.describe()["truncated"] == 40
-
-
-@pytest.mark.slow
-def test_questions_about_real_files(tmp_path: Path) -> None:
-    folder = DATA / "easy_vqa"
-    if not folder.is_dir():
-        pytest.skip("needs the data set easy_vqa")
-    files = {
-        "data": "train.jsonl.gz",
-        "test": "test.jsonl.gz",
-        "images": "train_images.npz",
-        "test_images": "test_images.npz",
-    }
-    paths = {name: str(folder / file) for name, file in files.items()}
-    task = _open(tmp_path, form="labels", **paths, text_column="question", label_column="answer", size=(16, 16))
-    assert task.count("train") + task.count("validation") == 38_575
-    assert task.count("test") == 9_673
-    assert task.outputs[0].names == tuple(sorted(json.loads((folder / "answers.json").read_text())))
+    )
+    for form, change, message in cases:
+        with pytest.raises(DataError, match=message):
+            _open(tmp_path, form=form, data=_table(tmp_path, [row | change for row in _rows(tmp_path)]))
 
 
 @pytest.mark.slow

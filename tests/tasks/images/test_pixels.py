@@ -24,31 +24,22 @@ def noise() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
 
 
-def test_colour_and_grey_come_back_as_they_were(noise: np.ndarray) -> None:
+def test_every_kind_comes_back_as_it_was(noise: np.ndarray) -> None:
     np.testing.assert_array_equal(decode(encoded(Image.fromarray(noise)), "a.png"), noise)
     grey = decode(encoded(Image.fromarray(noise[..., 0])), "a.png")
     np.testing.assert_array_equal(grey, noise[..., :1])
-
-
-def test_a_jpeg_is_close_to_what_it_was() -> None:
+    deep = Image.fromarray(np.asarray([[0, 257, 65_535]], np.uint16))
+    assert decode(encoded(deep), "a.png")[..., 0].tolist() == [[0, 1, 255]], "sixteen bits become eight"
     picture = np.full((16, 16, 3), (200, 30, 60), np.uint8)
     assert np.abs(decode(encoded(Image.fromarray(picture), "JPEG"), "a.jpg").astype(int) - picture).max() < 5
 
 
-def test_transparent_is_white_and_palettes_are_colours(noise: np.ndarray) -> None:
+def test_transparent_is_white_palettes_are_colours_and_turned_photos_stand_upright(noise: np.ndarray) -> None:
     clear = Image.fromarray(np.dstack([noise, np.zeros((5, 7), np.uint8)]))
     assert (decode(encoded(clear), "a.png") == 255).all()
     few = Image.new("P", (4, 4), 1)
     few.putpalette([0, 0, 0, 10, 20, 30])
     assert decode(encoded(few), "a.png")[0, 0].tolist() == [10, 20, 30]
-
-
-def test_sixteen_bits_become_eight() -> None:
-    deep = Image.fromarray(np.asarray([[0, 257, 65_535]], np.uint16))
-    assert decode(encoded(deep), "a.png")[..., 0].tolist() == [[0, 1, 255]]
-
-
-def test_a_turned_photo_stands_upright(noise: np.ndarray) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # turned clockwise when shown
     assert decode(encoded(Image.fromarray(noise), exif=exif), "a.png").shape == (7, 5, 3)
@@ -72,7 +63,9 @@ def test_a_decompression_bomb_is_refused_by_its_stated_size(monkeypatch: pytest.
         decode(encoded(Image.new("L", (10, 10))), "bomb.png")
 
 
-def test_corrupt_images_are_left_out_only_on_wish(noise: np.ndarray) -> None:
+def test_corrupt_images_are_left_out_only_on_wish_and_memory_has_a_limit(
+    noise: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good = encoded(Image.fromarray(noise))
     files = [("a", good), ("b", b"bad"), ("c", good), ("d", DataError("gone"))]
     images, kept, skipped = decode_all(files, (4, 3), skip_corrupt=True)
@@ -80,11 +73,6 @@ def test_corrupt_images_are_left_out_only_on_wish(noise: np.ndarray) -> None:
     assert (kept, skipped) == ([0, 2], ["b", "d"])
     with pytest.raises(DataError, match="the image b"):
         decode_all(files, None, skip_corrupt=False)
-
-
-def test_the_memory_has_a_limit_also_where_corrupt_images_are_skipped(
-    noise: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(pixels, "MAX_BYTES", 200)
     with pytest.raises(DataError, match="more than 200 bytes"):
         decode_all([("a", encoded(Image.fromarray(noise)))] * 3, None, skip_corrupt=True)

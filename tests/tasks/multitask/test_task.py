@@ -37,6 +37,7 @@ class TestDigits(SampleTaskTests):
 
 
 class TestTopics(SampleTaskTests):
+    test_another_process_reads_the_same = None  # as above
     task_class = MultitaskTask
     settings = MultitaskSettings(source="text_labels", options=TEXT)
     decisive = (MultitaskSettings(source="text_labels", options={**TEXT, "length": 8}),)
@@ -69,19 +70,16 @@ def test_the_digits_are_divided_70_15_15_and_evenly(cache: Path) -> None:
         assert counts.max() - counts.min() <= 8
 
 
-def test_a_given_test_split_stays_and_a_tenth_of_each_class_is_validation(cache: Path, tmp_path: Path) -> None:
+def test_given_splits_stay_and_else_a_tenth_of_each_class_is_validation(cache: Path, tmp_path: Path) -> None:
     _folder(tmp_path / "data" / "train", {"a": 40, "b": 20, "c": 2})
     _folder(tmp_path / "data" / "test", {"a": 7, "b": 5, "c": 3}, seed=1)
     task = _open(cache, data=str(tmp_path / "data"))
     assert np.bincount(task.labels("test")).tolist() == [7, 5, 3]
     assert np.bincount(task.labels("validation")).tolist() == [4, 2, 1]
     assert np.bincount(task.labels("train")).tolist() == [36, 18, 1]
-
-
-def test_a_given_validation_split_stays(cache: Path, tmp_path: Path) -> None:
     for number, (split, count) in enumerate({"train": 20, "validation": 6, "test": 5}.items()):
-        _folder(tmp_path / "data" / split, {"a": count, "b": count}, seed=number)
-    task = _open(cache, data=str(tmp_path / "data"))
+        _folder(tmp_path / "whole" / split, {"a": count, "b": count}, seed=number)
+    task = _open(cache, data=str(tmp_path / "whole"))
     assert [task.count(split) for split in SPLITS] == [40, 12, 10]
 
 
@@ -124,9 +122,7 @@ def test_equal_contents_stay_together_and_every_class_is_held_out() -> None:
     again, other = stratified(contents, labels, OF_ALL, 0), stratified(contents, labels, OF_ALL, 1)
     np.testing.assert_array_equal(again["test"], stratified(contents, labels, OF_ALL, 0)["test"])
     assert set(again["test"].tolist()) != set(other["test"].tolist())
-
-
-def test_splits_do_not_depend_on_the_order_of_samples() -> None:
+    # The order of samples does not matter.
     labels = np.repeat(np.arange(3), 20)
     contents = [b"%d" % place for place in range(60)]
     turn = np.random.default_rng(1).permutation(60)
@@ -157,12 +153,9 @@ def test_batches_of_the_specification() -> None:
     capped = plan_batches(60_000, 10_000, batch=512, most_between=51_200, validation_cap=5_120)
     assert (capped.validation_batch, capped.validation_batches) == (512, 10)
     assert plan_batches(60_000, 10_000, batch=512, most_between=51_200, validation_cap=100).validation_samples == 100
-
-
-@pytest.mark.parametrize(("train", "batch"), [(100, 16), (512, 16), (1_768, 55), (16_384, 512), (60_000, 512)])
-def test_small_tasks_have_small_batches(train: int, batch: int) -> None:
-    assert batch_size(train, 512) == batch
-    assert batch_size(train, 16) == 16
+    for train, batch in ((100, 16), (512, 16), (1_768, 55), (16_384, 512), (60_000, 512)):
+        assert batch_size(train, 512) == batch
+        assert batch_size(train, 16) == 16
 
 
 def test_every_pass_sees_each_sample_once_in_another_order() -> None:
@@ -175,69 +168,43 @@ def test_every_pass_sees_each_sample_once_in_another_order() -> None:
     assert training_places(50, 8, 0, 20).tolist() != seen[:20].tolist()
 
 
-def test_one_answer_is_no_task() -> None:
+def test_what_is_no_task_is_one_error(cache: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="two answers"):
         answers(("a", "b"), "class", only=("a",))
     with pytest.raises(UsageError, match="'c'"):
         answers(("a", "b"), "class", only=("c",))
-
-
-def test_an_unreadable_image_is_one_error(cache: Path, tmp_path: Path) -> None:
-    _folder(tmp_path, {"a": 5, "b": 5})
-    (tmp_path / "a" / "broken.png").write_bytes(b"no image")
+    folder = _folder(tmp_path / "one", {"a": 5, "b": 5})
+    (folder / "a" / "broken.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"broken\.png"):
-        _open(cache, data=str(tmp_path))
-
-
-def test_an_image_without_a_class_is_one_error(cache: Path, tmp_path: Path) -> None:
-    _folder(tmp_path, {"a": 5, "b": 5})
-    (tmp_path / "a" / "0.png").rename(tmp_path / "stray.png")
+        _open(cache, data=str(folder))
+    (folder / "a" / "broken.png").rename(folder / "stray.png")
     with pytest.raises(DataError, match=r"stray\.png.*no folder of a class"):
-        _open(cache, data=str(tmp_path))
-
-
-def test_a_label_without_a_name_is_one_error(cache: Path, tmp_path: Path) -> None:
+        _open(cache, data=str(folder))
     pixels = np.random.default_rng(0).integers(0, 256, (20, 4, 4)).astype(np.uint8)
     np.savez(tmp_path / "set.npz", x=pixels, y=np.arange(20) % 3)
     (tmp_path / "classes.json").write_text('["a", "b"]')
     with pytest.raises(DataError, match="label 2 has no name"):
         _open(cache, data=str(tmp_path / "set.npz"))
-
-
-def test_a_class_only_in_test_is_one_error(cache: Path, tmp_path: Path) -> None:
-    _folder(tmp_path / "train", {"a": 8, "b": 8})
-    _folder(tmp_path / "test", {"a": 3, "c": 3}, seed=1)
+    _folder(tmp_path / "two" / "train", {"a": 8, "b": 8})
+    _folder(tmp_path / "two" / "test", {"a": 3, "c": 3}, seed=1)
     with pytest.raises(DataError, match=r"'c'.*in the test split"):
-        _open(cache, data=str(tmp_path))
-
-
-def test_too_few_samples_are_one_error(cache: Path, tmp_path: Path) -> None:
+        _open(cache, data=str(tmp_path / "two"))
     with pytest.raises(DataError, match="split"):
-        _open(cache, data=str(_folder(tmp_path, {"a": 2, "b": 2})))
-
-
-def test_copies_with_two_labels_are_counted(cache: Path, tmp_path: Path) -> None:
-    _folder(tmp_path, {"a": 20, "b": 20})
-    (tmp_path / "b" / "0.png").write_bytes((tmp_path / "a" / "0.png").read_bytes())
-    assert _open(cache, data=str(tmp_path)).describe()["contradictory"] == 2
-
-
-@pytest.mark.slow
-def test_a_source_that_asks_for_no_class_is_refused(cache: Path) -> None:
+        _open(cache, data=str(_folder(tmp_path / "few", {"a": 2, "b": 2})))
+    domains = [{"name": "a", "builtin": "digits"}, {"name": "b", "builtin": "digits"}]
     with pytest.raises(UsageError, match="one class per sample"):
-        _open(
-            cache,
-            options={
-                "size": [8, 8],
-                "domains": [{"name": "a", "builtin": "digits"}, {"name": "b", "builtin": "shapes"}],
-            },
-        )
+        _open(cache, options={"size": [8, 8], "domains": domains})
 
 
-def test_other_data_under_the_same_key_are_refused(cache: Path, tmp_path: Path) -> None:
-    _folder(tmp_path / "data", {"a": 20, "b": 20})
-    settings = MultitaskSettings(data=str(tmp_path / "data"))
-    key = MultitaskTask.open(settings, cache).key
+def test_copies_with_two_labels_are_counted_and_other_data_under_the_same_key_refused(
+    cache: Path, tmp_path: Path
+) -> None:
+    folder = _folder(tmp_path / "data", {"a": 20, "b": 20})
+    (folder / "b" / "0.png").write_bytes((folder / "a" / "0.png").read_bytes())
+    settings = MultitaskSettings(data=str(folder))
+    task = MultitaskTask.open(settings, cache)
+    assert task.describe()["contradictory"] == 2
+    key = task.key
     (tmp_path / "data" / "a" / "0.png").unlink()
     assert MultitaskTask.open(settings, cache, key).key == key  # prepared: the sources are not read again
     with pytest.raises(DataError, match="not what it was"):

@@ -18,12 +18,8 @@ def as_bits(members: set[int]) -> np.ndarray:
 
 
 @given(SETS)
-def test_a_set_is_its_members(members: set[int]) -> None:
+def test_a_set_is_its_members_and_negation_swaps_a_and_not_a(members: set[int]) -> None:
     assert set(np.flatnonzero(theories.members(as_bits(members), 32)[0]).tolist()) == members
-
-
-@given(SETS)
-def test_negation_swaps_a_and_not_a(members: set[int]) -> None:
     negated = theories.negations(as_bits(members))
     assert set(np.flatnonzero(theories.members(negated, 32)[0]).tolist()) == {member ^ 1 for member in members}
     np.testing.assert_array_equal(theories.negations(negated), as_bits(members))
@@ -53,19 +49,19 @@ def test_levels_of_a_small_theory() -> None:
     assert [literals(verdicts.refuted_at(depth), 1) for depth in range(4)] == [{0}, {1}, {3}, set()]
     assert literals(verdicts.refuted[-1], 0) == set()
     assert verdicts.consistent.tolist() == [True]
-
-
-def test_a_rule_about_one_is_no_rule_about_another() -> None:
+    # A rule about one is no rule about another.
     verdicts = theories.prove(small(subject=1), entities=2, depth=3)
     assert literals(verdicts.proven[-1], 0) == {0, 2}
     assert literals(verdicts.refuted_at(0), 0) == {1}
 
 
-def test_a_contradiction_is_seen_however_deep() -> None:
+def test_a_contradiction_and_facts_said_twice_are_seen() -> None:
     theory = small()
+    assert theories.repeated_facts(theory).tolist() == [False]
     theory.rule_head[0, 1] = 1  # b and c give not a
-    verdicts = theories.prove(theory, entities=2, depth=0)
-    assert verdicts.consistent.tolist() == [False]
+    assert theories.prove(theory, entities=2, depth=0).consistent.tolist() == [False], "however deep"
+    theory.fact_entity[0, 1] = 0
+    assert theories.repeated_facts(theory).tolist() == [True]
 
 
 def test_drawn_chains_hold_for_entity_0_and_fail_for_entity_1_somewhere() -> None:
@@ -77,10 +73,3 @@ def test_drawn_chains_hold_for_entity_0_and_fail_for_entity_1_somewhere() -> Non
     assert ((verdicts.proven[-1][:, 0] & top) != 0).all()
     assert ((verdicts.proven_at(5)[:, 0] & top) != 0).mean() > 0.2
     assert ((verdicts.refuted_at(5)[:, 1] & top) != 0).mean() > 0.05
-
-
-def test_facts_said_twice_are_seen() -> None:
-    theory = small()
-    assert theories.repeated_facts(theory).tolist() == [False]
-    theory.fact_entity[0, 1] = 0
-    assert theories.repeated_facts(theory).tolist() == [True]

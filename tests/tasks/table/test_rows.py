@@ -37,20 +37,20 @@ def test_what_was_written_is_read(folder: Path, pairs: list[tuple[str, str]]) ->
     assert list(rows.read(table, ("a", "b"))) == pairs
 
 
-def test_numbers_and_booleans_become_text_and_a_byte_order_mark_goes(tmp_path: Path) -> None:
+def test_numbers_and_booleans_become_text_a_byte_order_mark_goes_and_a_damaged_archive_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\n\n{"a": true}\n{"a": "x"}')
     assert list(rows.read(path, ["a"])) == [("1",), ("True",), ("x",)]
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"text,label\n" * 100)[:40])
+    with pytest.raises(DataError, match="cannot be read"):
+        list(rows.read(path, ("text", "label")))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "a.jsonl",
-            '{"text": "x", "label": "y"}\n{"text": "x", "lable": "y"}\n',
-            r"line 2 has no column 'label'.*There: text, lable",
-        ),
+        ("a.jsonl", '{"text": "x", "label": "y"}\n{"text": "x", "lable": "y"}\n', "line 2 has no .*There: text, lable"),
         ("a.jsonl", '{"label": "x", "text": null}\n', "'text' holds NoneType"),
         ("a.jsonl", '{"label": "x", "text": 1.5}\n', "'text' holds float"),
         ("a.jsonl", '["x"]\n', "line 1 is not a JSON object"),
@@ -67,11 +67,4 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, name: str, content
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
-        list(rows.read(path, ("text", "label")))
-
-
-def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b"text,label\n" * 100)[:40])
-    with pytest.raises(DataError, match="cannot be read"):
         list(rows.read(path, ("text", "label")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import DataError
@@ -21,14 +21,11 @@ def _owner(division: Division) -> dict[int, Split]:
     return {int(row): split for split, rows in division.places.items() for row in rows}
 
 
-@pytest.mark.slow
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 60), st.integers(0, 60), st.sampled_from([None, None, "train", "validation", "test"])),
-        min_size=80,
-        max_size=120,
-    )
-)
+GIVEN = st.sampled_from([None, None, "train", "validation", "test"])
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), GIVEN), min_size=80, max_size=120))
 def test_no_content_stands_in_two_splits(rows: list[tuple[int, int, Split | None]]) -> None:
     samples = [
         SplitRow(b"%d %d" % (image, text), b"i%d" % image, b"t%d" % text, "", given, "") for image, text, given in rows
@@ -80,13 +77,10 @@ def test_given_splits_keep_their_rows_and_training_gives_the_rest() -> None:
     assert division.rule.startswith("given: test;")
 
 
-def test_names_of_splits() -> None:
+def test_names_of_splits_and_nothing_left_for_training() -> None:
     assert split_of(" Dev ", "part") == "validation"
     assert split_of("", "part") is None
     with pytest.raises(DataError, match="'part' names the split 'fold 1'"):
         split_of("fold 1", "part")
-
-
-def test_nothing_left_for_training() -> None:
     with pytest.raises(DataError, match="no row is left for training"):
         divide_rows([_row(number, given="test") for number in range(5)], Shares(), None)

@@ -48,7 +48,7 @@ def test_every_format_gives_the_same_documents(tmp_path: Path, name: str) -> Non
 def test_a_folder_is_read_in_the_order_of_its_paths_and_says_what_it_left_out(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "1.txt").write_bytes(DOCUMENTS[1])
-    (tmp_path / "a.md").write_bytes(DOCUMENTS[0])
+    (tmp_path / "a.md").write_bytes(b"\xef\xbb\xbf" + DOCUMENTS[0])  # a byte order mark is not text
     (tmp_path / "c.txt.gz").write_bytes(gzip.compress(DOCUMENTS[2]))
     (tmp_path / "photo.png").write_bytes(b"\x89PNG\0")
     (tmp_path / "again.txt").write_bytes(DOCUMENTS[0])
@@ -69,12 +69,7 @@ def test_the_digest_follows_the_content_and_not_the_names(tmp_path: Path) -> Non
     assert corpus.read(tmp_path / "x").digest != corpus.read(tmp_path / "y").digest
 
 
-def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfhello")
-    assert corpus.read(tmp_path / "a.txt").documents == (b"hello",)
-
-
-def test_max_bytes_chooses_by_content(tmp_path: Path) -> None:
+def test_max_bytes_chooses_by_content_and_cuts_one_long_document_at_a_character(tmp_path: Path) -> None:
     texts = [bytes([97 + i]) * 10 for i in range(20)]
     lines = [json.dumps({"text": text.decode()}) for text in texts]
     (tmp_path / "up.jsonl").write_text("\n".join(lines))
@@ -83,9 +78,6 @@ def test_max_bytes_chooses_by_content(tmp_path: Path) -> None:
     assert len(up.documents) == 5
     assert up.documents == tuple(reversed(down.documents))
     assert up.omitted == 15
-
-
-def test_max_bytes_cuts_one_long_document_at_a_character(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\u20ac" * 100, encoding="utf-8")
     assert corpus.read(tmp_path / "a.txt", max_bytes=10).documents == ("\u20ac\u20ac\u20ac".encode(),)
 
@@ -152,13 +144,10 @@ def test_bad_parquet_columns(tmp_path: Path) -> None:
         corpus.read(tmp_path / "numbers.parquet")
 
 
-def test_a_folder_without_text_says_what_is_there(tmp_path: Path) -> None:
+def test_a_folder_without_text_says_what_is_there_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"x")
     with pytest.raises(DataError, match=r"no text file \(there: \.bin\)"):
         corpus.read(tmp_path)
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     with pytest.raises(DataError, match="neither a file nor a folder"):
         corpus.read(tmp_path / "pipe.txt")

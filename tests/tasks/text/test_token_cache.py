@@ -38,10 +38,22 @@ def test_what_was_put_is_found_and_read_only(tmp_path: Path) -> None:
     assert found is not None
     assert not found.arrays["tokens_train"].flags.writeable
     assert found.arrays["tokens_train"].dtype == np.uint16
+    before = [(path, path.stat().st_ino) for path in _files(tmp_path)]
+    TokenCache(tmp_path).put(KEY, ENTRY)
+    assert [(path, path.stat().st_ino) for path in _files(tmp_path)] == before, "the first of two writers stays"
+    (tmp_path / "file").write_text("in the way")
+    assert TokenCache(tmp_path / "file").put(KEY, ENTRY) is ENTRY, "a folder that cannot be written is no obstacle"
 
 
-@pytest.mark.parametrize("name", ["tokens_train.npy", "tokenizer.json", "manifest.json"])
-@pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "remove"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("tokens_train.npy", "flip"),
+        ("tokens_train.npy", "remove"),
+        ("tokenizer.json", "truncate"),
+        ("manifest.json", "empty"),
+    ],
+)
 def test_any_damage_is_seen_and_repaired_by_putting_again(tmp_path: Path, name: str, damage: str) -> None:
     cache = TokenCache(tmp_path)
     cache.put(KEY, ENTRY)
@@ -67,18 +79,6 @@ def test_an_entry_under_another_key_is_not_taken(tmp_path: Path) -> None:
     assert cache.get(other) is None
 
 
-def test_the_first_of_two_writers_stays(tmp_path: Path) -> None:
-    TokenCache(tmp_path).put(KEY, ENTRY)
-    before = [(path, path.stat().st_ino) for path in _files(tmp_path)]
-    TokenCache(tmp_path).put(KEY, ENTRY)
-    assert [(path, path.stat().st_ino) for path in _files(tmp_path)] == before
-
-
-def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    assert TokenCache(tmp_path / "file").put(KEY, ENTRY) is ENTRY
-
-
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
@@ -89,13 +89,10 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     assert not _files(tmp_path)
 
 
-@pytest.mark.parametrize("key", ["", "../../etc/passwd", "AB" * 32, "ab" * 31])
-def test_a_key_is_a_digest_and_never_a_path(tmp_path: Path, key: str) -> None:
-    with pytest.raises(UsageError, match="64 hexadecimal"):
-        TokenCache(tmp_path).get(key)
-
-
-def test_an_array_of_objects_is_not_loaded(tmp_path: Path) -> None:
+def test_a_key_is_a_digest_and_never_a_path_and_an_array_never_of_objects(tmp_path: Path) -> None:
+    for key in ("", "../../etc/passwd", "AB" * 32, "ab" * 31):
+        with pytest.raises(UsageError, match="64 hexadecimal"):
+            TokenCache(tmp_path).get(key)
     with pytest.raises(ValueError, match="allow_pickle"):
         TokenCache(tmp_path).put(KEY, CachedTokens({"tokens_train": np.array([{}], dtype=object)}, b"", {}))
 

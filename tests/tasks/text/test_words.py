@@ -22,16 +22,10 @@ def test_known_words_come_back(texts: list[list[str]]) -> None:
     np.testing.assert_array_equal((tokens != PADDING).sum(axis=1), [len(text) for text in texts])
 
 
-def test_the_commonest_words_are_kept_and_others_are_unknown() -> None:
+def test_the_commonest_words_are_kept_in_lower_case_and_others_are_unknown() -> None:
     vocabulary = Vocabulary.of([["b", "a", "c"], ["b", "c"], ["b"]], most=4)
     assert vocabulary.words == ("b", "c")
     assert vocabulary.encode([["a", "b", "zebra"]], 2).tolist() == [[UNKNOWN, 2]]
-
-
-def test_words_and_punctuation_are_cut_in_lower_case() -> None:
     assert cut("Is it Red? Ja, größer!") == ["is", "it", "red", "?", "ja", ",", "größer", "!"]
-
-
-def test_a_word_twice_is_refused() -> None:
     with pytest.raises(UsageError, match="twice"):
         Vocabulary(["a", "a"])
