@@ -72,7 +72,7 @@ def test_a_layer_that_is_not_enabled_changes_nothing_and_goes_without_a_trace(ch
             model.add_node(NEW, at=0)
         assert torch.equal(of(model, batch), before)
     else:
-        places += [len(changes) % 2, 2]
+        places.append(VARIANTS.index(changes) % 3)
     for at in places:
         change = model.add_node(NEW, at=at, seed=5)
         model.core.runner.reset()
