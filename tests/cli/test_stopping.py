@@ -49,16 +49,16 @@ def status(store: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 def test_ctrl_c_is_safe_and_resume_goes_on(
     small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hear, heard = EventView.hear, []
+    handle, handled = EventView.handle, []
 
     def press(view: EventView, kind: str, facts: dict[str, Any]) -> None:
-        hear(view, kind, facts)
-        heard.append(kind)
-        if heard.count("evaluated") == 3 and kind == "evaluated":
+        handle(view, kind, facts)
+        handled.append(kind)
+        if handled.count("evaluated") == 3 and kind == "evaluated":
             signal.raise_signal(signal.SIGINT)
 
     store = tmp_path / "runs"
-    monkeypatch.setattr(EventView, "hear", press)
+    monkeypatch.setattr(EventView, "handle", press)
     assert small.evolve(store, "--json", *SHORT) == ExitCode.INTERRUPTED
     words = capsys.readouterr().err
     assert "stopping when the running evaluations are done" in words

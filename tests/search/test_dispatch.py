@@ -167,7 +167,7 @@ def test_an_answer_that_cannot_be_read_is_a_failure(error: Exception) -> None:
     [
         (Outcome(scores={"a": math.nan, "b": 1.0}), "nan", "a"),
         (Outcome(scores={"a": 1.0, "b": -math.inf}), "nan", "b"),
-        (Outcome(scores={"a": 1.0}), "exception", "nothing of b"),
+        (Outcome(scores={"a": 1.0}), "exception", "it lacks b"),
         (Outcome(scores={"a": 1.0, "b": 1.0}, seconds=-1.0), "exception", "seconds"),
         (Outcome(scores={"a": 1.0, "b": 1.0}, seconds=math.nan), "exception", "seconds"),
         (Outcome(scores={"a": 1.0, "b": 1.0}, extra={"x": math.nan}), "exception", "JSON"),

@@ -274,8 +274,8 @@ def test_a_failpoint_can_only_kill_and_says_what_it_wants(monkeypatch: pytest.Mo
         monkeypatch.setattr(failpoints, "_armed", value)
         failpoints.failpoint("after_individuals")
     for value, answer in [
-        ("after_individuals:exec@1", "wants name:kill@count"),
-        ("after_individuals:kill@0", "wants name:kill@count"),
+        ("after_individuals:exec@1", "needs name:kill@count"),
+        ("after_individuals:kill@0", "needs name:kill@count"),
         ("after_individual:kill@1", "Did you mean 'after_individuals'"),
     ]:
         monkeypatch.setattr(failpoints, "_armed", value)
