@@ -12,7 +12,7 @@ from evodevo.export.base import ImageInput
 from evodevo.export.torch_export import share_equal
 from evodevo.export.verify import probes
 from evodevo.multitask.paths.multipath.model import Multipath
-from evodevo.multitask.paths.vision.input import read_images
+from evodevo.multitask.paths.vision.evaluate import read_images
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.testing.exporters import CLASSES, IMAGE, multipath, vision_path
 

@@ -12,7 +12,7 @@ from evodevo.experiments.flop_counter import counting
 from evodevo.growth.flops import Prices
 from evodevo.growth.growable import GROWABLES, GrowingNetwork, TaskSizes
 from evodevo.growth.spec import FitnessSettings
-from evodevo.growth.strategists.unrolling import outer_gradient
+from evodevo.growth.strategists.learned import outer_gradient
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer

@@ -13,7 +13,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.growth.gated import unroll
 from evodevo.growth.probes import ModuleProbe, probe
 from evodevo.growth.spec import FitnessSettings
-from evodevo.growth.strategists.unrolling import unrolled_loss
+from evodevo.growth.strategists.learned import unrolled_loss
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.vector import genotype_distance
 from evodevo.module_zoo.modules.zoo import start_zoo

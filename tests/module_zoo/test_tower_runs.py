@@ -14,10 +14,9 @@ from evodevo.cli.live import features_words
 from evodevo.errors import DataError, NotFoundError, StoreDamagedError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.experiments import tower_features as features
-from evodevo.experiments.prepare import prepare_features
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.runs import EXPERIMENT
+from evodevo.experiments.runs import EXPERIMENT, prepare_features
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.runs import MODULE_ZOO

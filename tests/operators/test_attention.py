@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo.operators.attention import Attention, attend, visibility
+from evodevo.operators.attention import Attention, Rotary, attend, visibility
 from evodevo.operators.build import build_operator
 from evodevo.operators.classes import OPERATORS
 from evodevo.operators.compile import compile_operator
-from evodevo.operators.positions import Rotary
 from evodevo.operators.spec import Dimensions
 
 DIMS = Dimensions(width=32, head_size=8, band=5)

@@ -27,12 +27,11 @@ from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
-from evodevo.module_zoo.modules.mutation import mutated_nodes
 from evodevo.module_zoo.modules.nodes.base import BUILT_IN as NODE_TYPES
 from evodevo.module_zoo.modules.nodes.layer import LayerNode
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.vector import ACTIVATIONS, VECTOR_SIZE, genotype_vector
-from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.modules.zoo import mutated_nodes, start_zoo
 from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.networks.stacks.spec import StackStructure
 from evodevo.networks.stacks.stack import StackNetwork, stack_cost

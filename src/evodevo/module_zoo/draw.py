@@ -1,4 +1,7 @@
-"""Zoos of modules and their opponents for people: as sentences, and as drawings."""
+"""Zoos of modules and their opponents for people: as sentences, and as drawings.
+
+Share of each module in the answers, by class or group: mean router weight, and share of samples it is run on.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
-from evodevo.module_zoo.diagrams.routing import module_routing_diagram
 from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.families import family_of
@@ -16,6 +18,9 @@ from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ZooMo
 from evodevo.module_zoo.modules.zoo import words as genotype_words
 from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
+from evodevo.report.charts.heat_map import HeatRows, heat_map
+from evodevo.report.stack import stacked
+from evodevo.report.svg import one_line
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
@@ -186,3 +191,27 @@ def module_drawing(module: ModuleGenotype, *, title: str, subtitle: str = "") ->
     marks = [ends[0], *nodes, ends[1]]
     facts = [genotype_words(module), f"{genotype_parameters(module):,} parameters"]
     return module_graph_diagram(marks, graph.edges, facts, title, subtitle)
+
+
+Rows = Sequence[Sequence[float | None]]
+
+
+def module_routing_diagram(
+    modules: Sequence[str], values: Sequence[str], weights: Rows, executed: Rows | None = None, fact: str = ""
+) -> str:
+    """Modules by the values of one fact as a heat map, as an SVG string.
+
+    Args:
+        modules: ids, the rows.
+        values: values of the fact, the columns.
+        weights: for each module and value the mean router weight; None where a value has no sample.
+        executed: likewise the share of samples that the module is run on, a second map below; left out where every
+            module runs on all.
+        fact: name of the fact ("answer", "digit").
+    """
+    by = f" by {one_line(fact, 60)}" if fact else ""
+    maps = [heat_map([HeatRows("", modules, weights)], values, f"mean router weight{by}")]
+    if executed is not None:
+        name = f"share of samples that a module is run on{by}"
+        maps.append(heat_map([HeatRows("", modules, executed)], values, name, high=1.0))
+    return maps[0] if len(maps) == 1 else stacked(maps, f"routing{by}")

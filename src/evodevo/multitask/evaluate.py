@@ -2,31 +2,34 @@
 
 Source: docs/spec/munet.md#training. Only components that the request lets learn are trained, and they are new blobs
 afterwards: no component that another path uses is ever written.
+
+Answers of a path to every sample of a split, kept small, so that paths can be compared in pairs later.
+
+Shapes: B samples of a batch, P paths of a multipath model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path as Folder
 from typing import Any
 
 import numpy as np
 import torch
-
-# The first optimiser of a process imports it, which takes two seconds. Imported here, a warm worker pays once for all
-# the children that it forks, and commands that train nothing do not pay.
 import torch._dynamo
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.execution.base import Report
+from evodevo.experiments.correct_bits import pack
 from evodevo.multitask.evaluate_settings import PathRequest, answered, read_request
-from evodevo.multitask.exact_answers import exact_answers
 from evodevo.multitask.paths.built import BuiltPath, Places
+from evodevo.multitask.paths.frozen import route
 from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
-from evodevo.multitask.recorded import ACCURACY, QUALITY
+from evodevo.multitask.stored import ACCURACY, QUALITY
 from evodevo.multitask.training import objective
 from evodevo.multitask.training.training import PathResult, Samples, train_path
 from evodevo.multitask.training.values import data_values, optimizer_settings
@@ -167,3 +170,41 @@ def _measure(request: PathRequest) -> Outcome:
 
     facts = exact_answers(built.model, batches(), precision)
     return Outcome(scores={ACCURACY: facts.pop("accuracy")}, extra=facts)
+
+
+@torch.no_grad()
+def exact_answers(model: nn.Module, batches: Iterable[tuple[Any, Tensor]], precision: Precision) -> dict[str, Any]:
+    """Accuracy over all samples, and which of them are right.
+
+    Args:
+        model: inputs -> logits (B, classes).
+        batches: inputs and classes (B,); they may differ in size.
+        precision: device and number format.
+
+    Returns:
+        ``accuracy``, ``samples``, ``right`` (see ``experiments.correct_bits.pack``), ``answers`` (SHA-256 of the chosen
+        classes: equal where two paths answer alike), and of a multipath model ``weights``: (P,) the router's, mean over
+        samples.
+    """
+    model.eval()
+    chosen: list[Tensor] = []
+    wanted: list[Tensor] = []
+    weights: list[Tensor] = []
+    for inputs, classes in batches:
+        with precision.autocast():
+            routed = route(model, inputs)
+        if routed.weights is not None:
+            weights.append(routed.weights.double().sum(0).cpu())
+        chosen.append(routed.logits.argmax(1).cpu())
+        wanted.append(classes.cpu())
+    answers, targets = torch.cat(chosen).numpy(), torch.cat(wanted).numpy()
+    right = answers == targets
+    facts: dict[str, Any] = {
+        "accuracy": float(right.mean()),
+        "samples": len(right),
+        "right": pack(right.astype(np.float64)),
+        "answers": hashlib.sha256(answers.astype("<i8").tobytes()).hexdigest(),
+    }
+    if weights:
+        facts["weights"] = (torch.stack(weights).sum(0) / len(right)).tolist()
+    return facts

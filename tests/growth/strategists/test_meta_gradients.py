@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from evodevo.growth.strategists.base import Unroll, create
-from evodevo.growth.strategists.learned import LearnedStrategist
+from evodevo.growth.strategists.learned import LearnedStrategist, outer_gradient, unrolled_loss
 from evodevo.growth.strategists.spec import MetaSettings, StrategistSettings
 from evodevo.growth.strategists.state import Legal
-from evodevo.growth.strategists.unrolling import outer_gradient, unrolled_loss
 from evodevo.testing.strategists import everything, some_zoo
 
 torch.set_num_threads(1)

@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.module_zoo.encoders.cross_attention import buckets
-from evodevo.module_zoo.encoders.fusion import Fused, Fusion
+from evodevo.module_zoo.encoders.fusion import Fused, Fusion, buckets
 from evodevo.module_zoo.encoders.model import EncodedModality
 from evodevo.module_zoo.spec import FusionStructure
 from evodevo.testing.encoders import WIDTH, FusionTests, both_sides, build_fusion

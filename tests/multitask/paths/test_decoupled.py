@@ -16,9 +16,8 @@ from evodevo.multitask.paths.multipath.decoupled import (
     update_average,
     weighted_sum,
 )
-from evodevo.multitask.paths.multipath.router import PathRouter
+from evodevo.multitask.paths.multipath.router import PathRouter, scale_gradient, scale_gradients
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, router_bias
-from evodevo.networks.routing.gradient_scale import scale_gradient, scale_gradients
 
 BIASES = {
     (2, 0.5): 0.0,

@@ -19,8 +19,8 @@ from evodevo.errors import DataError, UsageError
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.multipath import rows as path_rows
 from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
+from evodevo.multitask.paths.multipath.evaluate import MultipathReader, open_reader
 from evodevo.multitask.paths.multipath.model import Multipath
-from evodevo.multitask.paths.multipath.reader import MultipathReader, open_reader
 from evodevo.multitask.paths.multipath.rows import CachedRows, CacheSettings, Places, Rows
 from evodevo.multitask.paths.multipath_spec import ABLATIONS, MultipathStructure
 

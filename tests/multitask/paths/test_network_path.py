@@ -15,7 +15,7 @@ from evodevo import canonical
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.kinds import KINDS, can_read
-from evodevo.multitask.paths.network.input import read_samples, sized
+from evodevo.multitask.paths.network.evaluate import read_samples, sized
 from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.paths.network.model import Loose, NetworkPath, part_of
 from evodevo.multitask.paths.network.spec import (

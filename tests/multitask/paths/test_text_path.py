@@ -13,7 +13,7 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, POSITIONS
-from evodevo.multitask.paths.text.input import read_texts, texts_of, tokenizer_of
+from evodevo.multitask.paths.text.evaluate import read_texts, texts_of, tokenizer_of
 from evodevo.multitask.paths.text.model import (
     MASK,
     TOKENS,

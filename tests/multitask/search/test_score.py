@@ -7,8 +7,16 @@ import math
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.multitask.search.accounts import accounted_parameters
-from evodevo.multitask.search.score import NO_COST, ScoreSettings, bar, cost, kept_evaluation, quality_bar, score
+from evodevo.multitask.search.score import (
+    NO_COST,
+    ScoreSettings,
+    accounted_parameters,
+    bar,
+    cost,
+    kept_evaluation,
+    quality_bar,
+    score,
+)
 from evodevo.randomness import generator
 
 SIZES = {"R:0": 100, "R:1": 60, "A:0": 60, "A:1": 10, "B:0": 7}

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.experiments.correct_bits import unpack
-from evodevo.multitask.exact_answers import exact_answers
+from evodevo.multitask.evaluate import exact_answers
 from evodevo.multitask.hyperparameters import multipath_hyperparameters, singlepath_hyperparameters
 from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.training.augmentation import augmented

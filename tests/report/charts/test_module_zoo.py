@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
-from evodevo.module_zoo.diagrams.routing import module_routing_diagram
 from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
+from evodevo.module_zoo.draw import module_routing_diagram
 from evodevo.report.layered_layout import BoxSize, layered
 from report.charts.drawn import SVG, boxes_inside, corner_of, marked, size_of, words_of
 

@@ -21,8 +21,8 @@ from evodevo.growth.diagrams.timeline import growth_timeline
 from evodevo.h_model.diagrams.flow import mean_flow
 from evodevo.h_model.diagrams.routing import routing_diagram, routing_difference
 from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
-from evodevo.module_zoo.diagrams.routing import module_routing_diagram
 from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
+from evodevo.module_zoo.draw import module_routing_diagram
 from evodevo.multitask.diagrams.multipath_model import multipath_model
 from evodevo.multitask.diagrams.support_usage import SupportUse, support_usage
 from evodevo.multitask.diagrams.system.cycles import CycleCurve, system_cycles

@@ -13,7 +13,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.tasks.base import SPLITS
 from evodevo.tasks.multitask.answers import answers
 from evodevo.tasks.multitask.batches import BatchPlan, batch_size, plan_batches, training_places
-from evodevo.tasks.multitask.splits import OF_ALL, OF_TRAIN, stratified
+from evodevo.tasks.multitask.preparation import OF_ALL, OF_TRAIN, stratified
 from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
 from evodevo.testing.tasks import SampleTaskTests
 

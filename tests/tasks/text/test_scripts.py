@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.tasks.text.scripts import OTHER, script
+from evodevo.tasks.text.languages import OTHER, script
 
 
 @pytest.mark.parametrize(

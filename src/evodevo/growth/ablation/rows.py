@@ -1,13 +1,79 @@
-"""All rows of an ablation, and those that a user means."""
+"""All rows of an ablation, and those that a user means.
+
+Rows of an ablation that Table 3 does not have: router, losses, and every part of growth.
+
+Source: docs/spec/architect_thyself.md#ablation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from evodevo.errors import UsageError, unknown_name
-from evodevo.growth.ablation.more import MORE
 from evodevo.growth.ablation.row import BLOCKS, AblationRow
 from evodevo.growth.ablation.table_3 import A, B, C, D
+
+GATES = ("softmax", "entmax15", "entmax", "relu", "gumbel")
+
+
+def _router(name: str, words: str, **changes: Any) -> AblationRow:
+    return AblationRow(name, words, "more", "fused", words, zoo={"router": changes})
+
+
+def _loss(term: str) -> AblationRow:
+    words = f"no {term} loss" if term != "z" else "no z-loss"
+    return AblationRow(f"loss_{term}_off", words, "more", "fused", words, zoo={"losses": {term: 0.0}})
+
+
+def _growth(name: str, words: str, **changes: Any) -> AblationRow:
+    return AblationRow(name, words, "more", "growing", words, grow=changes)
+
+
+MORE = (
+    _router("synergy_off", "no synergy", synergy="off"),
+    _router("synergy_complement", "synergy of unlike modules", synergy="complement"),
+    _router("contribution_off", "no bias by contribution", contribution=0.0),
+    *(_router(f"gate_{kind}", f"gate {kind}", gate=kind) for kind in GATES),
+    _router("keys_genotype", "keys from genotypes", keys="genotype"),
+    _router("keys_predictor", "a predictor chooses", keys="predictor"),
+    _router("router_mlp_gate", "gate by a small MLP", kind="mlp_gate"),
+    _router("router_none", "plain mean, no weights in the router", kind="mean", identity=True),
+    _router("top_k_off", "every module may count", top_k=1024),
+    AblationRow("mode_vector", "modules read a vector", "more", "fused", "f cut into pieces", zoo={"mode": "vector"}),
+    *(_loss(term) for term in ("load", "budget", "entropy", "orthogonality", "complexity", "z")),
+    AblationRow(
+        "loss_replay_off", "no loss on replayed samples", "more", "growing", "replayed samples have no weight",
+        zoo={"losses": {"replay": 0.0}},
+    ),
+    _growth("replay_off", "no replay", replay={"capacity": 0}),
+    _growth("distillation_off", "no distillation", prune={"distil_steps": 0}),
+    AblationRow(
+        "warm_up_off", "no warm-up of newborns", "more", "growing",
+        "warm-ups last one step, at the common learning rate",
+        shortest=True,
+    ),
+    _growth("bank_off", "no bank of pruned modules", prune={"bank": 0}),
+    AblationRow("hybrid_off", "no hybrids", "more", "growing", "no hybrids", forbid=("hybridise",)),
+    AblationRow("spawn_off", "no fresh modules", "more", "growing", "no fresh modules", forbid=("spawn",)),
+    _growth("splice_insert", "grafts beside what was there", birth={"splice": "insert"}),
+    *(
+        _growth(f"inherit_{kind}", f"inheritance {kind}", birth={"inheritance": kind})
+        for kind in ("split", "soft", "copy_noise")
+    ),
+    *(
+        _growth(f"strategist_{name}", f"strategist {name}", strategist=name)
+        for name in ("random", "heuristic", "reinforce", "meta_gradient", "reinforce_meta")
+    ),
+    *(_growth(f"reward_{kind}", f"reward {kind}", reward={"kind": kind}) for kind in ("absolute", "entropy")),
+    *(
+        _growth(f"prune_{rule}", f"prune rule {rule}", prune={"rule": rule})
+        for rule in ("quantile", "threshold", "patience_usage", "patience_advantage")
+    ),
+    *(_growth(f"fitness_{kind}", f"fitness {kind}", fitness={"kind": kind}) for kind in ("usage_loss", "advantage")),
+    _growth("impact_zero", "left-out modules give zero", fitness={"ablation": "zero"}),
+)  # fmt: skip
+
 
 ALL, TABLE_3 = "all", "table_3"
 ROWS: tuple[AblationRow, ...] = (*A, *B, *C, *D, *MORE)

@@ -1,8 +1,18 @@
-"""Base of strategists with a policy: the policy, its optimiser, the memory of edits, and their storage."""
+"""Base of strategists with a policy: the policy, its optimiser, the memory of edits, and their storage.
+
+Weighted behaviour cloning: a policy imitates earlier edits that were better than the mean.
+
+Source: docs/spec/architect_thyself.md#edit-memory.
+
+Truncated meta-gradients (98): the gradient of the loss after a few steps of training by the policy's gates.
+
+The steps are plain SGD: the second derivative of Adam's square root at 0 is not a number. Nothing of the graph outlives
+the call, and no ``.grad`` of the network is touched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -14,14 +24,12 @@ from evodevo.errors import UsageError
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.strategists.base import Strategist, StrategistState, Unroll
 from evodevo.growth.strategists.choice import PolicyOutput
-from evodevo.growth.strategists.cloning import imitate
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.heuristic import prior
 from evodevo.growth.strategists.policy import Policy
-from evodevo.growth.strategists.spec import StrategistSettings
+from evodevo.growth.strategists.spec import MemorySettings, StrategistSettings
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.strategists.transition import Decision
-from evodevo.growth.strategists.unrolling import outer_gradient
 from evodevo.module_zoo.modules.families import ARCHETYPES
 from evodevo.settings import Settings, validate
 
@@ -145,3 +153,77 @@ class LearnedStrategist(Strategist):
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=self._rate())
         self.optimizer.state.update(cast(Any, state))
         self.lean, self.multiplier = dict(learnt.lean), learnt.multiplier
+
+
+def imitate(
+    policy: Policy, choose: Callable[[State, Legal], PolicyOutput], memory: EditMemory, settings: MemorySettings
+) -> int:
+    """Raise sum_i w_i log pi(a_i | S_i) over the best edits, where w is the advantage of an edit.
+
+    Args:
+        policy: Policy, trained in place.
+        choose: Returns its distribution.
+        memory: Earlier edits.
+        settings: Number of epochs, learning rate, number of edits.
+
+    Returns:
+        The number of edits that were imitated.
+    """
+    advantages = zip(memory.advantages(settings.doubt), memory.edits, strict=True)
+    weighted = [(weight, edit) for advantage, edit in advantages if (weight := max(advantage, 0.0))]
+    # A stable sort: of equal ones the older stay first.
+    best = sorted(weighted, key=lambda pair: -pair[0])[: settings.most]
+    if not best or not settings.epochs:
+        return 0
+    optimizer = torch.optim.Adam(policy.parameters(), lr=settings.rate)
+    total = sum(weight for weight, _ in best)
+    for _ in range(settings.epochs):
+        optimizer.zero_grad(set_to_none=True)
+        for weight, edit in best:
+            loss = -weight / total * choose(edit.state, edit.legal).log_probability(edit.action)
+            torch.autograd.backward(loss)
+        optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return len(best)
+
+
+def unrolled_loss(unroll: Unroll, gates: Mapping[str, Tensor], *, steps: int, rate: float) -> Tensor:
+    """L_outer(theta_K, w), theta_{k+1} = theta_k - rate * dL_inner(theta_k, w) / dtheta; still in the graph of w.
+
+    Args:
+        unroll: Loss functions of the network.
+        gates: Gates w, by name.
+        steps: Number of steps, K.
+        rate: Learning rate of each step.
+
+    Returns:
+        The loss, a scalar.
+    """
+    gates = dict(gates)
+    parameters = {name: parameter.detach().requires_grad_() for name, parameter in unroll.parameters.items()}
+    for _ in range(steps):
+        loss = unroll.inner_loss(parameters, gates)
+        slopes = torch.autograd.grad(loss, list(parameters.values()), create_graph=True, allow_unused=True)
+        parameters = {
+            name: parameter if slope is None else parameter - rate * slope
+            for (name, parameter), slope in zip(parameters.items(), slopes, strict=True)
+        }
+    return unroll.outer_loss(parameters, gates)
+
+
+def outer_gradient(
+    unroll: Unroll, gates: Mapping[str, Tensor], learnt: Sequence[Tensor], *, steps: int, rate: float
+) -> tuple[float, tuple[Tensor | None, ...]]:
+    """The unrolled loss and its gradient by the parameters behind the gates (None where one plays no part).
+
+    Args:
+        unroll: Loss functions of the network.
+        gates: Gates w, in the graph of ``learnt``.
+        learnt: Parameters phi of the policy.
+        steps: Number of steps, K.
+        rate: Learning rate of each step.
+    """
+    loss = unrolled_loss(unroll, gates, steps=steps, rate=rate)
+    if not loss.requires_grad:  # the network reads no gate
+        return float(loss), (None,) * len(learnt)
+    return float(loss.detach()), torch.autograd.grad(loss, list(learnt), allow_unused=True)

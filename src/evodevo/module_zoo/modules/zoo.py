@@ -1,6 +1,8 @@
 """Modules of a zoo: drawn, mutated and crossed (eqs. 12, 13 and 18), described in words, and the zoos to begin with.
 
 Source: docs/spec/architect_thyself.md#attributes.
+
+Mutation of the nodes of a free graph: each attribute of a node as the same attribute of a family would.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evodevo.errors import UsageError
+from evodevo.errors import GenomeError, UsageError
 from evodevo.module_zoo.modules.attributes import Attribute
 from evodevo.module_zoo.modules.families import (
     ARCHETYPES,
@@ -21,10 +23,9 @@ from evodevo.module_zoo.modules.families import (
     member,
     repair,
 )
-from evodevo.module_zoo.modules.graph import graph_hash
-from evodevo.module_zoo.modules.mutation import mutated_nodes
+from evodevo.module_zoo.modules.graph import check_graph, graph_hash, widths
 from evodevo.module_zoo.modules.repair import repair_graph
-from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ZooModule
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph, ZooModule
 
 __all__ = [
     "ARCHETYPES",
@@ -214,3 +215,26 @@ def _word(key: str, value: Attribute) -> str:
         "outer": "" if value == "none" else f"outer {value}",
     }
     return known.get(key, f"{key} {value}")
+
+
+def mutated_nodes(graph: ModuleGraph, width: int, rng: np.random.Generator, scale: float) -> ModuleGraph:
+    """A valid graph whose nodes have mutated; a change that does not fit to the other nodes is not made.
+
+    Source: docs/spec/architect_thyself.md#attributes.
+
+    Args:
+        graph: a valid one.
+        width: d.
+        rng: generator of all draws.
+        scale: multiplies spreads and chances.
+    """
+    channels = widths(graph, width)
+    for place, node in enumerate(graph.nodes):
+        nodes = (*graph.nodes[:place], node.mutated(channels[node.id], rng, scale), *graph.nodes[place + 1 :])
+        changed = graph.model_copy(update={"nodes": nodes})
+        try:
+            check_graph(changed, width)
+        except GenomeError:
+            continue
+        graph = changed
+    return graph

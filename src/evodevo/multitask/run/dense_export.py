@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.multitask.paths.vision.input import read_images
+from evodevo.multitask.paths.vision.evaluate import read_images
 from evodevo.multitask.paths.vision.spec import VisionStructure
 
 
