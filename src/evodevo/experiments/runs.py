@@ -1,6 +1,5 @@
-"""Runs over networks of separate samples: what searches of them have in common, and experiments.
-
-Computation before the first training of a run: features of frozen towers, which all its trainings read.
+"""Runs over networks of separate samples: what searches of them have in common, experiments, and features of frozen
+towers that are computed before the first training.
 """
 
 from __future__ import annotations

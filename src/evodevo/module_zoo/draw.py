@@ -1,6 +1,5 @@
-"""Zoos of modules and their opponents for people: as sentences, and as drawings.
-
-Share of each module in the answers, by class or group: mean router weight, and share of samples it is run on.
+"""Zoos of modules and their opponents for people: as sentences, and as drawings, one of them with the share of each
+module in the answers by class or group.
 """
 
 from __future__ import annotations

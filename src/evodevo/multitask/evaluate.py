@@ -1,9 +1,8 @@
 """Evaluation of one path of a multitask system in a worker: build it, train its own components, measure, keep.
 
 Source: docs/spec/munet.md#training. Only components that the request lets learn are trained, and they are new blobs
-afterwards: no component that another path uses is ever written.
-
-Answers of a path to every sample of a split, kept small, so that paths can be compared in pairs later.
+afterwards: no component that another path uses is ever written. Which samples are right is kept in bits, so that paths
+can be compared in pairs later.
 
 Shapes: B samples of a batch, P paths of a multipath model.
 """

@@ -1,12 +1,10 @@
-"""Recorded settings of systems and agents, read by this version of the library.
+"""Recorded settings and results of systems and agents, read by this version of the library. No numpy, no torch.
+
+Source: docs/spec/munet.md#kept-weights.
 
 The rules of the agents before µ4Net's published code (versions "v1" to "v4") are gone, and with them the settings that
 existed for them alone. ``upgraded`` leaves such a setting out where it has the value that is now the only one, and
 refuses every other value: children of other rules would be recorded under the old name.
-
-Under which words results of paths are recorded, and which of them decides. Nothing here loads numpy or torch.
-
-Source: docs/spec/munet.md#kept-weights.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Low-rank operators: T_ij = σ(C_i B_j) (STAR 2). Softmax attention, pointwise attention, linear attention, windows.
+"""Low-rank operators: T_ij = σ(C_i B_j) (STAR 2). Softmax attention, pointwise attention, linear attention, windows,
+and rotary position embedding (Su et al. 2021) in the half-split layout.
 
 Legend: B batch, T tokens of this call, S tokens seen with them, H query heads, G key and value heads, P head size.
-
-Rotary position embedding (Su et al. 2021), in the half-split layout.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""All rows of an ablation, and those that a user means.
-
-Rows of an ablation that Table 3 does not have: router, losses, and every part of growth.
+"""All rows of an ablation: those of Table 3, and rows for router, losses and every part of growth; and their choice.
 
 Source: docs/spec/architect_thyself.md#ablation.
 """

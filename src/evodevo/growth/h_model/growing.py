@@ -5,11 +5,7 @@ Source: docs/spec/h_model.md#adding-and-removing-layers.
 Connections to a newborn are as strong as those to its parent, or as those to the other layers on average; its own are
 as strong as its parent's. Its birth factor removes the effect of all of them at first (``h_model/births.py``).
 
-Legend: H hidden layers, d width.
-
-Initial connections of a newborn hidden layer: from which layers it receives, and to which it sends.
-
-Legend: H hidden layers, N targets.
+Legend: H hidden layers, N targets, d width.
 """
 
 from __future__ import annotations

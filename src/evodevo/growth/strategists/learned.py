@@ -1,13 +1,11 @@
 """Base of strategists with a policy: the policy, its optimiser, the memory of edits, and their storage.
 
-Weighted behaviour cloning: a policy imitates earlier edits that were better than the mean.
-
 Source: docs/spec/architect_thyself.md#edit-memory.
 
-Truncated meta-gradients (98): the gradient of the loss after a few steps of training by the policy's gates.
-
-The steps are plain SGD: the second derivative of Adam's square root at 0 is not a number. Nothing of the graph outlives
-the call, and no ``.grad`` of the network is touched.
+Two ways to learn beside rewards: weighted behaviour cloning of earlier edits that were better than the mean, and
+truncated meta-gradients (98), the gradient of the loss after a few steps of training by the policy's gates. The steps
+are plain SGD: the second derivative of Adam's square root at 0 is not a number. Nothing of the graph outlives the call,
+and no ``.grad`` of the network is touched.
 """
 
 from __future__ import annotations

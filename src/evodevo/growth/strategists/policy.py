@@ -1,4 +1,4 @@
-"""pi_phi(a | S): a policy for zoos of any size, invariant to the order of their modules.
+"""pi_phi(a | S): a policy for zoos of any size, invariant to the order of their modules, and the features it reads.
 
 Source: docs/spec/architect_thyself.md#strategists.
 
@@ -6,10 +6,6 @@ logits = those of the heuristic + a learned residual that begins at 0: before an
 the heuristic as a distribution. What is illegal has no logit, and so the probability 0.
 
 Legend: N modules, W width of the layers.
-
-Features of a state, of similar size, as input of a policy.
-
-Legend: N modules.
 """
 
 from __future__ import annotations

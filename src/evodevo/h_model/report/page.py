@@ -1,8 +1,7 @@
 """The page on how an H-Model routes: one HTML file, complete without its script, at most ``LIMIT_BYTES`` long.
 
-When it would be longer, fewer samples and pairs of classes are drawn, and a note on the page counts them.
-
-Numbers on routing: activity of layers, changes over iterations and checkpoints, and facts that routes predict.
+When it would be longer, fewer samples and pairs of classes are drawn, and a note on the page counts them. Its numbers:
+activity of layers, changes over iterations and checkpoints, and facts that routes predict.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Two sides become one sequence F and one vector f (eqs. 39 to 43; docs/spec/architect_thyself.md#fusion).
 
 As printed, values come from the text alone, and the image only moves weights: with one token of text, F does not depend
-on the image at all, and f only through the number g. So ``asym_residual`` is the default.
+on the image at all, and f only through the number g. So ``asym_residual`` is the default. Cross-attention between
+positions is that of eqs. 3 to 5.
 
-Legend: B samples, L positions of one side, S positions of F, d width.
-
-Attention from the positions of one side to those of another (eqs. 3 to 5, 39 to 41).
-
-Legend: B samples, Q asking positions, K answering positions, d width, H heads, P = d / H.
+Legend: B samples, L positions of one side, S positions of F, Q query positions, K key positions, d width, H heads,
+P = d / H.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Modules of a zoo: drawn, mutated and crossed (eqs. 12, 13 and 18), described in words, and the zoos to begin with.
 
-Source: docs/spec/architect_thyself.md#attributes.
-
-Mutation of the nodes of a free graph: each attribute of a node as the same attribute of a family would.
+Source: docs/spec/architect_thyself.md#attributes. In a free graph each attribute of a node is mutated as the same
+attribute of a family would be.
 """
 
 from __future__ import annotations

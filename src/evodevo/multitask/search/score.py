@@ -1,12 +1,8 @@
 """The score of a path of a multitask system: its accuracy, discounted by its accounted parameters and its FLOPs.
 
-Source: docs/spec/munet.md#score; µNet (2205.10937). A parameter that several agents use is split
-evenly among them, so that the accounts of all agents add up to the distinct parameters of the system.
-
-For how many parameters of a multitask system an agent answers; it loads nothing, so that a status is quick.
-
-Source: docs/spec/munet.md#accounted-parameters; µNet (2205.10937). A parameter that several agents use is split evenly
-among them, so that the accounts of all agents add up to the distinct parameters of the system.
+Source: docs/spec/munet.md#score and docs/spec/munet.md#accounted-parameters; µNet (2205.10937). A parameter that
+several agents use is split evenly among them, so that the accounts of all agents add up to the distinct parameters of
+the system.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The page on one search: one HTML file, at most ``LIMIT_BYTES`` long.
+"""The page on one search: one HTML file, at most ``LIMIT_BYTES`` long, with its quantities over time.
 
 When it would be longer, curves lose points and long lists their ends, and a note on the page states it.
-
-Quantities over time: hypervolume, training, ancestry.
 """
 
 from __future__ import annotations

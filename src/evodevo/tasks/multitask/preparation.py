@@ -1,12 +1,8 @@
 """Preparation of the task ``multitask``: from a source's samples to stratified splits, which are then cached.
 
-Shapes: N samples.
-
-Stratified splits: every class is held out evenly, as a function of the samples' contents and a seed.
-
-Source: docs/spec/munet.md#tasks. A given test split is kept, and a tenth of the rest is validation; data without a test
-split are divided 70/15/15. (The published code takes the first samples instead, which on sets sorted by class leaves
-whole classes out.)
+Source: docs/spec/munet.md#tasks. Every class is held out evenly, as a function of the samples' contents and a seed. A
+given test split is kept, and a tenth of the rest is validation; data without a test split are divided 70/15/15. (The
+published code takes the first samples instead, which on sets sorted by class leaves whole classes out.)
 
 Shapes: N samples.
 """

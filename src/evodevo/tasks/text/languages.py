@@ -1,10 +1,9 @@
 """The task ``languages``: prediction of the next token in several languages, with the language of each window.
 
-Source: paper 6.6; docs/spec/h_model.md#experiments.
+Source: paper 6.6; docs/spec/h_model.md#experiments. The script of a language is that of most of its letters,
+by Unicode blocks.
 
 Shapes: B samples, L input tokens of a window, and as many targets.
-
-Detection of the script of a text by the Unicode blocks of its letters.
 """
 
 from __future__ import annotations

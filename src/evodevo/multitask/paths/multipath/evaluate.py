@@ -1,6 +1,5 @@
-"""Multipath models at work: frozen paths from the pool, connectors and router that learn, representations on disk.
-
-The reader of a multipath model: kept representations of samples, or batches of the samples themselves.
+"""Multipath models at work: frozen paths from the pool, connectors and router that learn, representations on disk, and
+the reader that hands out kept representations of samples, or batches of the samples themselves.
 """
 
 from __future__ import annotations

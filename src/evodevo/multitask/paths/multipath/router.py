@@ -1,14 +1,13 @@
-"""Weights of the paths of a multipath model for each sample (µ4Net section 2.1).
+"""Weights of the paths of a multipath model for each sample (µ4Net section 2.1), and the router's own learning rate.
 
 Source: docs/spec/munet.md#multipath-model.
 
+The learning rate is a factor of the router's gradients (eqs. 11, 12): under plain SGD, with or without momentum, that
+is the same as another learning rate. A joint norm clip uses the scaled gradients. Optimisers that divide a gradient by
+its size (Adam) undo it: they need a parameter group, for which models give ``learning_rates()`` (see
+``training.optimizers``).
+
 Legend: B samples, P paths with the main one first, C classes.
-
-A learning rate of its own for one module, as a factor of its gradients (µ4Net eqs. 11, 12).
-
-Under plain SGD, with or without momentum, that is the same as another learning rate. A joint norm clip uses the scaled
-gradients. Optimisers that divide a gradient by its size (Adam) undo it: they need a parameter group, for which models
-give ``learning_rates()`` (see ``training.optimizers``).
 """
 
 from __future__ import annotations

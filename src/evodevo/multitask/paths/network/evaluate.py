@@ -1,7 +1,5 @@
 """Imported networks at work: parts from a checkpoint, shared or copied, and what a task added to them.
 
-The input specification of an imported network at work: from a task's samples to what the network reads.
-
 Tasks hand out bytes, ids and numbers; images of another size or number of channels become those of the network,
 still as bytes, and texts are cut where it has no more positions, so that a frozen network reads the samples of another
 task (docs/spec/munet.md#augmentation).

@@ -1,6 +1,5 @@
-"""Text paths at work: blocks over bytes or subwords, from components that were stored, copied, resized or made anew.
-
-The input specification of a text path at work: from a task's bytes to the ids that the first component reads.
+"""Text paths at work: blocks over bytes or subwords, from components that were stored, copied, resized or made anew,
+and the ids that the first component reads of a task's bytes.
 
 Legend: B samples, L bytes of the longest text.
 """

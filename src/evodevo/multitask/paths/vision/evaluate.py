@@ -1,7 +1,5 @@
 """Vision paths at work: a transformer from components that were stored, copied, resized, inserted or made anew.
 
-The input specification of a vision path at work: from a task's bytes to what the first component reads.
-
 Tasks hand out uint8, grey or in colour, of any size; the path makes three channels of one and resizes, so that a frozen
 path reads the samples of another task (without augmentation; docs/spec/munet.md#augmentation).
 
