@@ -319,6 +319,16 @@ def test_a_network_on_features_is_the_network_on_the_tower(towers: dict[str, Pat
                 torch.testing.assert_close(one.tokens[masks[0]], two.tokens[masks[1]], rtol=0, atol=1e-5)
 
 
+def test_a_sample_that_lacks_the_input_has_no_features(towers: dict[str, Path]) -> None:
+    task = a_task()
+    (spec,) = (spec for spec in task.inputs if spec.name == "image")
+    reader = features.TowerReader(spec, frozen(towers["image"]), torch.device("cpu"))
+    batch = {**task.fetch("train", np.arange(3)), "image/present": np.array([True, False, True])}
+    first, lacking, last = reader.read(batch)
+    assert lacking.shape == (0, first.shape[1])
+    assert len(first) == len(last) > 0
+
+
 def test_a_second_call_reads_the_cache(
     towers: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,6 +143,24 @@ def test_stated_products_are_executed(structure: HModelStructure, several: bool)
     assert sum(part.products for part in work.values()) == counted - masks
 
 
+@pytest.mark.parametrize("rule", ["none", "output_mass", "act", "ponder", "kl"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_products_of_a_pass_that_nothing_halts_are_those_stated(rule: str, causal: bool) -> None:
+    outputs = (NEXT if causal else CLASS,)
+    halting = HaltingStructure(rule=rule, threshold=1e-9 if rule == "kl" else 1 - 1e-9)  # type: ignore[arg-type]
+    layers = {"hidden": (MLPLayer(), MLPLayer()), "iterations": 3, "causal": causal, "width": 32}
+    structure = preset("balanced", halting=halting, **layers)
+    torch.manual_seed(0)
+    model = HModel(structure, (TOKENS,), outputs).eval().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter += 0.1 * torch.randn_like(parameter)  # answers differ from one iteration to the next
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), products() as counter:
+        model(zeros((TOKENS,)))
+    work = h_model_work(structure, 12, (TOKENS,), outputs, visible=False)
+    assert sum(part.products for part in work.values()) == counter.get_total_flops()
+    assert (work["halting"].products > 0) is (rule not in ("none", "kl"))
+
+
 def h_model_length(structure: HModelStructure, inputs: tuple[InputSpec, ...]) -> int:
     lengths = {"words": 12, "picture": 3 * 5, "numbers": 1}  # patches of 4 x 4 pixels
     every = [lengths[spec.name] for spec in inputs]
