@@ -30,7 +30,8 @@ from typing import Any
 
 import pytest
 
-from evodevo.multitask.search.score import ScoreSettings, accounted_parameters, cost
+from evodevo.multitask.search.accounts import accounted_parameters
+from evodevo.multitask.search.score import ScoreSettings, cost
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of, told

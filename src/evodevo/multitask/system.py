@@ -19,7 +19,7 @@ from evodevo.multitask.library import Library
 from evodevo.multitask.rules import whole_settings
 from evodevo.multitask.runner import AgentRunner, withdraw
 from evodevo.multitask.schedule import is_root, past, replay_order
-from evodevo.multitask.search.score import accounted_parameters
+from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.stored import WITHDRAWN, system_settings
 from evodevo.randomness import integer_seed

@@ -7,10 +7,10 @@ import math
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.score import (
     NO_COST,
     ScoreSettings,
-    accounted_parameters,
     bar,
     cost,
     kept_evaluation,

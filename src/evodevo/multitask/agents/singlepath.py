@@ -25,10 +25,11 @@ from evodevo.multitask.agent import (
 from evodevo.multitask.genome import Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
 from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, structure_of
+from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
 from evodevo.multitask.search.parents import ParentChoice, select_parents
-from evodevo.multitask.search.score import PathCost, accounted_parameters, bar, cost
+from evodevo.multitask.search.score import PathCost, bar, cost
 from evodevo.multitask.search.versions import Rules, singlepath_rules
 from evodevo.multitask.settings import AgentSettings
 from evodevo.settings import Settings, validate

@@ -1,15 +1,13 @@
 """The score of a path of a multitask system: its accuracy, discounted by its accounted parameters and its FLOPs.
 
-Source: docs/spec/munet.md#score and docs/spec/munet.md#accounted-parameters; µNet (2205.10937). A parameter that
-several agents use is split evenly among them, so that the accounts of all agents add up to the distinct parameters of
-the system.
+Source: docs/spec/munet.md#score; µNet (2205.10937). A parameter that several agents use is split
+evenly among them, so that the accounts of all agents add up to the distinct parameters of the system.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -120,18 +118,3 @@ def kept_evaluation(evals: Sequence[float | None], quality_bar: float | None) ->
         if quality_bar is None or value > quality_bar:
             kept, quality_bar = place, value
     return kept
-
-
-Locks = Mapping[str, AbstractSet[str]]
-"""Component -> names of the agents whose publication uses it; a component without an entry is used by none."""
-
-
-def accounted_parameters(components: Iterable[tuple[str, int]], locks: Locks, agent: str) -> float:
-    """``Σ parameters(c) / |locks(c) ∪ {agent}|``.
-
-    Args:
-        components: (id, parameters) of each component of the path.
-        locks: component id -> agents whose publications use it.
-        agent: agent of the path; it counts once, whether it published the component already or not.
-    """
-    return math.fsum(size / len({agent, *locks.get(name, ())}) for name, size in components)

@@ -160,7 +160,7 @@ class NetworkStructure(Settings):
 
     @property
     def input_spec(self) -> dict[str, Any]:
-        """Preparation of a task's samples for the network; see ``multitask/paths/network/input.py``."""
+        """Preparation of a task's samples for the network; see ``multitask/paths/network/evaluate.py``."""
         return {"inputs": [spec.model_dump(mode="json") for spec in self.inputs], "resize": "bilinear", "as": "uint8"}
 
     def part(self, role: str) -> NetworkPart | None:
