@@ -10,8 +10,8 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode, StoreDamagedError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.measure import measure
+from evodevo.multitask.recorded import deciding
 from evodevo.multitask.settings import AgentSettings
-from evodevo.multitask.stored import deciding
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.systems.base import ComponentRow

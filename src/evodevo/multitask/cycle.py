@@ -19,10 +19,10 @@ from evodevo.multitask.genome import ComponentUse, Path, SubPath
 from evodevo.multitask.ledger import ChildRow
 from evodevo.multitask.library import Library
 from evodevo.multitask.problem import EVALS, IMPROVED, ChildProblem
+from evodevo.multitask.recorded import CHILD, DISCARDED, FAILED, KEPT, QUALITY, SCORE
 from evodevo.multitask.search.population import Population, ScoredPath
 from evodevo.multitask.search.score import NO_COST, ScoreSettings, quality_bar, score
 from evodevo.multitask.settings import AgentSettings, CycleSettings, WorkSettings
-from evodevo.multitask.stored import CHILD, DISCARDED, FAILED, KEPT, QUALITY, SCORE
 from evodevo.randomness import generator, integer_seed
 from evodevo.search.dispatch import Ticket
 from evodevo.search.problem import DAMAGED, Outcome

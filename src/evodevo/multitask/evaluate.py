@@ -28,7 +28,7 @@ from evodevo.multitask.paths.frozen import route
 from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
-from evodevo.multitask.stored import ACCURACY, QUALITY
+from evodevo.multitask.recorded import ACCURACY, QUALITY
 from evodevo.multitask.training import objective
 from evodevo.multitask.training.training import PathResult, Samples, train_path
 from evodevo.multitask.training.values import data_values, optimizer_settings

@@ -13,7 +13,8 @@ from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.execution.base import Event, Job, Result
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
-from evodevo.multitask.stored import KEPT, QUALITY, agent_settings, deciding, value_of
+from evodevo.multitask.recorded import KEPT, QUALITY, deciding, value_of
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.search.problem import Outcome, write_answer
 from evodevo.storage.systems.base import path_id

@@ -13,11 +13,11 @@ import numpy as np
 
 from evodevo.multitask.agent import AgentClass, PublishedPath, SystemView
 from evodevo.multitask.library import Library
+from evodevo.multitask.recorded import KEPT, deciding
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.population import Population, ScoredPath, ordered, with_generation
 from evodevo.multitask.search.score import ScoreSettings, cost, score
 from evodevo.multitask.settings import CycleSettings
-from evodevo.multitask.stored import KEPT, deciding
 from evodevo.storage import Store
 from evodevo.storage.base import EvaluationRow, IndividualRow
 from evodevo.storage.systems.base import AgentRow, CycleRow, PathRow

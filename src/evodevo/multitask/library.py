@@ -7,7 +7,7 @@ from typing import Any
 
 from evodevo.errors import NotFoundError, StoreDamagedError
 from evodevo.multitask.agent import PublishedPath, SystemView, path_of
-from evodevo.multitask.stored import QUALITY, deciding
+from evodevo.multitask.recorded import QUALITY, deciding
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow, path_id
 

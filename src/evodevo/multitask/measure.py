@@ -13,8 +13,9 @@ from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError, StoreDamagedError
 from evodevo.execution.base import Executor
 from evodevo.multitask.agent import PublishedPath
+from evodevo.multitask.recorded import ACCURACY
 from evodevo.multitask.settings import WorkSettings
-from evodevo.multitask.stored import ACCURACY, agent_settings
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
 from evodevo.search.problem import DAMAGED, Goal, Outcome, Problem, read_answer

@@ -12,9 +12,9 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import UsageError
+from evodevo.multitask.recorded import CHILD, QUALITY
 from evodevo.multitask.search.score import kept_evaluation
 from evodevo.multitask.settings import WorkSettings
-from evodevo.multitask.stored import CHILD, QUALITY
 from evodevo.search.problem import Outcome, Problem, read_answer
 from evodevo.storage.blobs import checked
 

@@ -8,9 +8,10 @@ from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.multitask.agent import AGENTS, readable
 from evodevo.multitask.cycle import Cycle
 from evodevo.multitask.library import Library
+from evodevo.multitask.recorded import QUALITY, WITHDRAWN, value_of
 from evodevo.multitask.schedule import Past, Round, is_root, next_round, past, stages
 from evodevo.multitask.settings import WorkSettings
-from evodevo.multitask.stored import QUALITY, WITHDRAWN, agent_settings, value_of
+from evodevo.multitask.stored import agent_settings
 from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished
 from evodevo.search.recorder import Recorder
 from evodevo.search.study import Listener

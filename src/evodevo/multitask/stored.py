@@ -1,6 +1,4 @@
-"""Recorded settings and results of systems and agents, read by this version of the library. No numpy, no torch.
-
-Source: docs/spec/munet.md#kept-weights.
+"""Recorded settings of systems and agents, read by this version of the library.
 
 The rules of the agents before µ4Net's published code (versions "v1" to "v4") are gone, and with them the settings that
 existed for them alone. ``upgraded`` leaves such a setting out where it has the value that is now the only one, and
@@ -9,7 +7,7 @@ refuses every other value: children of other rules would be recorded under the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -17,7 +15,6 @@ from evodevo.errors import UsageError
 from evodevo.multitask.hyperparameters import Version
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.settings import validate
-from evodevo.storage.base import EvaluationRow
 from evodevo.storage.systems.base import AgentRow, SystemRow
 
 Plain = dict[str, Any]
@@ -138,32 +135,3 @@ def _copy(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-QUALITY, SCORE = "quality", "score"
-"""Scores of an evaluation: validation accuracy, and accuracy with its discount at the cycle's view."""
-KEPT, DISCARDED, FAILED = "kept", "discarded", "failed"
-"""Outcomes of children."""
-CHILD = "child"
-"""Fidelity of the evaluation that decides about a path. Others, on test data, are recorded under other names, and
-nothing that selects ever reads them."""
-WITHDRAWN = "agent.withdrawn"
-"""Type of the event by which an agent ends."""
-TEST, ACCURACY = "test", "accuracy"
-"""Fidelity of a measurement on a test split, and its score."""
-
-
-def deciding(results: Iterable[EvaluationRow]) -> EvaluationRow | None:
-    """The result of a path's training, failed or done; one whose worker was lost does not count."""
-    final = [
-        result
-        for result in results
-        if result.fidelity == CHILD
-        and (result.state == "done" or (result.state == "failed" and result.reason != "lost"))
-    ]
-    return final[-1] if final else None
-
-
-def value_of(result: EvaluationRow | None, score: str) -> float | None:
-    """A score of an evaluation, where there is one."""
-    return None if result is None or score not in result.scores else result.scores[score].value

@@ -16,12 +16,13 @@ from evodevo.execution.base import Executor
 from evodevo.multitask.agent import AGENTS, PublishedPath, SystemView
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.library import Library
+from evodevo.multitask.recorded import WITHDRAWN
 from evodevo.multitask.rules import whole_settings
 from evodevo.multitask.runner import AgentRunner, withdraw
 from evodevo.multitask.schedule import is_root, past, replay_order
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.settings import AgentSettings, SystemSettings
-from evodevo.multitask.stored import WITHDRAWN, system_settings
+from evodevo.multitask.stored import system_settings
 from evodevo.randomness import integer_seed
 from evodevo.search.dispatch import Dispatcher
 from evodevo.search.study import Listener

@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import event
 
 from evodevo.errors import NotFoundError
+from evodevo.multitask.recorded import ACCURACY, TEST
 from evodevo.multitask.report.history import course
 from evodevo.multitask.report.outcomes import child_record, child_records
 from evodevo.multitask.report.status import SystemStatus, status_of
 from evodevo.multitask.settings import AgentSettings
-from evodevo.multitask.stored import ACCURACY, TEST
 from evodevo.multitask.system import System
 from evodevo.storage import Evaluation, Score, Store
 from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of

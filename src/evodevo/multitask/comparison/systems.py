@@ -15,9 +15,9 @@ from evodevo.multitask.fork import fork
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.measure import SplitMeasurement, measure, measured
 from evodevo.multitask.recipes.settings import MultitaskRecipeSettings, TaskPlan
+from evodevo.multitask.recorded import deciding
 from evodevo.multitask.schedule import past
 from evodevo.multitask.settings import AgentSettings, SystemSettings
-from evodevo.multitask.stored import deciding
 from evodevo.multitask.system import ROOT_TASK, System
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.search.study import Listener

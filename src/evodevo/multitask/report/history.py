@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from evodevo.multitask.recorded import ACCURACY, QUALITY, SCORE, TEST, deciding, value_of
 from evodevo.multitask.report.status import AgentStatus
-from evodevo.multitask.stored import ACCURACY, QUALITY, SCORE, TEST, deciding, value_of
 from evodevo.storage import Store
 from evodevo.storage.systems.base import SystemRow
 from evodevo.storage.systems.status import ChildCounts

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evodevo.errors import NotFoundError
-from evodevo.multitask.stored import DISCARDED, FAILED, KEPT, QUALITY, SCORE, deciding
+from evodevo.multitask.recorded import DISCARDED, FAILED, KEPT, QUALITY, SCORE, deciding
 from evodevo.storage import Store
 from evodevo.storage.base import EvaluationRow, IndividualRow
 

@@ -14,8 +14,8 @@ from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, PartMark, Stream, SystemFrame
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
+from evodevo.multitask.recorded import ACCURACY, TEST, value_of
 from evodevo.multitask.schedule import is_root
-from evodevo.multitask.stored import ACCURACY, TEST, value_of
 from evodevo.multitask.system import System
 from evodevo.storage.base import EvaluationRow
 from evodevo.storage.systems.base import AgentRow, Publication, path_id

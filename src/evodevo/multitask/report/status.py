@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from evodevo.multitask.recorded import ACCURACY, CHILD, QUALITY, SCORE, TEST, WITHDRAWN, deciding, value_of
 from evodevo.multitask.search.accounts import Locks, accounted_parameters
-from evodevo.multitask.stored import ACCURACY, CHILD, QUALITY, SCORE, TEST, WITHDRAWN, deciding, value_of
 from evodevo.storage import Store
 from evodevo.storage.systems.base import ComponentRow, SystemRow
 from evodevo.storage.systems.status import ChildCounts, SystemMoment

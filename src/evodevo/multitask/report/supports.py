@@ -9,9 +9,9 @@ from collections import Counter
 
 from evodevo.multitask.diagrams.support_usage import SupportUse
 from evodevo.multitask.diagrams.system.frame import SystemFrame
+from evodevo.multitask.recorded import KEPT, deciding
 from evodevo.multitask.report.picture import SystemFrames
 from evodevo.multitask.schedule import is_root
-from evodevo.multitask.stored import KEPT, deciding
 
 
 def support_uses(picture: SystemFrames, frame: SystemFrame) -> list[SupportUse]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.measure import measured
+from evodevo.multitask.recorded import TEST
 from evodevo.multitask.report.outcomes import child_record
-from evodevo.multitask.stored import TEST
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 
