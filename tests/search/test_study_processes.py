@@ -195,7 +195,7 @@ def test_evolve_exits_0_with_one_row_and_one_reason_each(
         "evaluation.training.batch_size": 2,
         "evaluation.training.device": "cpu",
         "evaluation.validation_tokens": 256,
-        "evaluation.seconds": 8,
+        "evaluation.seconds": 12,
         "evaluation.memory_bytes": 2**30,
         "study.confirmations": 0,
         "execution.packages": '["misbehaving"]',
