@@ -349,6 +349,8 @@ def test_the_network_is_drawn_as_it_is_in_the_end(
 def test_the_page_has_a_section_on_growth_and_no_markup_of_names(run: Run) -> None:
     text = run.slice.report(run)
     assert 'id="growth"' in text
+    assert 'id="zoos"' in text
+    assert ">Growth</h2>" in text
     assert "How grow &lt;b&gt;&amp; grew" in text
     assert "How H-Model grew" in text
     assert "How fixed grew" not in text, "it had no event"
