@@ -48,7 +48,7 @@ def told(folder: Path, run: str) -> Any:
 
 
 @pytest.mark.slow
-def test_stopped_and_resumed_and_in_a_worker_it_is_the_same_run(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_stopped_and_resumed_and_in_two_workers_it_is_the_same_run(tmp_path: Path, settings: dict[str, Any]) -> None:
     whole = evolve("backbone.demo", overrides=settings, store=tmp_path / "whole")
     parts = tmp_path / "parts"
     studies: list[Study] = []
@@ -71,8 +71,8 @@ def test_stopped_and_resumed_and_in_a_worker_it_is_the_same_run(tmp_path: Path, 
     last = resume("last", store=parts)
     assert last.state == "finished"
     assert told(parts, last.id) == told(tmp_path / "whole", whole.id)
-    worker = {**settings, "execution": {"executor": "processes", "workers": 1}}
-    apart = evolve("backbone.demo", overrides=worker, store=tmp_path / "apart")
+    workers = {**settings, "execution": {"executor": "processes", "workers": 2}}
+    apart = evolve("backbone.demo", overrides=workers, store=tmp_path / "apart")
     assert told(tmp_path / "apart", apart.id) == told(tmp_path / "whole", whole.id)
     for run in (whole, first, last, apart):
         run.archive.close()
