@@ -34,7 +34,7 @@ def test_a_text_is_routed_as_the_same_sample_of_the_task_also_from_a_file(tmp_pa
         assert (own["text/mask"] == same["text/mask"]).all()
         traces = [model.trace(place(batch)) for batch in (own, same)]
         assert traces[0].routes() == pytest.approx(traces[1].routes(), abs=1e-6)
-    with pytest.raises(UsageError, match="'dragon' is none of the theories' languages"):
+    with pytest.raises(UsageError, match="'dragon' is not in the vocabulary of theories"):
         own_sample(proofs.inputs, {"text": "anne is dragon ."}, proofs.encode, missing=False)
     with pytest.raises(UsageError, match="is empty"):
         own_sample(proofs.inputs, {"text": ""}, proofs.encode, missing=False)

@@ -24,7 +24,6 @@ class BackboneSlice(Slice):
     settings_class = EvolveSettings
     preload = ("torch", "evaluation")
     judged = "language_model"
-    differing = "LIVs"
 
     def space(self, settings: EvolveSettings) -> BackboneSpace:
         return BackboneSpace(settings.space)
@@ -100,6 +99,9 @@ class BackboneSlice(Slice):
                 names = [PLACES[n] for n, (x, y) in enumerate(zip(left, right, strict=True)) if x != y]
             differences.append({"position": place + 1, "a": texts[0], "b": texts[1], "integers": names})
         return differences
+
+    def extent(self, a: Individual, b: Individual) -> str:
+        return f"of {max(len(a.genome), len(b.genome))} LIVs"
 
     def drawing(self, individual: Individual) -> str:
         from evodevo.backbone.draw import drawn

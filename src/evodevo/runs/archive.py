@@ -429,14 +429,12 @@ class Slice(ABC):
         settings_class: class of the runs' settings.
         preload: packages that workers import before their first job (``execution.preload``).
         judged: kind of individuals that objectives score.
-        differing: noun in the plural for the rows of ``differences``.
     """
 
     name: str
     settings_class: type[RunSettings]
     preload: tuple[str, ...]
     judged: Judged
-    differing: str = "settings"
 
     @abstractmethod
     def space(self, settings: Any) -> Space[Any]:
@@ -511,6 +509,10 @@ class Slice(ABC):
     def differences(self, a: Individual, b: Individual) -> list[dict[str, Any]]:
         """Differences of two genomes as JSON rows: what differs, and its values under ``a`` and ``b``."""
         return setting_differences(a.row.genome_envelope["genes"], b.row.genome_envelope["genes"])
+
+    def extent(self, a: Individual, b: Individual) -> str:
+        """Unit in which ``differences`` are counted, in the plural, and how many there are where that is known."""
+        return "settings"
 
     def drawing(self, individual: Individual) -> str:
         """The architecture as SVG."""

@@ -85,7 +85,7 @@ def zdt1_hypervolume(seed: int, evaluations: int) -> float:
 @pytest.mark.slow
 def test_zdt1_comes_near_its_front() -> None:
     # The limit is 0.8767; random search at this budget has 0. The full gates are in benchmarks/.
-    assert zdt1_hypervolume(0, 6000) > 0.84
+    assert np.mean([zdt1_hypervolume(seed, 6000) for seed in range(3)]) > 0.84
 
 
 def test_a_constraint_is_kept_and_the_front_behind_it_found() -> None:

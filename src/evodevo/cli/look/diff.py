@@ -14,6 +14,9 @@ from evodevo.runs.differences import NOTHING
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
 
+HEADINGS = {"position": "LIV", "integers": "what differs"}
+"""Key of a difference -> heading of its column, where they are not the same."""
+
 
 def diff(
     first: Annotated[str, typer.Argument(metavar="A", help="Beginning of an individual's id.")],
@@ -36,11 +39,12 @@ def diff(
             output.document("evodevo.diff/1", data)
             return
         print_individuals([a, b], a.run.goals)
-        output.line(f"{len(changes)} {a.run.slice.differing} differ (distance {distance:.3f})")
+        output.line(f"{len(changes)} {a.run.slice.extent(a, b)} differ (distance {distance:.3f})")
         if changes:
-            more = [name for name in changes[0] if name not in ("a", "b")]
-            rows = [tuple(_cell(change[name]) for name in (more[0], "a", "b", *more[1:])) for change in changes]
-            output.table((more[0], a.name, b.name, *more[1:]), rows)
+            what, *more = (name for name in changes[0] if name not in ("a", "b"))
+            rows = [tuple(_cell(change[name]) for name in (what, "a", "b", *more)) for change in changes]
+            head = (HEADINGS.get(what, what), a.name, b.name, *(HEADINGS.get(name, name) for name in more))
+            output.table(head, rows, right=("LIV",))
 
 
 def _cell(value: Any) -> str:

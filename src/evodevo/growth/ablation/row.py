@@ -29,7 +29,7 @@ class AblationRow:
 
     Attributes:
         name: name for ``--rows``.
-        title: title in Table 3, or our own words.
+        title: title in Table 3, or our own words; rows of stored runs are found by it, so it never changes.
         block: block of the table.
         base: the base that it is compared with.
         words: description of the change.

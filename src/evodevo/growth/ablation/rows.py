@@ -69,7 +69,7 @@ MORE = (
         for rule in ("quantile", "threshold", "patience_usage", "patience_advantage")
     ),
     *(_growth(f"fitness_{kind}", f"fitness {kind}", fitness={"kind": kind}) for kind in ("usage_loss", "advantage")),
-    _growth("impact_zero", "left-out modules give zero", fitness={"ablation": "zero"}),
+    _growth("impact_zero", "left-out modules say zero", fitness={"ablation": "zero"}),
 )  # fmt: skip
 
 

@@ -176,7 +176,7 @@ def tokens(words: str) -> Ids:
     unknown = [word for word in pieces if word not in ID]
     if unknown:
         raise UsageError(
-            f"the word {unknown[0][:40]!r} is none of the theories' languages; known: {quoted_list(VOCABULARY[1:])}."
+            f"the word {unknown[0][:40]!r} is not in the vocabulary of theories; known: {quoted_list(VOCABULARY[1:])}."
         )
     return np.array([ID[word] for word in pieces], dtype=np.int64)
 
