@@ -95,7 +95,7 @@ def test_a_child_knows_its_parents_and_they_know_it(ask: Ask, small: Small) -> N
         assert child["id"] in ask("show", parent)["children"]
 
 
-def test_diff_names_every_liv_that_differs(ask: Ask, small: Small) -> None:
+def test_diff_names_every_liv_that_differs(ask: Ask, small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = ask("show", small.run)["individuals"][:2]
     document = ask("diff", a["id"], b["id"])
     left, right = a["genome"].split(), b["genome"].split()
@@ -103,6 +103,13 @@ def test_diff_names_every_liv_that_differs(ask: Ask, small: Small) -> None:
     assert [row["position"] for row in document["differences"]] == wanted
     assert document["distance"] == pytest.approx(len(wanted) / len(left))
     assert ask("diff", a["id"], a["id"])["differences"] == []
+    capsys.readouterr()
+    assert run(["diff", a["id"], b["id"], "--store", str(small.store)]) == ExitCode.SUCCESS
+    lines = capsys.readouterr().out.splitlines()
+    heading = next(number for number, line in enumerate(lines) if line.startswith("LIV"))
+    assert lines[heading - 1] == f"{len(wanted)} of {len(left)} LIVs differ (distance {document['distance']:.3f})"
+    assert lines[heading].split("  ")[-1].strip() == "what differs"
+    assert [int(line.split()[0]) for line in lines[heading + 1 :]] == wanted
 
 
 def test_drawings_are_svg_and_the_report_is_one_page_of_its_own(ask: Ask, small: Small, tmp_path: Path) -> None:
