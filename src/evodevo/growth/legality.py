@@ -124,7 +124,7 @@ def _no_birth(situation: EventState, settings: GrowthSettings, replaces: str | N
         return f"{', '.join(sorted(situation.warming))} warms up, and meanwhile nobody is born"
     if situation.left < settings.events.warm:
         return (
-            f"{situation.left:.1%} of the budget is left, and a newborn needs {settings.events.warm:.1%} for a weight"
+            f"{situation.left:.1%} of the budget is left, and a newborn needs {settings.events.warm:.1%} to gain weight"
         )
     count = len(situation.structure.live)
     if count > settings.birth.most:
