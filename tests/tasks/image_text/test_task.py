@@ -313,6 +313,24 @@ def test_answers_that_teach_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_questions_about_real_files(tmp_path: Path) -> None:
+    folder = DATA / "easy_vqa"
+    if not folder.is_dir():
+        pytest.skip("needs the data set easy_vqa")
+    files = {
+        "data": "train.jsonl.gz",
+        "test": "test.jsonl.gz",
+        "images": "train_images.npz",
+        "test_images": "test_images.npz",
+    }
+    paths = {name: str(folder / file) for name, file in files.items()}
+    task = _open(tmp_path, form="labels", **paths, text_column="question", label_column="answer", size=(16, 16))
+    assert task.count("train") + task.count("validation") == 38_575
+    assert task.count("test") == 9_673
+    assert task.outputs[0].names == tuple(sorted(json.loads((folder / "answers.json").read_text())))
+
+
+@pytest.mark.slow
 def test_sentences_about_real_pictures_with_a_palette(tmp_path: Path) -> None:
     folder = DATA / "nlvr"
     if not folder.is_dir():

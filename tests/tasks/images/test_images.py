@@ -192,10 +192,14 @@ def test_settings_that_cannot_be_meant() -> None:
             validate(ImagesSettings, values, what="settings")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "train", "test", "shape", "classes"),
-    [("mnist10k", 8_000, 2_000, (28, 28, 1), 10), ("omniglot_small1", 2_040, 680, (28, 28, 1), 136)],
+    [
+        ("mnist10k", 8_000, 2_000, (28, 28, 1), 10),
+        ("omniglot_small1", 2_040, 680, (28, 28, 1), 136),
+        pytest.param("fashion_mnist", 25_000, 5_000, (28, 28, 1), 10, marks=pytest.mark.slow),
+        pytest.param("cifar10_jpg", 20_000, 4_000, (32, 32, 3), 10, marks=pytest.mark.slow),
+    ],
 )
 def test_real_images(tmp_path: Path, name: str, train: int, test: int, shape: tuple[int, ...], classes: int) -> None:
     if not (DATA / name).is_dir():
@@ -205,3 +209,5 @@ def test_real_images(tmp_path: Path, name: str, train: int, test: int, shape: tu
     assert task.count("test") == test
     assert task.fetch("train", np.arange(2))["image"].shape == (2, *shape)
     assert task.outputs[0].size == classes
+    if name == "mnist10k":
+        assert task.baselines("test")["logistic regression"] > 0.85

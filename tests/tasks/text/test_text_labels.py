@@ -169,11 +169,21 @@ def test_opponents_are_those_of_scikit_learn(place: Path) -> None:
     assert baselines["tf-idf"] == 1.0  # each class has words of its own
 
 
+@pytest.mark.parametrize(
+    ("name", "counts", "classes", "words"),
+    [
+        ("ohsumed", {"test": 4043}, 23, 0.55),
+        ("r8", {"test": 2189}, 8, 0.94),
+        ("sst2", {"test": 872, "validation": 6735}, 2, 0.75),
+        ("trec", {"test": 500}, 6, 0.8),
+    ],
+)
 @pytest.mark.slow
-def test_questions_of_trec(tmp_path: Path) -> None:
-    if not (SHARED / "trec").is_dir():
-        pytest.skip("needs the data set trec")
-    task = TextLabelsTask.open(TextLabelsSettings(data=str(SHARED / "trec")), tmp_path)
-    assert task.count("test") == 500
-    assert len(task.classes) == 6
-    assert task.baselines("test")["tf-idf"] > 0.8
+def test_real_data(tmp_path: Path, name: str, counts: dict[Split, int], classes: int, words: float) -> None:
+    if not (SHARED / name).is_dir():
+        pytest.skip(f"{SHARED / name} is not here")
+    settings = TextLabelsSettings(data=str(SHARED / name))
+    task = TextLabelsTask.open(settings, tmp_path)
+    assert {split: task.count(split) for split in counts} == counts
+    assert len(task.classes) == classes
+    assert task.baselines("test")["tf-idf"] > words
