@@ -19,10 +19,30 @@ from evodevo.registry import Registry
 S = TypeVar("S", bound="Settings")
 
 
+NEW = "new_runs"
+"""Key of a field's ``json_schema_extra``: its value in new runs; the default is what stored runs without it do."""
+
+
 class Settings(BaseModel):
     """Base class of the settings of one package folder, defined beside the code that reads them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def of_new_runs(kind: type[BaseModel]) -> dict[str, Any]:
+    """Fields of a settings class whose value in a new run is not their default: name -> value."""
+    extras = {name: field.json_schema_extra for name, field in kind.model_fields.items()}
+    return {name: extra[NEW] for name, extra in extras.items() if isinstance(extra, dict) and NEW in extra}
+
+
+def renewed(settings: S) -> S:
+    """The same for a new run: fields, also of settings inside, that nobody has set have their values of new runs."""
+    changes: dict[str, Any] = {
+        name: value for name, value in of_new_runs(type(settings)).items() if name not in settings.model_fields_set
+    }
+    inside = {name: getattr(settings, name) for name in type(settings).model_fields}
+    changes |= {name: renewed(value) for name, value in inside.items() if isinstance(value, Settings)}
+    return settings.model_copy(update=changes) if changes else settings
 
 
 @dataclass(frozen=True, eq=False)

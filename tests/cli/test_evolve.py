@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +125,33 @@ def test_data_that_is_empty_binary_or_too_small(small: Small, tmp_path: Path, re
         (tmp_path / "data.txt").write_bytes(content)
         refuse(["evolve", "backbone.demo", *options], ExitCode.USAGE, "data.txt")
         assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_the_splits_and_what_was_left_out_are_said(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text"
+    shutil.copytree(small.text, text)
+    (text / "README.md").write_text("This is about it.")
+    store = tmp_path / "runs"
+    begin = ["evolve", "backbone.demo", "--config", str(small.config), "--data", str(text), "--generations", "1"]
+    assert run([*begin, "--set", "study.confirmations=0", "--store", str(store)]) == ExitCode.SUCCESS
+    said = capsys.readouterr().err
+    assert run(["show", "last", "--store", str(store)]) == ExitCode.SUCCESS
+    shown = capsys.readouterr().out
+    assert run(["report", "last", "--output", str(tmp_path / "page.html"), "--store", str(store)]) == ExitCode.SUCCESS
+    capsys.readouterr()
+    page = (tmp_path / "page.html").read_text()
+    assert run(["show", "last", "--store", str(store), "--json"]) == ExitCode.SUCCESS
+    data = json.loads(capsys.readouterr().out)["data"]
+    assert data["left_out"][0]["names"] == ["README.md"]
+    sizes = ", ".join(f"{split} {size:,} tokens" for split, size in data["tokens"].items())
+    assert re.sub(r" \([\d,]+ contexts of 16\)", "", said).count(sizes) == 1
+    for place in (said, shown, page):
+        assert str(text) in place
+        assert "1 about the corpus (README, licence and the like): README.md" in place
+        assert f"({data['contexts']['validation']:,} contexts of 16)" in place
 
 
 @pytest.mark.slow

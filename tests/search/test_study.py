@@ -674,7 +674,7 @@ def test_the_listener_hears_everything_in_order() -> None:
     assert kinds[0] == "run"
     assert kinds[-1] == "finished"
     generation = ["proposed", *["started", "evaluated"] * 6, "generation"]
-    start = ["run", "phase", "proposed", "started", "evaluated", *generation * 2, "phase"]
+    start = ["run", "task", "phase", "proposed", "started", "evaluated", *generation * 2, "phase"]
     assert kinds[: len(start)] == start
     proposed = [one["id"] for kind, facts in heard if kind == "proposed" for one in facts["individuals"]]
     assert proposed == [one.id for one in result.members]

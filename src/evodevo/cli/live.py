@@ -79,6 +79,9 @@ class LineView(View):
                 output.words(line)
         elif kind == "features":
             output.words(features_words(facts))
+        elif kind == "task":
+            for line in task_words(facts):
+                output.words(line)
         elif kind == "phase":
             output.words(f"{facts['name']}:")
         elif kind == "progress" and "growth" in facts:
@@ -114,6 +117,8 @@ class LiveView(View):
                 self.notify(line)
         elif kind == "features":
             self.notify(features_words(facts))
+        elif kind == "task":
+            self._region.keep(task_words(facts))
         elif kind == "progress" and "growth" in facts and self.progress.study is not None:
             self.notify(growth_words(self.progress.study, facts))
         self._region.refresh(now=kind in ("generation", "finished"))
@@ -191,6 +196,13 @@ def summary(progress: SearchProgress) -> str:
         gain = "" if progress.gain is None else f" ({progress.gain:+.4g})"
         parts.append(f"hypervolume {progress.hypervolume:.4g}{gain}")
     return ", ".join(parts)
+
+
+def task_words(facts: dict[str, Any]) -> list[str]:
+    """``data: …``, ``splits: …``, ``left out: …``."""
+    from evodevo.tasks.data_lines import data_lines
+
+    return [f"{title}: {line}" for title, line in data_lines(facts).items()]
 
 
 def plan_words(facts: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -103,6 +103,14 @@ class Region:
         else:
             self._notice = text
             self.draw()
+
+    def keep(self, lines: Sequence[str]) -> None:
+        """Print lines that stay above the region."""
+        for line in lines:
+            if self._live is None:
+                output.words(line)
+            else:
+                self._live.console.print(output.clean(line, 10_000))
 
     def end(self) -> None:
         """End the region; its last drawing stays."""

@@ -208,6 +208,10 @@ class Run:
         """Everything that was recorded, in order."""
         return self.archive.store.events(self.id)
 
+    def data(self) -> dict[str, Any]:
+        """Description of the data: source, sizes of the splits, what was left out; empty before they were read."""
+        return next((event.payload for event in self.events() if event.type == "task"), {})
+
     def evaluation_seed(self, number: int) -> int:
         """The seed of the number-th evaluation of every individual."""
         return integer_seed(self.seed, "evaluation", number)

@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 
 from evodevo.errors import UsageError, unknown_name
 from evodevo.runs.recipe import RECIPES, Baselines, Changes, Driver, Recipe, RunSettings, Size
-from evodevo.settings import merge, nested, validate
+from evodevo.settings import merge, nested, of_new_runs, renewed, validate
 from evodevo.tasks.base import TASKS
 
 Values = dict[str, Any]
@@ -60,12 +60,14 @@ def resolve(
     part = overrides.get(recipe.part, {})
     if not isinstance(part, Mapping):
         raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.width=128; got {part!r}.")
-    made = recipe.settings(
-        cast(Size, size), driver, Changes(name, part, cast("Baselines | None", baselines), strategists, data)
+    made = renewed(
+        recipe.settings(
+            cast(Size, size), driver, Changes(name, part, cast("Baselines | None", baselines), strategists, data)
+        )
     )
     others = {name: value for name, value in overrides.items() if name != recipe.part}
     values, changes = spell_out(recipe, made.model_dump(mode="json"), others)
-    return validate(type(made), merge(values, changes), what=f"settings of {name}")
+    return validate(type(made), _of_new_task(merge(values, changes)), what=f"settings of {name}")
 
 
 def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:
@@ -144,6 +146,15 @@ def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Va
         # The recipe's reference is one of its own arms; files of settings have no null for it.
         values = merge(values, {"experiment": {"reference": None}})
     return _with_time(values, changes), changes
+
+
+def _of_new_task(values: Values) -> Values:
+    """The settings of the task with those that differ in new runs, where they are left out."""
+    evaluation = values.get("evaluation", {})
+    if "task" not in evaluation or evaluation["task"] not in TASKS:
+        return values
+    new = of_new_runs(TASKS.get(evaluation["task"]).settings_class)
+    return merge({"evaluation": {"task_settings": new}}, values) if new else values
 
 
 def _task(recipe: Recipe, values: Values, full: Values, short: Values) -> str:

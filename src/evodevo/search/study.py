@@ -169,7 +169,7 @@ class Study:
         self._hypervolumes: list[float] = []
         self._closed: dict[int, dict[str, Any]] = {}
         self._exhausted: set[int] = set()
-        self._described = False
+        self._described: dict[str, Any] | None = None
         self._told: list[Member] = []
         self._archive: list[Member] = []
         self._decided: list[Finished] = []
@@ -219,8 +219,10 @@ class Study:
             if self.store.run(self.run_id).state != "running":
                 self.store.finish_run(self.lease, "running")
             self._recall()
-            if not self._described:
-                self.store.add_event(self.lease, "task", self.problem.fidelity, self.problem.describe())
+            if self._described is None:
+                self._described = self.problem.describe()
+                self.store.add_event(self.lease, "task", self.problem.fidelity, self._described)
+            self.listener("task", self._described)
             exhausted = self._search()
             finished = self._stop == "no"
             # The part of the wall time that was spent waiting shows what the search itself costs.
@@ -441,7 +443,7 @@ class Study:
             elif event.type == "space.exhausted":
                 self._exhausted.add(int(event.subject))
             elif event.type == "task":
-                self._described = True
+                self._described = event.payload
         done = sum(0 in member.outcomes for member in self.members.values())
         facts = {"run": self.run_id, "individuals": len(self.members), "evaluated": done}
         self.listener("run", facts)

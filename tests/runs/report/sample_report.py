@@ -123,6 +123,9 @@ class SampleRun:
             for number, value in self.volumes
         ]
 
+    def data(self) -> dict[str, Any]:
+        return {"source": "/texts", "tokens": {"train": 1000, "validation": 64, "test": 80}, "split_rule": "by hand"}
+
     def events(self) -> list[Any]:
         models = {} if self.bigram is None else {"byte_bigram": self.bigram}
         return [SimpleNamespace(type="task", payload={"count_models": models})]

@@ -57,6 +57,47 @@ def test_a_folder_is_read_in_the_order_of_its_paths_and_says_what_it_left_out(tm
     found = corpus.read(tmp_path)
     assert found.documents == (DOCUMENTS[0], DOCUMENTS[1], DOCUMENTS[2])
     assert found.omitted == 3  # the photo, the copy, the blank page
+    assert {(group.reason, group.count, group.names) for group in found.left_out} == {
+        (corpus.HIDDEN, 1, (".hidden.txt",)),
+        (corpus.SUFFIX, 1, ("photo.png",)),
+        (corpus.REPEATED, 1, ()),
+        (corpus.BLANK, 1, ()),
+    }
+
+
+ABOUT = ("README.md", "readme", "ReadMe-de.txt", "README.md.gz", "LICENSE", "LICENCE.txt", "License_MIT.md", "COPYING")
+
+
+def test_what_is_about_a_corpus_is_no_document_of_it(tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    for name in (*ABOUT, "part/NOTICE.rst"):
+        content = b"This corpus was collected by hand."
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    for number, name in enumerate(("novel.txt", "license.py", "readmes.txt")):
+        (tmp_path / name).write_bytes(DOCUMENTS[number])
+    found = corpus.read(tmp_path)
+    assert sorted(found.documents) == sorted(DOCUMENTS)
+    assert found.left_out == (corpus.LeftOut(corpus.ABOUT, 9, tuple(sorted((*ABOUT, "part/NOTICE.rst")))[:8]),)
+    assert corpus.read(tmp_path / "README.md").documents == (b"This corpus was collected by hand.",), "it was named"
+    assert len(corpus.read(tmp_path, everything=True).documents) == 4, "as stored runs read it"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
+def test_a_link_out_of_the_folder_is_refused_and_one_inside_is_not(tmp_path: Path, kind: str) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    if kind != "nothing":
+        outside.mkdir()
+        (outside / "secret.txt").write_text("a password")
+    (inside / "novel.txt").write_bytes(DOCUMENTS[0])
+    (inside / "same.txt").symlink_to(inside / "novel.txt")
+    assert corpus.read(inside).documents == (DOCUMENTS[0],)
+    (inside / "link").symlink_to(outside / "secret.txt" if kind == "file" else outside)
+    with pytest.raises(DataError, match=r"inside/link is a link to .*outside.*Copy what it leads to"):
+        corpus.read(inside)
+    (tmp_path / "door").symlink_to(inside)
+    (inside / "link").unlink()
+    assert corpus.read(tmp_path / "door").documents == (DOCUMENTS[0],), "the folder itself may be reached by a link"
 
 
 def test_the_digest_follows_the_content_and_not_the_names(tmp_path: Path) -> None:

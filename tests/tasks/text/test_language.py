@@ -183,6 +183,81 @@ def test_a_corpus_too_small_for_the_context_says_by_how_much(tmp_path: Path) -> 
     assert task.describe()["split_rule"] == splits.BY_POSITION, "one text is cut"
 
 
+def test_a_split_that_cannot_judge_is_refused_with_a_way_out(data: Path) -> None:
+    sizes = [len(_open(data).tokens(split)) for split in ("validation", "test")]  # bytes
+    length = (min(sizes) - 1) // 32 + 1
+    stored = _open(data, context_length=length)
+    assert min(stored.count("validation"), stored.count("test")) < 32, "a stored run may be as small as it is"
+    with pytest.raises(DataError, match=r"split of .*text.jsonl is too small to judge by: .*at least 32 are needed"):
+        _open(data, context_length=length, split="document")
+    with pytest.raises(DataError, match=r"cut inside documents .*split=position.* context length of at most"):
+        _open(data, context_length=length, split="document")
+    fitting = _open(data, context_length=16, split="position")
+    assert min(fitting.count("validation"), fitting.count("test")) >= 32
+    assert fitting.describe()["contexts"]["validation"] == fitting.count("validation")
+    with pytest.raises(DataError) as caught:
+        _open(data, context_length=300, split="position")
+    largest = int(str(caught.value).rpartition("at most ")[2].rstrip("."))
+    _open(data, context_length=largest, split="position")
+    with pytest.raises(DataError):
+        _open(data, context_length=largest + 1, split="position")
+
+
+def test_stored_runs_keep_their_splits_bit_for_bit_and_new_ones_leave_the_readme_out(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "novel.txt").write_text("\n".join(SENTENCES))
+    (folder / "README.md").write_text("This is a novel that somebody wrote.\n" * 40)
+    (folder / "note.txt").write_text("It is short.")
+    stored = _open(folder, context_length=8)
+    # As the code before prepared the same folder: the README is one whole split, the novel another.
+    assert stored.key == "9436fcfb385df15b7a28e1cdb77acdb162747b6e6327416ba1d4385016a5df38"
+    assert [len(stored.tokens(split)) for split in SPLITS] == [1481, 10282, 13]
+    assert stored.text("train").tobytes() == (folder / "README.md").read_bytes() + b"\0"
+    new = _open(folder, split="auto")
+    assert b"somebody wrote" not in b"".join(new.text(split).tobytes() for split in SPLITS)
+    described = json.loads(json.dumps(new.describe()))
+    assert described["left_out"] == [{"reason": corpus.ABOUT, "count": 1, "names": ["README.md"]}]
+    assert described["split_rule"] == splits.BY_POSITION_IN_EACH
+
+
+def test_what_was_left_out_is_that_of_this_folder_also_from_the_cache(tmp_path: Path) -> None:
+    for name in ("with", "without"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "novel.txt").write_text("\n".join(SENTENCES))
+    (tmp_path / "with" / "LICENSE").write_text("public domain")
+    first, second = (_open(tmp_path / name, split="auto") for name in ("with", "without"))
+    assert first.key == second.key
+    assert [group["names"] for group in first.describe()["left_out"]] == [["LICENSE"]]
+    assert second.describe()["left_out"] == []
+    assert second.describe()["source"].endswith("without")
+
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "documents", "rule"),
+    [
+        ("tinyshakespeare", 1, splits.BY_POSITION_IN_EACH),
+        ("chinese_classics", 4, splits.BY_POSITION_IN_EACH),
+        ("german_novels", 20, splits.BY_POSITION_IN_EACH),
+    ],
+)
+def test_real_folders(tmp_path: Path, name: str, documents: int, rule: str) -> None:
+    if not (SHARED / name).is_dir():
+        pytest.skip(f"the real data set {name} is not here")
+    task = LanguageTask.open(LanguageSettings(data=str(SHARED / name), split="auto"), tmp_path)
+    described = task.describe()
+    assert described["documents"]["train"] == documents
+    assert described["split_rule"] == rule
+    assert [group["names"] for group in described["left_out"] if group["reason"] == corpus.ABOUT] == [["README.md"]]
+    whole = sum(described["bytes"].values())
+    assert described["bytes"]["validation"] / whole == pytest.approx(0.05, abs=0.003)
+    assert described["bytes"]["test"] / whole == pytest.approx(0.05, abs=0.003)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -46,18 +46,23 @@ def show(
 
 
 def _show_run(run: Run, json: bool) -> None:
+    from evodevo.tasks.data_lines import data_lines
+
     if json:
         data = {
             "run": run.id,
             "goals": goal_records(run),
             "settings": run.settings.model_dump(mode="json"),
             "versions": run.row.versions,
+            "data": run.data(),
             "individuals": [record(individual) for individual in [*run.baselines(), *run.individuals()]],
         }
         if run.is_experiment:
             data["comparison"] = comparison_record(run)
         output.document("evodevo.run/1", data)
         return
+    for title, line in data_lines(run.data()).items():
+        output.line(f"{title:<11} {line}")
     print_individuals([*run.baselines(), *run.individuals()], run.goals)
     if run.is_experiment:
         output.line()

@@ -33,6 +33,7 @@ from evodevo.report.html import table as html_table
 from evodevo.report.word_tables import MOST_ROWS, TextTable, words_table
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.report.lists import duration, hardware, overhead
+from evodevo.tasks.data_lines import data_lines
 
 MOST_LINES = 24
 _POINTS = 64
@@ -189,6 +190,7 @@ def _facts(run: Run) -> Element:
     rows = [
         ("command", f"evodevo {run.kind} {run.recipe} --set study.seed={run.seed}"),
         ("seed", str(run.seed)),
+        *data_lines(run.data()).items(),
         ("hardware", hardware()),
         ("started", run.row.created_at),
         ("finished", run.row.finished_at or ""),

@@ -14,6 +14,7 @@ from evodevo.report.html import Content, cut, details, element, paragraph, secti
 from evodevo.report.svg import clean, one_line
 from evodevo.runs.archive import Run
 from evodevo.runs.report.view import LISTED, ReportView, short
+from evodevo.tasks.data_lines import data_lines
 
 
 def failure_section(view: ReportView) -> Element | None:
@@ -91,6 +92,7 @@ def fact_section(view: ReportView) -> Element:
         "started": run.row.created_at,
         "finished": run.row.finished_at or "",
         "duration": duration(run),
+        **data_lines(run.data()),
         "hardware": hardware(),
         "overhead of the search": overhead(run),
         "versions": versions,

@@ -10,12 +10,13 @@ import hashlib
 import lzma
 import os
 import platform
+import re
 import sysconfig
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, missing_extra, quoted_list
@@ -29,8 +30,29 @@ TEXT_SUFFIXES = frozenset(
     {".txt", ".text", ".md", ".rst", ".tex", ".py", ".pyi", ".c", ".h", ".cpp", ".rs", ".go", ".js"}
 )
 _COMPRESSIONS = (".xz", ".gz")
+# Files about a corpus, by the beginning of their names; code of such a name is code.
+_ABOUT = re.compile(
+    r"(readme|licen[cs]e|copying|notice|authors|contributing|changelog|citation)([-_.].*)?", re.IGNORECASE
+)
+_PROSE = frozenset({"", ".txt", ".text", ".md", ".rst", ".tex"})
+_NAMES_SHOWN = 8
 _NOT_STANDARD_LIBRARY = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"})
 _HOW_TO_GIVE_DATA = "Give a UTF-8 text file, a folder of them, or a .jsonl(.gz, .xz) or .parquet file"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Files or documents that are no part of a corpus, for one reason.
+
+    Args:
+        reason: The reason, as a phrase after a number ("about the corpus", "hidden").
+        count: Number of files or documents.
+        names: The first names, relative to the folder; empty for documents, which have none.
+    """
+
+    reason: str
+    count: int
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,13 +62,23 @@ class Corpus:
     Args:
         source: Origin of the documents, for display.
         documents: Documents as UTF-8 text without NUL.
-        omitted: Number of documents left out: repeated, blank, unreadable in the standard library, of an unknown suffix
-            in a folder, or over ``max_bytes``.
+        left_out: What was left out: README and licence files, hidden files, other suffixes, unreadable modules of the
+            standard library, repeated and blank documents, and what is over ``max_bytes``.
     """
 
     source: str
     documents: tuple[bytes, ...]
-    omitted: int
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def omitted(self) -> int:
+        """Number of files and documents left out, without hidden ones."""
+        return sum(group.count for group in self.left_out if group.reason != HIDDEN)
+
+    def describe(self) -> dict[str, Any]:
+        """Source, and what was left out, JSON-able."""
+        groups = [{**asdict(group), "names": list(group.names)} for group in self.left_out]
+        return {"source": self.source, "documents_omitted": self.omitted, "left_out": groups}
 
     @property
     def digest(self) -> str:
@@ -57,7 +89,16 @@ class Corpus:
         return whole.hexdigest()
 
 
-def read(path: str | Path | None, *, field: str = "text", max_bytes: int | None = None) -> Corpus:
+ABOUT = "about the corpus (README, licence and the like)"
+HIDDEN = "hidden"
+SUFFIX = "without a suffix of text"
+UNREADABLE = "not in UTF-8"
+BLANK, REPEATED, OVER = "blank", "repeated", "over max_bytes"
+
+
+def read(
+    path: str | Path | None, *, field: str = "text", max_bytes: int | None = None, everything: bool = False
+) -> Corpus:
     """The documents at ``path``, or the standard library's source when it is None.
 
     Args:
@@ -65,12 +106,15 @@ def read(path: str | Path | None, *, field: str = "text", max_bytes: int | None 
             or .parquet file; None = the standard library.
         field: Key of a JSON line, or column of a parquet file, that has the text.
         max_bytes: Largest sum of bytes of the documents, which are chosen by their hash; None = no limit.
+        everything: Whether README and licence files of a folder are documents too, and its links may lead anywhere, as
+            in runs that were stored before these rules.
 
     Raises:
-        DataError: The path does not exist, has no text, or bytes that are not text; the message has path and remedy.
+        DataError: The path does not exist, has no text, bytes that are not text, or a link that leads out of the
+            folder; the message has path and remedy.
         MissingExtraError: A parquet file needs pyarrow.
     """
-    reader = _CorpusReader(field)
+    reader = _CorpusReader(field, everything)
     if path is None:
         source, documents = (
             f"the source of Python {platform.python_version()}'s standard library",
@@ -88,15 +132,17 @@ def read(path: str | Path | None, *, field: str = "text", max_bytes: int | None 
         else:
             raise DataError(f"there is nothing at {location}. {_HOW_TO_GIVE_DATA}.")
     distinct: dict[bytes, bytes] = {}
-    count = 0
     for document in documents:
-        count += 1
-        if document.strip():
-            distinct.setdefault(hashlib.sha256(document).digest(), document)
+        name = hashlib.sha256(document).digest()
+        if not document.strip() or name in distinct:
+            reader.leave_out(REPEATED if name in distinct else BLANK)
+        else:
+            distinct[name] = document
     if not distinct:
         raise DataError(f"{source} holds no text: every document is empty. {_HOW_TO_GIVE_DATA}.")
     kept = _limited(distinct, max_bytes)
-    return Corpus(source, kept, omitted=reader.omitted + count - len(kept))
+    reader.leave_out(OVER, count=len(distinct) - len(kept))
+    return Corpus(source, kept, reader.left_out())
 
 
 def _limited(distinct: dict[bytes, bytes], max_bytes: int | None) -> tuple[bytes, ...]:
@@ -121,10 +167,24 @@ def _limited(distinct: dict[bytes, bytes], max_bytes: int | None) -> tuple[bytes
 class _CorpusReader:
     """Reads documents from files and counts their bytes, so that no input can fill the memory."""
 
-    def __init__(self, field: str) -> None:
+    def __init__(self, field: str, everything: bool) -> None:
         self.field = field
-        self.omitted = 0
+        self.everything = everything
+        self._counts: dict[str, int] = {}
+        self._names: dict[str, list[str]] = {}
         self._room = MAX_CORPUS_BYTES
+
+    def leave_out(self, reason: str, name: str = "", count: int = 1) -> None:
+        """Count a file or documents that are no part of the corpus."""
+        if count:
+            self._counts[reason] = self._counts.get(reason, 0) + count
+            names = self._names.setdefault(reason, [])
+            if name and len(names) < _NAMES_SHOWN:
+                names.append(name)
+
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What was left out, by reason."""
+        return tuple(LeftOut(reason, count, tuple(self._names[reason])) for reason, count in self._counts.items())
 
     def documents(self, path: Path) -> Iterator[bytes]:
         """The documents of one file, read by its suffix; a file with an unknown suffix is read as text."""
@@ -231,41 +291,74 @@ def encoded(text: str, place: str) -> bytes:
 def _standard_library(reader: _CorpusReader) -> Iterator[bytes]:
     root = Path(sysconfig.get_path("stdlib"))
     any_module = False
-    for path in _files(root, without=_NOT_STANDARD_LIBRARY):
+    for path in _files(root, lambda path: None, without=_NOT_STANDARD_LIBRARY):
         if path.suffix != ".py":
             continue
         any_module = True
         try:
             yield reader.text(path)
         except DataError:  # a few modules are kept in old encodings on purpose
-            reader.omitted += 1
+            reader.leave_out(UNREADABLE, path.name)
     if not any_module:
         raise DataError(f"this Python has no standard library source under {root}. {_HOW_TO_GIVE_DATA} with --data.")
 
 
 def _folder(root: Path, reader: _CorpusReader) -> Iterator[bytes]:
-    paths = list(_files(root))
-    wanted = [path for path in paths if suffixes(path)[0] in TEXT_SUFFIXES | {".jsonl", ".parquet"}]
-    reader.omitted += len(paths) - len(wanted)
+    paths = _files(root, lambda path: reader.leave_out(HIDDEN, path.relative_to(root).as_posix()))
+    if not reader.everything:
+        refuse_links_outside(root)
+    wanted = []
+    for path in paths:
+        suffix = suffixes(path)[0]
+        about = not reader.everything and is_about(path)
+        if suffix in TEXT_SUFFIXES | {".jsonl", ".parquet"} and not about:
+            wanted.append(path)
+        else:
+            reader.leave_out(ABOUT if about else SUFFIX, path.relative_to(root).as_posix())
     if not wanted:
         there = quoted_list(sorted({path.suffix or path.name for path in paths})[:16]) or "no files"
         raise DataError(
             f"the folder {root} holds no text file (there: {there}). In a folder these suffixes are read: "
-            f"{quoted_list(sorted(TEXT_SUFFIXES))}, .jsonl, .parquet."
+            f"{quoted_list(sorted(TEXT_SUFFIXES))}, .jsonl, .parquet; README and licence files are not."
         )
     for path in wanted:
         yield from reader.documents(path)
 
 
-def _files(root: Path, without: Collection[str] = ()) -> Iterable[Path]:
+def is_about(path: Path) -> bool:
+    """Whether a file is about a corpus and no part of it, by its name: README, licence and the like."""
+    return suffixes(path)[0] in _PROSE and _ABOUT.fullmatch(path.name) is not None
+
+
+def refuse_links_outside(root: Path) -> None:
+    """Check that what is linked from a folder lies in it.
+
+    Raises:
+        DataError: A link leads out of the folder, which would read what the user did not name.
+    """
+    inside = root.resolve()
+    for folder, names, files in os.walk(root):
+        for path in sorted(Path(folder, name) for name in (*names, *files)):
+            if path.is_symlink() and not path.resolve().is_relative_to(inside):
+                raise DataError(
+                    f"{path} is a link to {path.resolve()}, outside the folder {root}. Copy what it leads to into the "
+                    "folder, or remove the link."
+                )
+
+
+def _files(root: Path, hidden: Callable[[Path], None], without: Collection[str] = ()) -> list[Path]:
     """Regular files below a folder in the order of their paths, without hidden ones and those in linked folders.
 
     Args:
         root: the folder.
+        hidden: called for each hidden file and folder.
         without: names of folders that are not entered.
     """
     candidates: list[Path] = []
     for folder, names, files in os.walk(root):
+        for name in sorted((*names, *files)):
+            if name.startswith("."):
+                hidden(Path(folder, name))
         names[:] = [name for name in names if not name.startswith(".") and name not in without]
         candidates += [Path(folder, name) for name in files if not name.startswith(".")]
     return sorted((path for path in candidates if path.is_file()), key=lambda path: path.relative_to(root).parts)

@@ -114,7 +114,8 @@ def _labelled(path: Path, text: str, label: str) -> Iterator[tuple[bytes, str]]:
         if not classes:
             raise DataError(f"the folder {path} holds neither classes nor splits. {_HOW}.")
         for folder in classes:
-            for document in corpus.read(folder, field=text).documents:
+            # The folders are classes, chosen file by file, and stored runs keep their samples: all files count.
+            for document in corpus.read(folder, field=text, everything=True).documents:
                 yield document, folder.name
     elif path.is_file():
         for written, name in rows.read(path, (text, label)):

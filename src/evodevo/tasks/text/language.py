@@ -7,6 +7,7 @@ targets.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,13 +19,16 @@ from pydantic import Field
 from evodevo import canonical
 from evodevo.errors import DataError
 from evodevo.randomness import generator
-from evodevo.settings import Settings
+from evodevo.settings import NEW, Settings
 from evodevo.tasks import splits
 from evodevo.tasks.base import SPLITS, OutputSpec, SampleTask, Split
 from evodevo.tasks.baselines import CountModel, fit_bigram, fit_unigram
 from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.text import corpus, tokenizers
 from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
+
+FEWEST_CONTEXTS = 32
+"""Windows of a validation or test split below which a score says little."""
 
 
 class LanguageSettings(Settings):
@@ -38,6 +42,12 @@ class LanguageSettings(Settings):
     vocabulary: int = Field(default=4096, gt=256, le=65_536, description="number of token ids of 'bpe'")
     context_length: int = Field(default=256, ge=1, le=2**20, description="number of predicted tokens in a window")
     max_bytes: int | None = Field(default=None, ge=1, description="largest sum of bytes of the documents")
+    split: splits.Rule = Field(
+        default="legacy",
+        description="rule of the split: whole documents, by position in each, or auto: by document where there are "
+        "enough; legacy: that of runs which were stored before, with README files and however small",
+        json_schema_extra={NEW: "auto"},
+    )
 
 
 class LanguageTask(SampleTask):
@@ -88,8 +98,11 @@ class LanguageTask(SampleTask):
         return self._bytes[split]
 
     def count(self, split: Split) -> int:
-        tokens = len(self._tokens[split])
-        return tokens - self.context_length if split == "train" else (tokens - 1) // self.context_length
+        return len(self._tokens[split]) - self.context_length if split == "train" else self.windows_in(split)
+
+    def windows_in(self, split: Split) -> int:
+        """Number of windows of a split in which no token is predicted twice."""
+        return (len(self._tokens[split]) - 1) // self.context_length
 
     def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         windows = self.windows(split, indices)
@@ -115,7 +128,7 @@ class LanguageTask(SampleTask):
         Returns:
             Indices in ascending order, shape ``(windows,)``.
         """
-        available = (len(self._tokens[split]) - 1) // self.context_length
+        available = self.windows_in(split)
         wanted = available if tokens is None else min(available, max(1, tokens // self.context_length))
         indices = np.arange(wanted) * available // wanted
         return indices * self.context_length if split == "train" else indices
@@ -160,6 +173,7 @@ class LanguageTask(SampleTask):
             "tokenizer": self.tokenizer.describe(),
             "tokens": {split: len(self._tokens[split]) for split in SPLITS},
             "bytes": {split: len(self._bytes[split]) for split in SPLITS},
+            "contexts": {split: self.windows_in(split) for split in SPLITS},
             "bytes_per_token": self.bytes_per_token("train"),
             **self._info,
         }
@@ -195,6 +209,16 @@ class LanguageTask(SampleTask):
                     f"of {self.context_length:,} needs at least {self.context_length + 1:,}. Give more text, or a "
                     f"context length of at most {max(1, min(map(len, self._tokens.values())) - 1):,}."
                 )
+            if self.settings.split == "legacy" or split == "train" or self.count(split) >= FEWEST_CONTEXTS:
+                continue
+            few = self._info["split_rule"] == splits.BY_DOCUMENT
+            raise DataError(
+                f"the {split} split of {self._info['source']} is too small to judge by: {len(self._tokens[split]):,} "
+                f"tokens are {self.count(split)} contexts of {self.context_length:,}, and at least {FEWEST_CONTEXTS} "
+                f"are needed ({self._info['split_rule']}). Give more text, "
+                + ("cut inside documents (evaluation.language.split=position), " if few else "")
+                + f"or a context length of at most {max(1, (len(self._tokens[split]) - 1) // FEWEST_CONTEXTS):,}."
+            )
 
 
 def windows_of(vocabulary: int, length: int) -> tuple[tuple[InputSpec], tuple[OutputSpec]]:
@@ -205,23 +229,28 @@ def windows_of(vocabulary: int, length: int) -> tuple[tuple[InputSpec], tuple[Ou
 
 def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, CachedTokens]:
     """Read the corpus, and look its tokens up in the cache by content, or make them."""
-    documents = corpus.read(settings.data, field=settings.field, max_bytes=settings.max_bytes)
+    documents = corpus.read(
+        settings.data, field=settings.field, max_bytes=settings.max_bytes, everything=settings.split == "legacy"
+    )
     given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
-    parts = splits.split(documents.documents)
+    try:
+        parts = splits.split(documents.documents, settings.split)
+    except DataError as error:
+        raise DataError(f"{documents.source}: {error}") from None
     key = canonical.digest({"corpus": documents.digest, "tokenizer": identity, "split": parts.rule, "version": 1})
     entry = cache.get(key)
     if entry is not None:
-        return key, entry
+        # The place and what was left out there are not those of whoever prepared the same documents first.
+        return key, replace(entry, info={**entry.info, **documents.describe()})
     tokenizer = given or tokenizers.train_bpe(parts.documents["train"], settings.vocabulary)
     arrays: dict[str, NDArray[Any]] = {}
     for split in SPLITS:
         arrays[f"tokens_{split}"] = tokenizer.encode_documents(parts.documents[split])
         arrays[f"bytes_{split}"] = tokenizers.byte_stream(parts.documents[split])
     info = {
-        "source": documents.source,
+        **documents.describe(),
         "corpus_digest": documents.digest,
         "documents": {split: len(parts.documents[split]) for split in SPLITS},
-        "documents_omitted": documents.omitted,
         "split_rule": parts.rule,
         "lossless": _lossless(tokenizer, parts.documents["validation"]),
     }

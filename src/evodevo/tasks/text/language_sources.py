@@ -14,19 +14,20 @@ _HOW = (
 )
 
 
-def read(path: Path, *, language: str = "lang", text: str = "text") -> dict[str, list[bytes]]:
+def read(path: Path, *, language: str = "lang", text: str = "text", everything: bool = False) -> dict[str, list[bytes]]:
     """Language, in alphabetical order -> its distinct documents as UTF-8, in the order of the files.
 
     Args:
         path: Folder, or file of rows.
         language: Column of the languages in rows.
         text: Column of the texts in rows.
+        everything: See ``corpus.read``.
 
     Raises:
         DataError: The path does not exist or is unreadable, a column is missing, or there are fewer than two languages.
     """
     if path.is_dir():
-        documents_of = _folder(path, text)
+        documents_of = _folder(path, text, everything)
     elif path.is_file():
         documents_of = {}
         for name, document in rows.read(path, (language, text)):
@@ -39,13 +40,16 @@ def read(path: Path, *, language: str = "lang", text: str = "text") -> dict[str,
     return {name: list(documents) for name, documents in sorted(documents_of.items())}
 
 
-def _folder(folder: Path, text: str) -> dict[str, dict[bytes, None]]:
+def _folder(folder: Path, text: str, everything: bool) -> dict[str, dict[bytes, None]]:
     documents_of: dict[str, dict[bytes, None]] = {}
+    if not everything:
+        corpus.refuse_links_outside(folder)
     for entry in sorted(folder.iterdir()):
         wanted = corpus.suffixes(entry)[0] in corpus.TEXT_SUFFIXES | {".jsonl", ".parquet"}
-        if entry.name.startswith(".") or not (entry.is_dir() or wanted):
+        about = not everything and not entry.is_dir() and corpus.is_about(entry)
+        if entry.name.startswith(".") or about or not (entry.is_dir() or wanted):
             continue
         name = entry.name if entry.is_dir() else entry.name.split(".")[0]
-        documents = corpus.read(entry, field=text).documents
+        documents = corpus.read(entry, field=text, everything=everything).documents
         documents_of.setdefault(name, {}).update(dict.fromkeys(documents))
     return documents_of

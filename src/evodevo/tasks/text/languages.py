@@ -20,13 +20,14 @@ from pydantic import Field
 
 from evodevo import canonical
 from evodevo.errors import DataError
-from evodevo.settings import Settings
+from evodevo.settings import NEW, Settings
 from evodevo.tasks import splits
 from evodevo.tasks.base import SPLITS, OutputSpec, SampleTask, Split
 from evodevo.tasks.baselines import fit_bigram
 from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.sample_splits import fingerprint
 from evodevo.tasks.text import language_sources, tokenizers
+from evodevo.tasks.text.language import FEWEST_CONTEXTS
 from evodevo.tasks.text.synthetic_languages import SyntheticSettings, generate
 from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
 
@@ -46,6 +47,12 @@ class LanguagesSettings(Settings):
     vocabulary: int = Field(default=4096, gt=256, le=65_536, description="number of token ids of 'bpe'")
     context_length: int = Field(default=64, ge=1, le=65_536, description="number of predicted tokens in a window")
     synthetic: SyntheticSettings = SyntheticSettings()
+    split: splits.Rule = Field(
+        default="legacy",
+        description="rule of the split of each language: whole documents, by position in each, or auto: by document "
+        "where there are enough; legacy: that of runs which were stored before, with README files and however small",
+        json_schema_extra={NEW: "auto"},
+    )
 
 
 class LanguagesTask(SampleTask):
@@ -203,6 +210,15 @@ class LanguagesTask(SampleTask):
                 f"of {self.context_length:,} needs at least {self.context_length + 1:,}. Give more text of it, or a "
                 f"context length of at most {max(1, shortest - 1):,}."
             )
+        for held_out in ("validation", "test"):
+            windows = min(self._window_counts(held_out)) * len(self.languages)
+            if self.settings.split != "legacy" and windows < FEWEST_CONTEXTS:
+                raise DataError(
+                    f"the {held_out} split of {self._info['source']} is too small to judge by: {windows} contexts of "
+                    f"{self.context_length:,}, equally many per language, and at least {FEWEST_CONTEXTS} are needed "
+                    f"({self._info['split_rule']}). Give more text of the shortest language, cut inside documents "
+                    "(split=position), or set a shorter context length."
+                )
 
 
 def _cut(entry: CachedTokens, name: str) -> list[NDArray[Any]]:
@@ -217,9 +233,12 @@ def _prepare(settings: LanguagesSettings, cache: TokenCache) -> tuple[str, Cache
         source, documents = "six invented languages", generate(settings.synthetic)
     else:
         path = Path(settings.data).expanduser()
-        source, documents = str(path), language_sources.read(path, language=settings.language, text=settings.text)
+        source = str(path)
+        documents = language_sources.read(
+            path, language=settings.language, text=settings.text, everything=settings.split == "legacy"
+        )
     given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
-    parts = {name: splits.split(texts) for name, texts in documents.items()}
+    parts = {name: splits.split(texts, settings.split) for name, texts in documents.items()}
     key = canonical.digest(
         {
             "task": "languages",
