@@ -366,6 +366,12 @@ def search(side: Side) -> None:
     for number in range(40):
         lines = [f"def function_{number}_{line}(value):\n    return value * {line}\n" for line in range(12)]
         (text / f"file_{number}.txt").write_text("".join(lines), encoding="utf-8")
+    space = (side.tree / "src" / "evodevo" / "backbone" / "space.py").read_text(encoding="utf-8")
+    if "operators: Literal" in space:
+        # The reference commit has the paper's operators alone, and no setting for them.
+        config = side.folder / "config.toml"
+        given = config.read_text(encoding="utf-8")
+        config.write_text(given.replace("[space]\n", '[space]\noperators = "paper"\n'), encoding="utf-8")
     side.run("evolve", "backbone.demo", "--config", "config.toml", "--data", "text", "--seed", "3")
     for command in ("status", "front", "pick", "show"):
         side.look(command, "last")

@@ -45,7 +45,7 @@ TORCH_FREE = frozenset({*GROUND, "storage", "execution", "tasks", "search", "rep
 """Rooms in which no file loads torch."""
 TORCH_FREE_NAMES = frozenset({"genome", "space", "cost", "spec", "settings", "draw", "slice", "rows"})
 TORCH_FREE_ENDINGS = ("_layer", "_spec", "_settings")
-TORCH_FREE_FOLDERS = frozenset({"recipes", "diagrams", "layers", "aggregations"})
+TORCH_FREE_FOLDERS = frozenset({"recipes", "diagrams", "layers", "aggregations", "variation"})
 """Names of files and of folders that load no torch in any room."""
 TORCH_ENDINGS = ("build", "module", "_model")
 """Of files in such a folder that hold modules all the same."""

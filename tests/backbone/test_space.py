@@ -99,6 +99,18 @@ class TestEverything(BackboneTests):
     }
 
 
+class TestPlan(BackboneTests):
+    options: ClassVar[dict[str, Any]] = {"operators": "plan", "classes": ("SA-1", "Rec-1-Diff", "GMemless")}
+
+
+class TestPlanWithEverything(BackboneTests):
+    options: ClassVar[dict[str, Any]] = {**TestEverything.options, "operators": "plan"}
+
+
+class TestPlanOfOneLIV(BackboneTests):
+    options: ClassVar[dict[str, Any]] = {**TestOneLIV.options, "operators": "plan"}
+
+
 # What the paper prints
 
 

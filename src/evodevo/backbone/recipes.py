@@ -16,7 +16,7 @@ def demo(size: Size) -> EvolveSettings:
     """The search of ``make demo``: few and small candidates, each trained well past a byte-bigram model."""
     full = size == "full"
     return EvolveSettings(
-        space=BackboneSettings(depth=8, dimensions=Dimensions(width=64)),
+        space=BackboneSettings(depth=8, operators="plan", dimensions=Dimensions(width=64)),
         evaluation=EvaluationSettings(
             objectives=("quality", "cache"),
             language=LanguageSettings(context_length=128),
@@ -37,7 +37,7 @@ def small(size: Size) -> EvolveSettings:
     """Quality against cache at 12 LIVs: the smallest setting at which the search has room."""
     full = size == "full"
     return EvolveSettings(
-        space=BackboneSettings(depth=12, dimensions=Dimensions(width=64)),
+        space=BackboneSettings(depth=12, operators="plan", dimensions=Dimensions(width=64)),
         evaluation=EvaluationSettings(
             objectives=("quality", "cache"),
             language=LanguageSettings(context_length=256),

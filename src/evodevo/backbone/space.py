@@ -6,10 +6,10 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from evodevo.backbone.cost import backbone_cost
 from evodevo.backbone.genome import (
@@ -32,6 +32,10 @@ from evodevo.backbone.genome import (
     plan_backbone,
 )
 from evodevo.backbone.named import NAMED_BACKBONES
+from evodevo.backbone.variation.crossover import cross_plans
+from evodevo.backbone.variation.draft import VariationScope
+from evodevo.backbone.variation.mutation import mutate_plan
+from evodevo.backbone.variation.operations import OPERATIONS
 from evodevo.errors import GenomeError, UsageError, quoted_list, unknown_name
 from evodevo.operators.classes import OPERATORS, LIVClass, liv_classes
 from evodevo.operators.cost import Convention, Cost, Mode
@@ -53,6 +57,9 @@ class BackboneSettings(Settings):
         partial_featurizers: featurizers may be shared for some groups only (STAR 3.1, item 3).
         mutation_probability: per integer (STAR A.4: 10 %).
         crossover_points: k (STAR A.4: 2).
+        operators: ``paper`` mutates single integers and cuts between them; ``plan`` acts on connections and whole LIVs
+            (``backbone.variation``), with ``mutation_probability`` per LIV.
+        operation_weights: operation -> weight, at least 0, of its draw under ``plan``; the defaults if left out.
         dimensions: sizes that the genome leaves open.
     """
 
@@ -64,7 +71,22 @@ class BackboneSettings(Settings):
     partial_featurizers: bool = False
     mutation_probability: float = Field(default=0.1, ge=0.0, le=1.0)
     crossover_points: int = Field(default=2, ge=1, le=64)
+    # Not written where it is the default, so that runs and networks from before it are still written as they were.
+    operators: Literal["paper", "plan"] = Field(default="paper", exclude_if=lambda value: value == "paper")
+    operation_weights: dict[str, float] = Field(default_factory=dict, exclude_if=lambda value: not value)
     dimensions: Dimensions = Dimensions(width=768)
+
+    @field_validator("operation_weights")
+    @classmethod
+    def _are_weights(cls, weights: dict[str, float]) -> dict[str, float]:
+        for name, weight in weights.items():
+            if name not in OPERATIONS:
+                raise ValueError(f"there is no operation {name!r}; there are {quoted_list(OPERATIONS)}")
+            if weight < 0:
+                raise ValueError(f"the weight of {name!r} is {weight}; at least 0 is wanted")
+        if not any(weights.get(name, row.weight) for name, row in OPERATIONS.items()):
+            raise ValueError("all operations have weight 0; at least one must be above")
+        return weights
 
 
 class BackboneSpace(Space[BackboneGenome]):
@@ -92,6 +114,9 @@ class BackboneSpace(Space[BackboneGenome]):
         self.genes = 6 if self.settings.residuals else 5
         for row in self.classes.values():
             row.spec.check(self.settings.dimensions)
+        self._scope = VariationScope(
+            self.all_classes, tuple(self.classes), self.sharing, self.depths, self.settings.residuals, self.canonical
+        )
 
     def _drawn_classes(self) -> dict[int, LIVClass]:
         names = self.settings.classes
@@ -237,7 +262,27 @@ class BackboneSpace(Space[BackboneGenome]):
                 row[place] = int(rng.choice(self._allowed(row, place, counts, depth)))
         return tuple(tuple(row) for row in rows)
 
+    def mutation(self, genome: BackboneGenome, rng: np.random.Generator) -> tuple[BackboneGenome, dict[str, Any]]:
+        """See ``Space``; under ``plan`` the names of the ``operations`` and the number of ``draws``."""
+        if self.settings.operators == "paper":
+            return super().mutation(genome, rng)
+        made = mutate_plan(
+            genome,
+            self._scope,
+            probability=self.settings.mutation_probability,
+            weights=self.settings.operation_weights,
+            integers=lambda given, draws: self.repair(self._mutate_integers(given, draws), draws),
+            rng=rng,
+        )
+        facts = {"operations": list(made.operations), "draws": made.draws} if made.draws else {}
+        return self.repair(made.genome, rng), facts
+
     def _mutate(self, genome: BackboneGenome, rng: np.random.Generator) -> BackboneGenome:
+        if self.settings.operators == "plan":
+            return self.mutation(genome, rng)[0]
+        return self._mutate_integers(genome, rng)
+
+    def _mutate_integers(self, genome: BackboneGenome, rng: np.random.Generator) -> BackboneGenome:
         """Each integer, with the mutation probability, becomes another value that is valid at its place."""
         rows = [list(segment) for segment in genome]
         probability = self.settings.mutation_probability
@@ -266,7 +311,9 @@ class BackboneSpace(Space[BackboneGenome]):
     def _crossover(
         self, a: BackboneGenome, b: BackboneGenome, rng: np.random.Generator
     ) -> tuple[BackboneGenome, BackboneGenome]:
-        """k-point crossover between integers, also inside a segment; both children are kept."""
+        """k-point crossover; both children are kept. ``paper`` cuts between integers, also inside a segment."""
+        if self.settings.operators == "plan":
+            return cross_plans(a, b, self._scope, self.settings.crossover_points, rng)
         left, right = [v for s in a for v in s], [v for s in b for v in s]
         positions = min(len(left), len(right)) - 1
         count = min(self.settings.crossover_points, positions)

@@ -134,8 +134,9 @@ def _changed(recorded: RunSettings, overrides: dict[str, Any]) -> RunSettings:
     changed = validate(type(recorded), values, what="settings")
     before, after = recorded.model_dump(mode="json"), changed.model_dump(mode="json")
     for room in before:
-        for key in before[room]:
-            if before[room][key] != after[room][key] and (room, key) not in CHANGEABLE:
+        # Some settings are not written where they have their default.
+        for key in before[room] | after[room]:
+            if before[room].get(key) != after[room].get(key) and (room, key) not in CHANGEABLE:
                 allowed = ", ".join(f"{a}.{b}" for a, b in CHANGEABLE)
                 raise UsageError(
                     f"{room}.{key} cannot change on resume: the scores would no longer be comparable. "

@@ -72,7 +72,8 @@ class Proposal:
         parents: Ids of the parents, in the order of their roles.
         operation: Operation that made it: "initial", "sample", "mutation", "crossover", "crossover+mutation",
             "attraction" or "attraction+mutation".
-        details: JSON-able facts; ``redraws`` is the number of earlier draws that were no new genome.
+        details: JSON-able facts; ``redraws`` is the number of earlier draws that were no new genome; ``operations`` and
+            ``draws`` are those of ``Space.mutation``.
     """
 
     genome: Any

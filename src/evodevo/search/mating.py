@@ -23,15 +23,16 @@ def pair_breeder(state: SearchState, space: Space[Any], tournament_size: int) ->
         if len(population) == 1:
             only = population[0]
             for _ in range(2):
-                yield Proposal(space.mutate(only.genome, rng), (only.id,), "mutation", {})
+                mutant, facts = space.mutation(only.genome, rng)
+                yield Proposal(mutant, (only.id,), "mutation", facts)
             return
         first = tournament(standings, tournament_size, rng)
         second = tournament(standings, tournament_size, rng, excluded=first)
         a, b = population[first], population[second]
         parents = (a.id, b.id)
         for crossed in space.crossover(a.genome, b.genome, rng):
-            mutant = space.mutate(crossed, rng)
+            mutant, facts = space.mutation(crossed, rng)
             operation = "crossover" if mutant == crossed else "crossover+mutation"
-            yield Proposal(mutant, parents, operation, {})
+            yield Proposal(mutant, parents, operation, facts)
 
     return breed

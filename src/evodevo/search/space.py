@@ -40,6 +40,14 @@ class Space(ABC, Generic[G]):
         """A valid genome close to ``genome``; it may be equal to it."""
         return self.repair(self._mutate(genome, rng), rng)
 
+    def mutation(self, genome: G, rng: np.random.Generator) -> tuple[G, dict[str, Any]]:
+        """As ``mutate``, with JSON-able facts for the record of the child; spaces that have none give no facts.
+
+        Facts that the engine knows: ``operations``, the names of what was done, and ``draws``, the number of draws, of
+        which all but the last gave the same network.
+        """
+        return self.mutate(genome, rng), {}
+
     def crossover(self, a: G, b: G, rng: np.random.Generator) -> tuple[G, G]:
         """Two valid children that inherit from both parents."""
         left, right = self._crossover(a, b, rng)

@@ -62,6 +62,15 @@ class SpaceTests:
 
     @LAWS
     @given(seed=SEEDS)
+    def test_a_mutation_is_the_mutant_with_facts(self, seed: int) -> None:
+        space = self.make_space()
+        genome = space.sample(generator(seed))
+        mutant, facts = space.mutation(genome, generator(seed, "mutation"))
+        assert mutant == space.mutate(genome, generator(seed, "mutation"))
+        assert json.loads(json.dumps(facts)) == facts
+
+    @LAWS
+    @given(seed=SEEDS)
     def test_equal_generators_give_equal_genomes(self, seed: int) -> None:
         space = self.make_space()
         assert self.genomes(space, generator(seed)) == self.genomes(self.make_space(), generator(seed))

@@ -52,7 +52,8 @@ class Firefly(Algorithm):
                 if standings[other] < standings[position]:
                     yield self._approach(firefly, population[other], space, rng)
                     return
-            yield Proposal(space.mutate(firefly.genome, rng), (firefly.id,), "mutation", {})
+            mutant, facts = space.mutation(firefly.genome, rng)
+            yield Proposal(mutant, (firefly.id,), "mutation", facts)
 
         return breed
 
@@ -64,8 +65,8 @@ class Firefly(Algorithm):
         for index in copied:
             segments[index] = targets[index]
         moved = space.repair(space.join(segments), rng) if copied else dim.genome
-        mutant = space.mutate(moved, rng)
-        details = {"attraction": beta, "copied": len(copied)}
+        mutant, facts = space.mutation(moved, rng)
+        details = {"attraction": beta, "copied": len(copied), **facts}
         if moved == dim.genome:
             return Proposal(mutant, (dim.id,), "mutation", details)
         operation = "attraction" if mutant == moved else "attraction+mutation"

@@ -37,7 +37,8 @@ class RegularizedEvolution(Algorithm):
     def _breeder(self, state: SearchState, space: Space[Any], count: int) -> Breed:
         def breed(_: int, rng: np.random.Generator) -> Iterator[Proposal]:
             parent = state.population[tournament(state.standings, self.settings.tournament_size, rng)]
-            yield Proposal(space.mutate(parent.genome, rng), (parent.id,), "mutation", {})
+            mutant, facts = space.mutation(parent.genome, rng)
+            yield Proposal(mutant, (parent.id,), "mutation", facts)
 
         return breed
 
