@@ -53,6 +53,7 @@ def connect(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Ch
     The plan has exactly one connection of the kind more, and nothing that was connected is separated.
     """
     for kind in _shuffled(scope.kinds, rng):
+        changes: Iterable[Draft]
         if kind == RESIDUALS:
             changes = _joined_chains(draft, rng)
         else:
@@ -212,17 +213,13 @@ OPERATIONS: dict[str, PlanOperation] = {
 }
 
 
-def _first(
-    changes: Iterable[Draft | None], draft: Draft, scope: VariationScope, kind: str, *, more: int
-) -> Draft | None:
+def _first(changes: Iterable[Draft], draft: Draft, scope: VariationScope, kind: str, *, more: int) -> Draft | None:
     """The first change that separates nothing and has ``more`` connections of the kind more, of other kinds none."""
     plans = scope.plan(draft)
     before, linked = connections_of(plans), links_of(plans)
     count = sum(one[0] == kind for one in before)
     others = {one for one in before if one[0] != kind}
     for changed in changes:
-        if changed is None:
-            continue
         plans = scope.plan(changed)
         after, now_linked = connections_of(plans), links_of(plans)
         kept = linked < now_linked and {one for one in after if one[0] != kind} <= others
@@ -231,9 +228,7 @@ def _first(
     return None
 
 
-def _tied(
-    draft: Draft, scope: VariationScope, kind: str, one: int, other: int, rng: np.random.Generator
-) -> Draft | None:
+def _tied(draft: Draft, scope: VariationScope, kind: str, one: int, other: int, rng: np.random.Generator) -> Draft:
     roles = _some(scope.legal_roles(kind, draft.numbers[one]), scope.chosen_freely(kind), rng)
     changed, label = draft.copy(), draft.new_label(kind)
     for place in (one, other):
