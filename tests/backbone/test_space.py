@@ -237,7 +237,7 @@ def test_repaired_connections_connect_nothing() -> None:
         ("1.1.1.1.1.", "segment 1"),
         ("1..1.1.1", "segment 1"),
         ("-1.1.1.1.-1", "segment 1"),
-        ("99.1.1.1.1", r"segment 1, integer 1 \(LIV class\) is 99; allowed: 1 to 21"),
+        ("99.1.1.1.1", r"segment 1, integer 1 \(LIV class\) is 99; allowed: 1 to 22"),
         ("11111 01111", r"segment 2, integer 1 \(LIV class\) is 0"),
         ("12111", r"segment 1, integer 2 \(featurizer index\) is 2; allowed: 1\."),
         ("11311", r"segment 1, integer 3 \(featurizer strategy\) is 3; allowed: 1 to 2"),

@@ -53,7 +53,7 @@ def features(liv: Any, role: str, u: Tensor) -> Tensor:
         if role in ("gate", "decay"):
             return h  # the recurrence's own rule: no convolution on Z and A
         h = convolved(h, group.taps)
-        if liv.spec.structure == "semi_separable":
+        if liv.spec.structure in ("semi_separable", "delta"):
             return sigma(4, h)
     elif genes.channel_mixing == 1:
         h = h * group.gain
@@ -136,6 +136,28 @@ def recurrence(liv: Any, u: Tensor) -> Tensor:
     return normalised(y, liv.norm) * sigma(4, gate)
 
 
+def gated_delta(liv: Any, u: Tensor) -> Tensor:
+    """T = product of transition matrices α (I - β k kᵀ), each written out."""
+    value, gate, write, read = (features(liv, role, u) for role in ("value", "gate", "write", "read"))
+    decay, size, heads = liv.groups["decay"], DIMS.head, DIMS.heads
+    logits = u @ decay.weight.T
+    alpha = torch.exp(-torch.exp(decay.log_rate) * torch.log1p(torch.exp(logits[:, :heads] + decay.bias)))
+    beta = 1 / (1 + torch.exp(-logits[:, heads:]))
+    y = torch.zeros_like(value)
+    for head in range(heads):
+        channels = slice(head * size, (head + 1) * size)
+        k, q = (
+            x[:, channels] / torch.sqrt(x[:, channels].square().sum(1, keepdim=True) + EPSILON) for x in (write, read)
+        )
+        for i in range(TOKENS):
+            for j in range(i + 1):
+                lent = beta[j, head] * k[j]
+                for t in range(j + 1, i + 1):
+                    lent = alpha[t, head] * (lent - beta[t, head] * k[t] * (k[t] @ lent))
+                y[i, channels] += (q[i] @ lent) / math.sqrt(size) * value[j, channels]
+    return normalised(y, liv.norm) * sigma(4, gate)
+
+
 def attention(liv: Any, u: Tensor) -> Tensor:
     spec, size = liv.spec, DIMS.head
     query, key, value = (features(liv, role, u) for role in ("query", "key", "value"))
@@ -169,6 +191,7 @@ EQUATIONS = {
     "diagonal": memoryless,
     "toeplitz": convolution,
     "semi_separable": recurrence,
+    "delta": gated_delta,
     "low_rank": attention,
 }
 

@@ -183,8 +183,8 @@ def test_any_single_change_of_a_featurizer_compiles_or_is_refused_in_words() -> 
     ("given", "message"),
     [
         ((1, 2, 1, 2), "5 integers; 4"),
-        ((13, 2, 1, 2, 1), r"integer 1 \(featurizer class\) is 13; it must be 1 to 12"),
-        ((1, 5, 1, 2, 1), r"integer 2 \(token mixing\) is 5; it must be 1 to 4"),
+        ((14, 2, 1, 2, 1), r"integer 1 \(featurizer class\) is 14; it must be 1 to 13"),
+        ((1, 6, 1, 2, 1), r"integer 2 \(token mixing\) is 6; it must be 1 to 5"),
         ((1, 2, 0, 2, 1), r"integer 3 \(sparsity\) is 0; it must be 1 to 2"),
         ((1, 2, 1, 5, 1), r"integer 4 \(non-linearity\) is 5"),
         ((1, 2, 1, 2, 3), r"integer 5 \(channel mixing\) is 3"),

@@ -15,6 +15,7 @@ from evodevo.operators.spec import OperatorSpec
 SYMBOLS = {
     "low_rank": {"query": "Q", "key": "K", "value": "V"},
     "semi_separable": {"value": "V", "gate": "Z", "decay": "A", "write": "B", "read": "C"},
+    "delta": {"value": "V", "gate": "Z", "decay": "A", "write": "B", "read": "C"},
     "toeplitz": {"value": "V", "write": "B", "read": "C", "filter": "h"},
     "diagonal": {"gate": "gate", "up": "up"},
 }

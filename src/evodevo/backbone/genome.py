@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from evodevo.operators.classes import LIVClass
 from evodevo.operators.featurizer_spec import PROJECTED
-from evodevo.operators.spec import SHARED_ROLES, OperatorSpec
+from evodevo.operators.spec import RECURRENT, SHARED_ROLES, OperatorSpec
 
 BackboneGenome = tuple[tuple[int, ...], ...]
 
@@ -167,7 +167,7 @@ def state_roles(spec: OperatorSpec) -> dict[str, frozenset[str]]:
     """The state tensors that more than one group determines, and these groups."""
     if spec.structure == "low_rank" and not spec.keeps_scores:
         return {"matrix": frozenset(["key", "value"])}
-    if spec.structure == "semi_separable":
+    if spec.structure in RECURRENT:
         return {"matrix": frozenset(["value", "decay", "write"])}
     if spec.structure == "toeplitz":
         return {"inputs": frozenset(["value", "write"]), "modes": frozenset(["value", "write", "filter"])}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from evodevo.operators.attention import Attention
 from evodevo.operators.base import Operator
 from evodevo.operators.convolution import GatedConvolution
+from evodevo.operators.delta import GatedDelta
 from evodevo.operators.differential import Differential
 from evodevo.operators.featurizers import FeatureGroup, build_group
 from evodevo.operators.liv import LIV
@@ -19,6 +20,7 @@ STRUCTURES: dict[Structure, type[LIV]] = {
     "low_rank": Attention,
     "toeplitz": GatedConvolution,
     "semi_separable": Recurrence,
+    "delta": GatedDelta,
 }
 COPIES = ("first", "second")
 

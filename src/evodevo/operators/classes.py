@@ -57,11 +57,13 @@ for _number, (_name, _genome) in enumerate(_PAPER, 1):
     OPERATORS.add(_name, LIVClass(_number, _name, _genome, sampled=True))
 for _number, (_name, _genome) in enumerate(_PAPER[:8], 10):
     OPERATORS.add(f"{_name}-Diff", LIVClass(_number, f"{_name}-Diff", _genome, "literal", sampled=True))
-# Beyond the paper: the baselines' Mamba, dense gated convolutions (LFM2, Hyena), and DIFF V2 attention.
+# Beyond the paper: the baselines' Mamba, dense gated convolutions (LFM2, Hyena), DIFF V2 attention, and the
+# gated delta rule.
 OPERATORS.add("Mamba", LIVClass(18, "Mamba", (11, 4, 1, 1, 1)))
 OPERATORS.add("GConv-1-Dense", LIVClass(19, "GConv-1-Dense", (10, 3, 1, 1, 1)))
 OPERATORS.add("GConv-2-Dense", LIVClass(20, "GConv-2-Dense", (12, 3, 1, 1, 1)))
 OPERATORS.add("SA-1-DiffV2", LIVClass(21, "SA-1-DiffV2", (1, 2, 1, 2, 1), "v2"))
+OPERATORS.add("GatedDelta", LIVClass(22, "GatedDelta", (13, 5, 1, 1, 1)))
 
 
 def liv_classes() -> dict[int, LIVClass]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from evodevo.errors import GenomeError
 from evodevo.operators import featurizer_spec as genes
 from evodevo.operators.featurizer_spec import FEATURIZERS, Featurizer, check_featurizer
-from evodevo.operators.spec import ROLES, Differential, OperatorSpec, Structure
+from evodevo.operators.spec import RECURRENT, ROLES, Differential, OperatorSpec, Structure
 
-_STRUCTURE: dict[int, Structure] = {1: "diagonal", 2: "low_rank", 3: "toeplitz", 4: "semi_separable"}
+_STRUCTURE: dict[int, Structure] = {1: "diagonal", 2: "low_rank", 3: "toeplitz", 4: "semi_separable", 5: "delta"}
 
 
 def compile_operator(
@@ -55,7 +55,7 @@ def compile_operator(
 def _check_operator(operator: tuple[int, ...]) -> None:
     if len(operator) != 5:
         raise GenomeError(f"an operator genome has 5 integers; {len(operator)} were given.")
-    ranges = ((1, max(FEATURIZERS)), (1, 4), (1, 2), (1, 4), (1, 2))
+    ranges = ((1, max(FEATURIZERS)), (1, max(_STRUCTURE)), (1, 2), (1, 4), (1, 2))
     names = ("featurizer class", "token mixing", "sparsity", "non-linearity", "channel mixing")
     for place, (value, (low, high), name) in enumerate(zip(operator, ranges, names, strict=True), 1):
         if not low <= value <= high:
@@ -63,13 +63,14 @@ def _check_operator(operator: tuple[int, ...]) -> None:
 
 
 def _sparsity_problem(spec: OperatorSpec) -> str | None:
-    if spec.banded and spec.structure == "semi_separable":
-        return "integers 2 and 3 conflict: a banded semi-separable structure (4, 2) has no recurrent form."
+    if spec.banded and spec.structure in RECURRENT:
+        name = spec.structure.replace("_", "-")
+        return f"integers 2 and 3 conflict: a banded {name} structure ({spec.operator[1]}, 2) has no recurrent form."
     return None
 
 
 def _nonlinearity_problem(spec: OperatorSpec) -> str | None:
-    if spec.structure in ("toeplitz", "semi_separable") and spec.nonlinearity != genes.LINEAR:
+    if spec.structure in ("toeplitz", *RECURRENT) and spec.nonlinearity != genes.LINEAR:
         return (
             f"integers 2 and 4 conflict: a non-linearity ({spec.nonlinearity}) over the entries of a "
             f"{spec.structure} structure ({spec.operator[1]}) destroys its fast and its recurrent form; it must be 1."

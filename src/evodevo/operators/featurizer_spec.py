@@ -67,7 +67,7 @@ def _groups(*texts: str) -> Featurizer:
 
 _PLAIN, _SHORT, _TAPS = "1111211", "1321211", "1321111"
 
-# Integer 1 of the operator genome -> featurizer genome. 1 to 9 are the paper's (A.6.2); 10 to 12 go beyond it.
+# Integer 1 of the operator genome -> featurizer genome. 1 to 9 are the paper's (A.6.2); 10 to 13 go beyond it.
 FEATURIZERS: dict[int, Featurizer] = {
     1: _groups(_PLAIN, _PLAIN, _PLAIN),
     2: _groups(_SHORT, _SHORT, _SHORT),
@@ -81,5 +81,6 @@ FEATURIZERS: dict[int, Featurizer] = {
     10: _groups(_PLAIN, _PLAIN, _PLAIN, "2321111"),
     11: _groups(_SHORT, _SHORT, _SHORT, "1.3.2.1.2.32.1", "1.3.2.1.2.32.1"),
     12: _groups(_SHORT, _SHORT, _SHORT, "3311111"),
+    13: _groups(_SHORT, _SHORT, _SHORT, _SHORT, _SHORT),
 }
 PAPER_FEATURIZERS = tuple(range(1, 10))

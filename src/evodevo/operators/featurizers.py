@@ -18,7 +18,7 @@ from evodevo.operators import featurizer_spec as genes
 from evodevo.operators.base import full_precision
 from evodevo.operators.dense import linear
 from evodevo.operators.fourier import convolve
-from evodevo.operators.spec import Dimensions, OperatorSpec
+from evodevo.operators.spec import RECURRENT, Dimensions, OperatorSpec
 from evodevo.operators.taps import causal_taps, taps_after
 
 LOWEST_LOG_DECAY = -20.0
@@ -51,7 +51,7 @@ class Projection(FeatureGroup):
         self.dense = hasattr(self, "weight")
         self.convolved = hasattr(self, "taps")
         self.activation = spec.groups[role].nonlinearity
-        if spec.structure == "semi_separable" and self.convolved and self.activation == genes.LINEAR:
+        if spec.structure in RECURRENT and self.convolved and self.activation == genes.LINEAR:
             # The structure's own rule: values, writes and reads pass SiLU after their convolution
             # (docs/spec/star.md#recurrence).
             self.activation = genes.SWISH
@@ -112,7 +112,10 @@ class Decay(FeatureGroup):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(log α, Δ), each (B, T, H), in float32 or better; 0 and 0 at padding, which leaves a state as it is."""
-        logits = linear(x, self.weight)
+        return self.decays(linear(x, self.weight), mask)
+
+    def decays(self, logits: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """(log α, Δ) of their projections (B, T, H)."""
         precise = torch.promote_types(logits.dtype, torch.float32)
         step = F.softplus(logits.to(precise) + self.bias)
         if mask is not None:
@@ -120,6 +123,17 @@ class Decay(FeatureGroup):
         # exp(-20) is nothing beside 1 in float32: the bound changes no result and keeps sums of logs exact.
         log_decay = (-torch.exp(self.log_rate.to(precise)) * step).clamp_min(LOWEST_LOG_DECAY)
         return log_decay, step
+
+
+class DecayAndStrength(Decay):
+    """The gated delta rule's group A: log α as in ``Decay``, and β = sigmoid of a projection, one of each per head."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(log α, β), each (B, T, H), in float32 or better; 0 and 0 at padding, which leaves a state as it is."""
+        rates, strengths = linear(x, self.weight).chunk(2, -1)
+        log_decay, _ = self.decays(rates, mask)
+        strength = torch.sigmoid(strengths.to(log_decay.dtype))
+        return log_decay, strength if mask is None else strength * mask.unsqueeze(-1)
 
 
 class ExplicitFilter(FeatureGroup):
@@ -260,4 +274,6 @@ def build_group(spec: OperatorSpec, role: str, dims: Dimensions) -> FeatureGroup
         return ExplicitFilter(spec, role, dims)
     if group.parametrisation == genes.IMPLICIT:
         return (ModalFilter if dims.long_filter == "modal" else ImplicitFilter)(spec, role, dims)
-    return Decay(spec, role, dims) if role == "decay" else Projection(spec, role, dims)
+    if role == "decay":
+        return (DecayAndStrength if spec.structure == "delta" else Decay)(spec, role, dims)
+    return Projection(spec, role, dims)

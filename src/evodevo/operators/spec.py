@@ -24,7 +24,7 @@ from evodevo.settings import Settings
 
 OperatorGenome = tuple[int, int, int, int, int]
 Differential = Literal["none", "literal", "v2"]
-Structure = Literal["diagonal", "low_rank", "toeplitz", "semi_separable"]
+Structure = Literal["diagonal", "low_rank", "toeplitz", "semi_separable", "delta"]
 Shape = tuple[int, ...]
 Activation = Literal["relu", "gelu", "silu"]
 """Activation function of the hidden units of feed-forward networks."""
@@ -42,7 +42,10 @@ ROLES: dict[Structure, tuple[str, ...]] = {
     "low_rank": ("query", "key", "value"),
     "toeplitz": ("value", "write", "read", "filter"),
     "semi_separable": ("value", "gate", "decay", "write", "read"),
+    "delta": ("value", "gate", "decay", "write", "read"),
 }
+RECURRENT: tuple[Structure, ...] = ("semi_separable", "delta")
+"""Structures with a state of constant size and a decay per head."""
 # Groups in the order of the bits of a feature-group strategy (docs/spec/star.md#notation); queries are shared by option
 # only.
 SHARED_ROLES: dict[Structure, tuple[str, ...]] = {
@@ -50,12 +53,14 @@ SHARED_ROLES: dict[Structure, tuple[str, ...]] = {
     "low_rank": ("key", "value", "query"),
     "toeplitz": ("value", "write", "read", "filter"),
     "semi_separable": ("value", "decay", "write", "read", "gate"),
+    "delta": ("value", "decay", "write", "read", "gate"),
 }
 FAMILY: dict[Structure, str] = {
     "diagonal": "memoryless",
     "low_rank": "attention",
     "toeplitz": "convolution",
     "semi_separable": "recurrence",
+    "delta": "recurrence",
 }
 
 
@@ -228,6 +233,8 @@ class OperatorSpec:
             return dims.head * self.query_heads(dims) if role == "query" else width // self.repeat
         if self.structure == "semi_separable":
             return {"decay": dims.heads, "write": self.state_size(dims), "read": self.state_size(dims)}.get(role, width)
+        if self.structure == "delta":
+            return 2 * dims.heads if role == "decay" else width  # a decay and a strength per head
         return width if self.structure == "toeplitz" else expanded(self.groups[role].expansion, width)
 
     def taps(self, role: str) -> int:
@@ -235,7 +242,7 @@ class OperatorSpec:
         group = self.groups[role]
         if group.parametrisation != genes.PROJECTED or group.token_mixing != genes.TOEPLITZ:
             return 0
-        if self.structure == "semi_separable":
+        if self.structure in RECURRENT:
             # The structure's own rule: the gene acts on values, writes and reads (docs/spec/star.md#recurrence).
             return RECURRENCE_TAPS if role in ("value", "write", "read") else 0
         return ATTENTION_TAPS
@@ -264,7 +271,7 @@ class OperatorSpec:
         if self.taps(role):
             shapes["taps"] = (self.taps(role), channels)
         if role == "decay":
-            shapes |= {"bias": (channels,), "log_rate": (channels,)}
+            shapes |= {"bias": (dims.heads,), "log_rate": (dims.heads,)}
         if self.structure == "semi_separable" and role == "read":
             shapes["direct"] = (width,)
         return shapes
@@ -282,7 +289,7 @@ class OperatorSpec:
     def normalised(self) -> bool:
         """Whether the mixed values are normalised before the output projection: where T's rows do not sum to one."""
         softmax = self.structure == "low_rank" and self.nonlinearity == genes.SOFTMAX
-        return self.structure in ("low_rank", "semi_separable") and not softmax
+        return self.structure in ("low_rank", *RECURRENT) and not softmax
 
     def state(self, owned: frozenset[str], dims: Dimensions) -> dict[str, StateTensor]:
         """The tensors that one copy keeps while generating.
@@ -311,6 +318,9 @@ class OperatorSpec:
                 tensors["matrix"] = StateTensor((kv_heads, dims.head, dims.head), both, full_precision=True)
         elif self.structure == "semi_separable":
             shape = (heads, self.state_size(dims), dims.head)
+            tensors["matrix"] = StateTensor(shape, frozenset(["value", "decay", "write"]), full_precision=True)
+        elif self.structure == "delta":
+            shape = (heads, dims.head, dims.head)
             tensors["matrix"] = StateTensor(shape, frozenset(["value", "decay", "write"]), full_precision=True)
         elif self.structure == "toeplitz":
             inputs, filtered = frozenset(["value", "write"]), frozenset(["value", "write", "filter"])
@@ -348,6 +358,8 @@ class OperatorSpec:
             total += 4 * seen * self.query_heads(dims) * dims.head
         elif self.structure in ("low_rank", "semi_separable"):
             total += self._scan_flops(dims, tokens)
+        elif self.structure == "delta":
+            total += self._delta_flops(dims, tokens, decode=decode)
         elif self.structure == "toeplitz" and self.groups["filter"].parametrisation == genes.IMPLICIT:
             total += self._filter_flops(dims, length, decode=decode)
         return total
@@ -360,6 +372,9 @@ class OperatorSpec:
         tokens, width = 1 if decode else length, dims.width
         total = sum(2 * self.taps(role) * self.channels(role, dims) for role in self.groups if role in owned) * tokens
         total += tokens * self.inner(dims)
+        if self.structure == "delta" and tokens > 1:
+            chunk = min(dims.chunk, tokens)
+            total += -(-tokens // chunk) * dims.heads * 2 * chunk * chunk * dims.head  # the triangular system
         if self.structure == "toeplitz":
             if self.groups["filter"].parametrisation == genes.EXPLICIT:
                 total += tokens * width * 2 * FILTER_TAPS
@@ -391,6 +406,14 @@ class OperatorSpec:
         chunk = min(dims.chunk, tokens)
         chunks = -(-tokens // chunk)
         return chunks * (2 * chunk * chunk * (size * groups + channels) + 4 * chunk * size * channels)
+
+    def _delta_flops(self, dims: Dimensions, tokens: int, *, decode: bool) -> int:
+        """The products of ``operators.delta.delta_scan`` as it is written: chunk scores, outputs, states."""
+        heads, size = dims.heads, dims.head
+        if tokens == 1:
+            return (6 if decode else 4) * heads * size * size  # nothing is taken away from an empty state
+        chunk = min(dims.chunk, tokens)
+        return -(-tokens // chunk) * heads * (8 * chunk * chunk * size + 6 * chunk * size * size + 2 * size**3)
 
     def _filter_flops(self, dims: Dimensions, length: int, *, decode: bool) -> int:
         """Making the implicit filter: in every LIV that uses it, also where its weights are another's."""
