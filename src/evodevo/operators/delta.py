@@ -152,7 +152,7 @@ class GatedDelta(LIV):
         return rms_normalise(y.flatten(2), self.norm) * F.silu(groups["gate"]), groups, after
 
     def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.dims.heads, self.dims.head))
+        return x.reshape(*x.shape[:-1], self.dims.heads, self.dims.head)
 
 
 def _unit(x: Tensor) -> Tensor:
