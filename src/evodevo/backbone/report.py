@@ -10,6 +10,7 @@ from evodevo.backbone.diagrams.composition import Composition, composition_chart
 from evodevo.backbone.diagrams.genome import Arc, backbone_diagram
 from evodevo.backbone.diagrams.glyph_line import StripRow, population_strips
 from evodevo.backbone.draw import BackboneDrawing, drawn, mixes_in_each_half
+from evodevo.backbone.motifs.section import motif_section
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series, line_chart
 from evodevo.report.charts.numbers import show
@@ -36,6 +37,9 @@ class BackboneParts(GenomeParts):
 
     def progress(self, view: ReportView) -> list[Element]:
         return composition_figures(view)
+
+    def motifs(self, view: ReportView) -> Element | None:
+        return motif_section(view)
 
     def population(self, view: ReportView) -> Element | None:
         return strip_section(view)

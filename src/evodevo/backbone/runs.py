@@ -13,7 +13,7 @@ from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSpace
 from evodevo.networks.sampling import SamplingSettings
 from evodevo.operators.genome_text import print_segments
-from evodevo.runs.archive import Individual, Run, Slice, absolute
+from evodevo.runs.archive import Individual, Motifs, Run, Slice, absolute
 from evodevo.search.space import Space
 
 
@@ -102,6 +102,12 @@ class BackboneSlice(Slice):
 
     def extent(self, a: Individual, b: Individual) -> str:
         return f"of {max(len(a.genome), len(b.genome))} LIVs"
+
+    def motifs(self, run: Run) -> Motifs | None:
+        """Sequences of classes and connections that recur in the last population (STAR 5.5)."""
+        from evodevo.backbone.motifs.reading import search_motifs
+
+        return search_motifs(run)
 
     def drawing(self, individual: Individual) -> str:
         from evodevo.backbone.draw import drawn

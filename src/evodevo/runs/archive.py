@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Protocol
 
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.base import Executor
@@ -40,6 +40,16 @@ SLICES: Registry[Slice] = table("slice", "evodevo.slices")
 
 OF_SYSTEMS = ("system", "agent")
 """Kinds of the store's runs that are no runs of a recipe."""
+
+
+class Motifs(Protocol):
+    """Patterns that recur in the genomes of a search."""
+
+    def to_json(self) -> dict[str, Any]:
+        """All facts, JSON-able."""
+
+    def tables(self, most: int) -> list[tuple[Sequence[str], list[list[str]]]]:
+        """(headings, rows) for people, the first column words and the others numbers; at most ``most`` rows each."""
 
 
 class Archive:
@@ -517,6 +527,10 @@ class Slice(ABC):
     def extent(self, a: Individual, b: Individual) -> str:
         """Unit in which ``differences`` are counted, in the plural, and how many there are where that is known."""
         return "settings"
+
+    def motifs(self, run: Run) -> Motifs | None:
+        """Patterns that recur in the genomes of a search; None where the slice counts none."""
+        return None
 
     def drawing(self, individual: Individual) -> str:
         """The architecture as SVG."""

@@ -46,6 +46,10 @@ class SampleIndividual:
     points: Sequence[tuple[float, Any]] = ()
 
     @property
+    def row(self) -> Any:
+        return SimpleNamespace(details={})
+
+    @property
     def outcome(self) -> Outcome | None:
         return Outcome(reason=self.reason) if self.reason else None if self.failed else Outcome()
 
@@ -139,6 +143,9 @@ class SampleParts(BackboneParts):
 
     def text(self, individual: Any) -> str:
         return str(individual.text)
+
+    def motifs(self, view: Any) -> None:
+        """Nothing: what is drawn has no plan."""
 
     def remark(self, individual: Any) -> str:
         return str(individual.remark)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evodevo.cli import output
+from evodevo.cli.analysis import analysis_record, show_analysis
 from evodevo.cli.comparing import comparison_record, show_comparison
 from evodevo.cli.grown import show_history
 from evodevo.cli.listing import goal_records, heading, print_individuals, record, score, strip
@@ -59,6 +60,8 @@ def _show_run(run: Run, json: bool) -> None:
         }
         if run.is_experiment:
             data["comparison"] = comparison_record(run)
+        else:
+            data |= analysis_record(run)
         output.document("evodevo.run/1", data)
         return
     for title, line in data_lines(run.data()).items():
@@ -72,6 +75,7 @@ def _show_run(run: Run, json: bool) -> None:
         if individual.reason and individual.evaluation is not None and individual.evaluation.detail:
             last = individual.evaluation.detail.strip().splitlines()[-1]
             output.words(f"{individual.id} {individual.reason}: {output.one_line(last, 300)}")
+    show_analysis(run)
 
 
 def _record(individual: Individual) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from evodevo.runs.archive import Run
 from evodevo.runs.pick import compare
 from evodevo.runs.report.front import dominance_words, front_section, reference_section
 from evodevo.runs.report.lists import duration, fact_section, failure_section, individual_section
+from evodevo.runs.report.operations import operation_section
 from evodevo.runs.report.view import LISTED, Detail, GenomeParts, ReportView, short
 
 LIMIT_BYTES = 5_000_000
@@ -55,6 +56,8 @@ def _html(view: ReportView) -> str:
         progress_section(view, parts.progress(view)),
         curve_section(view),
         lineage_section(view),
+        operation_section(view),
+        parts.motifs(view),
         parts.population(view),
         failure_section(view),
         individual_section(view),

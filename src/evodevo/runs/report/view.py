@@ -200,6 +200,10 @@ class GenomeParts:
         """Figures on how genomes changed from generation to generation."""
         return []
 
+    def motifs(self, view: ReportView) -> Element | None:
+        """The section on patterns that recur in the genomes."""
+        return None
+
     def population(self, view: ReportView) -> Element | None:
         """The section with all genomes in short."""
         return None
