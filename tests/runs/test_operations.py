@@ -128,3 +128,8 @@ def test_show_has_the_tables(run: Run, small: Any, capsys: pytest.CaptureFixture
     shown = capsys.readouterr().out
     assert "rank change" in shown
     assert "by chance" in shown
+    child = next(one for one in run.individuals() if one.row.details.get("operations"))
+    assert command(["show", child.id, "--store", str(small.store)]) == 0
+    assert f"mutation    {', '.join(child.row.details['operations'])}" in capsys.readouterr().out
+    listed = {one["id"]: one.get("operations") for one in document["individuals"]}
+    assert listed == {one.id: one.row.details.get("operations") for one in [*run.baselines(), *run.individuals()]}

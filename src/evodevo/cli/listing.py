@@ -74,6 +74,7 @@ def record(individual: Individual) -> dict[str, Any]:
     """An individual for ``--json``. A value that is not finite is null, and ``statuses`` has its kind."""
     evaluation = individual.evaluation
     summaries = {goal.name: individual.summary(goal.name) for goal in individual.run.goals}
+    operations = individual.row.details.get("operations")
     statuses = {} if evaluation is None else {name: result.status for name, result in evaluation.scores.items()}
     return {
         "id": individual.id,
@@ -83,6 +84,7 @@ def record(individual: Individual) -> dict[str, Any]:
         "slot": individual.slot,
         "operation": individual.operation,
         "parents": list(individual.parents),
+        **({} if operations is None else {"operations": operations}),
         "genome": individual.text,
         "state": individual.state,
         "reason": individual.reason or None,

@@ -23,6 +23,8 @@ from evodevo.report.html import Content, figure, paragraph, section, table
 from evodevo.runs.report.view import ReportView
 
 DRAWN = 16
+NAME_WIDTH = 330
+"""Pixels; four classes fit."""
 SAID = (
     "By chance: for sequences of classes, the same LIVs of each genome in random order; for connections, as many of "
     "the kind, class and groups in each genome between random LIVs of the class. Position: 0 is the first LIV, 1 the "
@@ -40,11 +42,11 @@ def motif_section(view: ReportView) -> Element | None:
     content: list[Content] = [paragraph(words + SAID)]
     classes, sharing = record.classes[:DRAWN], record.sharing[:DRAWN]
     if classes:
-        svg = bars_beside([sequence(one.classes) for one in classes], _measures(classes))
+        svg = bars_beside([sequence(one.classes) for one in classes], _measures(classes), NAME_WIDTH)
         numbers = table(CLASS_HEADINGS, class_rows(record.classes), range(1, 7))
         content.append(figure(svg, "Sequences of classes that exceed chance most.", numbers))
     if sharing:
-        svg = bars_beside([connection(one) for one in sharing], _measures(sharing))
+        svg = bars_beside([connection(one) for one in sharing], _measures(sharing), NAME_WIDTH)
         numbers = table(SHARING_HEADINGS, sharing_rows(record.sharing), range(1, 8))
         content.append(figure(svg, "Connections that exceed chance most, with the classes that they span.", numbers))
         content.append(_distance_figure(record.distances))

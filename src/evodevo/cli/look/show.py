@@ -108,6 +108,8 @@ def _print(individual: Individual) -> None:
         output.line(f"            {sentence}")
     parents = f" of {' and '.join(individual.parents)}" if individual.parents else ""
     output.line(f"born        {individual.operation}{parents}, run {run.id}, generation {individual.generation}")
+    if operations := individual.row.details.get("operations"):
+        output.line(f"mutation    {', '.join(operations)}")
     output.line(f"state       {individual.reason or individual.state}")
     for goal in run.goals:
         summary = individual.summary(goal.name)

@@ -30,12 +30,13 @@ class Measure:
     full: float | None = None
 
 
-def bars_beside(names: Sequence[str], measures: Sequence[Measure]) -> str:
-    """Horizontal bars: one row per name, one column per measure, each with its own scale; numbers at the bars."""
+def bars_beside(names: Sequence[str], measures: Sequence[Measure], name_width: float = 150) -> str:
+    """Horizontal bars: one row per name, one column per measure, each with its own scale; numbers at the bars. Names
+    are shortened to ``name_width`` pixels."""
     shown = list(names)[:_ROWS_AT_MOST]
     if not shown or not measures:
         return empty("No bars to show.")
-    labels = [shorten(one_line(name, 80), 150, 11) for name in shown]
+    labels = [shorten(one_line(name, 80), name_width, 11) for name in shown]
     left = 18 + max(text_width(label, 11) for label in labels)
     column = min(max(180.0, 620 / len(measures)), 360.0)
     pitch, top, cut = 22.0, 40.0, len(names) > len(shown)
