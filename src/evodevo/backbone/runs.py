@@ -33,6 +33,11 @@ class BackboneSlice(Slice):
     ) -> BackboneProblem:
         return BackboneProblem(self.space(settings), settings.evaluation, blobs, cache_folder)
 
+    def needs(self, settings: EvolveSettings, store: Path, cache_folder: Path | None = None) -> dict[str, Any]:
+        from evodevo.backbone.protocol.plan import plan
+
+        return plan(settings, store, cache_folder).to_json()
+
     def paths(self, settings: EvolveSettings) -> dict[str, Any]:
         language = settings.evaluation.language
         changes: dict[str, Any] = {}

@@ -6,6 +6,7 @@ declare(
     "evodevo.slices",
     {
         "backbone": "evodevo.backbone.runs:BACKBONE",
+        "protocol": "evodevo.backbone.protocol.runs:PROTOCOL",
     },
 )
 declare(
@@ -13,6 +14,9 @@ declare(
     {
         "backbone.demo": "evodevo.backbone.recipes:DEMO",
         "backbone.small": "evodevo.backbone.recipes:SMALL",
+        "backbone.quality": "evodevo.backbone.protocol.recipes:QUALITY",
+        "backbone.size": "evodevo.backbone.protocol.recipes:SIZE",
+        "backbone.cache": "evodevo.backbone.protocol.recipes:CACHE",
     },
 )
 declare(
@@ -31,5 +35,7 @@ declare(
     "evodevo.evaluators",
     {
         "backbone": "evodevo.backbone.evaluate:evaluate_backbone",
+        "backbone_test": "evodevo.backbone.protocol.tested:evaluate_test",
+        "backbone_pace": "evodevo.backbone.protocol.tested:measure_pace",
     },
 )

@@ -26,7 +26,9 @@ class View(Shown, ABC):
         self.progress = SearchProgress()
 
     def begin(self, study: Study) -> None:
-        """Start the view, once the search has an id and before it runs."""
+        """Start the view, once the search has an id and before it runs; again for each stage of a protocol."""
+        if self.progress.study is not None:
+            self.progress = SearchProgress()
         self.progress.begin(study)
 
     def handle(self, kind: str, facts: dict[str, Any]) -> None:
@@ -72,6 +74,8 @@ class LineView(View):
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         progress, study = self.progress, self.progress.study
+        if kind == "stage":
+            output.words(stage_line(facts))
         if study is None:
             return
         if kind == "plan":
@@ -109,10 +113,13 @@ class LiveView(View):
 
     def begin(self, study: Study) -> None:
         super().begin(study)
-        self._region.start()
+        if not self._region.started:
+            self._region.start()
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
-        if kind == "plan":
+        if kind == "stage":
+            self.notify(stage_line(facts))
+        elif kind == "plan":
             for line in (plan_words(facts), *facts.get("warnings", ())):
                 self.notify(line)
         elif kind == "features":
@@ -203,6 +210,12 @@ def task_words(facts: dict[str, Any]) -> list[str]:
     from evodevo.tasks.data_lines import data_lines
 
     return [f"{title}: {line}" for title, line in data_lines(facts).items()]
+
+
+def stage_line(facts: dict[str, Any]) -> str:
+    """``stage 2 of 6: search, run r1d458a4c53ca``."""
+    run = f", run {facts['run']}" if facts["run"] else ""
+    return f"stage {facts['number']} of {facts['of']}: {facts['stage']}{run}"
 
 
 def plan_words(facts: dict[str, Any]) -> str:

@@ -59,4 +59,5 @@ def store_option(store: Path) -> str:
 
 def _say_how_to_go_on(study: Study | None, store: Path) -> None:
     if study is not None:
-        output.words(f"what was finished is safe. Go on with: evodevo resume {study.run_id}{store_option(store)}")
+        name = study.part_of or study.run_id
+        output.words(f"what was finished is safe. Go on with: evodevo resume {name}{store_option(store)}")

@@ -81,6 +81,11 @@ class Region:
         self._live: Live | None = None
         self._notice = ""
 
+    @property
+    def started(self) -> bool:
+        """Whether it is being drawn."""
+        return self._live is not None
+
     def start(self) -> None:
         """Begin drawing."""
         from rich.console import Console

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Literal
 
 from evodevo.errors import UnsafeFileError
 from evodevo.experiments.correct_bits import unpack
@@ -15,6 +15,8 @@ from evodevo.experiments.paired import Difference, Numbers, paired_difference
 from evodevo.experiments.remarks import headlines, remarks
 from evodevo.experiments.trials import Trial
 from evodevo.runs.archive import Individual, Run
+
+ChosenBy = Literal["accuracy", "loss"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class ComparisonRow:
     Attributes:
         name, role, cell: name, role and cell of the arm.
         learning_rate: the chosen one.
-        rates: learning rate -> validation accuracy, for all that were tried.
+        rates: learning rate -> validation accuracy or loss (``Comparison.chosen_by``), for all that were tried.
         trainings: the individuals of the chosen rate that have finished.
         missing: trainings of any rate that failed or have not finished, with their reasons.
         validation, test: accuracy (see ``Measured.accuracy``).
@@ -150,9 +152,10 @@ def compare_arms(run: Run) -> ComparisonTable:
     by_arm: dict[str, list[Individual]] = {}
     for individual in run.individuals():
         by_arm.setdefault(individual.genome.group, []).append(individual)
-    chosen = {group: _chosen(members) for group, members in by_arm.items()}
+    by = comparison.chosen_by
+    chosen = {group: _chosen(members, by) for group, members in by_arm.items()}
     budgets = _budgets(chosen, comparison.reference)
-    rows = tuple(_row(by_arm[group], members, budgets) for group, members in chosen.items())
+    rows = tuple(_row(by_arm[group], members, budgets, by) for group, members in chosen.items())
     name = comparison.reference or comparison.arms[0].name
     rows = tuple(replace(row, difference=_difference(row, _reference(row, rows, name))) for row in rows)
     described = [event.payload for event in run.events() if event.type == "task"]
@@ -170,12 +173,18 @@ def _accuracy(individual: Individual, split: str = "validation") -> float | None
     return None if value is None else float(value)
 
 
-def _chosen(members: Sequence[Individual]) -> list[Individual]:
-    """The finished trainings of the learning rate whose mean validation accuracy is best; ties go to the first."""
-    rates = _rates(members)
+def _validation(individual: Individual, by: ChosenBy) -> float | None:
+    """The number by which a learning rate is chosen."""
+    value = individual.fact.get("validation", {}).get(by)
+    return None if value is None else float(value)
+
+
+def _chosen(members: Sequence[Individual], by: ChosenBy) -> list[Individual]:
+    """The finished trainings of the learning rate that is best on validation data; ties go to the first."""
+    rates = _rates(members, by)
     if not rates:
         return []
-    best = max(rates, key=lambda rate: rates[rate])
+    best = min(rates, key=lambda rate: rates[rate] if by == "loss" else -rates[rate])
     return [
         individual
         for individual in members
@@ -183,11 +192,11 @@ def _chosen(members: Sequence[Individual]) -> list[Individual]:
     ]
 
 
-def _rates(members: Sequence[Individual]) -> dict[float, float]:
-    """Learning rate -> mean validation accuracy; rates with a failure count only where all have one."""
+def _rates(members: Sequence[Individual], by: ChosenBy) -> dict[float, float]:
+    """Learning rate -> mean number on validation data; rates with a failure count only where all have one."""
     rates: dict[float, list[float | None]] = {}
     for individual in members:
-        rates.setdefault(individual.genome.learning_rate, []).append(_accuracy(individual))
+        rates.setdefault(individual.genome.learning_rate, []).append(_validation(individual, by))
     known = {rate: [value for value in values if value is not None] for rate, values in rates.items()}
     whole = {rate: fmean(values) for rate, values in known.items() if values and len(values) == len(rates[rate])}
     return whole or {rate: fmean(values) for rate, values in known.items() if values}
@@ -204,7 +213,9 @@ def _budgets(chosen: Mapping[str, Sequence[Individual]], reference: str | None) 
     return budgets
 
 
-def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: Mapping[str, float]) -> ComparisonRow:
+def _row(
+    members: Sequence[Individual], chosen: Sequence[Individual], budgets: Mapping[str, float], by: ChosenBy
+) -> ComparisonRow:
     arm: Trial = (chosen or members)[0].genome
     missing = [
         f"{individual.title}: {individual.reason or individual.state}"
@@ -219,13 +230,13 @@ def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: M
         role=arm.role,
         cell=arm.cell,
         learning_rate=arm.learning_rate,
-        rates=_rates(members),
+        rates=_rates(members, by),
         trainings=tuple(chosen),
         missing=tuple(missing),
         validation=Spread.of(_accuracy(individual) for individual in chosen),
         test=Spread.of(_accuracy(individual, "test") for individual in chosen),
         train=Spread.of(_accuracy(individual, "train") for individual in chosen),
-        metrics=_nested(chosen, lambda individual: _flat(individual.fact["test"]["outputs"])),
+        metrics=_nested(chosen, lambda individual: _flat(individual.fact.get("test", {}).get("outputs", {}))),
         groups=_groups(chosen),
         probes=_probes(chosen),
         inside=_nested(chosen, lambda individual: individual.fact.get("inside", {})),
@@ -282,16 +293,21 @@ def _nested(members: Sequence[Individual], read: Callable[[Individual], Mapping[
 
 
 def _groups(members: Sequence[Individual]) -> dict[str, dict[str, Spread]]:
-    names = dict.fromkeys(name for individual in members for name in individual.fact["test"]["groups"])
+    names = dict.fromkeys(name for individual in members for name in _test_groups(individual))
     return {
         name: _nested(
             members,
             lambda individual, name=name: {  # type: ignore[misc]
-                value: numbers["accuracy"] for value, numbers in individual.fact["test"]["groups"].get(name, {}).items()
+                value: numbers["accuracy"] for value, numbers in _test_groups(individual).get(name, {}).items()
             },
         )
         for name in names
     }
+
+
+def _test_groups(individual: Individual) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
+    groups: Mapping[str, Mapping[str, Mapping[str, float]]] = individual.fact.get("test", {}).get("groups", {})
+    return groups
 
 
 def _probes(members: Sequence[Individual]) -> dict[str, tuple[Spread | None, Spread | None]]:

@@ -244,15 +244,19 @@ class NetworkEvaluation(ArmEvaluation):
 
     def measure(self, bench: Trainer, network: Network, found: TrainingFacts) -> None:
         """See ``ArmEvaluation``."""
-        validation = self._measure(network, count_flops=True)
-        test = self._measure(network, split="test", thresholds=validation.thresholds)
-        found.cost["executed_flops"] = validation.executed_flops
-        found.extra |= {"validation": validation.to_json(), "test": test.to_json(), "probes": self._probes(network)}
-        found.extra["test"]["right"] = pack(test.right)
+        inspected = self.settings.inspected
+        validation = self._measure(network, count_flops=inspected)
+        if inspected:
+            found.cost["executed_flops"] = validation.executed_flops
+        found.extra |= {"validation": validation.to_json(), "probes": self._probes(network)}
+        if self.settings.test_samples != 0:
+            test = self._measure(network, split="test", thresholds=validation.thresholds)
+            found.extra["test"] = {**test.to_json(), "right": pack(test.right)}
         if self.settings.train_samples:
             found.extra["train"] = self._measure(network, split="train").to_json()
-        before = bench.build(specification_of(self.arm.network, network))
-        found.extra |= look_inside(network, before, self.task, self.settings, self.precision)
+        if inspected:
+            before = bench.build(specification_of(self.arm.network, network))
+            found.extra |= look_inside(network, before, self.task, self.settings, self.precision)
         subject = Subject(space=None, genome=self.arm, length=0, vocabulary=0, model=network, held_out=validation)
         objectives = parse_objectives(self.settings.objectives, "network")
         found.scores = {objective.name: objective.measure(subject).value for objective in objectives}

@@ -188,6 +188,6 @@ def _seconds(arm: Trial, problem: NetworkProblem, pace: Pace) -> float:
     # Without any limit that is known here, FLOPs were not measured: the training itself has no forecast.
     of_training = min((limit for limit in limits if limit is not None), default=0.0)
     whole = settings.validation_samples or problem.task.count("validation")
-    tested = settings.test_samples or problem.task.count("test")
+    tested = problem.task.count("test") if settings.test_samples is None else settings.test_samples
     samples = settings.curve_points * settings.curve_samples + (2 + len(settings.probes)) * whole + tested
     return begin + of_training + samples / training.batch_size * step * _FORWARD

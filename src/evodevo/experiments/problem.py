@@ -13,7 +13,7 @@ from evodevo.experiments.trials import Trial
 from evodevo.objectives.base import Judged, parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.search.problem import Goal, Outcome, Problem, read_answer
-from evodevo.tasks.base import TASKS, SampleTask
+from evodevo.tasks.base import TASKS, SampleTask, Split
 
 PACE = "network_pace"
 FEATURES = "network_features"
@@ -81,6 +81,8 @@ class NetworkProblem(Problem):
             training.pop(name)
         if training["budget"]["flops"] is None:
             training["budget"].pop("flops")  # scores of before there were such budgets stay comparable
+        if training["parts"] == 1:
+            training.pop("parts")
         decisive = {"task": self.task.digest, "training": training, **self.decisive()}
         budget = self.settings.training.budget
         names = {"tokens": self.unit}
@@ -132,7 +134,8 @@ class NetworkProblem(Problem):
 
     def describe(self) -> dict[str, Any]:
         """Description of the data for a report, with the scores of simple baselines that a network must beat."""
+        splits: tuple[Split, ...] = ("validation",) if self.settings.test_samples == 0 else ("validation", "test")
         return {
             **self.task.describe(),
-            "baselines": {split: self.task.baselines(split) for split in ("validation", "test")},
+            "baselines": {split: self.task.baselines(split) for split in splits},
         }

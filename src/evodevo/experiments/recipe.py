@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -35,6 +35,8 @@ class Comparison(Settings):
         title: title of the report.
         arms: the trained arms.
         learning_rates: each arm is trained with each; the best is chosen on validation data.
+        chosen_by: number on validation data by which a learning rate is chosen: accuracy (the highest), or loss (the
+            lowest), which is that of language models.
         seeds: number of trainings of each arm with each learning rate.
         reference: the arm beside which equal FLOPs and equal time are counted; the first one if left out.
         paper: numbers of the paper, where there are some.
@@ -44,6 +46,7 @@ class Comparison(Settings):
     title: str = ""
     arms: tuple[Variant, ...] = Field(min_length=1, max_length=10_000)
     learning_rates: tuple[Annotated[float, Field(gt=0)], ...] = Field(default=(1e-3,), min_length=1)
+    chosen_by: Literal["accuracy", "loss"] = "accuracy"
     seeds: int = Field(default=1, ge=1, le=1000)
     reference: str | None = None
     paper: tuple[PaperTable, ...] = ()

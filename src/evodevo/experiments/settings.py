@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from evodevo.experiments.trials import Trial
 from evodevo.networks.routing.spec import InferenceStructure
@@ -73,7 +73,8 @@ class NetworkEvaluationSettings(Settings):
         task_settings: settings of that task; checked by its own settings class.
         training: budget and optimiser; a ``tokens`` budget counts samples here.
         options: procedure -> options of all arms that are trained by it; an arm's own replace them.
-        validation_samples, test_samples: number of samples measured at the end; None for all.
+        validation_samples, test_samples: number of samples measured at the end; None for all. With ``test_samples=0``
+            the test split is not read.
         train_samples: number of samples of the training split measured at the end, to see what was memorised; 0 for
             none.
         curve_points: number of measurements of the validation loss while training, evenly over the budget.
@@ -87,6 +88,8 @@ class NetworkEvaluationSettings(Settings):
         features: features of frozen towers: ``cached``, computed once for all trainings and kept on disk; ``live``,
             computed for every batch anew. Trained networks are the same but for rounding; only executed FLOPs are
             counted, so that those of a tower whose features are cached are left out.
+        inspected: whether FLOPs are counted and the trained network is looked into. Both compute attention by plain
+            products, whose memory grows with the square of the length.
         seconds: wall-clock limit of one evaluation.
         memory_bytes: memory limit of one evaluation.
         keep_weights: trained weights go into the store.
@@ -98,7 +101,7 @@ class NetworkEvaluationSettings(Settings):
     training: TrainingSettings
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     validation_samples: int | None = Field(default=1000, ge=1)
-    test_samples: int | None = Field(default=1000, ge=1)
+    test_samples: int | None = Field(default=1000, ge=0)
     train_samples: int = Field(default=0, ge=0)
     curve_points: int = Field(default=10, ge=1, le=256)
     curve_samples: int = Field(default=256, ge=1)
@@ -109,9 +112,17 @@ class NetworkEvaluationSettings(Settings):
     trace_course: bool = False
     routes: str | None = None
     features: Literal["cached", "live"] = "cached"
+    inspected: bool = True
     seconds: float | None = Field(default=None, gt=0)
     memory_bytes: int | None = Field(default=None, gt=0)
     keep_weights: bool = True
+
+    @model_validator(mode="after")
+    def _flops_are_counted_where_they_count(self) -> Self:
+        names = [text.partition(":")[0] for text in self.objectives]
+        if not self.inspected and ("executed_flops" in names or self.training.budget.flops is not None):
+            raise ValueError("FLOPs are an objective or a budget, and inspected=false leaves them uncounted")
+        return self
 
 
 def task_settings(settings: NetworkEvaluationSettings, changes: dict[str, Any] | None = None) -> Settings:

@@ -408,6 +408,8 @@ class Trainer:
 
     def _count_flops(self, network: Network, batch_of: Callable[[int], Batch], *, again: bool) -> None:
         """Count the FLOPs of a step on the first batch; for ``again`` only where an edit changed the network."""
+        if not self.settings.inspected:
+            return
         counted = specification_of(self.arm.network, network), _counted_as(network)
         if again and counted == self._counted:
             return

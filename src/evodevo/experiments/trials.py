@@ -30,6 +30,7 @@ class Variant(Settings):
         network: the network that is built.
         cell: values that the sweep varies, by name, for display ({"alpha": 0.3}); the network has them already.
         learning_rates: learning rates of this arm alone; those of the experiment if left out.
+        seeds: number of seeds of this arm alone; that of the experiment if left out.
         task: settings that replace the experiment's, for this arm.
         training: training settings that replace the experiment's, for this arm.
         procedure: a row of ``experiments.procedures``, by which the network is trained.
@@ -42,6 +43,7 @@ class Variant(Settings):
     network: NetworkSpec
     cell: Cell = Field(default_factory=dict)
     learning_rates: tuple[Annotated[float, Field(gt=0)], ...] | None = None
+    seeds: int | None = Field(default=None, ge=1, le=1000)
     task: dict[str, Any] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
     procedure: str = "train"
@@ -90,11 +92,13 @@ def show_value(value: str | float) -> str:
 
 def expand(plans: Sequence[Variant], learning_rates: Sequence[float], seeds: int) -> list[Trial]:
     """Every training, seed by seed, so that a run that is cut short has compared all arms on the first seeds."""
-    shared = {"learning_rates"}
+    shared = {"learning_rates", "seeds"}
+    most = max((plan.seeds or seeds for plan in plans), default=0)
     return [
         Trial.model_validate({**plan.model_dump(exclude=shared), "learning_rate": rate, "seed": seed})
-        for seed in range(seeds)
+        for seed in range(most)
         for plan in plans
+        if seed < (plan.seeds or seeds)
         for rate in (learning_rates if plan.learning_rates is None else plan.learning_rates)
     ]
 

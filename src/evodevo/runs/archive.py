@@ -7,7 +7,7 @@ recipe's name begins with; a run that compares given trainings is an experiment,
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -35,6 +35,11 @@ from evodevo.storage import EvaluationRow, EventRow, IndividualRow, RunRow, Stor
 MAX_PROMPT_BYTES = 1 << 20
 EXPERIMENT = "experiment"
 """Room of the settings of runs that compare given trainings, and the name of their slice."""
+
+PROTOCOL = "protocol"
+"""Room of the settings of runs that consist of other runs, the name of their slice, and their kind."""
+STAGE = "protocol.stage"
+"""Type of the event of a protocol that names the run of a stage."""
 
 SLICES: Registry[Slice] = table("slice", "evodevo.slices")
 
@@ -81,7 +86,7 @@ class Archive:
         return [Run(self, row) for row in self.store.runs() if row.kind not in OF_SYSTEMS]
 
     def run(self, prefix: str) -> Run:
-        """The run whose id begins so; ``last`` is the newest one.
+        """The run whose id begins so; ``last`` is the newest one, or the protocol that it is a stage of.
 
         Raises:
             NotFoundError: none.
@@ -91,11 +96,20 @@ class Archive:
             found_runs = self.runs()
             if not found_runs:
                 raise NotFoundError(f"the store {self.folder} holds no run yet; begin one with: evodevo evolve")
-            return found_runs[-1]
+            return self._whole(found_runs[-1], found_runs)
         reference = self.store.find(prefix)
         if reference.kind != "run":
             raise NotFoundError(f"{prefix!r} is an individual; a run is wanted here. See: evodevo status")
         return self._run(reference.id)
+
+    def _whole(self, run: Run, every: Sequence[Run]) -> Run:
+        """The protocol that a run is a stage of; a run that stands alone itself."""
+        for other in every:
+            if other.kind == PROTOCOL and any(
+                event.type == STAGE and event.payload["run"] == run.id for event in other.events()
+            ):
+                return other
+        return run
 
     def individual(self, prefix: str) -> Individual:
         """The individual whose id begins so.
@@ -443,8 +457,12 @@ class Slice(ABC):
         settings_class: class of the runs' settings.
         preload: packages that workers import before their first job (``execution.preload``).
         judged: kind of individuals that objectives score.
+        kind: kind of its runs, where the driver's name is not that.
+        composed: whether its runs consist of other runs, which ``carry_out`` begins and continues.
     """
 
+    kind: str | None = None
+    composed: bool = False
     name: str
     settings_class: type[RunSettings]
     preload: tuple[str, ...]
@@ -566,6 +584,32 @@ class Slice(ABC):
         """Forecast of the run's duration, JSON; None where that is not measured."""
         return None
 
+    def needs(self, settings: Any, store: Path, cache_folder: Path | None = None) -> dict[str, Any]:
+        """Evaluations, tokens, FLOPs, memory, disk and time that a run will need: JSON with ``refusal``, a sentence
+        where it does not fit; see ``backbone.protocol.plan``.
+
+        Raises:
+            UsageError: a run of this slice cannot be planned.
+        """
+        raise UsageError(f"runs of the slice {self.name!r} have no dry run; begin one, and it says what it expects.")
+
+    def carry_out(
+        self,
+        run_id: str,
+        settings: Any,
+        *,
+        store: str | Path,
+        listener: Listener | None,
+        on_start: Callable[[Any], None] | None,
+        cache_folder: Path | None,
+    ) -> None:
+        """Complete a recorded run that consists of other runs."""
+        raise NotImplementedError(f"runs of the slice {self.name!r} are driven as one")
+
+    def data(self, run: Run) -> dict[str, Any] | None:
+        """What the page on a run shows, as JSON to be kept beside it; None where the page is all."""
+        return None
+
     def best(self, run: Run) -> list[Individual]:
         """The finished individuals that answer for a run, best first."""
         return run.front()
@@ -590,7 +634,8 @@ class Slice(ABC):
 
 
 def slice_of(recipe: str, rooms: Container[str]) -> Slice:
-    """The slice of a run: that which the recipe's name begins with, or experiments, which any recipe may describe.
+    """The slice of a run: that which the recipe's name begins with, or protocols or experiments, which any recipe may
+    describe.
 
     Args:
         recipe: name of the recipe.
@@ -599,7 +644,8 @@ def slice_of(recipe: str, rooms: Container[str]) -> Slice:
     Raises:
         UsageError: no slice of this evodevo.
     """
-    return SLICES.get(EXPERIMENT if EXPERIMENT in rooms else recipe.partition(".")[0])
+    named = next((room for room in (PROTOCOL, EXPERIMENT) if room in rooms), None)
+    return SLICES.get(named or recipe.partition(".")[0])
 
 
 def absolute(path: str) -> str:

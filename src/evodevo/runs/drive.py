@@ -11,7 +11,7 @@ from evodevo import __version__
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.registry import enable_packages
-from evodevo.runs.archive import Archive, Run, slice_of
+from evodevo.runs.archive import PROTOCOL, Archive, Run, slice_of
 from evodevo.runs.fixed_generation import recall_source
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
 from evodevo.search.study import Listener, Study
@@ -55,6 +55,12 @@ def drive(
     """
     enable_packages(settings.execution.packages)
     check_device(settings)
+    rooms = type(settings).model_fields
+    if PROTOCOL in rooms:
+        slice_of("", rooms).carry_out(
+            run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder
+        )
+        return Archive(store).run(run_id)
     with Store.open(store, create=False) as opened:
         row = opened.run(run_id)
         kind = slice_of(row.recipe, type(settings).model_fields)
@@ -78,12 +84,12 @@ def drive(
                 on_start(study)
             kind.prepare(settings, problem, executor, listener)
             if not any(event.type == PLAN for event in opened.events(run_id)):
-                _record_forecast(opened, run_id, kind.forecast(settings, problem, executor), listener)
+                record_forecast(opened, run_id, kind.forecast(settings, problem, executor), listener)
             study.run()
     return Archive(store).run(run_id)
 
 
-def _record_forecast(store: Store, run_id: str, expected: dict[str, Any] | None, listener: Listener | None) -> None:
+def record_forecast(store: Store, run_id: str, expected: dict[str, Any] | None, listener: Listener | None) -> None:
     """Record once, before the first evaluation, the forecast of a run's duration, where that was measured; pass it to
     the listener."""
     if expected is None:

@@ -9,7 +9,7 @@ from typing import Any
 from evodevo.errors import UsageError
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run, Slice, slice_of
-from evodevo.runs.drive import EVOLVE, check_device, create_run, drive
+from evodevo.runs.drive import EVOLVE, check_device, create_run, drive, record_forecast
 from evodevo.runs.recipe import RunSettings
 from evodevo.runs.resolve import resolve
 from evodevo.search.study import Listener, Study
@@ -85,13 +85,41 @@ def begin(
     check_device(settings)
     settings.study.create()
     which.problem(settings, cache_folder=cache_folder)
+    expected = which.needs(settings, Path(store), cache_folder) if which.composed else None
+    if expected is not None and expected["refusal"]:
+        raise UsageError(str(expected["refusal"]))
     with Store.open(store) as opened:
-        run_id = create_run(opened, kind, recipe, settings)
+        run_id = create_run(opened, which.kind or kind, recipe, settings)
+        record_forecast(opened, run_id, expected, listener)
         if held:
             lease = opened.acquire(run_id)
             opened.attach_blobs(lease, {role: opened.blobs.put_bytes(data) for role, data in held.items()})
             opened.release(lease)
     return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+
+
+def dry_run(
+    recipe: str,
+    *,
+    size: str = "quick",
+    overrides: dict[str, Any] | None = None,
+    store: str | Path = "runs",
+    cache_folder: Path | None = None,
+) -> dict[str, Any]:
+    """What a run would need, measured on this machine: evaluations, tokens, FLOPs, memory, disk, hours. Nothing runs.
+
+    Args:
+        recipe, size, overrides, store, cache_folder: as for ``evolve``.
+
+    Raises:
+        UsageError: as for ``evolve``, or a recipe without a plan.
+    """
+    settings = resolve(recipe, size=size, driver="evolve", overrides=overrides or {})
+    which = slice_of(recipe, type(settings).model_fields)
+    settings = with_absolute_paths(which, settings)
+    enable_packages(settings.execution.packages)
+    check_device(settings)
+    return which.needs(settings, Path(store), cache_folder)
 
 
 def resume(

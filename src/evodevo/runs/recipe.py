@@ -13,7 +13,7 @@ from evodevo.registry import Registry, table
 from evodevo.search.study import StudySettings
 from evodevo.settings import Settings
 
-Size = Literal["quick", "full"]
+Size = Literal["quick", "full", "paper"]
 Driver = Literal["evolve", "train", "grow", "ablate", "extend"]
 Baselines = Literal["none", "quick", "all"]
 """Set of opponents beside the network of a recipe, where the recipe leaves that to its user."""
@@ -107,6 +107,7 @@ class Recipe:
         part: the name under which ``--set`` changes what the networks are made of ("zoo"); empty where it cannot.
         short: names that ``--set`` may use for dotted settings, beside those of the task ("patience").
         data_task: the task that reads data of the user's own; None where the recipe's task does.
+        sizes: sizes that it has.
         reads_data: whether the user's data decide more than a setting of the task: which task it is, budget, arms.
     """
 
@@ -118,6 +119,7 @@ class Recipe:
     short: Mapping[str, str] = field(default_factory=dict)
     data_task: str | None = None
     reads_data: bool = False
+    sizes: tuple[Size, ...] = ("quick", "full")
 
 
 def by_size(settings: Callable[[Size], RunSettings]) -> Make:

@@ -34,7 +34,7 @@ def resolve(
 
     Args:
         name: name of the recipe.
-        size: quick (minutes on 2 cores) or full.
+        size: quick (minutes on 2 cores), full, or another one that the recipe has.
         driver: command that is about to run.
         overrides: nested plain data, from files, ``--set`` and flags, merged over the recipe's; settings of the task
             and the recipe's short names may be at the top level (see ``spell_out``). For ``grow``, so may
@@ -46,8 +46,8 @@ def resolve(
         UsageError: an unknown recipe, size or setting, a wrong value, or a recipe of another driver.
     """
     recipe = RECIPES.get(name)
-    if size not in get_args(Size):
-        raise UsageError(f"size {size!r}: it must be {' or '.join(get_args(Size))}.")
+    if size not in recipe.sizes:
+        raise UsageError(f"size {size!r}: the recipe {name!r} has {', '.join(recipe.sizes)}.")
     if driver not in recipe.drivers:
         raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
     if baselines is not None and baselines not in get_args(Baselines):

@@ -131,6 +131,9 @@ class Study:
         record: Kind, recipe and settings to record with a new run.
         listener: Function called for each event.
 
+    Attributes:
+        part_of: Id of the protocol that the run is a stage of; None where it stands alone.
+
     Raises:
         UsageError: The settings are wrong, or the recorded run has another seed or other data.
         NotFoundError: The run is not in the store.
@@ -178,6 +181,7 @@ class Study:
         if run is not None:
             self._check(run)
         self.run_id = run or self._create(record or {})
+        self.part_of: str | None = None
 
     def _check(self, run: str) -> None:
         """Refuse to continue a run whose scores would not be comparable with the new ones."""
@@ -248,6 +252,11 @@ class Study:
     def stop(self) -> None:
         """End early: after the first call running evaluations are finished, after the second they are cancelled."""
         self._stop = "finish" if self._stop == "no" else "now"
+
+    @property
+    def stopping(self) -> bool:
+        """Whether ``stop`` was called."""
+        return self._stop != "no"
 
     @property
     def lease(self) -> Lease:

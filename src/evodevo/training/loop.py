@@ -209,10 +209,7 @@ def train(
 
             if tell_progress is not None:
                 tell_progress(share)
-            batch = precision.place(batch_at(account.step))
-            with precision.autocast():
-                loss = loss_function(model, batch)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss = _add_gradients(model, batch_at(account.step), settings.parts, loss_function, precision)
             norm = optimizer.clip(parameters, settings.optimizer.clip)
 
             # Before optimizer.step: on the CPU a fault leaves the last good weights in place.
@@ -243,6 +240,28 @@ def train(
     if state in ("finished", "paused"):
         state = account.look() or state
     return account.result(state, TrainingSnapshot(account.cursor(), optimizers.state_by_name(model, optimizer)))
+
+
+def _add_gradients(
+    model: nn.Module, batch: Batch, parts: int, loss_function: LossFunction, precision: Precision
+) -> Tensor:
+    """Add the gradients of a batch to the parameters', part by part; the mean loss."""
+    losses = []
+    for part in [batch] if parts == 1 else _split(batch, parts):
+        with precision.autocast():
+            loss = loss_function(model, precision.place(part))
+        (loss / parts).backward()  # type: ignore[no-untyped-call]
+        losses.append(loss)
+    return losses[0] if parts == 1 else torch.stack([loss.detach() for loss in losses]).mean()
+
+
+def _split(batch: Batch, parts: int) -> list[Any]:
+    """Equal parts of the samples, in order."""
+    if isinstance(batch, Mapping):
+        pieces = {name: _split(values, parts) for name, values in batch.items()}
+        return [{name: values[part] for name, values in pieces.items()} for part in range(parts)]
+    size = len(batch) // parts
+    return [batch[part * size : (part + 1) * size] for part in range(parts)]
 
 
 def _seed(device: torch.device, seed: int) -> None:

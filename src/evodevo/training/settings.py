@@ -123,6 +123,13 @@ class TrainingSettings(Settings):
     budget: Budget
     optimizer: Annotated[OptimizerSettings | MomentumSettings, GetPydanticSchema(_either)] = OptimizerSettings()
     batch_size: int = Field(default=8, ge=1, le=2**16, description="number of samples in one step")
+    parts: int = Field(
+        default=1,
+        ge=1,
+        le=2**16,
+        description="number of equal parts of a step's samples that are computed one after the other, to save memory; "
+        "where the loss is a mean over samples, the gradient is that of the whole",
+    )
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,2})?)$", description="auto takes CUDA where it is available"
     )
@@ -134,6 +141,12 @@ class TrainingSettings(Settings):
     )
     report_every: int = Field(default=10, ge=1, description="number of steps between two reports of progress")
     checkpoint_every: int | None = Field(default=None, ge=1, description="number of steps between two checkpoints")
+
+    @model_validator(mode="after")
+    def _parts_are_equal(self) -> Self:
+        if self.batch_size % self.parts:
+            raise ValueError(f"a batch of {self.batch_size} samples has no {self.parts} equal parts")
+        return self
 
 
 PAPER_EPOCHS = 25

@@ -22,7 +22,9 @@ from evodevo.cli.options import (
     count_option,
 )
 from evodevo.cli.overrides import overrides
+from evodevo.cli.protocols import KIND, show_needs, show_protocol
 from evodevo.cli.running import carry_out, store_option
+from evodevo.errors import UsageError
 
 
 class RecipeSize(StrEnum):
@@ -30,6 +32,14 @@ class RecipeSize(StrEnum):
 
     quick = "quick"
     full = "full"
+
+
+class SearchSize(StrEnum):
+    """Size of a search or a protocol; ``paper`` is that of the recipes that have it."""
+
+    quick = "quick"
+    full = "full"
+    paper = "paper"
 
 
 class SearchMode(StrEnum):
@@ -41,7 +51,9 @@ class SearchMode(StrEnum):
 
 def evolve(
     recipe: Annotated[str, typer.Argument(help="A recipe; see: evodevo recipes")],
-    size: Annotated[RecipeSize, typer.Option(help="Minutes on two cores, or the whole thing.")] = RecipeSize.quick,
+    size: Annotated[
+        SearchSize, typer.Option(help="Minutes on two cores, or the whole thing; paper where the recipe has it.")
+    ] = SearchSize.quick,
     objective: Annotated[
         list[str] | None,
         typer.Option(help="Objective: quality, cache, …; repeatable, most important first."),
@@ -68,6 +80,9 @@ def evolve(
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
     set: Assignments = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Measure what it will need (tokens, memory, disk, hours), and stop.")
+    ] = False,
     json: Events = False,
 ) -> None:
     """Search for architectures: train a population on text, generation by generation, and keep the best trade-offs.
@@ -91,6 +106,17 @@ def evolve(
         "execution.workers": workers,
     }
     changes = overrides(config, set or [], flags)
+    if dry_run:
+        from evodevo.runs.evolve import dry_run as needs_of
+
+        needs = needs_of(recipe, size=size.value, overrides=changes, store=store)
+        if json:
+            output.document("evodevo.needs/1", {"recipe": recipe, "size": size.value, **needs})
+        else:
+            show_needs(needs)
+        if needs["refusal"]:
+            raise UsageError(needs["refusal"])
+        return
     from evodevo.runs.evolve import evolve as evolve_run
 
     run = carry_out(
@@ -101,7 +127,12 @@ def evolve(
         json=json,
     )
     with run.archive:
-        if not json:
+        if json:
+            return
+        where = store_option(store)
+        if run.kind == KIND:
+            show_protocol(run)
+            output.words(f"next: evodevo report {run.id}{where}")
+        else:
             show_front(run)
-            where = store_option(store)
             output.words(f"next: evodevo pick {run.id}{where}   evodevo report {run.id}{where}")

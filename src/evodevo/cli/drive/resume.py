@@ -15,6 +15,7 @@ from evodevo.cli.options import (
     Workers,
 )
 from evodevo.cli.overrides import overrides
+from evodevo.cli.protocols import KIND, show_protocol
 from evodevo.cli.running import carry_out
 
 
@@ -47,7 +48,9 @@ def resume(
     with ended.archive:
         if json:
             return
-        if ended.is_experiment:
+        if ended.kind == KIND:
+            show_protocol(ended)
+        elif ended.is_experiment:
             show_comparison(ended)
         else:
             show_front(ended)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from evodevo.cli import output
 from evodevo.cli.listing import goal_records, print_individuals, record, say_seeds
 from evodevo.cli.options import DEFAULT_STORE, Json, RunName, StoreFolder
+from evodevo.cli.protocols import searched
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
@@ -17,7 +18,7 @@ def front(run: RunName = "last", store: StoreFolder = DEFAULT_STORE, json: Json 
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
-        opened = archive.run(run)
+        opened = searched(archive.run(run))
         if not json:
             show_front(opened)
             return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evodevo import canonical
 from evodevo.cli import output
 from evodevo.cli.files import write_text
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
@@ -50,6 +51,9 @@ def report(
 
 
 def write_report(run: Run, path: Path) -> Path:
-    """Write the report and return its absolute path."""
+    """Write the report, and its results as JSON beside it where the slice keeps such; return its absolute path."""
     write_text(path, run.slice.report(run))
+    data = run.slice.data(run)
+    if data is not None:
+        write_text(path.with_suffix(".json"), canonical.dumps(data) + "\n")
     return path.absolute()

@@ -13,6 +13,7 @@ from evodevo.cli.comparing import comparison_record, show_comparison
 from evodevo.cli.grown import show_history
 from evodevo.cli.listing import goal_records, heading, print_individuals, record, score, strip
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+from evodevo.cli.protocols import KIND, show_protocol
 from evodevo.cli.search_progress import duration
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ def show(
 def _show_run(run: Run, json: bool) -> None:
     from evodevo.tasks.data_lines import data_lines
 
+    if run.kind == KIND:
+        if json:
+            output.document("evodevo.protocol/1", run.slice.data(run) or {})
+        else:
+            show_protocol(run)
+        return
     if json:
         data = {
             "run": run.id,

@@ -9,6 +9,7 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+from evodevo.cli.protocols import KIND, show_protocol
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
@@ -38,6 +39,8 @@ def status(
             output.document("evodevo.status/1", {**facts, "course": closed})
         else:
             _print_run(facts, closed)
+            if opened.kind == KIND:
+                show_protocol(opened)
 
 
 def _facts(run: Run) -> dict[str, Any]:

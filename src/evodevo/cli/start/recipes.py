@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.drive.evolve import RecipeSize
+from evodevo.cli.drive.evolve import SearchSize
 from evodevo.cli.options import Json
 
 recipes = typer.Typer(help="List the recipes: whole runs, ready to start; show NAME prints the settings of one.")
@@ -34,7 +34,9 @@ def listed(context: typer.Context, json: Json = False) -> None:
 @recipes.command()
 def show(
     name: Annotated[str, typer.Argument(help="Name of the recipe.")],
-    size: Annotated[RecipeSize, typer.Option(help="Minutes on two cores, or the whole thing.")] = RecipeSize.quick,
+    size: Annotated[
+        SearchSize, typer.Option(help="Minutes on two cores, or the whole thing; paper where the recipe has it.")
+    ] = SearchSize.quick,
     json: Json = False,
 ) -> None:
     """Print all settings of a recipe, as TOML that --config reads."""

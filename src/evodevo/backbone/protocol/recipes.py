@@ -1,0 +1,106 @@
+"""Recipes of the paper's three protocols: quality, quality and size, quality and cache (STAR, sections 5.2 to 5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from evodevo.backbone.evaluation_settings import EvaluationSettings
+from evodevo.backbone.protocol.settings import Limit, ProtocolSettings, Stages
+from evodevo.backbone.space import BackboneSettings
+from evodevo.operators.spec import Dimensions
+from evodevo.runs.recipe import Recipe, Size, by_size
+from evodevo.search.study import StudySettings
+from evodevo.tasks.text.language import LanguageSettings
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+
+SIZES: tuple[Size, ...] = ("quick", "full", "paper")
+CACHE_LENGTH = 4096
+"""Tokens in the context for cache and size: the paper's ``bytes 4K``."""
+BATCH_TOKENS = 64 * 4096
+"""The paper's 0.25M tokens."""
+
+
+def small(objectives: tuple[str, ...], limit: Limit, *, full: bool) -> ProtocolSettings:
+    """For two cores: quick takes about a quarter of an hour, full about three hours."""
+    tokens = 204_800 if full else 40_960
+    return ProtocolSettings(
+        space=BackboneSettings(depth=8, dimensions=Dimensions(width=64)),
+        evaluation=EvaluationSettings(
+            objectives=objectives,
+            language=LanguageSettings(context_length=128),
+            training=TrainingSettings(
+                budget=Budget(tokens=tokens),
+                optimizer=OptimizerSettings(learning_rate=1e-2, warmup=0.1),
+                batch_size=4,
+            ),
+            validation_tokens=65_536 if full else 16_384,
+            length=CACHE_LENGTH,
+            seconds=1800.0 if full else 600.0,
+            memory_bytes=4 * 2**30,
+            keep_weights=False,
+        ),
+        study=StudySettings(population=16 if full else 8, generations=18 if full else 3),
+        protocol=Stages(
+            learning_rates=(5e-3, 1e-2, 2e-2),
+            tuning_tokens=2 * tokens,
+            limit=limit,
+            final_tokens=10 * tokens,
+            test_tokens=524_288 if full else 65_536,
+            curve_points=8 if full else 2,
+        ),
+    )
+
+
+def paper(objectives: tuple[str, ...], limit: Limit) -> ProtocolSettings:
+    """The paper's own sizes (sections 5, A.2): 24 LIVs of width 768, 4096 tokens; for a GPU, and the user's own text.
+
+    The batch has 0.25M tokens. Its samples are computed in parts, so that one device holds them.
+    """
+    return ProtocolSettings(
+        space=BackboneSettings(depth=24, dimensions=Dimensions(width=768)),
+        evaluation=EvaluationSettings(
+            objectives=objectives,
+            language=LanguageSettings(context_length=4096, tokenizer="bpe", vocabulary=32_768),
+            training=TrainingSettings(
+                budget=Budget(tokens=5_000 * BATCH_TOKENS),
+                optimizer=OptimizerSettings(learning_rate=8e-4, warmup=0.1),
+                batch_size=64,
+                parts=16,
+                precision="bfloat16",
+                checkpoint_every=2500,
+            ),
+            validation_tokens=500_000_000,
+            convention="star",
+            keep_weights=False,
+        ),
+        study=StudySettings(population=16, generations=18),
+        protocol=Stages(
+            learning_rates=(4e-4, 8e-4, 1.6e-3),
+            tuning_tokens=5_000 * BATCH_TOKENS,
+            search_rate="given",
+            limit=limit,
+            final_tokens=20_000 * BATCH_TOKENS,
+            final_warmup=0.075,
+            best=8,
+        ),
+    )
+
+
+def sized(objectives: tuple[str, ...], limit: Limit) -> Callable[[Size], ProtocolSettings]:
+    """Settings by size."""
+
+    def settings(size: Size) -> ProtocolSettings:
+        return paper(objectives, limit) if size == "paper" else small(objectives, limit, full=size == "full")
+
+    return settings
+
+
+def _recipe(name: str, summary: str, objectives: tuple[str, ...], limit: Limit) -> Recipe:
+    return Recipe(f"backbone.{name}", summary, ("evolve",), by_size(sized(objectives, limit)), sizes=SIZES)
+
+
+QUALITY = _recipe(
+    "quality", "the paper's protocol for quality: search, finalists, test, table", ("quality",), "parameters"
+)
+SIZE = _recipe("size", "the paper's protocol for quality and size", ("quality", "parameters"), "parameters")
+CACHE = _recipe("cache", "the paper's protocol for quality and cache", ("quality", "cache"), "cache_bytes")
