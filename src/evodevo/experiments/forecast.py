@@ -124,8 +124,9 @@ def _too_short(arms: Sequence[Trial], problem: NetworkProblem, paces: Mapping[st
             continue
         if len(known) > (limits[0] is not None):
             _check_procedure(arm, problem, training, min(known))
-        samples, whole = min(known) * training.batch_size, problem.open_task(arm.task).count("train")
-        if samples < whole:
+        task = problem.open_task(arm.task)
+        samples, whole = min(known) * training.batch_size, task.count("train")
+        if samples < whole and not task.overlapping:
             sentence = f"the budget holds about {samples:,} of {whole:,} training samples, {samples / whole:.2g} epochs"
             reasons.setdefault(sentence, []).append(arm.name)
     return tuple(

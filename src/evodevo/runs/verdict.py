@@ -17,7 +17,7 @@ Standing = Literal["better", "worse", "open"]
 
 
 @dataclass(frozen=True)
-class Tested:
+class GoalValues:
     """One goal of one model.
 
     Attributes:
@@ -35,7 +35,7 @@ class Tested:
         return [-value if self.higher_is_better else value for value in self.values]
 
 
-def standing(ours: Tested, theirs: Tested) -> Standing:
+def standing(ours: GoalValues, theirs: GoalValues) -> Standing:
     """Whether ours is better or worse beyond the ranges over seeds; open where they touch or one seed is all there is.
 
     Exact values need no seeds; equal ones are open.
@@ -50,7 +50,7 @@ def standing(ours: Tested, theirs: Tested) -> Standing:
     return "worse" if min(own) > max(other) else "open"
 
 
-def dominates(ours: Mapping[str, Tested], theirs: Mapping[str, Tested]) -> bool:
+def dominates(ours: Mapping[str, GoalValues], theirs: Mapping[str, GoalValues]) -> bool:
     """Whether one model dominates another; see ``DOMINATES``. Goals that only one of both has do not count.
 
     Args:

@@ -81,9 +81,12 @@ class SampleTask(ABC):
         group_names: Facts about samples that are no targets, for analysis: name -> the values in order
             ("language" -> ("ar", "de", ...), "depth" -> ("0", "1", ...)).
         splits: Splits of the task.
+        overlapping: Whether training samples are windows that begin anywhere in one text; their number says nothing
+            about passes over the data.
     """
 
     name: ClassVar[str]
+    overlapping: ClassVar[bool] = False
     settings_class: ClassVar[type[Settings]]
 
     digest: str

@@ -271,10 +271,8 @@ def _warnings(counted: Sequence[tuple[str, int, int]], corpus: int) -> tuple[str
     longest = max(tokens for _, _, tokens in counted)
     if longest <= corpus:
         return ()
-    return (
-        f"the longest trainings read {longest:,} tokens, {longest / corpus:.1f} times the {corpus:,} of the training "
-        "split.",
-    )
+    times = longest / corpus
+    return (f"the longest trainings read {longest:,} tokens, {times:.1f} times the {corpus:,} of the training split.",)
 
 
 def _refusal(settings: EvolveSettings, found: Plan, each: int) -> str:

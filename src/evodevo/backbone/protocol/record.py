@@ -14,7 +14,7 @@ from evodevo.backbone.protocol.settings import ProtocolSettings
 from evodevo.experiments.comparison import ComparisonRow, Spread, compare_arms
 from evodevo.report.charts.numbers import show
 from evodevo.runs.archive import STAGE, Individual, Run
-from evodevo.runs.verdict import Tested, dominates, standing
+from evodevo.runs.verdict import GoalValues, dominates, standing
 
 FINALISTS = "protocol.finalists"
 """Type of the event with the chosen individuals: name -> id."""
@@ -246,14 +246,14 @@ def _with_verdict(row: TableRow, baselines: Sequence[TableRow], settings: Protoc
     return TableRow(**{**{name: getattr(row, name) for name in TableRow.__dataclass_fields__}, "dominates": beaten})
 
 
-def goals_of(row: TableRow, goals: Sequence[str]) -> dict[str, Tested]:
+def goals_of(row: TableRow, goals: Sequence[str]) -> dict[str, GoalValues]:
     """A row's goals on the test split, as ``runs.verdict`` compares them; goals with a clock are left out."""
     exact = {"parameters": row.parameters, "cache": row.cache_bytes}
-    found = {name: Tested((float(exact[name]),), exact=True) for name in goals if name in exact}
+    found = {name: GoalValues((float(exact[name]),), exact=True) for name in goals if name in exact}
     if row.test is not None:
         # The lowest and the highest are all that ranges over seeds need.
         ends = (row.test.low, row.test.high) if row.test.count > 1 else (row.test.mean,)
-        found[QUALITY] = Tested(ends)
+        found[QUALITY] = GoalValues(ends)
     return found
 
 

@@ -22,7 +22,7 @@ from evodevo.execution.base import Job
 from evodevo.execution.jobs import run_jobs
 from evodevo.experiments.comparison import compare_arms
 from evodevo.runs.archive import STAGE, Archive, Run
-from evodevo.runs.drive import EVOLVE, TRAIN, create_executor, create_run, drive
+from evodevo.runs.drive import EVOLVE, PLAN, TRAIN, create_executor, create_run, drive, record_forecast
 from evodevo.runs.recipe import RunSettings
 from evodevo.search.study import Listener, Study
 from evodevo.storage import Lease, Store
@@ -127,6 +127,7 @@ class Protocol:
             kind, settings = make()
             run_id = create_run(self._store, kind, self._store.run(self.run_id).recipe, settings)
             self._store.add_event(self._lease, STAGE, name, {"run": run_id})
+            self._pass_forecast(name, run_id)
         run = Archive(self.folder).run(run_id)
         if run.state == "finished":
             return run
@@ -145,6 +146,14 @@ class Protocol:
             raise _InterruptedError
         self._store.gc()
         return run
+
+    def _pass_forecast(self, stage: str, run_id: str) -> None:
+        """Give the run of a stage its part of the protocol's forecast, so that nothing is measured twice."""
+        whole = next((event.payload for event in self._store.events(self.run_id) if event.type == PLAN), None)
+        part = next((part for part in (whole or {"stages": []})["stages"] if part["stage"] == stage), None)
+        if whole is not None and part is not None:
+            facts = {"trainings": part["trainings"], "expected_seconds": 3600 * part["hours"]}
+            record_forecast(self._store, run_id, {**facts, "workers": whole["workers"]}, self._told)
 
     def _announce(self, stage: str, run_id: str | None) -> None:
         if self._study is not None and self._study.stopping:

@@ -65,6 +65,7 @@ class LanguageTask(SampleTask):
     """
 
     name: ClassVar[str] = "language"
+    overlapping: ClassVar[bool] = True
     settings_class: ClassVar[type[Settings]] = LanguageSettings
 
     def __init__(self, settings: LanguageSettings, key: str, entry: CachedTokens) -> None:
