@@ -320,3 +320,46 @@ def test_equal_budgets_are_read_between_the_points(tmp_path: Path) -> None:
     (row,) = recorded(tmp_path / "one", {("failed", 0.1, 0): Outcome(reason="timeout"), ("failed", 0.1, 1): ended(0.5)})
     assert row.validation is not None
     assert row.missing == ("failed, lr 0.1, seed 0: timeout",)
+
+
+def test_rates_are_chosen_by_loss_arms_have_seeds_of_their_own_and_the_test_split_can_be_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evodevo.tasks.reasoning.pointer import PointerTask
+
+    comparison = Comparison(
+        arms=(plan(h_model(), seeds=2), plan(transformer())), learning_rates=(1e-5, 1e-2), chosen_by="loss"
+    )
+    changes = {"training": {"budget": {"steps": 3}}, "curve_points": 1, "test_samples": 0, "inspected": False}
+    whole = ExperimentSettings(experiment=comparison, evaluation=settings({**changes, "objectives": ["loss"]}))
+    monkeypatch.setitem(
+        RECIPES._rows, "h_model.testing", Recipe("h_model.testing", "x", ("train",), by_size(lambda _: whole))
+    )
+    read: list[str] = []
+    fetch = PointerTask.fetch
+
+    def noted(task: PointerTask, split: Any, indices: Any) -> Any:
+        read.append(split)
+        return fetch(task, split, indices)
+
+    monkeypatch.setattr(PointerTask, "fetch", noted)
+    run = experiment("h_model.testing", overrides=SERIAL, store=tmp_path / "runs")
+    with run.archive:
+        table = compare_arms(run)
+        assert [(row.name, len(row.trainings), row.test) for row in table.rows] == [
+            ("H-Model", 2, None),
+            ("Tr(I+H+O)", 1, None),
+        ]
+        for row in table.rows:
+            assert row.learning_rate == min(row.rates, key=lambda rate: row.rates[rate])
+            assert row.executed_flops is None
+        assert set(table.baselines) == {"validation"}
+        assert "test" not in read
+        assert run.slice.report(run).startswith("<!")
+
+
+def test_flops_that_count_must_be_counted() -> None:
+    with pytest.raises(UsageError, match="inspected=false"):
+        settings({"inspected": False})
+    with pytest.raises(UsageError, match="inspected=false"):
+        settings({"inspected": False, "objectives": ["loss"], "training": {"budget": {"steps": None, "flops": 1e9}}})

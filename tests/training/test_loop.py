@@ -77,6 +77,23 @@ def test_it_equals_a_plain_loop(tiny: Any, batch_at: Any) -> None:
     assert (result.state, result.steps, result.tokens) == ("finished", 20, 480)
 
 
+@pytest.mark.parametrize("parts", [2, 4])
+def test_a_batch_in_parts_gives_the_training_of_the_whole(tiny: Any, batch_at: Any, parts: int) -> None:
+    whole, pieces = tiny(dropout=0.0).double(), tiny(dropout=0.0).double()
+    first = _train(whole, _settings(8, batch_size=4), batch_at)
+    second = _train(pieces, _settings(8, batch_size=4, parts=parts), batch_at)
+    assert [loss for _, loss in second.curve] == pytest.approx([loss for _, loss in first.curve], rel=1e-6)
+    for ours, theirs in zip(whole.parameters(), pieces.parameters(), strict=True):
+        torch.testing.assert_close(theirs, ours, rtol=1e-9, atol=1e-12)
+    named = _train(
+        tiny(dropout=0.0).double(),
+        _settings(8, batch_size=4, parts=parts),
+        lambda step: {"text": batch_at(step)},
+        loss_function=lambda model, batch: model.loss(batch["text"]),
+    )
+    assert named.curve == second.curve
+
+
 def test_it_learns(tiny: Any, batch_at: Any) -> None:
     settings = _settings(100, optimizer=OptimizerSettings(warmup=0.25, learning_rate=1e-2))
     result = _train(tiny(dropout=0.0, width=16), settings, batch_at, uniform_loss=math.log(11))

@@ -21,7 +21,7 @@ class BackboneSlice(Slice):
     """See ``Slice``."""
 
     name = "backbone"
-    settings_class = EvolveSettings
+    settings_class: type[EvolveSettings] = EvolveSettings
     preload = ("torch", "evaluation")
     judged = "language_model"
 

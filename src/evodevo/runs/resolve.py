@@ -9,8 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast, get_args
 
 from evodevo.errors import UsageError, unknown_name
+<<<<<<< HEAD
 from evodevo.runs.recipe import RECIPES, Baselines, Changes, Driver, Recipe, RunSettings, Size
 from evodevo.settings import merge, nested, of_new_runs, renewed, validate
+=======
+from evodevo.runs.recipe import RECIPES, Baselines, Changes, Driver, Recipe, RunSettings
+from evodevo.settings import merge, nested, validate
+>>>>>>> 35b8fe1a (Protocols: plan and refusal, page, documentation, tests; batches in parts; learning rates chosen by loss)
 from evodevo.tasks.base import TASKS
 
 Values = dict[str, Any]
@@ -47,7 +52,7 @@ def resolve(
     """
     recipe = RECIPES.get(name)
     if size not in recipe.sizes:
-        raise UsageError(f"size {size!r}: the recipe {name!r} has {', '.join(recipe.sizes)}.")
+        raise UsageError(f"size {size!r}: the recipe {name!r} has {' or '.join(recipe.sizes)}.")
     if driver not in recipe.drivers:
         raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
     if baselines is not None and baselines not in get_args(Baselines):
@@ -60,11 +65,15 @@ def resolve(
     part = overrides.get(recipe.part, {})
     if not isinstance(part, Mapping):
         raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.width=128; got {part!r}.")
+<<<<<<< HEAD
     made = renewed(
         recipe.settings(
             cast(Size, size), driver, Changes(name, part, cast("Baselines | None", baselines), strategists, data)
         )
     )
+=======
+    made = recipe.settings(size, driver, Changes(name, part, cast("Baselines | None", baselines), strategists, data))
+>>>>>>> 35b8fe1a (Protocols: plan and refusal, page, documentation, tests; batches in parts; learning rates chosen by loss)
     others = {name: value for name, value in overrides.items() if name != recipe.part}
     values, changes = spell_out(recipe, made.model_dump(mode="json"), others)
     return validate(type(made), _of_new_task(merge(values, changes)), what=f"settings of {name}")

@@ -164,14 +164,13 @@ def final_arms(
         rates: name -> tuned learning rate.
     """
     stages = settings.protocol
-    arms = []
+    arms: list[tuple[str, BackboneGenome, Role, int, str | None]] = []
     for place, (name, (parent, genome)) in enumerate(finalists.items()):
-        seeds = stages.seeds if place < stages.best else 1
-        arms.append((name, genome, "other", seeds, parent))
+        arms.append((name, genome, "other", stages.seeds if place < stages.best else 1, parent))
     arms += [(name, genome, "control", stages.seeds, parent) for name, (parent, genome) in controls.items()]
     arms += [(name, genome, "opponent", stages.seeds, None) for name, genome in baselines(settings).items()]
     return [
-        variant(settings, name, genome, role=role, rates=(rates[name],), seeds=seeds, parent=parent)  # type: ignore[arg-type]
+        variant(settings, name, genome, role=role, rates=(rates[name],), seeds=seeds, parent=parent)
         for name, genome, role, seeds, parent in arms
         if name in rates
     ]

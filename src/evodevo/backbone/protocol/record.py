@@ -154,7 +154,7 @@ def read_protocol(run: Run) -> ProtocolRecord:
     tested = next((event.payload for event in run.events() if event.type == TEST), None)
     rows = _rows(run, settings, runs, {} if tested is None else tested["results"])
     rate = runs["search"].settings.evaluation.training.optimizer.learning_rate if "search" in runs else None
-    searches = {name: runs[name] for name in ("search", "random") if name in runs}
+    searches: dict[str, Run] = {name: runs[name] for name in ("search", "random") if name in runs}
     evaluations = {name: sum(one.state == "done" for one in found.individuals()) for name, found in searches.items()}
     return ProtocolRecord(
         run=run.id,

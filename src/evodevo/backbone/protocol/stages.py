@@ -21,6 +21,7 @@ from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.execution.base import Job
 from evodevo.execution.jobs import run_jobs
 from evodevo.experiments.comparison import compare_arms
+from evodevo.experiments.trials import Role
 from evodevo.runs.archive import STAGE, Archive, Run
 from evodevo.runs.drive import EVOLVE, PLAN, TRAIN, create_executor, create_run, drive, record_forecast
 from evodevo.runs.recipe import RunSettings
@@ -208,9 +209,11 @@ class Protocol:
     def _tuning(
         self, finalists: Mapping[str, tuple[str, BackboneGenome]], controls: Mapping[str, tuple[str, BackboneGenome]]
     ) -> RunSettings:
+        roles: tuple[tuple[Role, Mapping[str, tuple[str, BackboneGenome]]], ...]
+        roles = (("other", finalists), ("control", controls))
         arms = [
             derived.variant(self.settings, name, genome, role=role, parent=parent)
-            for role, group in (("other", finalists), ("control", controls))
+            for role, group in roles
             for name, (parent, genome) in group.items()
         ]
         return derived.tuning(self.settings, arms, "Learning rates of the finalists")

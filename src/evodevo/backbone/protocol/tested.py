@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from evodevo import canonical
 from evodevo.execution.base import Report
@@ -79,7 +79,7 @@ def measure_pace(payload: bytes, report: Report) -> bytes:
 def _task(data: dict[str, Any]) -> LanguageTask:
     settings = validate(LanguageSettings, data["language"], what="settings of the text")
     folder = data["cache_folder"]
-    return cast(LanguageTask, LanguageTask.open(settings, None if folder is None else Path(folder), data["task_key"]))
+    return LanguageTask.open(settings, None if folder is None else Path(folder), data["task_key"])
 
 
 def _held(precision: Precision) -> int:

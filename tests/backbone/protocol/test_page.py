@@ -1,0 +1,80 @@
+"""The page, its JSON, and what the commands print of a protocol."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from evodevo.backbone.protocol.record import TableRow, read_protocol, sentences, stage_runs, with_tasks
+from evodevo.backbone.protocol.text import cells, headings
+from evodevo.cli.application import run as command
+from evodevo.errors import ExitCode
+from evodevo.runs.archive import Run
+
+if TYPE_CHECKING:
+    from .conftest import Carried
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_report_has_the_table_and_its_json_beside_it(carried: Carried, tmp_path: Path) -> None:
+    path = tmp_path / "cache.html"
+    assert command(["report", carried.run, "--store", str(carried.store), "--output", str(path)]) == ExitCode.SUCCESS
+    text, data = path.read_text(), json.loads(path.with_suffix(".json").read_text())
+    assert text.startswith("<!")
+    for row in data["rows"]:
+        assert row["name"] in text
+    assert text.count("<svg") >= 2
+    assert "One model dominates another" in text
+    assert data["evaluations"] == {"search": 8, "random": 8}
+    assert any("Against random search (8 and 8 evaluations" in sentence for sentence in data["sentences"])
+
+
+def test_commands_take_the_protocol_and_its_stages(
+    carried: Carried, protocol: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", str(carried.store)]
+    assert command(["show", "last", *store]) == ExitCode.SUCCESS
+    shown = capsys.readouterr().out
+    assert "star-1" in shown
+    assert "random-1" in shown
+    search = stage_runs(protocol)["search"]
+    for name in ("front", "pick"):
+        outputs = []
+        for run in (carried.run, search.id):
+            assert command([name, run, *store]) == ExitCode.SUCCESS
+            outputs.append(capsys.readouterr().out)
+        assert outputs[0] == outputs[1]
+    for words in (["status"], ["status", carried.run], ["show", stage_runs(protocol)["tuning"].id]):
+        assert command([*words, *store]) == ExitCode.SUCCESS
+    assert "tunes the learning rate" in capsys.readouterr().out
+    assert command(["show", carried.run, "--json", *store]) == ExitCode.SUCCESS
+    assert json.loads(capsys.readouterr().out)["schema"] == "evodevo.protocol/1"
+
+
+def test_tasks_have_columns_where_there_are_some(protocol: Run) -> None:
+    record = read_protocol(protocol)
+    assert "average" not in headings(record.rows, 4096)
+    accuracies = {row.name: {"sciq": 60.0 + 3 * place, "piqa": 61.0} for place, row in enumerate(record.rows)}
+    rows = [with_tasks(row, accuracies[row.name]) for row in record.rows]
+    columns = headings(rows, 4096)
+    assert columns[5:8] == ["sciq", "piqa", "average"]
+    assert all(len(row) == len(columns) for row in cells(rows))
+    said = sentences(rows, protocol.settings, record.evaluations)
+    assert "Hit rate by the mean over downstream tasks: 2 of 2." in said
+
+
+def test_a_protocol_that_has_only_begun_is_readable(protocol: Run) -> None:
+    """As it is before its first stage: no events but its plan."""
+
+    class Begun(Run):
+        def events(self) -> list:  # type: ignore[type-arg]
+            return []
+
+    record = read_protocol(Begun(protocol.archive, protocol.row))
+    assert [row.name for row in record.rows] == ["transformer++", "striped-mamba"]
+    assert all(isinstance(row, TableRow) and row.test is None for row in record.rows)
+    assert record.sentences == ()
