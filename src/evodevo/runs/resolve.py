@@ -9,13 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast, get_args
 
 from evodevo.errors import UsageError, unknown_name
-<<<<<<< HEAD
-from evodevo.runs.recipe import RECIPES, Baselines, Changes, Driver, Recipe, RunSettings, Size
-from evodevo.settings import merge, nested, of_new_runs, renewed, validate
-=======
 from evodevo.runs.recipe import RECIPES, Baselines, Changes, Driver, Recipe, RunSettings
-from evodevo.settings import merge, nested, validate
->>>>>>> 35b8fe1a (Protocols: plan and refusal, page, documentation, tests; batches in parts; learning rates chosen by loss)
+from evodevo.settings import merge, nested, of_new_runs, renewed, validate
 from evodevo.tasks.base import TASKS
 
 Values = dict[str, Any]
@@ -65,15 +60,9 @@ def resolve(
     part = overrides.get(recipe.part, {})
     if not isinstance(part, Mapping):
         raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.width=128; got {part!r}.")
-<<<<<<< HEAD
     made = renewed(
-        recipe.settings(
-            cast(Size, size), driver, Changes(name, part, cast("Baselines | None", baselines), strategists, data)
-        )
+        recipe.settings(size, driver, Changes(name, part, cast("Baselines | None", baselines), strategists, data))
     )
-=======
-    made = recipe.settings(size, driver, Changes(name, part, cast("Baselines | None", baselines), strategists, data))
->>>>>>> 35b8fe1a (Protocols: plan and refusal, page, documentation, tests; batches in parts; learning rates chosen by loss)
     others = {name: value for name, value in overrides.items() if name != recipe.part}
     values, changes = spell_out(recipe, made.model_dump(mode="json"), others)
     return validate(type(made), _of_new_task(merge(values, changes)), what=f"settings of {name}")

@@ -24,7 +24,7 @@ def small(objectives: tuple[str, ...], limit: Limit, *, full: bool) -> ProtocolS
     """For two cores: quick takes about a quarter of an hour, full about three hours."""
     tokens = 204_800 if full else 40_960
     return ProtocolSettings(
-        space=BackboneSettings(depth=8, dimensions=Dimensions(width=64)),
+        space=BackboneSettings(depth=8, operators="plan", dimensions=Dimensions(width=64)),
         evaluation=EvaluationSettings(
             objectives=objectives,
             language=LanguageSettings(context_length=128),
