@@ -57,27 +57,56 @@ def origins_of(child: BackboneGenome, a: BackboneGenome, b: BackboneGenome, poin
     return ways
 
 
+def closed(links: set[tuple[str, int, int]]) -> set[tuple[str, int, int]]:
+    """The links and all that follow from them: who shares with one shares with all that it shares with."""
+    groups: dict[str, list[set[int]]] = {}
+    for role, i, j in links:
+        of_role = groups.setdefault(role, [])
+        met = [group for group in of_role if {i, j} & group]
+        groups[role] = [group for group in of_role if group not in met] + [{i, j}.union(*met)]
+    return {
+        (role, i, j) for role, of_role in groups.items() for group in of_role for i, j in combinations(sorted(group), 2)
+    }
+
+
 def explained(space: BackboneSpace, child: BackboneGenome, parents: tuple[Any, Any], way: list[int]) -> bool:
-    """Whether the child's connections are those of its parents whose ends both come from the parent that has them."""
+    """Whether the child's connections are those that it must have, and no others than those that it may have."""
     plans = [space.plan(parent) for parent in parents]
     new = space.plan(child)
     for kind in ("feature", "featurizer"):
         found = shared(new, kind)
+        links = [shared(plan, kind) for plan in plans]
         inherited = {
             (role, i, j)
-            for number, plan in enumerate(plans)
-            for role, i, j in shared(plan, kind)
+            for number, own in enumerate(links)
+            for role, i, j in own
             if max(i, j) < len(way) and way[i] == way[j] == number
         }
-        # A LIV whose owner was not inherited computes its features itself, with weights that it may share.
-        right = found == inherited if kind == "feature" else inherited <= found
-        if not right or any(way[i] != way[j] for _, i, j in found):
+        common = {link for link in links[0] & links[1] if max(link[1:]) < len(way)}
+        if kind == "feature" and not inherited <= found <= closed(inherited | common):
             return False
+        # A LIV whose owner was not inherited computes its features itself, with weights that its group shares.
+        if kind == "featurizer":
+            groups = [closed({("", i, j) for _, i, j in own}) for own in links]
+            may = groups[0] & groups[1] | {
+                link for number, own in enumerate(groups) for link in own if ends(link, way) == {number}
+            }
+            if not {("", i, j) for _, i, j in found} <= closed(may) or not inherited <= found:
+                return False
     for liv in new:
         source = plans[way[liv.position]][liv.position].residual
-        if liv.residual != (source if source is not None and way[source] == way[liv.position] else None):
+        both = (
+            liv.position < min(map(len, plans)) and plans[0][liv.position].residual == plans[1][liv.position].residual
+        )
+        kept = source is not None and (both or way[source] == way[liv.position])
+        if liv.residual != (source if kept else None):
             return False
     return True
+
+
+def ends(link: tuple[str, int, int], way: list[int]) -> set[int]:
+    """Parents of the two LIVs of a link; more than both where one was not inherited."""
+    return {way[place] if place < len(way) else 2 for place in link[1:]}
 
 
 @pytest.mark.parametrize("options", [FEW, EVERYTHING], ids=["few", "everything"])
@@ -105,6 +134,26 @@ def test_equal_indices_of_two_parents_connect_nothing() -> None:
         counts[operators] = len(children - plain)
     assert counts["plan"] == 0
     assert counts["paper"] > 0
+
+
+@pytest.mark.parametrize("options", [FEW, EVERYTHING], ids=["few", "everything"])
+def test_a_parent_crossed_with_itself_is_itself(options: dict[str, Any]) -> None:
+    space, rng = space_of(**options), generator(9)
+    for _ in range(30):
+        genome = space.sample(rng)
+        assert space.crossover(genome, genome, rng) == (space.canonical(genome), space.canonical(genome))
+
+
+def test_what_both_parents_share_is_never_lost() -> None:
+    """Parents that differ in LIVs without connections: both children have all connections, wherever the cuts are."""
+    space = space_of(depth=8)
+    a = space.parse("11214 91111 11214 92212 51111 92212 11214 21111")
+    b = space.parse("11214 61111 11214 91212 71111 91212 11214 81111")
+    wanted = {kind: shared(space.plan(a), kind) for kind in ("feature", "featurizer")}
+    assert all(wanted.values())
+    for seed in range(60):
+        for child in space.crossover(a, b, generator(seed)):
+            assert {kind: shared(space.plan(child), kind) for kind in wanted} == wanted
 
 
 def test_a_group_inside_a_span_stays() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
 from evodevo.backbone.genome import BackboneGenome
-from evodevo.backbone.variation.draft import GROUP_KINDS, Draft, VariationScope
+from evodevo.backbone.variation.draft import GROUP_KINDS, NO_ROLES, Draft, VariationScope
 
 
 def cross_plans(
@@ -15,8 +15,8 @@ def cross_plans(
 ) -> tuple[BackboneGenome, BackboneGenome]:
     """Two children; their spans come from the parents in turn.
 
-    A connection is inherited where both its LIVs are inherited from the parent that has it, also from two spans. LIVs
-    of unequal parents are never connected.
+    A connection is inherited where both its LIVs come from the parent that has it, also in two spans, and where both
+    parents have it. What follows from these, since sharing is transitive, is connected too; nothing else is.
 
     Args:
         a, b: Valid genomes.
@@ -41,11 +41,45 @@ def _inherited(drafts: tuple[Draft, Draft], origins: list[int]) -> Draft:
     residuals: list[int | None] = []
     for place, origin in taken:
         source = drafts[origin].residuals[place]
-        residuals.append(source if source is not None and origins[source] == origin else None)
-    return Draft(
+        other = drafts[1 - origin]
+        both = place < len(other) and other.residuals[place] == source
+        residuals.append(source if source is not None and (both or origins[source] == origin) else None)
+    child = Draft(
         [drafts[origin].numbers[place] for place, origin in taken],
         # Even labels are of one parent, odd ones of the other.
         {kind: [2 * drafts[origin].labels[kind][place] + origin for place, origin in taken] for kind in GROUP_KINDS},
         {kind: [drafts[origin].roles[kind][place] for place, origin in taken] for kind in GROUP_KINDS},
         residuals,
     )
+    for kind in GROUP_KINDS:
+        _join_common(child, drafts, kind, [origin for _, origin in taken])
+    return child
+
+
+def _join_common(child: Draft, drafts: tuple[Draft, Draft], kind: str, origins: list[int]) -> None:
+    """Join groups of unequal parents where both parents connect LIVs of them, unless that connected further roles."""
+    common: dict[tuple[int, int], frozenset[str]] = {}
+    room = min(len(drafts[0]), len(drafts[1]), len(child))
+    for one, other in combinations(range(room), 2):
+        roles = _shared(drafts[0], kind, one, other) & _shared(drafts[1], kind, one, other)
+        if origins[one] != origins[other] and roles:
+            first, second = sorted((child.labels[kind][one], child.labels[kind][other]))
+            common[first, second] = common.get((first, second), NO_ROLES) | roles
+    groups = {label: label for pair in common for label in pair}
+    for (first, second), roles in sorted(common.items()):
+        left, right = (child.members(kind, groups[label]) for label in (first, second))
+        if groups[first] == groups[second]:
+            continue
+        made = frozenset[str]().union(*(child.roles[kind][i] & child.roles[kind][j] for i in left for j in right))
+        if made <= roles:
+            kept, gone = groups[first], groups[second]
+            for place in right:
+                child.labels[kind][place] = kept
+            groups = {label: kept if now == gone else now for label, now in groups.items()}
+
+
+def _shared(draft: Draft, kind: str, one: int, other: int) -> frozenset[str]:
+    """Roles in which two LIVs of a draft are connected."""
+    if draft.labels[kind][one] != draft.labels[kind][other]:
+        return NO_ROLES
+    return draft.roles[kind][one] & draft.roles[kind][other]

@@ -199,12 +199,14 @@ def delete(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Cha
 
 
 INTEGERS = "integers"
+# Class changes and crossover end connections as well; with these weights and without selection, somewhat under half of
+# the children of a small search share features (benchmarks/variation.py).
 OPERATIONS: dict[str, PlanOperation] = {
-    "connect": PlanOperation(3.0, connect),
-    "extend": PlanOperation(1.0, extend),
+    "connect": PlanOperation(5.0, connect),
+    "extend": PlanOperation(1.5, extend),
     "disconnect": PlanOperation(1.5, disconnect),
     "split": PlanOperation(0.5, split),
-    "class": PlanOperation(3.0, change_class),
+    "class": PlanOperation(2.0, change_class),
     "group class": PlanOperation(1.0, change_group_class),
     "swap": PlanOperation(2.0, swap),
     "insert": PlanOperation(1.0, insert),
