@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evodevo.estimators import GrowingClassifier, ZooClassifier
+    from evodevo.experiments.downstream.individuals import evaluate
     from evodevo.growth.run import grow
     from evodevo.multitask.run.create import add_task, create_system
     from evodevo.multitask.run.run import run_system
@@ -31,6 +32,7 @@ _HOMES = {
     "ZooClassifier": "evodevo.estimators:ZooClassifier",
     "add_task": "evodevo.multitask.run.create:add_task",
     "create_system": "evodevo.multitask.run.create:create_system",
+    "evaluate": "evodevo.experiments.downstream.individuals:evaluate",
     "evolve": "evodevo.runs.evolve:evolve",
     "grow": "evodevo.growth.run:grow",
     "open": "evodevo.runs.archive:Archive",
@@ -49,6 +51,7 @@ __all__ = [
     "__version__",
     "add_task",
     "create_system",
+    "evaluate",
     "evolve",
     "grow",
     "open",

@@ -38,6 +38,7 @@ from evodevo.cli.look.trace import trace
 from evodevo.cli.start.demo import demo
 from evodevo.cli.start.doctor import doctor
 from evodevo.cli.start.recipes import recipes
+from evodevo.cli.use.evaluate import evaluate
 from evodevo.cli.use.export import export
 from evodevo.cli.use.generate import generate
 from evodevo.cli.use.predict import predict
@@ -53,7 +54,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Begin": (doctor, demo),
     "Search and train": (evolve, train, grow, ablate, resume),
     "Look": (status, front, pick, show, diff, lineage, trace, report, cost),
-    "Use": (predict, generate, export),
+    "Use": (predict, generate, evaluate, export),
     "Keep": (replay, repair),
 }
 CLASSES = {train: train_class, grow: train_class}

@@ -102,11 +102,25 @@ def _record(individual: Individual) -> dict[str, Any]:
     ]
     children = [arrow.child_id for arrow in individual.run.archive.store.children(individual.id)]
     facts = {"words": individual.run.slice.words(individual), "children": children, "facts": individual.fact}
-    return {**record(individual), **facts, "evaluations": evaluations}
+    return {**record(individual), **facts, "evaluations": evaluations, "downstream": _downstream(individual)}
+
+
+def _downstream(individual: Individual) -> list[dict[str, Any]]:
+    """What ``evodevo evaluate`` has recorded, without the answers to single questions."""
+    from evodevo.runs.downstream import recorded
+
+    return [
+        {
+            "reading": payload["reading"],
+            "result": {name: value for name, value in payload["result"].items() if name not in ("credits", "each")},
+        }
+        for payload in recorded(individual.run, individual).get(individual.id, [])
+    ]
 
 
 def _print(individual: Individual) -> None:
     from evodevo.report.charts.numbers import show as number
+    from evodevo.runs.downstream import lines, recorded
 
     run = individual.run
     output.line(f"{individual.id}   {strip(individual)}")
@@ -138,3 +152,6 @@ def _print(individual: Individual) -> None:
         output.line(f"evaluation  seed {row.seed}, attempt {row.attempt}: {row.state}, {duration(row.seconds)}{kept}")
         if row.reason and row.detail:
             output.line(f"            {row.reason}: {row.detail}")
+    for line in lines(recorded(run, individual).get(individual.id, [])):
+        chance = f"chance {line.chance:.3f}, {line.amount}"
+        output.line(f"{line.data:<27} {line.metric} {line.words()}   {chance}")

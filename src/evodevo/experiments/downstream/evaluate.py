@@ -13,7 +13,7 @@ import numpy as np
 from evodevo.errors import DataError, UsageError
 from evodevo.experiments.downstream.results import QuestionsResult, TextResult
 from evodevo.networks.likelihood.documents import score_documents
-from evodevo.networks.likelihood.options import Request, encode_pair, likelihoods
+from evodevo.networks.likelihood.options import Request, encode_pair, likelihoods, room_for
 from evodevo.networks.likelihood.reader import Progress, Reader, no_progress, reader_of
 from evodevo.tasks.questions.accuracy import Accuracy, Likelihood, credits
 from evodevo.tasks.questions.files import read
@@ -94,7 +94,7 @@ def evaluate_questions(
         answers.append(options)
     right = credits(asked, answers)
     main = asked.main_metric
-    shortened = sum(len(request.context) + request.longest - 1 > reader.length for request in requests)
+    shortened = sum(len(request.context) > room_for(request, reader.length) for request in requests)
     perplexity = None
     if asked.kind == "continuation":
         tokens = sum(len(request.options[0]) for request in requests)

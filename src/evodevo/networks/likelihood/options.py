@@ -81,9 +81,13 @@ def likelihoods(
     return answers
 
 
+def room_for(request: Request, length: int) -> int:
+    """Tokens of a context that fit, with the longest of its options, into what a model reads at once."""
+    return max(1, length - request.longest + 1)
+
+
 def _fitted(request: Request, length: int) -> Request:
-    room = max(1, length - request.longest + 1)
-    return Request(request.context[-room:], request.options)
+    return Request(request.context[-room_for(request, length) :], request.options)
 
 
 def _batches(requests: Sequence[Request], shared: bool) -> Iterator[list[int]]:

@@ -16,6 +16,7 @@ from evodevo.report.html import cards, cut, element, figure, navigation, page, p
 from evodevo.report.svg import finite
 from evodevo.runs.archive import Run
 from evodevo.runs.pick import compare
+from evodevo.runs.report.downstream import downstream_section
 from evodevo.runs.report.front import dominance_words, front_section, reference_section
 from evodevo.runs.report.lists import duration, fact_section, failure_section, individual_section
 from evodevo.runs.report.operations import operation_section
@@ -52,6 +53,7 @@ def _html(view: ReportView) -> str:
         _summary(view),
         front_section(view),
         reference_section(view),
+        downstream_section(view),
         parts.genomes(view),
         progress_section(view, parts.progress(view)),
         curve_section(view),
