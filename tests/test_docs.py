@@ -342,6 +342,7 @@ def on_runs(
     shutil.copytree(gallery or (of.store if of else small.store), tmp_path / "runs")
     shutil.copy(zoo_brief.folder / "0.png", tmp_path / "a.png")
     (tmp_path / "run.toml").write_text("")
+    (tmp_path / "questions.jsonl").write_text('{"question": "def f", "choices": ["(x):", "nothing"], "answer": 0}')
     if any(word.endswith("path=vit") for word in words):
         save_tower(tmp_path / "vit")
     return words if gallery else network_stand_ins(words, of) if of else stand_ins(words, small)
