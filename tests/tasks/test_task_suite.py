@@ -8,6 +8,10 @@ from evodevo.tasks.base import TASKS
 from evodevo.tasks.generated import SplitSizes
 from evodevo.tasks.reasoning.pointer import PointerSettings
 from evodevo.tasks.reasoning.proofs import ProofsSettings
+from evodevo.tasks.recall.base import RecallSettings
+from evodevo.tasks.recall.copying import SelectiveCopyingSettings
+from evodevo.tasks.recall.mqar import MQARSettings
+from evodevo.tasks.recall.noisy import NoisyRecallSettings
 from evodevo.tasks.text.languages import LanguagesSettings
 from evodevo.tasks.text.synthetic_languages import SyntheticSettings
 from evodevo.tasks.text.text_labels import TextLabelsSettings
@@ -23,6 +27,22 @@ def proofs(**values: Any) -> ProofsSettings:
 
 def pointer(**values: Any) -> PointerSettings:
     return PointerSettings(**{"samples": SIZES, **values})
+
+
+def recall(kind: type[Any], **values: Any) -> Any:
+    return kind(**{"samples": SIZES, "length": 24, **values})
+
+
+def recall_case(kind: type[Any], **values: Any) -> Small:
+    """The settings that all recall tasks have, and one that a task has of its own."""
+    others = (
+        {"length": 25},
+        {"vocabulary": 63},
+        {"seed": 1},
+        {"samples": SplitSizes(train=301, validation=60, test=70)},
+    )
+    own = tuple({name: value} for name, value in values.items())
+    return Small(recall(kind), tuple(recall(kind, **changes) for changes in (*others, *own)))
 
 
 def text_labels(topics: dict[str, Any] | None = None, **values: Any) -> TextLabelsSettings:
@@ -80,6 +100,10 @@ SMALL = {
             pointer(samples=SplitSizes(train=301, validation=60, test=70)),
         ),
     ),
+    "mqar": recall_case(MQARSettings, pairs=3, gap=2),
+    "noisy_recall": recall_case(NoisyRecallSettings, pairs=3, noise=0.5),
+    "induction": recall_case(RecallSettings),
+    "selective_copying": recall_case(SelectiveCopyingSettings, tokens=5),
     "text_labels": Small(
         text_labels(),
         (
