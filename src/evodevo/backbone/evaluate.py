@@ -112,6 +112,8 @@ class BackboneEvaluation(ArmEvaluation):
             convention=settings.convention,
             model=network,
             held_out=measured,
+            seed=bench.seed,
+            recall=settings.recall,
         )
         for objective in parse_objectives(settings.objectives):
             measurement = objective.measure(subject)

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from evodevo.backbone.recall.settings import RecallProbeSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.settings import Settings
 from evodevo.tasks.text.language import LanguageSettings
@@ -28,6 +29,8 @@ class EvaluationSettings(Settings):
         seconds: wall-clock limit of one evaluation.
         memory_bytes: memory limit of one evaluation.
         keep_weights: trained weights go into the store.
+        recall: sequences and budget of the objectives mqar, noisy_recall, induction and selective_copying, each of
+            which trains a network of its own.
     """
 
     objectives: tuple[str, ...] = ("quality", "cache")
@@ -42,6 +45,7 @@ class EvaluationSettings(Settings):
     seconds: float | None = Field(default=None, gt=0)
     memory_bytes: int | None = Field(default=None, gt=0)
     keep_weights: bool = True
+    recall: RecallProbeSettings = RecallProbeSettings()
 
     @model_validator(mode="after")
     def _a_batch_fits(self) -> Self:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.genome import BackboneGenome
 from evodevo.backbone.network import BackboneNetwork
+from evodevo.backbone.recall.settings import RECALL_OBJECTIVES
 from evodevo.backbone.space import BackboneSpace
 from evodevo.errors import GenomeError
 from evodevo.experiments.problem import NetworkProblem
@@ -55,7 +56,9 @@ class BackboneProblem(NetworkProblem):
 
     def decisive(self) -> dict[str, Any]:
         """See ``NetworkProblem``."""
+        recalls = {objective.name for objective in self.objectives} & set(RECALL_OBJECTIVES)
         return {
+            **({"recall": self.evaluation.recall.model_dump(mode="json")} if recalls else {}),
             "tied": self.evaluation.tied,
             "validation_tokens": self.evaluation.validation_tokens,
             "dimensions": self.space.settings.dimensions.model_dump(mode="json"),

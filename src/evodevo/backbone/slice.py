@@ -20,6 +20,15 @@ declare(
     },
 )
 declare(
+    "evodevo.objectives",
+    {
+        "induction": "evodevo.backbone.recall.objectives:INDUCTION",
+        "mqar": "evodevo.backbone.recall.objectives:MQAR",
+        "noisy_recall": "evodevo.backbone.recall.objectives:NOISY_RECALL",
+        "selective_copying": "evodevo.backbone.recall.objectives:SELECTIVE_COPYING",
+    },
+)
+declare(
     "evodevo.layers",
     {
         "span": "evodevo.backbone.span_layer:SpanLayer",

@@ -50,6 +50,8 @@ class Subject:
         convention: Convention of the cost model.
         model: Built network; None where no objective needs it.
         held_out: Measurements of the trained network on validation data; None where no objective needs them.
+        seed: Seed of objectives that train a network of their own.
+        recall: Settings of the objectives of recall; None = their defaults.
     """
 
     space: Any
@@ -59,6 +61,8 @@ class Subject:
     convention: Literal["star", "actual"] = "actual"
     model: Any = None
     held_out: Any = None
+    seed: int = 0
+    recall: Any = None
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def recorded(run: Run, individual: Individual | None = None) -> dict[str, list[d
 
 
 @dataclass(frozen=True)
-class Line:
+class ResultLine:
     """One result in a table.
 
     Attributes:
@@ -79,19 +79,19 @@ class Line:
         return f"{self.value:.3f}{interval}"
 
 
-def lines(results: Sequence[Mapping[str, Any]]) -> list[Line]:
+def lines(results: Sequence[Mapping[str, Any]]) -> list[ResultLine]:
     """The main number of each result that ``recorded`` gave for an individual."""
     found = []
     for payload in results:
         result = payload["result"]
         if "text" in result:
             numbers = result["bits_per_byte"], result["low"], result["high"]
-            found.append(Line(result["text"], "bits/byte", *numbers, 8.0, f"{result['bytes']:,} bytes"))
+            found.append(ResultLine(result["text"], "bits/byte", *numbers, 8.0, f"{result['bytes']:,} bytes"))
         else:
             score = result["metrics"][result["main"]]
             numbers = score["value"], score["low"], score["high"]
             count = f"{score['count']:,} questions"
-            found.append(Line(result["task"], result["main"], *numbers, result["chance"], count))
+            found.append(ResultLine(result["task"], result["main"], *numbers, result["chance"], count))
     return found
 
 

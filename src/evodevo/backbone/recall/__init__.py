@@ -1,0 +1,1 @@
+"""Objectives of recall: what an architecture remembers, found by a small training of its own."""
