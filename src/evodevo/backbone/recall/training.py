@@ -15,6 +15,7 @@ from evodevo.experiments.measure import measure, places
 from evodevo.networks.build import build_network
 from evodevo.objectives.base import Measurement, Subject
 from evodevo.randomness import integer_seed
+from evodevo.settings import validate
 from evodevo.tasks.base import TASKS
 from evodevo.training.loop import train
 from evodevo.training.precision import decide
@@ -28,7 +29,8 @@ def recall_accuracy(task_name: str, subject: Subject) -> Measurement:
     settings: RecallProbeSettings = subject.recall or RecallProbeSettings()
     device = "cpu" if subject.model is None else str(next(subject.model.parameters()).device)
     row = TASKS.get(task_name)
-    task = row.open(row.settings_class(length=settings.length, vocabulary=settings.vocabulary))
+    sizes = {"length": settings.length, "vocabulary": settings.vocabulary}
+    task = row.open(validate(row.settings_class, sizes, what=f"settings of the task {task_name!r}"))
     network = build_network(
         BackboneNetwork.of(subject.space, subject.genome), task.inputs, task.outputs, seed=subject.seed
     )
