@@ -367,11 +367,12 @@ def search(side: Side) -> None:
         lines = [f"def function_{number}_{line}(value):\n    return value * {line}\n" for line in range(12)]
         (text / f"file_{number}.txt").write_text("".join(lines), encoding="utf-8")
     space = (side.tree / "src" / "evodevo" / "backbone" / "space.py").read_text(encoding="utf-8")
-    if "operators: Literal" in space:
-        # The reference commit has the paper's operators alone, and no setting for them.
-        config = side.folder / "config.toml"
-        given = config.read_text(encoding="utf-8")
-        config.write_text(given.replace("[space]\n", '[space]\noperators = "paper"\n'), encoding="utf-8")
+    # The reference commit has these settings of a space as the only way, and none to choose it.
+    former = {"operators": '"paper"', "designs": '["hybrid"]', "distance": '"integers"'}
+    lines = [f"{name} = {value}\n" for name, value in former.items() if f"    {name}: " in space]
+    config = side.folder / "config.toml"
+    given = config.read_text(encoding="utf-8")
+    config.write_text(given.replace("[space]\n", "".join(["[space]\n", *lines])), encoding="utf-8")
     side.run("evolve", "backbone.demo", "--config", "config.toml", "--data", "text", "--seed", "3")
     for command in ("status", "front", "pick", "show"):
         side.look(command, "last")

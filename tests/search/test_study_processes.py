@@ -191,6 +191,7 @@ def test_evolve_exits_0_with_one_row_and_one_reason_each(
     data.write_text("the quick brown fox jumps over the lazy dog\n" * 400)
     settings = {
         "space.depth": 4,
+        "space.designs": '["hybrid"]',
         "evaluation.language.context_length": 16,
         "evaluation.training.batch_size": 2,
         "evaluation.training.device": "cpu",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSettings
@@ -11,12 +13,17 @@ from evodevo.search.study import StudySettings
 from evodevo.tasks.text.language import LanguageSettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
+DESIGNS: tuple[Literal["hybrid", "sharing"], ...] = ("hybrid", "sharing")
+"""Designs that begin a search, in turn."""
+
 
 def demo(size: Size) -> EvolveSettings:
     """The search of ``make demo``: few and small candidates, each trained well past a byte-bigram model."""
     full = size == "full"
     return EvolveSettings(
-        space=BackboneSettings(depth=8, operators="plan", dimensions=Dimensions(width=64)),
+        space=BackboneSettings(
+            depth=8, operators="plan", designs=DESIGNS, distance="network", dimensions=Dimensions(width=64)
+        ),
         evaluation=EvaluationSettings(
             objectives=("quality", "cache"),
             language=LanguageSettings(context_length=128),
@@ -37,7 +44,9 @@ def small(size: Size) -> EvolveSettings:
     """Quality against cache at 12 LIVs: the smallest setting at which the search has room."""
     full = size == "full"
     return EvolveSettings(
-        space=BackboneSettings(depth=12, operators="plan", dimensions=Dimensions(width=64)),
+        space=BackboneSettings(
+            depth=12, operators="plan", designs=DESIGNS, distance="network", dimensions=Dimensions(width=64)
+        ),
         evaluation=EvaluationSettings(
             objectives=("quality", "cache"),
             language=LanguageSettings(context_length=256),

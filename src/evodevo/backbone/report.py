@@ -24,10 +24,10 @@ class BackboneParts(GenomeParts):
     """See ``GenomeParts``."""
 
     def drawn(self, individual: Individual) -> BackboneDrawing:
-        return drawn(individual.plan, individual.genome)
+        return drawn(individual.plan, individual.run.space.canonical(individual.genome))
 
     def text(self, individual: Individual) -> str:
-        return individual.text
+        return individual.title
 
     def remark(self, individual: Individual) -> str:
         return "" if mixes_in_each_half(individual.plan) else "no token mixer in one half of its depth"

@@ -7,14 +7,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
-from evodevo.backbone.genome import PLACES, LIVPlan
+from evodevo.backbone.genome import LIVPlan
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSpace
 from evodevo.networks.sampling import SamplingSettings
-from evodevo.operators.genome_text import print_segments
 from evodevo.runs.archive import Individual, Motifs, Run, Slice, absolute
 from evodevo.search.space import Space
+from evodevo.settings import merge
 
 
 class BackboneSlice(Slice):
@@ -24,6 +24,8 @@ class BackboneSlice(Slice):
     settings_class: type[EvolveSettings] = EvolveSettings
     preload = ("torch", "evaluation")
     judged = "language_model"
+    follows = frozenset({"depth", "dimensions"})
+    data_setting = "evaluation.language.data"
 
     def space(self, settings: EvolveSettings) -> BackboneSpace:
         return BackboneSpace(settings.space)
@@ -90,20 +92,23 @@ class BackboneSlice(Slice):
         return words(individual.plan)
 
     def differences(self, a: Individual, b: Individual) -> list[dict[str, Any]]:
-        """LIV by LIV: ``position`` from 1, both LIVs as text, and the names of the integers that differ."""
+        """LIV by LIV of the networks: ``position`` from 1, both LIVs in words, and the names of the integers whose
+        meaning differs. Integers without effect are no difference."""
         differences = []
-        for place, (left, right) in enumerate(zip_longest(a.genome, b.genome)):
+        livs = (self.space(one.run.settings).resolved(one.genome) for one in (a, b))
+        for place, (left, right) in enumerate(zip_longest(*livs), 1):
             if left == right:
                 continue
-            texts = [
-                None if segment is None else f"{individual.plan[place].row.name} {print_segments([segment])}"
-                for individual, segment in ((a, left), (b, right))
-            ]
-            names = ["all"]
-            if left is not None and right is not None:
-                names = [PLACES[n] for n, (x, y) in enumerate(zip(left, right, strict=True)) if x != y]
-            differences.append({"position": place + 1, "a": texts[0], "b": texts[1], "integers": names})
+            names = ["all"] if left is None or right is None else left.differences(right)
+            texts = [None if liv is None else liv.words for liv in (left, right)]
+            differences.append({"position": place, "a": texts[0], "b": texts[1], "integers": names})
         return differences
+
+    def distance(self, a: Individual, b: Individual) -> float:
+        return self.space(a.run.settings).network_distance(a.genome, b.genome)
+
+    def at_depth(self, genome: Any, values: dict[str, Any]) -> dict[str, Any]:
+        return merge(values, {"space": {"depth": len(genome), "depth_range": None}})
 
     def extent(self, a: Individual, b: Individual) -> str:
         return f"of {max(len(a.genome), len(b.genome))} LIVs"
@@ -117,7 +122,8 @@ class BackboneSlice(Slice):
     def drawing(self, individual: Individual) -> str:
         from evodevo.backbone.draw import drawn
 
-        return drawn(individual.plan, individual.genome).svg(title=individual.name, subtitle=individual.text)
+        genome = individual.run.space.canonical(individual.genome)
+        return drawn(individual.plan, genome).svg(title=individual.name, subtitle=individual.title)
 
     def report(self, run: Run) -> str:
         from evodevo.backbone.report import BackboneParts

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
-from itertools import combinations, pairwise
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, pairwise, zip_longest
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from evodevo.backbone.cost import backbone_cost
+from evodevo.backbone.depth import at_depth, motif_of
+from evodevo.backbone.designs import hybrid, sharing_hybrid
 from evodevo.backbone.genome import (
     CLASS,
     FEATURE,
@@ -32,6 +34,7 @@ from evodevo.backbone.genome import (
     plan_backbone,
 )
 from evodevo.backbone.named import NAMED_BACKBONES
+from evodevo.backbone.resolved import ResolvedLIV, resolved
 from evodevo.backbone.variation.crossover import cross_plans
 from evodevo.backbone.variation.draft import VariationScope
 from evodevo.backbone.variation.mutation import mutate_plan
@@ -60,6 +63,10 @@ class BackboneSettings(Settings):
         operators: ``paper`` mutates single integers and cuts between them; ``plan`` acts on connections and whole LIVs
             (``backbone.variation``), with ``mutation_probability`` per LIV.
         operation_weights: operation -> weight, at least 0, of its draw under ``plan``; the defaults if left out.
+        designs: kinds of designed backbones that begin a search, in turn: ``hybrid`` shares nothing, ``sharing`` shares
+            keys and values in pairs of attention LIVs, and one featurizer among recurrences.
+        distance: what two LIVs are compared by: ``integers`` (those without effect too) or ``network`` (class and
+            connections).
         dimensions: sizes that the genome leaves open.
     """
 
@@ -74,6 +81,10 @@ class BackboneSettings(Settings):
     # Not written where it is the default, so that runs and networks from before it are still written as they were.
     operators: Literal["paper", "plan"] = Field(default="paper", exclude_if=lambda value: value == "paper")
     operation_weights: dict[str, float] = Field(default_factory=dict, exclude_if=lambda value: not value)
+    designs: tuple[Literal["hybrid", "sharing"], ...] = Field(
+        default=("hybrid",), min_length=1, max_length=16, exclude_if=lambda value: value == ("hybrid",)
+    )
+    distance: Literal["integers", "network"] = Field(default="integers", exclude_if=lambda value: value == "integers")
     dimensions: Dimensions = Dimensions(width=768)
 
     @field_validator("operation_weights")
@@ -233,21 +244,16 @@ class BackboneSpace(Space[BackboneGenome]):
 
         None where the space draws no memoryless class or no plain mixer.
         """
-        mixers = [n for n, row in self.classes.items() if row.spec.mixes_tokens and row.differential == "none"]
-        memoryless = [n for n, row in self.classes.items() if not row.spec.mixes_tokens]
-        if not mixers or not memoryless:
-            return None
-        main, other = (int(value) for value in rng.choice(mixers, size=2))
-        stripe, between = int(rng.integers(2, 5)), int(rng.choice(memoryless))
-        depth = self._depth(rng)
-        offset = int(rng.integers(stripe))
-        pattern = []
-        for position in range(depth):
-            if position % 2:
-                pattern.append(between)
-            else:
-                pattern.append(other if position // 2 % stripe == offset else main)
-        return unconnected(pattern, self.genes)
+        pattern = hybrid(self.classes, self._depth, rng)
+        return None if pattern is None else unconnected(pattern, self.genes)
+
+    def initial_designs(self) -> Mapping[str, Callable[[np.random.Generator], BackboneGenome | None]]:
+        """Hybrids without and with sharing, as the settings name them."""
+        kinds = {"hybrid": self.initial, "sharing": self._sharing}
+        return {name: kinds[name] for name in self.settings.designs}
+
+    def _sharing(self, rng: np.random.Generator) -> BackboneGenome | None:
+        return sharing_hybrid(self.classes, self._depth, lambda pattern: unconnected(pattern, self.genes), rng)
 
     def _depth(self, rng: np.random.Generator) -> int:
         low, high = self.depths
@@ -339,6 +345,40 @@ class BackboneSpace(Space[BackboneGenome]):
         """The genome of these segments."""
         return tuple(tuple(segment) for segment in segments)
 
+    def resolved(self, genome: BackboneGenome) -> tuple[ResolvedLIV, ...]:
+        """Class and connections of each LIV."""
+        return resolved(self.plan(genome))
+
+    def distance(self, a: BackboneGenome, b: BackboneGenome) -> float:
+        """Share of LIVs that are not equal, by integers or as they are in the network (``settings.distance``)."""
+        if self.settings.distance == "integers":
+            return super().distance(a, b)
+        return self.network_distance(a, b)
+
+    def network_distance(self, a: BackboneGenome, b: BackboneGenome) -> float:
+        """Share of LIVs with another class or other connections, in [0, 1]; 0 for two genomes of one network."""
+        pairs = list(zip_longest(self.resolved(a), self.resolved(b)))
+        return float(sum(left != right for left, right in pairs) / len(pairs))
+
+    def at_depth(self, genome: BackboneGenome, depth: int) -> tuple[BackboneGenome, str]:
+        """The backbone stacked or trimmed by its motif, and how; see ``backbone/depth.py``."""
+        return at_depth(genome, depth, self.canonical)
+
+    def motif(self, genome: BackboneGenome) -> BackboneGenome:
+        """The shortest beginning whose copies are the whole backbone, in canonical form."""
+        return motif_of(genome, self.canonical)
+
+    def check_founder(self, genome: BackboneGenome) -> None:
+        """See ``Space``: it has a depth that the space draws."""
+        self.check(genome)
+        low, high = self.depths
+        if not low <= len(genome) <= high:
+            wanted = str(low) if low == high else f"{low} to {high}"
+            raise GenomeError(
+                f"it has {len(genome)} LIVs, those of this search have {wanted}; --depth {self.settings.depth} stacks "
+                f"or trims it, --depth {len(genome)} searches at its depth."
+            )
+
     def canonical(self, genome: BackboneGenome) -> BackboneGenome:
         """Strategies keep only the bits that have a partner, and indices count the groups that remain."""
         plans = self.plan(genome)
@@ -417,6 +457,15 @@ class BackboneSpace(Space[BackboneGenome]):
     def print(self, genome: BackboneGenome) -> str:
         """The digits, segments separated by spaces."""
         return print_segments(genome)
+
+    def title(self, genome: BackboneGenome) -> str:
+        """The text of the canonical form, in which no integer is without effect on the network."""
+        return self.print(self.canonical(genome))
+
+    @property
+    def named_genomes(self) -> tuple[str, ...]:
+        """The named backbones."""
+        return tuple(NAMED_BACKBONES)
 
     def named(self, name: str, depth: int | None = None) -> BackboneGenome:
         """A named backbone at this depth, in this space's number of integers.

@@ -98,6 +98,12 @@ def record(individual: Individual) -> dict[str, Any]:
     }
 
 
+def comparable(a: Individual, b: Individual) -> bool:
+    """Whether both are genomes of one space, and for backbones of equally many integers per LIV."""
+    one, other = a.run.space, b.run.space
+    return (one.name, getattr(one, "genes", None)) == (other.name, getattr(other, "genes", None))
+
+
 def goal_records(run: Run) -> list[dict[str, str]]:
     """The goals for ``--json``."""
     return [{"name": goal.name, "unit": goal.unit, "direction": goal.direction} for goal in run.goals]

@@ -76,6 +76,8 @@ class LineView(View):
         progress, study = self.progress, self.progress.study
         if kind == "stage":
             output.words(stage_line(facts))
+        if kind == "architecture":
+            output.words(architecture_words(facts))
         if study is None:
             return
         if kind == "plan":
@@ -117,6 +119,9 @@ class LiveView(View):
             self._region.start()
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
+        if kind == "architecture":  # before the region is there
+            output.words(architecture_words(facts))
+            return
         if kind == "stage":
             self.notify(stage_line(facts))
         elif kind == "plan":
@@ -139,6 +144,11 @@ class LiveView(View):
     def _picture(self, notice: str) -> RenderableType:
         assert self.progress.study is not None, "it is drawn from its beginning on"
         return picture(self.progress, self.progress.study, notice)
+
+
+def architecture_words(facts: dict[str, Any]) -> str:
+    """A given architecture that was brought to another depth."""
+    return f"{facts['source']}: {facts['scaling']}."
 
 
 def picture(progress: SearchProgress, study: Study, notice: str = "") -> RenderableType:

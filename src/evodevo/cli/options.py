@@ -70,7 +70,11 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.
 Events = Annotated[bool, typer.Option("--json", help="One JSON event per line on stdout, as it happens.")]
 StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of the store.", metavar="FOLDER")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: any unique beginning of its id, or last.")]
-IndividualName = Annotated[str, typer.Argument(metavar="INDIVIDUAL", help="Any unique beginning of its id.")]
+IndividualName = Annotated[
+    str, typer.Argument(metavar="INDIVIDUAL", help="Any unique beginning of its id, or last: the newest run's best.")
+]
+Depth = Annotated[int | None, typer.Option(help="LIVs of the backbones; what is given is stacked or trimmed.")]
+Width = Annotated[int | None, typer.Option(help="Channels of the residual stream.")]
 Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="One setting, for example study.confirmations=3; repeatable."),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evodevo import canonical
-from evodevo.errors import DataError
+from evodevo.errors import DataError, UsageError
 from evodevo.execution.base import Executor, Job, Progress, Result
 from evodevo.execution.jobs import run_jobs
 from evodevo.experiments.comparison import compare_arms
@@ -138,8 +138,12 @@ class ExperimentSlice(NetworkSlice):
         rows = [row for row in compare_arms(run).rows if row.trainings and reference in (None, row.name)]
         return sorted(rows[0].trainings, key=lambda individual: individual.key(run.goals[0])) if rows else []
 
-    def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
+    def retraining(self, settings: Any, individual: Individual | None, budget: Mapping[str, Any], seeds: int) -> Any:
         """The training is an experiment of its own, with one arm; its seeds are that experiment's."""
+        if individual is None:
+            raise UsageError(
+                "an experiment names its networks itself; give a recipe of a search, such as backbone.demo."
+            )
         same = individual.genome.model_dump(exclude={"learning_rate", "seed"})
         rates = (individual.genome.learning_rate,)
         plan = Variant.model_validate({**same, "learning_rates": rates, "parent": individual.id})

@@ -20,6 +20,7 @@ class HModelSlice(NetworkSlice):
 
     name = "h_model"
     settings_class = HModelSearchSettings
+    follows = frozenset({"custom", "heads", "feedforward", "kernel", "head_size", "band", "structure"})
 
     def space(self, settings: HModelSearchSettings) -> HModelSpace:
         return HModelSpace(settings.space)

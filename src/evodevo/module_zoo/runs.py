@@ -21,6 +21,7 @@ class ModuleZooSlice(NetworkSlice):
 
     name = "module_zoo"
     settings_class = ModuleZooSearchSettings
+    follows = frozenset({"structure"})
 
     def paths(self, settings: ModuleZooSearchSettings) -> dict[str, Any]:
         """Those of towers, too, whose digests are filled in or checked."""

@@ -112,12 +112,14 @@ class Archive:
         return run
 
     def individual(self, prefix: str) -> Individual:
-        """The individual whose id begins so.
+        """The individual whose id begins so; ``last`` is the one that answers for the newest run (``Run.best``).
 
         Raises:
             NotFoundError: none.
             UsageError: more than one.
         """
+        if prefix == "last":
+            return self.run("last").best()
         reference = self.store.find(prefix)
         if reference.kind != "individual":
             raise NotFoundError(f"{prefix!r} is a run; an individual is wanted here. See: evodevo front {prefix}")
@@ -218,6 +220,20 @@ class Run:
         pool = self.individuals()
         chosen = [pool[place] for place in front_places([individual.outcome for individual in pool], self.goals)]
         return sorted(chosen, key=lambda individual: individual.key(self.goals[0]))
+
+    def best(self) -> Individual:
+        """The individual that answers for the run: of a search the best of its front in the first goal, of an
+        experiment the training of its first arm (its reference, where it names one) that is best on validation data.
+
+        Raises:
+            NotFoundError: no individual is finished.
+        """
+        individuals = self.slice.best(self)
+        if not individuals:
+            raise NotFoundError(
+                f"run {self.id} has no trained network yet (state {self.state}); see: evodevo status {self.id}"
+            )
+        return individuals[0]
 
     def pick(self, rule: str = "knee", where: Sequence[str] = ()) -> Pick[Individual]:
         """One of the front, with the reason and the comparison with the baselines; see ``runs.pick``."""
@@ -459,6 +475,9 @@ class Slice(ABC):
         judged: kind of individuals that objectives score.
         kind: kind of its runs, where the driver's name is not that.
         composed: whether its runs consist of other runs, which ``carry_out`` begins and continues.
+        follows: settings of the room ``space`` that a genome follows which is there already; the others decide what
+            a search draws.
+        data_setting: dotted name of the setting that holds the user's data.
     """
 
     kind: str | None = None
@@ -467,6 +486,8 @@ class Slice(ABC):
     settings_class: type[RunSettings]
     preload: tuple[str, ...]
     judged: Judged
+    follows: frozenset[str] = frozenset()
+    data_setting: str = "evaluation.task_settings.data"
 
     @abstractmethod
     def space(self, settings: Any) -> Space[Any]:
@@ -489,12 +510,16 @@ class Slice(ABC):
     def paths(self, settings: Any) -> dict[str, Any]:
         """Settings that hold paths, made absolute, as nested changes, so that a resume finds them from any folder."""
 
-    def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
+    def at_depth(self, genome: Any, values: dict[str, Any]) -> dict[str, Any]:
+        """Settings as plain data whose space holds a genome of this depth."""
+        return values
+
+    def retraining(self, settings: Any, individual: Individual | None, budget: Mapping[str, Any], seeds: int) -> Any:
         """The settings with which one individual of such a run is trained again, as plain data.
 
         Args:
             settings: settings of its run.
-            individual: the individual.
+            individual: the individual; None where a genome is trained that is none yet.
             budget: tokens, steps, seconds and flops, each a number or None; all None keeps the budget.
             seeds: number of trainings.
         """
@@ -502,7 +527,7 @@ class Slice(ABC):
         if any(limit is not None for limit in budget.values()):
             values["evaluation"]["training"]["budget"] = dict(budget)
         values["evaluation"]["seconds"] = None
-        values["study"] |= {"generations": 1, "confirmations": seeds - 1, "mode": "generational"}
+        values["study"] |= {"generations": 1, "confirmations": seeds - 1, "mode": "generational", "start": []}
         return values
 
     @abstractmethod
@@ -539,8 +564,16 @@ class Slice(ABC):
         return []
 
     def differences(self, a: Individual, b: Individual) -> list[dict[str, Any]]:
-        """Differences of two genomes as JSON rows: what differs, and its values under ``a`` and ``b``."""
-        return setting_differences(a.row.genome_envelope["genes"], b.row.genome_envelope["genes"])
+        """Differences of two genomes in canonical form as JSON rows: what differs, and its values under ``a`` and
+        ``b``."""
+        return setting_differences(
+            *(one.run.space.to_json(one.run.space.canonical(one.genome))["genes"] for one in (a, b))
+        )
+
+    def distance(self, a: Individual, b: Individual) -> float:
+        """Distance of the two networks, in [0, 1]; genes without effect do not count."""
+        space = a.run.space
+        return space.distance(space.canonical(a.genome), space.canonical(b.genome))
 
     def extent(self, a: Individual, b: Individual) -> str:
         """Unit in which ``differences`` are counted, in the plural, and how many there are where that is known."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evodevo.errors import UsageError
 from evodevo.registry import enable_packages
-from evodevo.runs.archive import Archive, Run, Slice, slice_of
+from evodevo.runs.archive import Archive, Individual, Run, Slice, slice_of
 from evodevo.runs.drive import EVOLVE, check_device, create_run, drive, record_forecast
+from evodevo.runs.given import starts
 from evodevo.runs.recipe import RunSettings
 from evodevo.runs.resolve import resolve
+from evodevo.search.start import founders
 from evodevo.search.study import Listener, Study
 from evodevo.settings import merge, validate
 from evodevo.storage import Store
@@ -25,11 +27,15 @@ CHANGEABLE = (
 )
 """Settings that a resumed run may change: budget, workers, retention."""
 
+ARCHITECTURE = "architecture"
+"""Event before a run begins: a given architecture was brought to another depth."""
+
 
 def evolve(
     recipe: str = "backbone.demo",
     *,
     size: str = "quick",
+    start: Sequence[str | Path | Individual] = (),
     overrides: dict[str, Any] | None = None,
     store: str | Path = "runs",
     listener: Listener | None = None,
@@ -41,6 +47,8 @@ def evolve(
     Args:
         recipe: name of the recipe; see ``evodevo recipes``.
         size: quick or full.
+        start: architectures that come first in the initial population: genomes, names, files with a genome, or
+            individuals of this store. Where ``overrides`` name a depth, they are stacked or trimmed to it.
         overrides: nested settings that replace the recipe's, for example ``{"study": {"population": 8}}``.
         store: folder of the store.
         listener: called with events of the search.
@@ -51,11 +59,28 @@ def evolve(
         The run, finished or interrupted.
 
     Raises:
-        UsageError, DataError: settings or data cannot be used; nothing was recorded then.
+        UsageError, DataError, NotFoundError: settings, data or architectures cannot be used; nothing was recorded then.
         EvaluationsFailedError: none succeeded, or more failed than the settings allow.
     """
-    settings = resolve(recipe, size=size, driver="evolve", overrides=overrides or {})
+    changes = overrides or {}
+    settings = resolve(recipe, size=size, driver="evolve", overrides=changes)
+    if start:
+        settings = _beginning_with(start, recipe, settings, changes.get("space", {}).get("depth"), store)
+        for given in settings.study.start:
+            if given.scaling and listener is not None:
+                listener(ARCHITECTURE, {"source": given.source, "scaling": given.scaling})
     return begin(EVOLVE, recipe, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+
+
+def _beginning_with(
+    start: Sequence[str | Path | Individual], recipe: str, settings: RunSettings, depth: int | None, store: str | Path
+) -> RunSettings:
+    """The settings with the architectures of the user's; see ``evolve``."""
+    enable_packages(settings.execution.packages)
+    space = slice_of(recipe, type(settings).model_fields).space(settings)
+    given = [one.model_dump(mode="json") for one in starts(start, space, store, depth)]
+    values = merge(settings.model_dump(mode="json"), {"study": {"start": given}})
+    return validate(type(settings), values, what=f"settings of {recipe}")
 
 
 def begin(
@@ -84,6 +109,7 @@ def begin(
     # Device, algorithm and data are tried before the store is made: a wrong name or path leaves nothing behind.
     check_device(settings)
     settings.study.create()
+    founders(settings.study.start, which.space(settings), settings.study.population)
     which.problem(settings, cache_folder=cache_folder)
     expected = which.needs(settings, Path(store), cache_folder) if which.composed else None
     if expected is not None and expected["refusal"]:

@@ -36,19 +36,23 @@ class FixedGeneration(Algorithm):
         return children, tuple(range(len(children)))
 
 
-def record_source(store: Store, lease: Lease, space: Space[Any], individual: str, genome: Any) -> None:
-    """Record in a new run the individual that it trains."""
-    store.add_event(lease, SOURCE, individual, {"genome": space.to_json(genome)})
+def record_source(store: Store, lease: Lease, space: Space[Any], source: Proposal) -> None:
+    """Record in a new run the genome that it trains, and the individual that it comes from, where there is one."""
+    payload = {"genome": space.to_json(source.genome), "operation": source.operation, "details": source.details}
+    store.add_event(lease, SOURCE, "".join(source.parents), payload)
 
 
 def recall_source(store: Store, run_id: str, space: Space[Any]) -> FixedGeneration:
-    """The individual that a recorded run trains.
+    """The genome that a recorded run trains.
 
     Raises:
-        NotFoundError: the run was killed before it recorded the individual.
+        NotFoundError: the run was killed before it recorded the genome.
     """
     source = next((event for event in store.events(run_id) if event.type == SOURCE), None)
     if source is None:
         raise NotFoundError(f"run {run_id} was killed before it recorded what to train. Begin a new one: evodevo train")
     genome = space.from_json(source.payload["genome"])
-    return FixedGeneration([Proposal(genome, (source.subject,), OPERATION, {})])
+    parents = (source.subject,) if source.subject else ()
+    # Runs of older versions retrain an individual and record its genome alone.
+    operation, details = source.payload.get("operation", OPERATION), source.payload.get("details", {})
+    return FixedGeneration([Proposal(genome, parents, operation, details)])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import NotFoundError
 from evodevo.objectives.probabilities import softmax
 from evodevo.runs.answers import OutputPrediction, Prediction, continues_texts
 from evodevo.tasks.base import OutputSpec, SampleTask
@@ -105,8 +104,7 @@ class Predictor:
 def best_trained(archive: Archive, name: str) -> Individual:
     """The individual that answers for a run, or the individual of that name.
 
-    For an experiment, the training of its first arm (its reference, where it names one) that is best on validation
-    data; for a search, the best of the front in its first goal.
+    Which one that is: ``Run.best``.
 
     Args:
         archive: archive of the store.
@@ -117,13 +115,7 @@ def best_trained(archive: Archive, name: str) -> Individual:
     """
     if name != "last" and archive.store.find(name).kind == "individual":
         return archive.individual(name)
-    run = archive.run(name)
-    individual = run.slice.best(run)
-    if not individual:
-        raise NotFoundError(
-            f"run {run.id} has no trained network yet (state {run.state}); see: evodevo status {run.id}"
-        )
-    return individual[0]
+    return archive.run(name).best()
 
 
 def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> OutputPrediction:

@@ -1,4 +1,4 @@
-"""One individual again, longer and with several seeds: search fidelity is low by design."""
+"""One architecture alone, longer and with several seeds: search fidelity is low by design."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ from pathlib import Path
 from typing import Any
 
 from evodevo.errors import UsageError
-from evodevo.runs.archive import Archive, Run, Slice
-from evodevo.runs.drive import TRAIN, create_run, drive
-from evodevo.runs.evolve import begin
-from evodevo.runs.fixed_generation import record_source
+from evodevo.registry import enable_packages
+from evodevo.runs.archive import Individual, Run, Slice, slice_of
+from evodevo.runs.drive import TRAIN, check_device, create_run, drive
+from evodevo.runs.evolve import ARCHITECTURE, begin, with_absolute_paths
+from evodevo.runs.fixed_generation import OPERATION, record_source
+from evodevo.runs.given import Given, find, opened, scaled
 from evodevo.runs.resolve import resolve
+from evodevo.search.base import Proposal
+from evodevo.search.space import Space
+from evodevo.search.start import START
 from evodevo.search.study import Listener, Study
-from evodevo.settings import merge, validate
+from evodevo.settings import merge, nested, validate
 from evodevo.storage import Store
 
 CHECKPOINTS = 20
+RECIPE = "backbone.demo"
+"""Recipe whose data and training a genome gets."""
+READ_BY = ("residuals", "share_queries", "partial_featurizers", "dimensions")
+"""Settings of a space that decide how the integers of a genome are read."""
 
 
 def train(
-    individual: str,
+    what: str | Path | Individual,
     *,
     tokens: int | None = None,
     steps: int | None = None,
@@ -28,20 +37,29 @@ def train(
     flops: float | None = None,
     seeds: int = 1,
     baselines: bool = False,
+    recipe: str | None = None,
+    size: str | None = None,
+    data: str | Path | None = None,
     overrides: dict[str, Any] | None = None,
     store: str | Path = "runs",
     listener: Listener | None = None,
     on_start: Callable[[Study], None] | None = None,
     cache_folder: Path | None = None,
 ) -> Run:
-    """Train an individual from scratch, with checkpoints from which an interrupted training goes on exactly.
+    """Train one architecture from scratch, with checkpoints from which an interrupted training goes on exactly.
 
     Args:
-        individual: its id or a prefix of it. For the experiments of a recipe see ``experiment``.
+        what: an individual of the store (an id, a prefix of it, or ``last``), a genome, the name of a backbone, or a
+            file with a genome. For the experiments of a recipe see ``experiment``.
         tokens, steps, seconds, flops: the budget of each training; the search's own if none is given.
         seeds: number of trainings.
         baselines: train the hand-drawn ones under the same budget too.
-        overrides: other settings than those of the search, for example the learning rate.
+        recipe: recipe of a search whose data and training an architecture gets that is no individual;
+            ``backbone.demo`` if left out. An individual has those of its own run.
+        size: quick or full, of the recipe; quick if left out.
+        data: your data for an architecture that is no individual, a file or a folder; the recipe's if left out.
+        overrides: other settings, for example the learning rate. With another ``space.depth`` the architecture is
+            stacked or trimmed by its motif.
         store, listener, on_start, cache_folder: as for ``evolve``.
 
     Returns:
@@ -49,26 +67,100 @@ def train(
 
     Raises:
         NotFoundError: no such individual.
-        UsageError: a budget or number that cannot be.
+        UsageError: a budget or number that cannot be, or a setting that one genome cannot follow.
     """
     if seeds < 1:
         raise UsageError(f"{seeds} seeds: at least one training is wanted.")
     budget = {"tokens": tokens, "steps": steps, "seconds": seconds, "flops": flops}
-    with Archive(store) as archive:
-        source = archive.individual(individual)
-        genome, source_id, run = source.genome, source.id, source.run
-        values = run.slice.retraining(run.settings, source, budget, seeds)
+    changes = overrides or {}
+    with opened(store) as archive:
+        given = find(what, _space(recipe or RECIPE).named_genomes, archive, store)
+        if given.individual is not None:
+            _refuse(given, recipe=recipe, size=size, data=data)
+            run = given.individual.run
+            recipe, kind, before = run.recipe, run.slice, run.settings
+            values = kind.retraining(before, given.individual, budget, seeds)
+            values = merge(values, _without_depth(changes))
+        else:
+            recipe = recipe or RECIPE
+            before = resolve(recipe, size=size or "quick", overrides=_how_to_read(changes))
+            kind = slice_of(recipe, type(before).model_fields)
+            if data is not None:
+                changes = merge(changes, nested(kind.data_setting, str(data)))
+            values = kind.retraining(
+                resolve(recipe, size=size or "quick", overrides=_without_depth(changes)), None, budget, seeds
+            )
+        source = None  # an experiment's settings list what is trained
+        if given.individual is None or not run.is_experiment:
+            source, resized = _source(given, kind, before, changes)
+            values = kind.at_depth(source.genome, values) if resized else values
         values["study"]["baselines"] = baselines
-        values = _with_checkpoints(merge(values, overrides or {}), run.slice)
-        settings = validate(type(run.settings), values, what="settings of train")
-        space, again = run.space, run.is_experiment
-    with Store.open(store, create=False) as opened:
-        run_id = create_run(opened, TRAIN, run.recipe, settings)
-        if not again:  # an experiment's settings list what is trained
-            lease = opened.acquire(run_id)
-            record_source(opened, lease, space, source_id, genome)
-            opened.release(lease)
+        settings = validate(type(before), _with_checkpoints(values, kind), what="settings of train")
+    settings = with_absolute_paths(kind, settings)
+    enable_packages(settings.execution.packages)
+    space = kind.space(settings)
+    if source is not None:
+        space.check(source.genome)
+        if "scaling" in source.details and listener is not None:
+            listener(ARCHITECTURE, source.details)
+    # Device and data are tried before anything is recorded.
+    check_device(settings)
+    kind.problem(settings, cache_folder=cache_folder)
+    with Store.open(store, create=given.individual is None) as records:
+        run_id = create_run(records, TRAIN, recipe, settings)
+        if source is not None:
+            lease = records.acquire(run_id)
+            record_source(records, lease, space, source)
+            records.release(lease)
     return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+
+
+def _source(given: Given, kind: Slice, before: Any, changes: dict[str, Any]) -> tuple[Proposal, bool]:
+    """The genome that is trained, and whether its depth decides that of the settings.
+
+    Raises:
+        UsageError: a setting of the space that one genome cannot follow, or a depth that it cannot reach.
+    """
+    wanted = changes.get("space", {})
+    recorded = before.model_dump(mode="json")["space"]
+    follows = kind.follows if given.individual is not None else {*kind.follows, *READ_BY}
+    for name, value in wanted.items():
+        if name in type(before.space).model_fields and name not in follows and recorded.get(name) != value:
+            raise UsageError(
+                f"space.{name} decides what a search draws; {given.source} is one genome and cannot follow it. Leave "
+                f"it out; what can change: {', '.join(f'space.{each}' for each in sorted(kind.follows))}."
+            )
+    depth = wanted.get("depth") if "depth" in kind.follows else None
+    genome, scaling = scaled(given, kind.space(before), depth)
+    details = {"source": given.source, "scaling": scaling} if scaling else {}
+    if given.individual is None:
+        return Proposal(genome, (), START, {"source": given.source, **details}), True
+    return Proposal(genome, (given.individual.id,), OPERATION, details), depth is not None
+
+
+def _how_to_read(changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes that decide how a genome is read, without those that a search draws by."""
+    space = changes.get("space", {})
+    read = {name: space[name] for name in READ_BY if name in space}
+    return {"space": read} if read else {}
+
+
+def _without_depth(changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes without the depth, which the genome has reached already."""
+    if "depth" not in changes.get("space", {}):
+        return changes
+    return {**changes, "space": {name: value for name, value in changes["space"].items() if name != "depth"}}
+
+
+def _space(recipe: str) -> Space[Any]:
+    settings = resolve(recipe, overrides={})
+    return slice_of(recipe, type(settings).model_fields).space(settings)
+
+
+def _refuse(given: Given, **options: str | Path | None) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"{given.source} has the settings of its own run; leave --{name} out.")
 
 
 def experiment(

@@ -195,8 +195,8 @@ class Algorithm(ABC):
     def ask(self, state: SearchState, space: Space[Any], draw: Draw, count: int, known: Known) -> list[Proposal]:
         """New genomes: the initial population before the first ``tell``, then children; samples without a population.
 
-        The first half of the initial population are the space's simple designs (``Space.initial``) where it has some,
-        the others are random.
+        The first half of the initial population are the space's designs (``Space.initial_designs``) in turn, where it
+        has some; the others are random.
 
         Args:
             state: State after all results so far.
@@ -328,8 +328,10 @@ def _child(breed: Breed, draw: Draw, slot: int, child: Proposal, attempt: int) -
 
 
 def _design(space: Space[Any], draw: Draw, slot: int, attempt: int) -> Iterable[Proposal]:
-    genome = space.initial(draw(slot, f"initial/{attempt}"))
-    return () if genome is None else (Proposal(genome, (), "initial", {}),)
+    designs = space.initial_designs()
+    name = list(designs)[slot % len(designs)]
+    genome = designs[name](draw(slot, f"initial/{attempt}"))
+    return () if genome is None else (Proposal(genome, (), "initial", {"design": name} if len(designs) > 1 else {}),)
 
 
 ALGORITHMS.add("nsga2", "evodevo.search.algorithms.nsga2:NSGA2")

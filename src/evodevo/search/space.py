@@ -7,13 +7,13 @@ over the canonical form of that envelope, so that two texts of one architecture 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from evodevo import canonical
-from evodevo.errors import GenomeError
+from evodevo.errors import GenomeError, UsageError
 
 G = TypeVar("G", bound=Hashable)
 
@@ -56,6 +56,29 @@ class Space(ABC, Generic[G]):
     def initial(self, rng: np.random.Generator) -> G | None:
         """A known simple design for the initial population; None where the space has none."""
         return None
+
+    def initial_designs(self) -> Mapping[str, Callable[[np.random.Generator], G | None]]:
+        """Name -> function that draws a design; the designed half of the initial population takes them in turn."""
+        return {"initial": self.initial}
+
+    def check_founder(self, genome: G) -> None:
+        """Raise ``GenomeError`` if the genome is none that a search in this space can begin with."""
+        self.check(genome)
+
+    def at_depth(self, genome: G, depth: int) -> tuple[G, str]:
+        """The genome made deeper or shallower by the space's own rule, and a sentence that says how it was done; empty
+        where the genome has this depth already.
+
+        Raises:
+            UsageError: The space has no such rule.
+            GenomeError: The rule does not lead to this depth.
+        """
+        raise UsageError(f"genomes of the space {self.name!r} have no depth to be changed; leave --depth out.")
+
+    @property
+    def named_genomes(self) -> tuple[str, ...]:
+        """Words that ``parse`` reads as known genomes."""
+        return ()
 
     @abstractmethod
     def repair(self, genome: G, rng: np.random.Generator) -> G:

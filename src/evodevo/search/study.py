@@ -20,13 +20,14 @@ from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.execution.base import Executor
 from evodevo.execution.serial import SerialExecutor
 from evodevo.randomness import generator, integer_seed
-from evodevo.search.base import Algorithm, Proposal, Scored, SearchState, SpaceExhausted, create
+from evodevo.search.base import Algorithm, Draw, Proposal, Scored, SearchState, SpaceExhausted, create
 from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
 from evodevo.search.front import feasible_points, front_places, hypervolume, reference_point
 from evodevo.search.problem import INFEASIBLE, FunctionProblem, Goal, Outcome, Problem, Scores, write_numbers
 from evodevo.search.record import REPEATABLE, is_final, to_evaluation, to_outcome
 from evodevo.search.recorder import Recorder
 from evodevo.search.space import Space
+from evodevo.search.start import Start, founders
 from evodevo.settings import Settings
 from evodevo.storage import Lease, NewIndividual, Store, individual_id
 from evodevo.storage.failpoints import failpoint
@@ -47,6 +48,7 @@ class StudySettings(Settings):
         mode: ``generational`` waits for a whole generation; ``steady`` gives a free worker the next child at once.
         algorithm_settings: Further settings of the algorithm.
         seed: Seed of every draw.
+        start: Genomes of the user's that come first in the initial population.
         baselines: Whether hand-designed genomes are evaluated too, before the initial population.
         confirmations: Number of fresh seeds with which the final front and the baselines are evaluated again.
         retries: Largest number of restarts of an evaluation that was killed from outside, alone or with its worker.
@@ -59,6 +61,8 @@ class StudySettings(Settings):
     mode: Literal["generational", "steady"] = "generational"
     algorithm_settings: dict[str, int | float | str | bool] = Field(default_factory=dict)
     seed: int = Field(default=0, ge=0, lt=2**63)
+    # Not written where it is empty, so that runs from before it are still written as they were.
+    start: tuple[Start, ...] = Field(default=(), exclude_if=lambda value: not value)
     baselines: bool = True
     confirmations: int = Field(default=0, ge=0, le=1000)
     retries: int = Field(default=2, ge=0, le=100)
@@ -158,6 +162,7 @@ class Study:
         self.space = space
         self.settings = settings or StudySettings()
         self.algorithm = algorithm or self.settings.create()
+        self._founders = founders(self.settings.start, space, self.settings.population)
         self.store = store if store is not None else Store.memory()
         self.listener = listener or (lambda kind, facts: None)
         self.members: dict[str, Member] = {}
@@ -314,13 +319,27 @@ class Study:
         draw = partial(self._draw, generation)
         exhausted = False
         try:
-            proposals = self.algorithm.ask(state, self.space, draw, count, self._hashes.__contains__)
+            proposals = self._ask(state, draw, count, first=generation == 0)
         except SpaceExhausted as end:
             proposals, exhausted = end.proposals, True
         born = [(f"{generation}/{slot}", generation, slot, proposal) for slot, proposal in enumerate(proposals)]
         if exhausted:
             self.store.add_event(self.lease, "space.exhausted", str(generation), {})
         return self._add(born), exhausted
+
+    def _ask(self, state: SearchState, draw: Draw, count: int, *, first: bool) -> list[Proposal]:
+        """Proposals of the algorithm; in the initial population the user's own genomes come before them.
+
+        Raises:
+            SpaceExhausted: The space has too few; the error holds all proposals.
+        """
+        given, known = (self._founders if first else []), self._hashes
+        if given:
+            known = known.union(self.space.hash(proposal.genome) for proposal in given)
+        try:
+            return given + self.algorithm.ask(state, self.space, draw, count - len(given), known.__contains__)
+        except SpaceExhausted as end:
+            raise SpaceExhausted(given + end.proposals) from None
 
     def _steady_state(self) -> bool:
         """Give each free worker the next child at once; tell results one by one, in order of completion."""
@@ -360,7 +379,7 @@ class Study:
         draw, exhausted = partial(self._draw, born), False
         try:
             count = population if born == 0 else 1
-            proposals = self.algorithm.ask(state, self.space, draw, count, self._hashes.__contains__)
+            proposals = self._ask(state, draw, count, first=born == 0)
         except SpaceExhausted as end:
             proposals, exhausted = end.proposals, True
         rows = []

@@ -14,10 +14,12 @@ from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
     ConfigFile,
+    Depth,
     Events,
     FailedShare,
     Generations,
     StoreFolder,
+    Width,
     Workers,
     count_option,
 )
@@ -54,6 +56,15 @@ def evolve(
     size: Annotated[
         SearchSize, typer.Option(help="Minutes on two cores, or the whole thing; paper where the recipe has it.")
     ] = SearchSize.quick,
+    start: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ARCHITECTURE",
+            help="An architecture to begin with: a genome, a named backbone, a file, an individual; repeatable.",
+        ),
+    ] = None,
+    depth: Depth = None,
+    width: Width = None,
     objective: Annotated[
         list[str] | None,
         typer.Option(help="Objective: quality, cache, …; repeatable, most important first."),
@@ -87,10 +98,14 @@ def evolve(
 ) -> None:
     """Search for architectures: train a population on text, generation by generation, and keep the best trade-offs.
 
-    Settings: those of the recipe, then --config, then --set, then the other options. Ctrl-C stops safely.
+    Settings: those of the recipe, then --config, then --set, then the other options. Ctrl-C stops safely. With --depth,
+    what --start names is stacked or trimmed to that depth: to whole copies of its motif, the shortest beginning whose
+    copies are all of it.
     """
     data_key = "evaluation.language.data" if recipe.startswith("backbone.") else "evaluation.task_settings.data"
     flags = {
+        "space.depth": depth,
+        "space.dimensions.width": width,
         "evaluation.objectives": objective or None,
         data_key: None if data is None else str(data),
         "evaluation.training.budget.tokens": tokens,
@@ -121,7 +136,13 @@ def evolve(
 
     run = carry_out(
         lambda listener, begin: evolve_run(
-            recipe, size=size.value, overrides=changes, store=store, listener=listener, on_start=begin
+            recipe,
+            size=size.value,
+            start=start or (),
+            overrides=changes,
+            store=store,
+            listener=listener,
+            on_start=begin,
         ),
         store=store,
         json=json,

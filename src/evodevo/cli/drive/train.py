@@ -1,7 +1,8 @@
-"""``evodevo train``: the experiment of a recipe, or one individual again, for longer and with several seeds."""
+"""``evodevo train``: the experiment of a recipe, or one architecture, for longer and with several seeds."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -17,9 +18,11 @@ from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
     ConfigFile,
+    Depth,
     Events,
     GivenBudget,
     StoreFolder,
+    Width,
     Workers,
     count_option,
     implied,
@@ -46,13 +49,23 @@ COMMAND = implied("--baselines", Opponents.all.value, [choice.value for choice i
 
 def train(
     what: Annotated[
-        str, typer.Argument(metavar="RECIPE|INDIVIDUAL", help="A recipe for train, or a beginning of an id.")
+        str,
+        typer.Argument(
+            metavar="RECIPE|ARCHITECTURE",
+            help="A recipe for train; or a beginning of an individual's id, last, a genome, a named backbone, a file.",
+        ),
     ],
     size: Annotated[
         RecipeSize | None, typer.Option(help="Size of a recipe's run: minutes on two cores, or all.  [default: quick]")
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="Recipe whose data and training a genome, name or file gets.  [default: backbone.demo]"),
+    ] = None,
+    depth: Depth = None,
+    width: Width = None,
     task: Annotated[str | None, typer.Option(help="Task of a recipe.  [default: its own]")] = None,
-    data: Annotated[Path | None, typer.Option(help="Your data for a recipe, a file or a folder.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Your data for a recipe or a genome, a file or a folder.")] = None,
     budget: Annotated[
         GivenBudget | None,
         typer.Option(
@@ -78,25 +91,46 @@ def train(
     set: Assignments = None,
     json: Events = False,
 ) -> None:
-    """Compare the networks of a recipe, or train an individual from scratch; a search trains briefly by design.
+    """Compare the networks of a recipe, or train one architecture from scratch; a search trains briefly by design.
 
-    A budget that is not given is that of the recipe or the search. Ctrl-C stops safely; resume goes on from the last
-    checkpoint.
+    A budget that is not given is that of the recipe or the search. With --depth a backbone is stacked or trimmed to
+    whole copies of its motif, the shortest beginning whose copies are all of it. Ctrl-C stops safely; resume goes on
+    from the last checkpoint.
     """
-    flags: dict[str, Any] = {"execution.workers": workers, "evaluation.training.device": device}
+    flags: dict[str, Any] = {
+        "execution.workers": workers,
+        "evaluation.training.device": device,
+        "space.depth": depth,
+        "space.dimensions.width": width,
+    }
     limits = _limits(budget, {"tokens": tokens, "steps": steps, "seconds": seconds, "flops": None})
     from evodevo.runs.recipe import RECIPES
 
-    if what in RECIPES or "." in what:
+    if what in RECIPES or _names_a_recipe(what):
+        for option, value in {"--recipe": recipe, "--depth": depth, "--width": width}.items():
+            if value is not None:
+                raise typer.BadParameter(f"{option} is for an architecture; {what!r} is a recipe.")
         flags |= experiment_flags(limits, task, data, seeds)
         _compare(what, size or RecipeSize.quick, overrides(config, set or [], flags), baselines, store, json)
         return
-    foreign = {"--size": size, "--task": task, "--data": data, "--config": config}
-    for option, value in foreign.items():
-        if value is not None:
-            raise typer.BadParameter(f"{option} is for a recipe; {what!r} is an individual.")
+    if task is not None:
+        raise typer.BadParameter(f"--task is for a recipe; {what!r} is an architecture.")
     beside = baselines not in (None, Opponents.none)
-    _again(what, limits, 1 if seeds is None else seeds, beside, overrides(None, set or [], flags), store, json)
+    settings = {
+        **limits,
+        "seeds": 1 if seeds is None else seeds,
+        "baselines": beside,
+        "recipe": recipe,
+        "size": None if size is None else size.value,
+        "data": data,
+        "overrides": overrides(config, set or [], flags),
+    }
+    _alone(what, settings, store, json)
+
+
+def _names_a_recipe(what: str) -> bool:
+    """Whether it looks like the name of a recipe: letters with a dot between them; a file of that name is one."""
+    return re.fullmatch(r"[a-z_]+\.[a-z_0-9]+", what) is not None and not Path(what).is_file()
 
 
 def _limits(budget: GivenBudget | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -150,29 +184,12 @@ def present(run: Run, store: Path, json: bool) -> None:
             output.words(f"next: evodevo report {run.id}{where}   evodevo show {run.id}{where}")
 
 
-def _again(
-    individual: str,
-    budget: dict[str, Any],
-    seeds: int,
-    baselines: bool,
-    changes: dict[str, Any],
-    store: Path,
-    json: bool,
-) -> None:
-    """Train one individual again."""
-    from evodevo.runs.train import train as train_individual
+def _alone(what: str, settings: dict[str, Any], store: Path, json: bool) -> None:
+    """Train one architecture; ``settings`` are the arguments of ``runs.train.train``."""
+    from evodevo.runs.train import train as train_one
 
     run = carry_out(
-        lambda listener, begin: train_individual(
-            individual,
-            **budget,
-            seeds=seeds,
-            baselines=baselines,
-            overrides=changes,
-            store=store,
-            listener=listener,
-            on_start=begin,
-        ),
+        lambda listener, begin: train_one(what, **settings, store=store, listener=listener, on_start=begin),
         store=store,
         json=json,
     )

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.options import Json
-from evodevo.errors import GenomeError
-
-if TYPE_CHECKING:
-    from evodevo.backbone.genome import BackboneGenome
-    from evodevo.backbone.space import BackboneSpace
-    from evodevo.operators.cost import Cost
-
-DEFAULT_DEPTH = 24
-_ITERATIONS = re.compile(r"[^|]*\bT[0-9]", re.ASCII)
-_SIX_INTEGERS = re.compile(r"\s*(?:[0-9]{6}|[0-9]{1,6}(?:\.[0-9]{1,6}){5})(?![0-9.])", re.ASCII)
+from evodevo.cli.architectures import read_architecture
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 
 
 class Convention(StrEnum):
@@ -38,14 +28,20 @@ class PassMode(StrEnum):
 
 
 def cost(
-    genome: Annotated[
+    architecture: Annotated[
         str,
         typer.Argument(
-            help="A genome (11111 91111 …; T4 … | tr mlp; k3 … | mlp lstm) or a named backbone (transformer++)."
+            metavar="ARCHITECTURE",
+            help="A genome (11111 91111 …; T4 … | tr mlp; k3 … | mlp lstm), a named backbone (transformer++), a file "
+            "with a genome, an individual (a beginning of its id), or last.",
         ),
     ],
-    depth: Annotated[int | None, typer.Option(help="LIVs of a named backbone.  [default: 24]")] = None,
-    width: Annotated[int, typer.Option(help="Channels of the residual stream.")] = 768,
+    depth: Annotated[
+        int | None, typer.Option(help="LIVs of a backbone; a genome is stacked or trimmed.  [default: its own, or 24]")
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(help="Channels of the residual stream.  [default: the individual's, or 768]")
+    ] = None,
     head_size: Annotated[int | None, typer.Option(help="Channels per head; chosen by the width if left out.")] = None,
     length: Annotated[int, typer.Option(help="Tokens in the context.")] = 4096,
     batch: Annotated[int, typer.Option(help="Sequences.")] = 1,
@@ -56,18 +52,24 @@ def cost(
     vocabulary: Annotated[int, typer.Option(help="Tokens, for embedding and head.")] = 0,
     tied: Annotated[bool, typer.Option("--tied/--untied", help="Whether the head is the embedding.")] = True,
     element_bytes: Annotated[int | None, typer.Option(help="Bytes per number.  [default: star 2, actual 4]")] = None,
+    store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
     """Show the cost of an architecture: parameters, cache, FLOPs, bytes read. Nothing is built.
 
     An H-Model is written as in "T4 a1 r1 sum dense | tr tr mlp", a zoo as in "k3 predictor | mlp lstm cnn"; their
-    cost excludes inputs and outputs, and the encoders and the fusion of a zoo.
+    cost excludes inputs and outputs, and the encoders and the fusion of a zoo. With --depth a backbone is stacked or
+    trimmed to whole copies of its motif, the shortest beginning whose copies are all of it.
     """
-    if "|" in genome:
-        ask = _h_model if _ITERATIONS.match(genome) else _zoo
-        _networks(*ask(genome, width, length, batch, mode), (width, length, batch, mode), json)
+    from evodevo.backbone.space import BackboneSpace
+
+    space, genome, scaling = read_architecture(architecture, depth, width, head_size, store)
+    if not isinstance(space, BackboneSpace):
+        _networks(space, genome, (length, batch, mode), json)
         return
-    space, backbone = _read(genome, depth, width, head_size)
+    backbone, width = genome, space.settings.dimensions.width
+    if scaling and not json:
+        output.words(f"{scaling}.")
     record = space.cost(
         backbone,
         length=length,
@@ -88,6 +90,7 @@ def cost(
             "mode": mode.value,
             "convention": convention.value,
             "vocabulary": vocabulary,
+            "scaling": scaling or None,
         }
         first = {"parameters": record.parameters, "cache_bytes": record.cache_bytes}
         output.document("evodevo.cost/1", {**first, **record.to_json(), **given})
@@ -103,31 +106,14 @@ def cost(
     output.table(("cost", "value", "meaning"), rows, right=("value",))
 
 
-def _h_model(text: str, width: int, length: int, batch: int, mode: PassMode) -> tuple[str, Cost]:
-    from evodevo.h_model.space import HModelSpace
-    from evodevo.h_model.space_settings import HModelSpaceSettings
-    from evodevo.settings import validate
-
-    values = {"structure": {"width": width}, "hidden_range": [1, 64], "iterations_range": [1, 256]}
-    space = HModelSpace(validate(HModelSpaceSettings, values, what="cost"))
-    genome = space.parse(text)
-    return space.print(genome), space.cost(genome, length=length, batch=batch, mode=mode.value)
-
-
-def _zoo(text: str, width: int, length: int, batch: int, mode: PassMode) -> tuple[str, Cost]:
-    from evodevo.module_zoo.space import any_zoo
-
-    space = any_zoo(width)
-    genome = space.parse(text)
-    return space.print(genome), space.cost(genome, length=length, batch=batch, mode=mode.value)
-
-
-def _networks(genome: str, record: Cost, given: tuple[int, int, int, PassMode], json: bool) -> None:
+def _networks(space: Any, genome: Any, given: tuple[int, int, PassMode], json: bool) -> None:
     """Print the cost of a network of samples between its inputs and its outputs."""
-    width, length, batch, mode = given
+    length, batch, mode = given
+    record = space.cost(genome, length=length, batch=batch, mode=mode.value)
     if json:
-        arguments = {"genome": genome, "width": width, "length": length, "batch": batch, "mode": mode.value}
-        output.document("evodevo.cost/1", {**record.to_json(), **arguments})
+        width = space.settings.structure.width
+        arguments = {"width": width, "length": length, "batch": batch, "mode": mode.value}
+        output.document("evodevo.cost/1", {**record.to_json(), "genome": space.print(genome), **arguments})
         return
     executed = "with masked and padded work, without modules that are not chosen"
     rows = [
@@ -137,23 +123,3 @@ def _networks(genome: str, record: Cost, given: tuple[int, int, int, PassMode], 
         ("bytes read", f"{record.bytes_read:,}", "by that pass"),
     ]
     output.table(("cost", "value", "meaning"), rows, right=("value",))
-
-
-def _read(text: str, depth: int | None, width: int, head_size: int | None) -> tuple[BackboneSpace, BackboneGenome]:
-    from evodevo.backbone.named import NAMED_BACKBONES
-    from evodevo.backbone.space import BackboneSettings, BackboneSpace
-    from evodevo.errors import unknown_name
-    from evodevo.settings import validate
-
-    values = {
-        "depth": DEFAULT_DEPTH if depth is None else depth,
-        "residuals": _SIX_INTEGERS.match(text) is not None,
-        "dimensions": {"width": width, "head_size": head_size},
-    }
-    space = BackboneSpace(validate(BackboneSettings, values, what="cost"))
-    if not text.strip()[:1].isdigit() and text.strip().partition("@")[0] not in NAMED_BACKBONES:
-        raise unknown_name("backbone", text.strip()[:80], NAMED_BACKBONES)
-    backbone = space.parse(text)
-    if depth is not None and len(backbone) != depth:
-        raise GenomeError(f"the genome has {len(backbone)} LIVs and --depth is {depth}; leave --depth out.")
-    return space, backbone

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.listing import print_individuals, record
+from evodevo.cli.listing import comparable, print_individuals, record
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.runs.differences import NOTHING
-
-if TYPE_CHECKING:
-    from evodevo.runs.archive import Individual
 
 HEADINGS = {"position": "LIV", "integers": "what differs"}
 """Key of a difference -> heading of its column, where they are not the same."""
 
 
 def diff(
-    first: Annotated[str, typer.Argument(metavar="A", help="Beginning of an individual's id.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Beginning of another individual's id.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="Beginning of an individual's id, or last.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Beginning of another individual's id, or last.")],
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Compare two individuals: LIV by LIV, or setting by setting."""
+    """Compare two individuals as networks: LIV by LIV, or setting by setting; genes without effect do not count."""
     from evodevo.errors import UsageError
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         a, b = archive.individual(first), archive.individual(second)
-        if _space(a) != _space(b):
+        if not comparable(a, b):
             raise UsageError(f"{a.id} and {b.id} are genomes of different spaces; nothing can be compared.")
-        distance = a.run.space.distance(a.genome, b.genome)
+        distance = a.run.slice.distance(a, b)
         changes = a.run.slice.differences(a, b)
         if json:
             data = {"a": record(a), "b": record(b), "distance": distance, "differences": changes}
@@ -49,8 +46,3 @@ def diff(
 
 def _cell(value: Any) -> str:
     return NOTHING if value is None else ", ".join(value) if isinstance(value, list) else str(value)
-
-
-def _space(individual: Individual) -> tuple[str, Any]:
-    """Key of comparable genomes: the space, and for backbones the genes that it allows."""
-    return individual.run.space.name, getattr(individual.run.space, "genes", None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.listing import print_individuals, record
+from evodevo.cli.listing import comparable, print_individuals, record
 from evodevo.cli.options import DEFAULT_STORE, IndividualName, Json, StoreFolder
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def lineage(
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """List the ancestors of an individual, latest birth first, with what was done at each birth."""
+    """List the ancestors of an individual, latest birth first: what was done at each birth, and what it changed."""
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
@@ -47,7 +47,16 @@ def lineage(
         print_individuals(people, start.run.goals)
         for person in people:
             if person.parents:
-                output.line(f"{person.id}  {person.operation} of {' and '.join(person.parents)}")
+                parents = [f"{identity}{_changed(archive.individual(identity), person)}" for identity in person.parents]
+                output.line(f"{person.id}  {person.operation} of {' and '.join(parents)}")
+
+
+def _changed(parent: Individual, child: Individual) -> str:
+    """How far the child's network is from the parent's, in brackets; empty where they cannot be compared."""
+    if not comparable(parent, child):
+        return ""
+    count = len(parent.run.slice.differences(parent, child))
+    return f" ({count} {parent.run.slice.extent(parent, child)} differ)" if count else " (the same network)"
 
 
 def _draw(people: list[Individual], path: Path) -> None:

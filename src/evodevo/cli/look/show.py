@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,15 +22,33 @@ if TYPE_CHECKING:
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A beginning of the id of an individual or a run.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A beginning of the id of an individual or a run, last (the newest run), or a backbone: its genome, "
+            "its name, a file.",
+        ),
+    ],
+    depth: Annotated[
+        int | None, typer.Option(help="LIVs of a backbone; a genome is stacked or trimmed.  [default: its own, or 24]")
+    ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the architecture into a file.")] = None,
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Show an individual: genome, ancestry, scores, cost, reason of failure. Or all individuals of a run."""
+    """Show an individual: genome, ancestry, scores, cost, reason of failure; or a run's individuals, or a backbone.
+
+    Genomes are shown in canonical form, in which no integer is without effect.
+    """
+    from evodevo.backbone.named import NAMED_BACKBONES
     from evodevo.errors import UsageError
     from evodevo.runs.archive import Archive
+    from evodevo.runs.given import may_be_id
 
+    if not may_be_id(name, tuple(NAMED_BACKBONES)) or depth is not None:
+        _show_backbone(name, depth, svg, store, json)
+        return
     with Archive(store) as archive:
         if name == "last" or archive.store.find(name).kind == "run":
             if svg is not None:
@@ -47,6 +66,35 @@ def show(
             _print(individual)
 
 
+def _show_backbone(word: str, depth: int | None, svg: Path | None, store: Path, json: bool) -> None:
+    from evodevo.backbone.diagrams.glyph_line import text_strip
+    from evodevo.backbone.draw import drawn, marks
+    from evodevo.backbone.space import BackboneSpace
+    from evodevo.cli.architectures import read_architecture
+    from evodevo.errors import UsageError
+
+    space, genome, scaling = read_architecture(word, depth, None, None, store)
+    if not isinstance(space, BackboneSpace):
+        raise UsageError(f"{word[:80]!r} is no backbone; see its cost with: evodevo cost {word[:80]!r}")
+    canonical, plans, motif = space.canonical(genome), space.plan(genome), len(space.motif(genome))
+    drawing = drawn(plans, canonical)
+    if svg is not None:
+        from evodevo.cli.files import write_text
+
+        write_text(svg, drawing.svg(title=word if word in space.named_genomes else "", subtitle=drawing.text))
+    if json:
+        facts = {"genome": space.print(genome), "canonical": drawing.text, "depth": len(genome), "motif": motif}
+        output.document("evodevo.backbone/1", {**facts, "scaling": scaling or None, "words": list(drawing.words)})
+        return
+    if scaling:
+        output.words(f"{scaling}.")
+    output.line(text_strip(marks(plans, canonical), ascii_only=not output.has_unicode(sys.stdout)))
+    output.line(f"genome      {drawing.text}")
+    for sentence in drawing.words:
+        output.line(f"            {sentence}")
+    output.line(f"motif       {motif} of {len(genome)} LIVs")
+
+
 def _show_run(run: Run, json: bool) -> None:
     from evodevo.tasks.data_lines import data_lines
 
@@ -60,7 +108,7 @@ def _show_run(run: Run, json: bool) -> None:
         data = {
             "run": run.id,
             "goals": goal_records(run),
-            "settings": run.settings.model_dump(mode="json"),
+            "settings": run.row.settings,
             "versions": run.row.versions,
             "data": run.data(),
             "individuals": [record(individual) for individual in [*run.baselines(), *run.individuals()]],
