@@ -381,7 +381,7 @@ def stand_ins(words: Sequence[str], small: Small) -> list[str]:
         front = found.front()
         real = {"RUN": found.id, "INDIVIDUAL": front[0].id, "OTHER": found.baselines()[0].id}
     done = replaced(words, real, small.text)
-    if done[0] == "evolve":
+    if done[0] == "evolve" or (done[0] == "train" and done[1] not in real.values()):
         done += [] if "--data" in done else ["--data", str(small.text)]
         # The page's own settings lie above the small file's, as --set does.
         done = [word for word in done if word not in ("--config", "run.toml")] + ["--config", str(small.config)]

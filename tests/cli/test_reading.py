@@ -6,12 +6,15 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
+from evodevo.operators.spec import Dimensions
+from evodevo.runs.archive import Archive
 
 if TYPE_CHECKING:
     from ..conftest import Small
@@ -95,14 +98,32 @@ def test_a_child_knows_its_parents_and_they_know_it(ask: Ask, small: Small) -> N
         assert child["id"] in ask("show", parent)["children"]
 
 
-def test_diff_names_every_liv_that_differs(ask: Ask, small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+def network(genome: str) -> list[Any]:
+    """What each LIV of a backbone is and takes from others, from the plan alone."""
+    space = BackboneSpace(BackboneSettings(depth=8, dimensions=Dimensions(width=16, head_size=4)))
+    livs = []
+    for plan in space.plan(space.parse(genome)):
+        taken = [
+            {role: place for role, place in taken.items() if place != plan.position}
+            for taken in (plan.origin, plan.weights)
+        ]
+        livs.append((plan.row.name, taken))
+    return livs
+
+
+def test_diff_names_every_liv_of_the_network_that_differs(
+    ask: Ask, small: Small, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, b = ask("show", small.run)["individuals"][:2]
     document = ask("diff", a["id"], b["id"])
-    left, right = a["genome"].split(), b["genome"].split()
+    left, right = network(a["genome"]), network(b["genome"])
     wanted = [place for place, (x, y) in enumerate(zip(left, right, strict=True), 1) if x != y]
     assert [row["position"] for row in document["differences"]] == wanted
     assert document["distance"] == pytest.approx(len(wanted) / len(left))
     assert ask("diff", a["id"], a["id"])["differences"] == []
+    for row in document["differences"]:
+        assert row["a"].startswith(left[row["position"] - 1][0])
+        assert row["b"].startswith(right[row["position"] - 1][0])
     capsys.readouterr()
     assert run(["diff", a["id"], b["id"], "--store", str(small.store)]) == ExitCode.SUCCESS
     lines = capsys.readouterr().out.splitlines()
@@ -110,6 +131,69 @@ def test_diff_names_every_liv_that_differs(ask: Ask, small: Small, capsys: pytes
     assert lines[heading - 1] == f"{len(wanted)} of {len(left)} LIVs differ (distance {document['distance']:.3f})"
     assert lines[heading].split("  ")[-1].strip() == "what differs"
     assert [int(line.split()[0]) for line in lines[heading + 1 :]] == wanted
+
+
+def test_last_is_the_newest_run_or_the_individual_that_answers_for_it(
+    ask: Ask, small: Small, capsys: pytest.CaptureFixture[str]
+) -> None:
+    best = ask("front", "last")["front"][0]["id"]
+    assert ask("lineage", "last") == ask("lineage", best)
+    assert ask("diff", "last", best)["differences"] == []
+    assert ask("cost", "last") == ask("cost", best)
+    assert ask("show", "last") == ask("show", small.run)
+    with Archive(small.store) as archive:
+        assert archive.individual("last").id == archive.run("last").best().id == best
+
+
+def test_a_cost_is_that_of_the_individual_and_of_its_sizes(ask: Ask, small: Small, tmp_path: Path) -> None:
+    one = ask("pick", small.run)
+    facts = ask("show", one["id"])["facts"]
+    given = ask("cost", one["id"], "--length", "16", "--convention", "actual")
+    assert (given["parameters"], given["cache_bytes"]) == (facts["parameters"], facts["cache_bytes"])
+    assert (given["width"], given["depth"], given["scaling"]) == (16, 8, None)
+    (tmp_path / "one.json").write_text(json.dumps(ask("show", one["id"])))
+    same = ["--width", "16", "--head-size", "4", "--length", "16", "--convention", "actual"]
+    assert ask("cost", str(tmp_path / "one.json"), *same) == given
+    twice = ask("cost", one["id"], "--depth", "16", "--length", "16", "--convention", "actual")
+    assert "stacked to 16" in twice["scaling"]
+    assert (twice["parameters"] - 16) == 2 * (given["parameters"] - 16), "a last norm is there once"
+    assert twice["cache_bytes"] == 2 * given["cache_bytes"]
+    assert ask("cost", one["id"], "--width", "32", "--head-size", "8")["width"] == 32
+
+
+def test_genomes_are_shown_without_integers_that_have_no_effect(
+    ask: Ask, small: Small, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for one in ask("show", small.run)["individuals"]:
+        capsys.readouterr()
+        assert run(["show", one["id"], "--store", str(small.store)]) == ExitCode.SUCCESS
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("genome")]
+        (shown,) = {ask("show", line.removeprefix("genome").strip())["genome"]}
+        known = ask("show", one["genome"])
+        assert known["canonical"] == shown
+        assert ask("show", shown)["canonical"] == shown
+        assert known["words"] == ask("show", one["id"])["words"]
+
+
+def test_lineage_says_what_a_birth_changed(ask: Ask, small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    child = next(one for one in ask("show", small.run)["individuals"] if one["parents"])
+    capsys.readouterr()
+    assert run(["lineage", child["id"], "--store", str(small.store)]) == ExitCode.SUCCESS
+    (line,) = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{child['id']}  ") and " of " in line
+    ]
+    for parent in child["parents"]:
+        count = len(ask("diff", parent, child["id"])["differences"])
+        assert f"{parent} ({count} of 8 LIVs differ)" in line or (count == 0 and f"{parent} (the same network)" in line)
+
+
+def test_a_backbone_of_ones_own_is_shown(ask: Ask, tmp_path: Path) -> None:
+    shown = ask("show", "11112 91111 11112 92121", "--depth", "8", "--svg", str(tmp_path / "b.svg"))
+    assert shown["canonical"] == "11112 91111 12112 92121 13122 93131 14122 94141"
+    assert (shown["depth"], shown["motif"]) == (8, 4)
+    assert "LIV 7 (SA-1) uses the features K of LIV 5." in shown["words"]
+    assert ElementTree.parse(tmp_path / "b.svg").getroot().tag.endswith("svg")
+    assert ask("show", "striped-mamba")["motif"] == 12
 
 
 def test_drawings_are_svg_and_the_report_is_one_page_of_its_own(ask: Ask, small: Small, tmp_path: Path) -> None:
@@ -150,7 +234,23 @@ def test_a_trained_model_writes_the_same_again(ask: Ask, small: Small, capsys: p
         (["pick", "last", "--rule", "best:qualty"], ExitCode.USAGE, "quality"),
         (["pick", "last", "--where", "cache<1"], ExitCode.NOT_FOUND, "cache<1"),
         (["pick", "last", "--where", "cache is small"], ExitCode.USAGE, "cache<700K"),
-        (["lineage", "last"], ExitCode.NOT_FOUND, "last"),
+        (["lineage", "zzz"], ExitCode.NOT_FOUND, "zzz"),
+        (["cost", "zzz"], ExitCode.NOT_FOUND, "no genome, no known name (transformer++"),
+        (["cost", "last", "--depth", "11"], ExitCode.USAGE, "cannot have 11"),
+        (["show", "11111 91119"], ExitCode.USAGE, "segment 2"),
+        (["show", "last", "--depth", "11"], ExitCode.USAGE, "cannot have 11"),
+        (["train", "last", "--depth", "11"], ExitCode.USAGE, "cannot have 11"),
+        (["train", "last", "--set", "space.classes=['SA-1']"], ExitCode.USAGE, "space.classes decides what a search"),
+        (["train", "last", "--set", "space.residuals=true"], ExitCode.USAGE, "what can change: space.depth"),
+        (["train", "last", "--data", "x"], ExitCode.USAGE, "leave --data out"),
+        (["train", "last", "--recipe", "backbone.demo"], ExitCode.USAGE, "leave --recipe out"),
+        (["train", "11111 9111x"], ExitCode.USAGE, "'9111x'"),
+        (["train", "transformer++", "--depth", "7"], ExitCode.USAGE, "even number"),
+        (["train", "transformer++", "--set", "space.designs=['sharing']"], ExitCode.USAGE, "space.designs decides"),
+        (["train", "h_model.pointer", "--depth", "4"], ExitCode.USAGE, "--depth is for an architecture"),
+        (["evolve", "backbone.demo", "--start", "zzz"], ExitCode.NOT_FOUND, "no individual of the store"),
+        (["evolve", "backbone.demo", "--start", "last", "--depth", "11"], ExitCode.USAGE, "cannot have 11"),
+        (["evolve", "backbone.demo", "--start", "transformer++@4"], ExitCode.USAGE, "it has 4 LIVs"),
         (["show", "last", "--svg", "x.svg"], ExitCode.USAGE, "--svg"),
     ],
 )

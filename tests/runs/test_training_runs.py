@@ -109,6 +109,57 @@ def test_what_cannot_be_is_refused(copy: Path, best: str, arguments: dict[str, A
 
 
 @pytest.mark.slow
+def test_a_genome_a_name_and_a_file_are_trained_at_any_depth_and_width(
+    tmp_path: Path, small: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(small.text.parent / "cache"))
+    store, motif = tmp_path / "runs", "11114 91111 11114 51111"
+    (tmp_path / "mine").write_text(motif)
+    short = {"training": {"batch_size": 4}, "language": {"context_length": 16}, "validation_tokens": 64}
+    made = []
+    for what, depth in ((motif, None), (tmp_path / "mine", 8), ("striped-mamba", None), ("transformer++@2", 6)):
+        space = {"dimensions": {"width": 16, "head_size": 4}, **({} if depth is None else {"depth": depth})}
+        changes = {**SERIAL, "evaluation": short, "space": space}
+        run = train(what, tokens=64, overrides=changes, data=small.text, store=store)
+        (one,) = run.individuals()
+        assert (run.kind, run.state, run.recipe) == ("train", "finished", "backbone.demo")
+        assert (one.operation, one.parents) == ("start", ())
+        assert run.settings.space.depth == len(one.genome)
+        assert run.settings.study.generations == 1
+        assert one.load() is not None
+        made.append((one.text, one.row.details))
+        again = resume(run.id, store=store)
+        assert [row.genome for row in again.individuals()] == [one.genome]
+        again.archive.close()
+        run.archive.close()
+    space = run.space
+    assert made[0] == (motif, {"source": "the genome"})
+    assert made[1][0] == "11114 91111 12114 51111 13124 92121 14124 52121"
+    assert "stacked to 8: 2 copies" in made[1][1]["scaling"]
+    assert made[2] == (space.print(space.named("striped-mamba", 8)), {"source": "striped-mamba"})
+    assert made[3][0] == space.print(space.named("transformer++", 6))
+
+
+@pytest.mark.slow
+def test_an_individual_is_trained_deeper_and_a_baseline_as_its_builder_has_it(
+    copy: Path, small: Any, best: str
+) -> None:
+    changes = {**SERIAL, "space": {"depth": 16}}
+    with Archive(copy) as archive:
+        baseline = next(one for one in archive.run(small.run).baselines() if one.name == "striped-mamba")
+    run = train(best, tokens=64, overrides=changes, store=copy)
+    (one,) = run.individuals()
+    assert run.settings.space.depth == len(one.genome) == 16
+    assert (one.operation, one.parents) == ("retrain", (best,))
+    assert "stacked to 16" in one.row.details["scaling"]
+    assert run.space.hash(one.genome[:8]) == run.space.hash(one.run.archive.individual(best).genome)
+    run.archive.close()
+    run = train(baseline.id, tokens=64, overrides=changes, store=copy)
+    assert run.individuals()[0].genome == run.space.named("striped-mamba", 16)
+    run.archive.close()
+
+
+@pytest.mark.slow
 def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bits(copy: Path, best: str) -> None:
     training = {"evaluation": {"training": {"checkpoint_every": 3, "report_every": 1}}}
     whole = train(best, steps=11, seeds=2, overrides={**SERIAL, **training}, store=copy)
