@@ -73,7 +73,7 @@ def sharing_hybrid(
 
 def shares(row: LIVClass) -> bool:
     """Whether designed hybrids share anything between LIVs of this class."""
-    return _in_pairs(row) or row.spec.structure == "semi_separable"
+    return _in_pairs(row) or row.spec.family == "recurrence"
 
 
 def _in_pairs(row: LIVClass) -> bool:
@@ -93,7 +93,7 @@ def connected(genome: BackboneGenome, classes: Classes) -> BackboneGenome:
             for first, second in zip(alike[::2], alike[1::2], strict=False):
                 second[FEATURE] = first[FEATURE]
                 first[FEATURE_STRATEGY] = second[FEATURE_STRATEGY] = strategy
-        elif kind.spec.structure == "semi_separable" and len(alike) > 1:
+        elif kind.spec.family == "recurrence" and len(alike) > 1:
             for row in alike:
                 row[FEATURIZER], row[FEATURIZER_STRATEGY] = alike[0][FEATURIZER], 2
     return tuple(tuple(row) for row in rows)

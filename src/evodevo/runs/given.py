@@ -94,10 +94,11 @@ def find(word: str | Path | Individual, names: Sequence[str], archive: Archive |
     return Given("the genome", text=text)
 
 
-def may_be_id(word: str, names: Sequence[str]) -> bool:
-    """Whether a word can only name a run or an individual, and no genome, known name or file."""
+def is_architecture(word: str, names: Sequence[str]) -> bool:
+    """Whether a word can be a genome, a known name or a file, and not the id of a run or an individual."""
     text = word.strip()
-    return _ID.fullmatch(text) is not None and text not in names and not _is_file(text)
+    written = _ID.fullmatch(text) is None and (text[:1].isdigit() or "|" in text)
+    return written or text.partition("@")[0] in names or _is_file(text)
 
 
 def opened(store: str | Path) -> AbstractContextManager[Archive | None]:

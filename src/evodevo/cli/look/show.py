@@ -44,9 +44,9 @@ def show(
     from evodevo.backbone.named import NAMED_BACKBONES
     from evodevo.errors import UsageError
     from evodevo.runs.archive import Archive
-    from evodevo.runs.given import may_be_id
+    from evodevo.runs.given import is_architecture
 
-    if not may_be_id(name, tuple(NAMED_BACKBONES)) or depth is not None:
+    if is_architecture(name, tuple(NAMED_BACKBONES)) or depth is not None:
         _show_backbone(name, depth, svg, store, json)
         return
     with Archive(store) as archive:
