@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from evodevo.backbone.inheritance import counterparts
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.backbone.wiring import Wiring
 from evodevo.errors import UsageError
@@ -89,6 +90,10 @@ class Backbone(Network):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """See ``Network``."""
         return {self.output_specs[0].name: self.next_logits(batch[self.input_specs[0].name])}
+
+    def counterparts(self, parent: Network) -> dict[str, str]:
+        """See ``Network``; between backbones."""
+        return counterparts(self.plans, parent.plans, self.bank) if isinstance(parent, Backbone) else {}
 
     def unrepresented(self) -> tuple[str, ...]:
         """See ``Network``."""

@@ -66,6 +66,16 @@ class BackboneProblem(NetworkProblem):
             "cost": [self.evaluation.cost_length, self.evaluation.convention],
         }
 
+    @property
+    def tokens_per_step(self) -> int:
+        """See ``NetworkProblem``."""
+        return self.evaluation.training.batch_size * self.evaluation.language.context_length
+
+    @property
+    def fresh(self) -> str:  # type: ignore[override]
+        """See ``Problem``."""
+        return ""
+
     def training_seed(self, arm: Trial, seed: int) -> int:
         """See ``NetworkProblem``: the evaluation's own."""
         return seed

@@ -49,12 +49,24 @@ def print_individuals(individuals: Sequence[Individual], goals: Sequence[Goal]) 
             "" if individual.operation == BASELINE else individual.generation,
             individual.operation,
             *(score(individual, goal) for goal in goals),
-            individual.reason or individual.state,
+            individual.state_words,
             strip(individual),
         )
         for individual in individuals
     ]
     output.table(("individual", "born", "operation", *headings, "state", "genome"), rows, right=("born", *headings))
+
+
+def inheritance_words(individual: Individual) -> list[str]:
+    """What share of its weights an individual began with, and from whom; nothing where it began from scratch."""
+    fact = individual.fact.get("inherited")
+    if fact is None:
+        return []
+    counts: dict[str, int] = dict.fromkeys(fact["donors"], 0)
+    for donor, _ in fact["parts"].values():
+        counts[donor] += 1
+    sources = " and ".join(f"{count} parts of {donor}" for donor, count in counts.items() if count)
+    return [f"{fact['share']:.0%} of the weights: {sources}"]
 
 
 def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
@@ -75,6 +87,9 @@ def record(individual: Individual) -> dict[str, Any]:
     evaluation = individual.evaluation
     summaries = {goal.name: individual.summary(goal.name) for goal in individual.run.goals}
     operations = individual.row.details.get("operations")
+    # Only where there is something of the kind: documents of other runs are as they were.
+    cheaper = {"share": individual.share} if individual.stopped else {}
+    cheaper |= {"inherited": individual.fact["inherited"]} if "inherited" in individual.fact else {}
     statuses = {} if evaluation is None else {name: result.status for name, result in evaluation.scores.items()}
     return {
         "id": individual.id,
@@ -90,6 +105,7 @@ def record(individual: Individual) -> dict[str, Any]:
         "reason": individual.reason or None,
         "scores": individual.scores,
         "statuses": statuses,
+        **cheaper,
         "fresh_seeds": {
             name: {"mean": summary.mean, "low": summary.low, "high": summary.high, "seeds": summary.seeds}
             for name, summary in summaries.items()

@@ -14,6 +14,7 @@ from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from evodevo.search.problem import Outcome
     from evodevo.search.study import Member, Study
 
 ROWS = 12
@@ -95,10 +96,14 @@ class LineView(View):
         elif kind == "evaluated":
             member = study.members[facts["id"]]
             seed = "" if facts["seed"] == OWN_SEED else f"  seed {facts['seed']}"
-            result = scores_in_words(study, member, facts["seed"]) if facts["reason"] is None else failure(facts)
+            seed += f"  to {facts['share']:.0%}" if "share" in facts else ""
+            outcome = member.rungs[facts["share"]] if "share" in facts else member.outcomes[facts["seed"]]
+            result = scores_in_words(study, outcome) if facts["reason"] is None else failure(facts)
             output.words(
                 f"{origin(member):<34}{seed}  {result}  {duration(facts['seconds'])}{name_words(study, member)}"
             )
+        elif kind == "rung":
+            output.words(f"to {facts['share']:.0%}: {len(facts['stopped'])} stop, {len(facts['went_on'])} go on")
         elif kind == "generation":
             output.words(
                 f"generation {facts['generation']} ({facts['generation'] + 1} of {progress.generations}): "
@@ -172,7 +177,7 @@ def picture(progress: SearchProgress, study: Study, notice: str = "") -> Rendera
             origin_name(member),
             born(member),
             member.operation,
-            *values(study, member),
+            *values(study, member.outcomes.get(OWN_SEED)),
             state,
             genome(study, member),
         ]
@@ -273,18 +278,17 @@ def heading_words(study: Study) -> list[str]:
     return [f"{output.one_line(goal.name, 40)} {arrows[goal.direction]}" for goal in study.problem.goals]
 
 
-def values(study: Study, member: Member, seed: int = OWN_SEED) -> list[str]:
-    """A member's scores as text."""
+def values(study: Study, outcome: Outcome | None) -> list[str]:
+    """An outcome's scores as text."""
     from evodevo.report.charts.numbers import show
 
-    outcome = member.outcomes.get(seed)
     scores = {} if outcome is None else outcome.scores
     return [show(scores.get(goal.name), goal.unit, padded=True) for goal in study.problem.goals]
 
 
-def scores_in_words(study: Study, member: Member, seed: int) -> str:
+def scores_in_words(study: Study, outcome: Outcome) -> str:
     """``quality 2.314  cache 640 kB``."""
-    pairs = zip(study.problem.goals, values(study, member, seed), strict=True)
+    pairs = zip(study.problem.goals, values(study, outcome), strict=True)
     return "  ".join(f"{goal.name} {value}" for goal, value in pairs)
 
 

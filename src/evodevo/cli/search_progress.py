@@ -61,8 +61,14 @@ class SearchProgress:
             self.running[facts["id"], facts["seed"]] = min(float(facts["share"]), 1.0)
         elif kind == "evaluated":
             self.running.pop((facts["id"], facts["seed"]), None)
+            if "share" in facts:
+                return  # at a rung: whether it ends there is decided when all candidates have reached it
             self._finished += 1
             self._count(facts["id"], facts["seed"], facts["reason"])
+        elif kind == "rung" and self.study is not None:
+            self._finished += len(facts["stopped"])
+            for identity in facts["stopped"]:
+                self._count(identity, OWN_SEED, self.study.members[identity].rungs[facts["share"]].reason)
         elif kind == "generation":
             before, self.hypervolume = self.hypervolume, facts["hypervolume"]
             self.gain = None if before is None else facts["hypervolume"] - before

@@ -27,11 +27,11 @@ from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import NetworkEvaluationSettings, ProbeSettings, procedure_options, task_settings
 from evodevo.experiments.tower_features import precompute
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Trainer, specification_of
+from evodevo.experiments.trainer import INHERITED, Trainer, specification_of
 from evodevo.experiments.trials import Trial
 from evodevo.networks.base import Network
 from evodevo.objectives.base import OBJECTIVES, Subject, parse_objectives
-from evodevo.search.problem import answered, write_numbers
+from evodevo.search.problem import INHERITANCE, SNAPSHOT, Terms, answered, write_numbers
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import TASKS, SampleTask
@@ -123,6 +123,8 @@ class ArmEvaluation(ABC):
         device = merge(self.settings.training.model_dump(mode="json"), self.arm.training)
         self.precision = decide(device["device"], device["precision"])
         self._reported_at = -math.inf
+        terms = data.get("terms", {})
+        self.terms = Terms(**{**terms, "donors": tuple((one, digest) for one, digest in terms.get("donors", ()))})
         self.task = self.open({}, data["task_key"])
 
     def open(self, changes: Mapping[str, Any], key: str | None = None) -> SampleTask:
@@ -147,7 +149,7 @@ class ArmEvaluation(ABC):
 
     def bench(self, resume: str | None) -> Trainer:
         """A new one."""
-        return self.trainer(
+        bench = self.trainer(
             self.arm,
             self.settings,
             self.task,
@@ -158,6 +160,8 @@ class ArmEvaluation(ABC):
             resume,
             self._cache_folder,
         )
+        bench.terms = self.terms
+        return bench
 
     @abstractmethod
     def course(self, bench: Trainer, trained: Trained) -> TrainingFacts:
@@ -175,8 +179,11 @@ class ArmEvaluation(ABC):
         """The answer; see ``search.problem.read_answer``."""
         begin = time.perf_counter()
         bench, trained = self._trained()
-        reason, detail = None if trained.result.state == "finished" else trained.result.state, trained.result.reason
+        ended = ("finished", "paused") if self.terms.share < 1 else ("finished",)
+        reason, detail = None if trained.result.state in ended else trained.result.state, trained.result.reason
         found = self.course(bench, trained)
+        if INHERITED in bench.facts:
+            found.extra[INHERITED] = bench.facts[INHERITED]
         if reason is None:
             self.measure(bench, trained.network, found)
             wrong = [found.explain(name) for name, value in found.scores.items() if not math.isfinite(value)]
@@ -188,7 +195,7 @@ class ArmEvaluation(ABC):
             "scores": write_numbers(found.scores),
             "cost": found.cost,
             "extra": found.extra,
-            "blobs": {} if self.pool is None or reason is not None else self.keep(self.pool, bench, trained),
+            "blobs": {} if self.pool is None or reason is not None else self._kept(self.pool, bench, trained),
             "series": self.series(bench, trained),
             "seconds": time.perf_counter() - begin,
         }
@@ -197,8 +204,16 @@ class ArmEvaluation(ABC):
         """Role -> digest of what is kept of a training."""
         if not self.settings.keep_weights:
             return {}
-        digest, parts = bench.save(trained.network, pool)
-        return {"weights": digest, **{f"weights/{number}": part for number, part in enumerate(parts)}}
+        return _roles("weights", *bench.save(trained.network, pool))
+
+    def _kept(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
+        """The same, with what children and the next rung need."""
+        blobs = self.keep(pool, bench, trained)
+        if self.terms.bequeaths:
+            blobs |= _roles(INHERITANCE, *bench.save(trained.network, pool))
+        if bench.snapshot is not None:
+            blobs |= _roles(SNAPSHOT, *bench.snapshot)
+        return blobs
 
     def _trained(self) -> tuple[Trainer, Trained]:
         procedure, options = PROCEDURES.get(self.arm.procedure), procedure_options(self.settings, self.arm)
@@ -329,6 +344,10 @@ class NetworkEvaluation(ArmEvaluation):
             **trained.series,
         }
         return {name: [[float(x), float(y)] for x, y in points if math.isfinite(y)] for name, points in series.items()}
+
+
+def _roles(role: str, digest: str, parts: Sequence[str]) -> dict[str, str]:
+    return {role: digest, **{f"{role}/{number}": part for number, part in enumerate(parts)}}
 
 
 class _changed:

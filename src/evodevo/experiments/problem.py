@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from evodevo.experiments.settings import NetworkEvaluationSettings, task_setting
 from evodevo.experiments.trials import Trial
 from evodevo.objectives.base import Judged, parse_objectives
 from evodevo.randomness import integer_seed
-from evodevo.search.problem import Goal, Outcome, Problem, read_answer
+from evodevo.search.problem import Goal, Outcome, Problem, Terms, read_answer
 from evodevo.tasks.base import TASKS, SampleTask, Split
 
 PACE = "network_pace"
@@ -109,6 +110,28 @@ class NetworkProblem(Problem):
         """Payload of ``experiments.evaluate``."""
         arm = self.arm_of(genome)
         return canonical.dumps({**self.values(arm, self.training_seed(arm, seed)), "resume": resume}).encode()
+
+    def payload_on(self, terms: Terms, genome: Any, seed: int, resume: str | None = None) -> bytes:
+        """See ``Problem``."""
+        values = canonical.loads(self.payload(genome, seed, resume), what="an evaluation")
+        if terms.budget < 1:
+            budget = self.settings.training.budget.part(terms.budget, self.tokens_per_step)
+            values["settings"]["training"]["budget"] = budget.model_dump(mode="json")
+        return canonical.dumps({**values, "terms": asdict(terms)}).encode()
+
+    @property
+    def undivided(self) -> str:  # type: ignore[override]
+        """See ``Problem``."""
+        if self.settings.training.budget.seconds is not None:
+            return "a budget in seconds has no share that is the same each time; give evaluation.training.budget.tokens"
+        if self.settings.select is not None:
+            return "a selection of weights (evaluation.select) needs the whole training"
+        return ""
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Part of a budget in tokens that a step takes."""
+        return self.settings.training.batch_size
 
     def values(self, arm: Trial, seed: int) -> dict[str, Any]:
         """The same as JSON values, without a checkpoint to resume from."""

@@ -32,7 +32,9 @@ from evodevo.experiments.trainer_state import FinishedStage, Memory, SelectionSt
 from evodevo.experiments.trials import Trial
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
+from evodevo.networks.inheritance import inherit
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
+from evodevo.search.problem import WHOLE
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.features import FeaturesTask
@@ -41,6 +43,9 @@ from evodevo.training.loop import LossFunction, TrainingProgress, TrainingResult
 from evodevo.training.precision import Batch, Precision
 from evodevo.training.settings import TrainingSettings
 from evodevo.training.surgery import Origins, carry_state
+
+INHERITED = "inherited"
+"""Name of the fact about inherited weights; see ``networks.inheritance.inherit``."""
 
 CURVE = ("validation_loss", "validation_error", "flops", "seconds")
 """Series over steps, one point each at every measurement while training. Beside them: ``validation_<metric>``, of the
@@ -67,6 +72,8 @@ class Trainer:
         tokens_per_sample: number of tokens of a budget that a sample takes.
         state: JSON that a procedure may change at every step; a checkpoint keeps it as it is at that step.
         held: digests of blobs in the pool that the state needs; a holder of a checkpoint must hold them, too.
+        terms: share of the budget after which a training stops, and whose weights it begins with.
+        snapshot: the checkpoint of a training that stopped there, as ``save`` gives it; None before.
     """
 
     def __init__(
@@ -92,6 +99,8 @@ class Trainer:
         self.flops_per_step = 0.0
         self.tokens_per_sample = 1
         self.course: dict[str, bytes] = {}
+        self.terms = WHOLE
+        self.snapshot: tuple[str, list[str]] | None = None
         self._report = report
         self._kept = self._recall(resume)
         self._memory = Memory() if self._kept is None else read_memory(self._kept)
@@ -116,6 +125,16 @@ class Trainer:
         """The arm's network, or another one, over the task's inputs and outputs, initialised by the seed."""
         built = build_network(network or self.arm.network, self.task.inputs, self.task.outputs, self.seed)
         return built.to(self.precision.device)
+
+    def inherit(self, network: Network) -> None:
+        """Begin with the tensors of the donors, where the terms have some; not again after an interruption.
+
+        Raises:
+            NotFoundError, StoreDamagedError, UnsafeFileError: weights of a donor are gone or damaged.
+        """
+        pool, donors = self.pool, self.terms.donors
+        if donors and pool is not None:
+            self.once(INHERITED, lambda: inherit(network, donors, pool))
 
     def once(self, name: str, compute: Callable[[], Any]) -> Any:
         """Result of ``compute`` (JSON), computed once, also over interruptions."""
@@ -219,6 +238,9 @@ class Trainer:
             self._add_point(network, result.steps, result.seconds, 1.0)
         if self._best is not None and result.state == "finished":
             self._best.restore(network)
+        if result.state == "paused" and self.pool is not None and self.terms.share < 1:
+            # Before the stage counts as ended: whoever goes on from here is in the middle of it.
+            self.snapshot = self.save(network, self.pool, result.snapshot)
         kept = {name: getattr(result, name) for name in FinishedStage.model_fields if name != "flops"}
         flops = (result.steps - self._steps_of_segments) * self.flops_per_step
         self._border = (result.snapshot, time.monotonic()) if result.state == "paused" else None
@@ -528,9 +550,11 @@ def _shape(state: Mapping[str, Any]) -> torch.Size:
 
 
 def train_once(bench: Trainer, options: Mapping[str, Any]) -> Trained:
-    """The procedure ``train``: the network from scratch, in one stage."""
+    """The procedure ``train``: the network in one stage, up to the share of its budget that the terms grant."""
     network = bench.build()
-    return Trained(network, bench.train(network))
+    bench.inherit(network)
+    share = bench.terms.share
+    return Trained(network, bench.train(network, until_share=None if share == 1 else share))
 
 
 def specification_of(planned: NetworkSpec, network: Network) -> NetworkSpec:

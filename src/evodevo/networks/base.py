@@ -143,6 +143,14 @@ class Network(nn.Module, ABC):
         """The structure with what has been set since the network was built."""
         return self.structure
 
+    def counterparts(self, parent: Network) -> dict[str, str]:
+        """Part of this network -> part of a parent of which it may inherit the tensors; see ``checkpoints.parts_of``.
+
+        Parts of other names, shapes or number formats inside are not inherited. None where nothing is known of the
+        two.
+        """
+        return {}
+
     def state_extras(self) -> dict[str, Any]:
         """JSON that a checkpoint keeps beside weights and structure, because answers depend on it."""
         return {}

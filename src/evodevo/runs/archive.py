@@ -346,6 +346,23 @@ class Individual:
         return "waiting" if self.evaluation is None else self.evaluation.state
 
     @property
+    def share(self) -> float:
+        """Share of the budget at which it was scored: less than 1 where it stopped at a rung, 0 before any score."""
+        return 0.0 if self.evaluation is None else float(self.evaluation.extra.get("share", 1.0))
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its training stopped at a rung, without a failure."""
+        return not self.reason and 0 < self.share < 1
+
+    @property
+    def state_words(self) -> str:
+        """The reason of a failure, the rung at which its training stopped, or its state."""
+        if self.stopped:
+            return f"stopped at {self.share:.0%}"
+        return self.reason or self.state
+
+    @property
     def reason(self) -> str:
         """Why it failed; empty otherwise."""
         return (self.evaluation.reason or "") if self.evaluation is not None else ""
@@ -528,6 +545,7 @@ class Slice(ABC):
             values["evaluation"]["training"]["budget"] = dict(budget)
         values["evaluation"]["seconds"] = None
         values["study"] |= {"generations": 1, "confirmations": seeds - 1, "mode": "generational", "start": []}
+        values["study"] |= {"rungs": None, "inheritance": None}
         return values
 
     @abstractmethod

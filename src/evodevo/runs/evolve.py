@@ -110,7 +110,7 @@ def begin(
     check_device(settings)
     settings.study.create()
     founders(settings.study.start, which.space(settings), settings.study.population)
-    which.problem(settings, cache_folder=cache_folder)
+    settings.study.check(which.problem(settings, cache_folder=cache_folder))
     expected = which.needs(settings, Path(store), cache_folder) if which.composed else None
     if expected is not None and expected["refusal"]:
         raise UsageError(str(expected["refusal"]))

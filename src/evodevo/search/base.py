@@ -43,15 +43,19 @@ class Scored:
         violation: Sum of the constraint violations, finite and >= 0; 0 = feasible. The values of an infeasible
             individual never influence how feasible ones are ranked; a genome that its constraints refused before any
             evaluation may have any finite values, for example zeros.
+        share: Share of the training budget at which the values were measured, above 0, at most 1: less where the
+            training stopped at a rung (``search.rungs``). Such values are not comparable with those at another share.
 
     Raises:
-        UsageError: A value is not finite, there is no value at all, or the violation is negative.
+        UsageError: A value is not finite, there is no value at all, the violation is negative, or the
+            share is none.
     """
 
     id: str
     genome: Any
     values: tuple[float, ...] | None
     violation: float = 0.0
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if self.values is not None and not (self.values and all(map(math.isfinite, self.values))):
@@ -61,6 +65,8 @@ class Scored:
             )
         if not (math.isfinite(self.violation) and self.violation >= 0):
             raise UsageError(f"individual {self.id}: a violation is finite and >= 0, got {self.violation}.")
+        if not 0 < self.share <= 1:
+            raise UsageError(f"individual {self.id}: a share is above 0 and at most 1, got {self.share}.")
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,7 @@ class SearchState:
                     "genome": space.to_json(individual.genome),
                     "values": list(individual.values or ()),
                     "violation": individual.violation,
+                    **({"share": individual.share} if individual.share < 1 else {}),
                 }
                 for individual in self.population
             ],
@@ -127,6 +134,7 @@ class SearchState:
                     space.from_json(row["genome"]),
                     tuple(float(value) for value in row["values"]),
                     float(row["violation"]),
+                    float(row.get("share", 1.0)),
                 )
                 for row in data["population"]
             )

@@ -13,7 +13,7 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.base import Executor, Job, Progress, Result
-from evodevo.search.problem import Outcome, Problem
+from evodevo.search.problem import WHOLE, Outcome, Problem, Terms
 from evodevo.search.record import REPEATABLE
 
 LOG_KEPT = 4096
@@ -23,16 +23,22 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Ticket:
-    """The identity of one evaluation: individual, number of its seed, number of the attempt."""
+    """The identity of one evaluation: individual, number of its seed, number of the attempt, share of the budget."""
 
     individual: str
     seed: int
     attempt: int
+    share: float = 1.0
 
     @property
     def job(self) -> str:
         """Id of the evaluation's job."""
-        return f"{self.individual}/{self.seed}/{self.attempt}"
+        return f"{self.individual}/{self.seed}/{self.attempt}{self.rung}"
+
+    @property
+    def rung(self) -> str:
+        """End of the names of what belongs to a rung below the whole budget: each is an evaluation of its own."""
+        return "" if self.share == 1 else f"/{self.share:g}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,8 @@ class _OpenEvaluation:
         problem: Problem that makes its payload and reads its answer.
         genome: Genome to evaluate.
         seed: Seed of the evaluation, >= 0.
-        resume: Digest of the last reported checkpoint, None before the first.
+        resume: Digest of the last reported checkpoint; before the first, of the snapshot to go on from, or None.
+        terms: See ``Terms``.
         lost: Number of restarts after the job was lost.
     """
 
@@ -69,6 +76,7 @@ class _OpenEvaluation:
     genome: Any
     seed: int
     resume: str | None
+    terms: Terms = WHOLE
     lost: int = 0
 
 
@@ -94,9 +102,17 @@ class Dispatcher:
         """Number of workers without an evaluation."""
         return max(0, self.executor.workers - len(self._open))
 
-    def submit(self, ticket: Ticket, problem: Problem, genome: Any, seed: int, resume: str | None = None) -> None:
+    def submit(
+        self,
+        ticket: Ticket,
+        problem: Problem,
+        genome: Any,
+        seed: int,
+        resume: str | None = None,
+        terms: Terms = WHOLE,
+    ) -> None:
         """Start an evaluation, or continue it from a checkpoint; the executor queues what no worker is free for."""
-        self._open[ticket.job] = _OpenEvaluation(ticket, problem, genome, seed, resume)
+        self._open[ticket.job] = _OpenEvaluation(ticket, problem, genome, seed, resume, terms)
         self._send(ticket.job)
 
     def cancel_all(self) -> None:
@@ -129,7 +145,9 @@ class Dispatcher:
     def _send(self, job: str) -> None:
         evaluation = self._open[job]
         problem = evaluation.problem
-        payload = problem.payload(evaluation.genome, evaluation.seed, evaluation.resume)
+        given = (evaluation.genome, evaluation.seed, evaluation.resume)
+        # A problem of another package need not know of terms.
+        payload = problem.payload(*given) if evaluation.terms == WHOLE else problem.payload_on(evaluation.terms, *given)
         self.executor.submit(
             Job(_name(job, evaluation.lost), problem.entry, payload, problem.seconds, problem.memory_bytes)
         )

@@ -13,10 +13,14 @@ Point = tuple[float, ...]
 
 
 def feasible_points(outcomes: Sequence[Outcome | None], goals: tuple[Goal, ...]) -> list[tuple[int, Point]]:
-    """(index, values to minimise) of each outcome that has values and violates no constraint."""
+    """(index, values to minimise) of each outcome that has values and violates no constraint.
+
+    Outcomes of a training that stopped at a rung are left out: their values are not comparable with the others.
+    """
     points = []
     for index, outcome in enumerate(outcomes):
-        values = None if outcome is None or outcome.violation > 0 else outcome.values(goals)
+        fit = outcome is not None and outcome.violation == 0 and outcome.share == 1
+        values = outcome.values(goals) if fit and outcome is not None else None
         if values is not None:
             points.append((index, values))
     return points

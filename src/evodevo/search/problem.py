@@ -48,6 +48,7 @@ class Outcome:
         blobs: Role -> digest of a blob in the store.
         series: Name -> (x, y) points of a curve.
         seconds: Duration of the evaluation in seconds, >= 0.
+        share: Share of the training budget at which it was measured, above 0, at most 1.
     """
 
     reason: str | None = None
@@ -59,6 +60,7 @@ class Outcome:
     blobs: Mapping[str, str] = field(default_factory=dict)
     series: Mapping[str, list[tuple[float, float]]] = field(default_factory=dict)
     seconds: float = 0.0
+    share: float = 1.0
 
     def values(self, goals: tuple[Goal, ...]) -> tuple[float, ...] | None:
         """The values of all goals as finite numbers to minimise; None after a failure or where one is not finite."""
@@ -66,6 +68,30 @@ class Outcome:
         if self.reason is not None or not all(math.isfinite(number) for number in numbers):
             return None
         return tuple(goal.to_minimise(number) for goal, number in zip(goals, numbers, strict=True))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What one evaluation is granted beside genome and seed.
+
+    Attributes:
+        share: Share of its budget after which it stops, above 0, at most 1. Less than 1 leaves a snapshot (role
+            ``SNAPSHOT`` of its blobs), from which an evaluation with a larger share goes on.
+        budget: Its budget as a share of the problem's, above 0, at most 1; a schedule spans this budget.
+        donors: (id, digest of the weights) of the individuals whose tensors the network begins with, the preferred
+            first.
+        bequeaths: Whether its weights are kept for children (role ``INHERITANCE``), whatever the problem keeps.
+    """
+
+    share: float = 1.0
+    budget: float = 1.0
+    donors: tuple[tuple[str, str], ...] = ()
+    bequeaths: bool = False
+
+
+WHOLE = Terms()
+SNAPSHOT = "snapshot"
+INHERITANCE = "inheritance"
 
 
 class Problem(ABC):
@@ -77,6 +103,8 @@ class Problem(ABC):
         entry: Name of the evaluator.
         seconds: Time limit of one evaluation in seconds; None = no limit.
         memory_bytes: Memory limit of one evaluation in bytes; None = no limit.
+        undivided: Why its evaluations cannot stop at a share of their budget and go on; empty where they can.
+        fresh: Why its evaluations cannot begin with the weights of others; empty where they can.
     """
 
     goals: tuple[Goal, ...]
@@ -84,6 +112,8 @@ class Problem(ABC):
     entry: str
     seconds: float | None = None
     memory_bytes: int | None = None
+    undivided: str = "its evaluations have no budget of which a share could be used"
+    fresh: str = "its evaluations have no weights"
 
     def screen(self, genome: Any) -> Outcome | None:
         """An outcome that needs no evaluation (a broken constraint), or None."""
@@ -96,8 +126,13 @@ class Problem(ABC):
         Args:
             genome: Genome to evaluate.
             seed: Seed of the evaluation.
-            resume: Digest of the last checkpoint of an interrupted attempt; None starts from the beginning.
+            resume: Digest of the last checkpoint of an interrupted attempt, or of the snapshot that the evaluation goes
+                on from; None starts from the beginning.
         """
+
+    def payload_on(self, terms: Terms, genome: Any, seed: int, resume: str | None = None) -> bytes:
+        """The same with other terms than ``WHOLE``; asked only of a problem that is not ``undivided`` or ``fresh``."""
+        raise UsageError(f"these evaluations are made as a whole: {self.undivided}.")
 
     @abstractmethod
     def read(self, payload: bytes) -> Outcome:

@@ -14,7 +14,8 @@ _NUMBERS = {"inf": math.inf, "neginf": -math.inf}
 
 
 def to_evaluation(individual: str, fidelity: str, seed: int, attempt: int, outcome: Outcome) -> Evaluation:
-    """The row of an outcome; the constraint violation has no column of its own and is stored in ``extra``."""
+    """The row of an outcome; violation and share have no columns of their own and are stored in ``extra``."""
+    share = {} if outcome.share == 1 else {"share": outcome.share}
     return Evaluation(
         individual_id=individual,
         fidelity=fidelity,
@@ -25,7 +26,7 @@ def to_evaluation(individual: str, fidelity: str, seed: int, attempt: int, outco
         detail=outcome.detail,
         scores={name: Score.of(value) for name, value in outcome.scores.items()},
         cost=outcome.cost,
-        extra={**outcome.extra, "violation": outcome.violation},
+        extra={**outcome.extra, "violation": outcome.violation, **share},
         seconds=outcome.seconds,
         blobs=outcome.blobs,
         series=outcome.series,
@@ -43,6 +44,7 @@ def to_outcome(row: EvaluationRow) -> Outcome:
         scores=scores,
         detail=row.detail,
         violation=float(row.extra.get("violation", 0.0)),
+        share=float(row.extra.get("share", 1.0)),
         cost=row.cost,
         extra=row.extra,
         blobs=row.blobs,

@@ -112,4 +112,4 @@ class Recorder:
 
 def _role(ticket: Ticket) -> str:
     """Role under which the run keeps the last checkpoint of an evaluation."""
-    return f"checkpoint/{ticket.individual}/{ticket.seed}"
+    return f"checkpoint/{ticket.individual}/{ticket.seed}{ticket.rung}"

@@ -5,7 +5,7 @@ A standing is the integer rank of an individual: lower is better, equal standing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,15 +37,15 @@ class ElitistSettings(AlgorithmSettings):
 def crowded_standings(pool: Sequence[Scored]) -> Integers:
     """Standings by constrained rank, then by crowding distance, the larger the better (NSGA-II).
 
+    Individuals whose training stopped at a rung are ranked among those of their rung, behind all of higher rungs.
+
     Args:
         pool: Individuals whose evaluation succeeded.
 
     Returns:
         Standings from 0, shape (individuals,).
     """
-    values, violations = _arrays(pool)
-    rank = dominance.constrained_ranks(values, violations)
-    return _dense(rank, -dominance.crowding(values, rank))
+    return _rung_by_rung(pool, _crowded)
 
 
 def summed_standings(pool: Sequence[Scored]) -> Integers:
@@ -54,15 +54,12 @@ def summed_standings(pool: Sequence[Scored]) -> Integers:
     Args:
         pool: Individuals whose evaluation succeeded; the feasible ones among them define the ranges.
 
+    Individuals whose training stopped at a rung are ranked among those of their rung, behind all of higher rungs.
+
     Returns:
         Standings from 0, shape (individuals,).
     """
-    values, violations = _arrays(pool)
-    feasible = violations <= 0
-    scores = np.zeros(len(pool))
-    if feasible.any():
-        scores[feasible] = summed_objectives(values[feasible])
-    return _dense(violations, scores)
+    return _rung_by_rung(pool, _summed)
 
 
 def summed_objectives(values: Floats) -> Floats:
@@ -131,6 +128,33 @@ def keep_elites(standings: Integers, num_parents: int, elites: int, size: int) -
 def take(pool: tuple[Scored, ...], standings: Integers, kept: Integers) -> tuple[tuple[Scored, ...], tuple[int, ...]]:
     """The individuals at these indices, with their standings."""
     return tuple(pool[position] for position in kept.tolist()), tuple(standings[kept].tolist())
+
+
+def _crowded(values: Floats, violations: Floats) -> Integers:
+    rank = dominance.constrained_ranks(values, violations)
+    return _dense(rank, -dominance.crowding(values, rank))
+
+
+def _summed(values: Floats, violations: Floats) -> Integers:
+    feasible = violations <= 0
+    scores = np.zeros(len(values))
+    if feasible.any():
+        scores[feasible] = summed_objectives(values[feasible])
+    return _dense(violations, scores)
+
+
+def _rung_by_rung(pool: Sequence[Scored], standings_of: Callable[[Floats, Floats], Integers]) -> Integers:
+    """Standings within each rung, the highest rung first; infeasible individuals, never trained, are behind all."""
+    values, violations = _arrays(pool)
+    rungs = np.array([0.0 if one.violation > 0 else one.share for one in pool])
+    if (rungs[violations <= 0] == 1.0).all():
+        return standings_of(values, violations)
+    result, behind = np.zeros(len(pool), dtype=np.int64), 0
+    for rung in np.unique(rungs)[::-1]:
+        own = rungs == rung
+        result[own] = behind + standings_of(values[own], violations[own])
+        behind = int(result[own].max()) + 1
+    return result
 
 
 def _arrays(pool: Sequence[Scored]) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ generational mode the rest of the search is then equal, bit for bit, to that of 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -23,18 +23,35 @@ from evodevo.randomness import generator, integer_seed
 from evodevo.search.base import Algorithm, Draw, Proposal, Scored, SearchState, SpaceExhausted, create
 from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
 from evodevo.search.front import feasible_points, front_places, hypervolume, reference_point
-from evodevo.search.problem import INFEASIBLE, FunctionProblem, Goal, Outcome, Problem, Scores, write_numbers
+from evodevo.search.inheritance import DONORS, InheritanceSettings, with_donors
+from evodevo.search.problem import (
+    INFEASIBLE,
+    INHERITANCE,
+    SNAPSHOT,
+    FunctionProblem,
+    Goal,
+    Outcome,
+    Problem,
+    Scores,
+    Terms,
+    write_numbers,
+)
 from evodevo.search.record import REPEATABLE, is_final, to_evaluation, to_outcome
 from evodevo.search.recorder import Recorder
+from evodevo.search.rungs import RungSettings, going_on, spent_tokens
 from evodevo.search.space import Space
 from evodevo.search.start import Start, founders
 from evodevo.settings import Settings
-from evodevo.storage import Lease, NewIndividual, Store, individual_id
+from evodevo.storage import Lease, NewIndividual, Store, evaluation_id, individual_id
 from evodevo.storage.failpoints import failpoint
 
 BASELINE = "baseline"
 Listener = Callable[[str, dict[str, Any]], None]
 """Called for each event of a study with its type and JSON-able facts. See ``docs/evolve.md`` for the types."""
+
+
+def _is_off(value: object) -> bool:
+    return value is None
 
 
 class StudySettings(Settings):
@@ -53,6 +70,8 @@ class StudySettings(Settings):
         confirmations: Number of fresh seeds with which the final front and the baselines are evaluated again.
         retries: Largest number of restarts of an evaluation that was killed from outside, alone or with its worker.
         max_failed_share: Largest share of failed evaluations, 0 to 1; more end the run with an error. None = any.
+        rungs: Shares of the budget at which candidates are ranked and most of them stop; None trains all to the end.
+        inheritance: Terms on which a child begins with weights of its parents; None trains all from scratch.
     """
 
     algorithm: str = "nsga2"
@@ -67,6 +86,24 @@ class StudySettings(Settings):
     confirmations: int = Field(default=0, ge=0, le=1000)
     retries: int = Field(default=2, ge=0, le=100)
     max_failed_share: float | None = Field(default=None, ge=0.0, le=1.0)
+    # Left out of what is stored where they are off, so that records of plain searches are as they were.
+    rungs: RungSettings | None = Field(default=None, exclude_if=_is_off)
+    inheritance: InheritanceSettings | None = Field(default=None, exclude_if=_is_off)
+
+    def check(self, problem: Problem) -> None:
+        """
+        Raises:
+            UsageError: The problem's evaluations, or the mode, do not allow rungs or inheritance.
+        """
+        if self.rungs is not None and self.mode != "generational":
+            raise UsageError(
+                "rungs rank the candidates of a generation, and steady mode has none; "
+                "set study.mode=generational, or leave study.rungs out."
+            )
+        if self.rungs is not None and problem.undivided:
+            raise UsageError(f"study.rungs cannot be used here: {problem.undivided}. Leave it out.")
+        if self.inheritance is not None and problem.fresh:
+            raise UsageError(f"study.inheritance cannot be used here: {problem.fresh}. Leave it out.")
 
     def create(self) -> Algorithm:
         """The algorithm with its settings."""
@@ -85,7 +122,11 @@ class Member:
         genome: Genome of the individual.
         hash: Hash of the genome.
         operation: Operation that made it, see ``Proposal``; ``baseline`` for baselines.
-        outcomes: Number of the seed -> outcome; 0 is the evaluation for the search, others are confirmations.
+        outcomes: Number of the seed -> outcome; 0 is the evaluation for the search, others are confirmations. Of an
+            individual that stopped at a rung, 0 is its outcome there.
+        donors: Ids of the individuals whose weights the evaluation for the search begins with, the preferred first.
+        rungs: Share of the budget -> outcome there, of the rungs below the whole budget.
+        released: (share, role) of the blobs that the search has let go of.
     """
 
     id: str
@@ -96,6 +137,9 @@ class Member:
     hash: str
     operation: str
     outcomes: dict[int, Outcome] = field(default_factory=dict)
+    donors: tuple[str, ...] = ()
+    rungs: dict[float, Outcome] = field(default_factory=dict)
+    released: set[tuple[float, str]] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -161,6 +205,7 @@ class Study:
         self.problem = evaluate if isinstance(evaluate, Problem) else FunctionProblem(space, evaluate, named)
         self.space = space
         self.settings = settings or StudySettings()
+        self.settings.check(self.problem)
         self.algorithm = algorithm or self.settings.create()
         self._founders = founders(self.settings.start, space, self.settings.population)
         self.store = store if store is not None else Store.memory()
@@ -171,11 +216,13 @@ class Study:
         self._births: dict[str, str] = {}
         self._originals: dict[str, Member] = {}
         self._hashes: set[str] = set()
-        self._attempts: dict[tuple[str, int], int] = {}
+        self._attempts: dict[tuple[str, int, float], int] = {}
         self._stop: Literal["no", "finish", "now"] = "no"
         self._reference: tuple[float, ...] | None = None
         self._hypervolumes: list[float] = []
         self._closed: dict[int, dict[str, Any]] = {}
+        self._decisions: dict[str, list[str]] = {}
+        self._living: set[str] = set()
         self._exhausted: set[int] = set()
         self._described: dict[str, Any] | None = None
         self._told: list[Member] = []
@@ -234,6 +281,9 @@ class Study:
             self.listener("task", self._described)
             exhausted = self._search()
             finished = self._stop == "no"
+            if finished:
+                # Those who may still have children keep theirs: a finished run can be made longer.
+                self._release(INHERITANCE, [one for one in self.members.values() if one.id not in self._living])
             # The part of the wall time that was spent waiting shows what the search itself costs.
             times = {"wall_seconds": self._last_score - self._first_proposal, "waited_seconds": self._waited}
             self.store.add_event(self.lease, "study.time", self.run_id, times)
@@ -301,11 +351,12 @@ class Study:
         state = self.algorithm.start()
         for generation in range(self.settings.generations):
             members, exhausted = self._generation(state, generation)
-            self._evaluate(members)
+            self._train(members, generation)
             if any(0 not in member.outcomes for member in members):
                 return False  # stopped
             state = self._tell(state, members)
             self._close_generation(generation, members, state)
+            self._release(INHERITANCE, [member for member in self._told if member.id not in self._living])
             if exhausted or self._stop != "no":
                 return exhausted
         return False
@@ -322,7 +373,10 @@ class Study:
             proposals = self._ask(state, draw, count, first=generation == 0)
         except SpaceExhausted as end:
             proposals, exhausted = end.proposals, True
-        born = [(f"{generation}/{slot}", generation, slot, proposal) for slot, proposal in enumerate(proposals)]
+        born = [
+            (f"{generation}/{slot}", generation, slot, self._given_donors(proposal, state))
+            for slot, proposal in enumerate(proposals)
+        ]
         if exhausted:
             self.store.add_event(self.lease, "space.exhausted", str(generation), {})
         return self._add(born), exhausted
@@ -385,9 +439,56 @@ class Study:
         rows = []
         for number, child in enumerate(proposals, born):
             # Number of results the algorithm had at this birth: with the order of completion, all a replay needs.
-            proposal = replace(child, details={**child.details, "told": len(self._told)})
+            proposal = self._given_donors(child, state)
+            proposal = replace(proposal, details={**proposal.details, "told": len(self._told)})
             rows.append((f"event/{number}", number // population, number % population, proposal))
         return self._add(rows), exhausted
+
+    def _given_donors(self, proposal: Proposal, state: SearchState) -> Proposal:
+        return proposal if self.settings.inheritance is None else with_donors(proposal, state)
+
+    def _train(self, members: Sequence[Member], generation: int) -> None:
+        """Evaluate a generation, rung by rung where the settings have rungs; what was recorded is not repeated."""
+        rungs = self.settings.rungs
+        if rungs is None:
+            self._evaluate(members)
+            return
+        # What is known without training takes no part in the rungs.
+        self._evaluate([member for member in members if self._decided_before(member, 0) is not None])
+        climbing = [member for member in members if 0 not in member.outcomes or member.rungs]
+        for place, share in enumerate(rungs.shares):
+            self._work([member for member in climbing if share not in member.rungs], 0, share)
+            if any(share not in member.rungs for member in climbing):
+                return  # stopped
+            if place:
+                self._release("", climbing, rungs.shares[place - 1])
+            ahead = self._decision(generation, share, climbing, rungs)
+            stopped = [member for member in climbing if member.id not in ahead]
+            for member in stopped:
+                member.outcomes[0] = member.rungs[share]
+            self._release(SNAPSHOT, stopped, share)
+            climbing = [member for member in climbing if member.id in ahead]
+        self._evaluate(climbing)
+        if all(0 in member.outcomes for member in climbing):
+            self._release("", climbing, rungs.shares[-1])
+
+    def _decision(self, generation: int, share: float, climbing: list[Member], rungs: RungSettings) -> list[str]:
+        """Ids of the candidates that go on from a rung; decided once, and recorded."""
+        subject = f"{generation}/{share!r}"
+        ahead = self._decisions.get(subject)
+        if ahead is None:
+            outcomes = [(member, member.rungs[share]) for member in climbing]
+            pool = [
+                Scored(member.id, member.genome, outcome.values(self.problem.goals), outcome.violation, share)
+                for member, outcome in outcomes
+            ]
+            ahead = going_on(pool, rungs.size(len(pool)))
+            stopped = [member.id for member in climbing if member.id not in ahead]
+            facts = {"generation": generation, "share": share, "went_on": ahead, "stopped": stopped}
+            self.store.add_event(self.lease, "rung", subject, facts)
+            self._decisions[subject] = ahead
+            self.listener("rung", facts)
+        return ahead
 
     def _confirm(self) -> None:
         """Evaluate the front and the baselines again, with seeds that played no part in the search."""
@@ -434,7 +535,9 @@ class Study:
                     seed=self.seed(0),
                 )
             )
-            member = Member(identity, birth, generation, slot, proposal.genome, genome_hash, proposal.operation)
+            donors = tuple(proposal.details.get(DONORS, ()))
+            operation = proposal.operation
+            member = Member(identity, birth, generation, slot, proposal.genome, genome_hash, operation, donors=donors)
             members.append(member)
         if rows:
             self.store.add_individuals(self.lease, rows)
@@ -457,19 +560,28 @@ class Study:
         """Restore the members, outcomes and generations of a resumed run from the store."""
         for row in self.store.individuals(self.run_id):
             genome = self.space.from_json(row.genome_envelope)
-            self._admit(Member(row.id, row.birth, row.generation, row.slot, genome, row.genome_hash, row.operation))
+            member = Member(row.id, row.birth, row.generation, row.slot, genome, row.genome_hash, row.operation)
+            if self.settings.inheritance is not None:
+                member.donors = tuple(row.details.get(DONORS, ()))
+            self._admit(member)
         numbers = {self.seed(number): number for number in range(self.settings.confirmations + 1)}
         for evaluation in self.store.evaluations(self.run_id):
             if evaluation.individual_id in self.members and evaluation.seed in numbers:
-                key = (evaluation.individual_id, numbers[evaluation.seed])
+                member, number = self.members[evaluation.individual_id], numbers[evaluation.seed]
+                share = self._share_of(member, number, evaluation.fidelity)
+                key = (member.id, number, share)
                 self._attempts[key] = max(evaluation.attempt, self._attempts.get(key, 0))
-                if is_final(evaluation):
-                    self.members[key[0]].outcomes[key[1]] = to_outcome(evaluation)
+                if is_final(evaluation) and share < 1:
+                    member.rungs[share] = to_outcome(evaluation)
+                elif is_final(evaluation):
+                    member.outcomes[number] = to_outcome(evaluation)
         for event in self.store.events(self.run_id):
             if event.type == "generation":
                 self._closed[int(event.subject)] = event.payload
             elif event.type == "space.exhausted":
                 self._exhausted.add(int(event.subject))
+            elif event.type == "rung":
+                self._decisions[event.subject] = event.payload["went_on"]
             elif event.type == "task":
                 self._described = event.payload
         done = sum(0 in member.outcomes for member in self.members.values())
@@ -487,7 +599,7 @@ class Study:
         outcome = member.outcomes[0]
         if outcome.violation > 0:
             return Scored(member.id, member.genome, (0.0,) * len(self.problem.goals), outcome.violation)
-        return Scored(member.id, member.genome, outcome.values(self.problem.goals))
+        return Scored(member.id, member.genome, outcome.values(self.problem.goals), share=outcome.share)
 
     # Evaluations
 
@@ -502,28 +614,35 @@ class Study:
         self._work([member for member in pending if self._originals[member.hash] is member], number)
         self._work([member for member in pending if self._originals[member.hash] is not member], number)
 
-    def _work(self, pending: list[Member], number: int) -> None:
+    def _work(self, pending: list[Member], number: int, share: float = 1.0) -> None:
         while True:
             while pending and self._dispatcher.free and self._stop == "no":
-                self._submit(pending.pop(0), number)
+                self._submit(pending.pop(0), number, share)
             if not self._busy:
                 return
             self._poll()
 
-    def _submit(self, member: Member, number: int) -> None:
+    def _submit(self, member: Member, number: int, share: float = 1.0) -> None:
         seed = self.seed(number)
-        attempt = self._attempts.get((member.id, number), 0) + 1
-        decided = self.problem.screen(member.genome) or self._of_its_original(member, number)
+        attempt = self._attempts.get((member.id, number, share), 0) + 1
+        decided = self._decided_before(member, number)
         # A row at the start shows after a crash what was running; a store in memory would not survive the crash.
         if decided is None and self.store.folder is not None:
-            attempt = self.store.start_evaluation(self.lease, member.id, self.problem.fidelity, seed)
-        self._attempts[member.id, number] = attempt
-        ticket = Ticket(member.id, number, attempt)
+            attempt = self.store.start_evaluation(self.lease, member.id, self._fidelity(member, number, share), seed)
+        self._attempts[member.id, number, share] = attempt
+        ticket = Ticket(member.id, number, attempt, share)
         if decided is not None:
             self._decided.append(Finished(ticket, decided))
             return
-        self._dispatcher.submit(ticket, self.problem, member.genome, seed, self.recorder.checkpoint(ticket))
-        self.listener("started", {"id": member.id, "seed": number, "attempt": attempt})
+        resume = self.recorder.checkpoint(ticket) or (self._snapshot(member, share) if number == 0 else None)
+        terms = self._terms(member, number, share)
+        self._dispatcher.submit(ticket, self.problem, member.genome, seed, resume, terms)
+        facts = {} if share == 1 else {"share": share}
+        self.listener("started", {"id": member.id, "seed": number, "attempt": attempt, **facts})
+
+    def _decided_before(self, member: Member, number: int) -> Outcome | None:
+        """An outcome that needs no training: a broken constraint, or that of an equal genome."""
+        return self.problem.screen(member.genome) or self._of_its_original(member, number)
 
     def _of_its_original(self, member: Member, number: int) -> Outcome | None:
         """The outcome of an earlier individual with the same genome (a baseline), which is not evaluated again."""
@@ -531,7 +650,60 @@ class Study:
         outcome = original.outcomes.get(number)
         if original is member or outcome is None or outcome.reason in REPEATABLE:
             return None
+        if number == 0 and member.donors:
+            return None  # it begins with other weights
         return replace(outcome, extra={**outcome.extra, "same_as": original.id}, seconds=0.0)
+
+    # Terms of an evaluation
+
+    def _terms(self, member: Member, number: int, share: float) -> Terms:
+        """Confirmations and baselines are trained from scratch, without rungs, for the whole budget."""
+        inheritance = self.settings.inheritance
+        if number or inheritance is None:
+            return Terms(share=share)
+        donors = [(donor, self.members[donor].outcomes[0].blobs.get(INHERITANCE, "")) for donor in member.donors]
+        return Terms(share, inheritance.budget if donors else 1.0, tuple(donors), bequeaths=True)
+
+    def _fidelity(self, member: Member, number: int, share: float) -> str:
+        """The problem's, and before it what else decides these scores."""
+        inherited = self.settings.inheritance if member.donors and number == 0 else None
+        words = [] if share == 1 else [f"share={share!r}"]
+        words += [] if inherited is None else [f"inherited={inherited.budget!r}"]
+        return ";".join([*words, self.problem.fidelity])
+
+    def _share_of(self, member: Member, number: int, fidelity: str) -> float:
+        """Share of the budget of a recorded evaluation; the inverse of ``_fidelity``."""
+        shares = () if self.settings.rungs is None else self.settings.rungs.shares
+        return next((share for share in shares if self._fidelity(member, number, share) == fidelity), 1.0)
+
+    def _snapshot(self, member: Member, share: float) -> str | None:
+        """Digest of the snapshot of the last rung below this share."""
+        below = [rung for rung in member.rungs if rung < share]
+        return member.rungs[max(below)].blobs.get(SNAPSHOT) if below else None
+
+    def _release(self, role: str, members: Iterable[Member], share: float = 1.0) -> None:
+        """Let go of blobs of the search's own evaluations at this share, so that ``gc`` may delete them.
+
+        Args:
+            role: Blobs of this role and its parts; empty = all.
+            members: Individuals whose evaluation has ended; released blobs are passed over.
+            share: Share of the budget.
+        """
+        evaluations: list[str] = []
+        roles: set[str] = set()
+        for member in members:
+            outcome = member.outcomes.get(0) if share == 1 else member.rungs.get(share)
+            held = [name for name in (outcome.blobs if outcome is not None else ()) if name.startswith(role)]
+            if outcome is None or not held or (outcome.share, role) in member.released:
+                continue
+            # The outcome of an individual that stopped is that of its rung.
+            attempt = self._attempts[member.id, 0, outcome.share]
+            fidelity = self._fidelity(member, 0, outcome.share)
+            evaluations.append(evaluation_id(member.id, fidelity, self.seed(0), attempt))
+            roles.update(held)
+            member.released.add((outcome.share, role))
+        if evaluations:
+            self.store.release_blobs(self.lease, evaluations, roles=sorted(roles))
 
     def _poll(self) -> list[Member]:
         """Record finished evaluations; returns the members whose evaluation for the search ended, in that order."""
@@ -556,14 +728,19 @@ class Study:
         return ended
 
     def _record(self, event: Finished) -> None:
-        ticket, outcome = event.ticket, event.outcome
-        fidelity, seed = self.problem.fidelity, self.seed(ticket.seed)
+        ticket, member = event.ticket, self.members[event.ticket.individual]
+        outcome = replace(event.outcome, share=ticket.share)
+        fidelity, seed = self._fidelity(member, ticket.seed, ticket.share), self.seed(ticket.seed)
         row = to_evaluation(ticket.individual, fidelity, seed, ticket.attempt, outcome)
         self.recorder.finish(row)
-        self.members[ticket.individual].outcomes[ticket.seed] = outcome
+        if ticket.share < 1:
+            member.rungs[ticket.share] = outcome
+        else:
+            member.outcomes[ticket.seed] = outcome
         if outcome.reason not in REPEATABLE:
             self.recorder.release(ticket)
         facts = {"id": ticket.individual, "seed": ticket.seed, "reason": outcome.reason, "seconds": outcome.seconds}
+        facts |= {} if ticket.share == 1 else {"share": ticket.share}
         self.listener("evaluated", {**facts, "scores": write_numbers(outcome.scores), "detail": outcome.detail[-300:]})
 
     # Fronts
@@ -575,7 +752,9 @@ class Study:
 
     def _tell(self, state: SearchState, members: Sequence[Member]) -> SearchState:
         self._told += members
-        return self.algorithm.tell(state, [self._scored(member) for member in members])
+        state = self.algorithm.tell(state, [self._scored(member) for member in members])
+        self._living = {individual.id for individual in state.population}
+        return state
 
     def _close_generation(self, generation: int, own: Sequence[Member], state: SearchState) -> None:
         """Fix the reference point once, measure the hypervolume of all results so far, and record both.
@@ -604,7 +783,9 @@ class Study:
         goals = self.problem.goals
         if self._reference is None:
             # No individual of an earlier generation had values, else the reference would be fixed already.
-            points = [values for _, values in feasible_points([member.outcomes[0] for member in own], goals)]
+            # Individuals that stopped at a rung bound the volume, too; alone those of the whole budget are too few.
+            ended = [replace(member.outcomes[0], share=1.0) for member in own]
+            points = [values for _, values in feasible_points(ended, goals)]
             self._reference = reference_point(points) if points else None
         outcomes = [member.outcomes[0] for member in self._archive]
         return {
@@ -613,7 +794,15 @@ class Study:
             "front": [member.id for member in self._archive],
             "evaluated": len(own),
             "failed": sum(member.outcomes[0].reason is not None for member in own),
+            **self._tokens_of(own),
         }
+
+    def _tokens_of(self, own: Sequence[Member]) -> dict[str, Any]:
+        """Tokens that these individuals were trained on, by share of the budget; nothing where a search is plain."""
+        if self.settings.rungs is None and self.settings.inheritance is None:
+            return {}
+        spent = spent_tokens({**member.rungs, member.outcomes[0].share: member.outcomes[0]} for member in own)
+        return {"tokens": {repr(share): tokens for share, tokens in spent.items()}} if spent else {}
 
     def _judge_failures(self) -> None:
         own = [m.outcomes[0] for m in self.members.values() if m.operation != BASELINE and 0 in m.outcomes]

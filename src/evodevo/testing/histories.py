@@ -71,12 +71,14 @@ def hypervolumes(store: Store, run_id: str) -> list[str]:
 
 
 def evaluated_twice(store: Store, run_id: str) -> list[str]:
-    """Birth keys of the individuals with more than one final evaluation of one seed."""
+    """Birth keys of the individuals with more than one final evaluation of one seed and fidelity."""
     births = {row.id: row.birth for row in store.individuals(run_id)}
     done = Counter(
-        (evaluation.individual_id, evaluation.seed) for evaluation in store.evaluations(run_id) if is_final(evaluation)
+        (evaluation.individual_id, evaluation.seed, evaluation.fidelity)
+        for evaluation in store.evaluations(run_id)
+        if is_final(evaluation)
     )
-    return sorted({births[identity] for (identity, _), count in done.items() if count > 1})
+    return sorted({births[identity] for (identity, *_), count in done.items() if count > 1})
 
 
 def difference(ours: Sequence[Birth], theirs: Sequence[Birth]) -> str:

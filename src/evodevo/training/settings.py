@@ -34,6 +34,16 @@ class Budget(Settings):
             raise ValueError("a budget needs at least one of tokens, steps, seconds, flops")
         return self
 
+    def part(self, share: float, tokens_per_step: int = 1) -> Self:
+        """The budget with every limit multiplied by a share in (0, 1], rounded down, but at least one step."""
+        values = {
+            "tokens": None if self.tokens is None else max(tokens_per_step, int(self.tokens * share)),
+            "steps": None if self.steps is None else max(1, int(self.steps * share)),
+            "seconds": None if self.seconds is None else self.seconds * share,
+            "flops": None if self.flops is None else self.flops * share,
+        }
+        return self.model_copy(update=values)
+
 
 class OptimizerSettings(Settings):
     """AdamW with linear warm-up and cosine decay."""

@@ -26,6 +26,8 @@ class SampleIndividual:
         genome: What the slice draws.
         remark: Why it need not beat the reference.
         points: Of its curve.
+        stopped: Whether it stopped at a rung.
+        evaluations: Rows of the store.
     """
 
     id: str
@@ -44,6 +46,8 @@ class SampleIndividual:
     text: str = ""
     remark: str = ""
     points: Sequence[tuple[float, Any]] = ()
+    stopped: bool = False
+    evaluations: Sequence[Any] = ()
 
     @property
     def row(self) -> Any:
@@ -108,6 +112,9 @@ class SampleRun:
         return SimpleNamespace(
             created_at=self.started, finished_at=self.finished, versions=self.versions, settings=self.settings
         )
+
+    def evaluation_seed(self, number: int) -> int:
+        return number
 
     def individuals(self) -> list[SampleIndividual]:
         return list(self.members)

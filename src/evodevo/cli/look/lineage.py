@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.listing import comparable, print_individuals, record
+from evodevo.cli.listing import comparable, inheritance_words, print_individuals, record
 from evodevo.cli.options import DEFAULT_STORE, IndividualName, Json, StoreFolder
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def lineage(
         for person in people:
             if person.parents:
                 parents = [f"{identity}{_changed(archive.individual(identity), person)}" for identity in person.parents]
-                output.line(f"{person.id}  {person.operation} of {' and '.join(parents)}")
+                words = "".join(f"; began with {sentence}" for sentence in inheritance_words(person))
+                output.line(f"{person.id}  {person.operation} of {' and '.join(parents)}{words}")
 
 
 def _changed(parent: Individual, child: Individual) -> str:

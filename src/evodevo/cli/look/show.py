@@ -12,7 +12,15 @@ from evodevo.cli import output
 from evodevo.cli.analysis import analysis_record, show_analysis
 from evodevo.cli.comparing import comparison_record, show_comparison
 from evodevo.cli.grown import show_history
-from evodevo.cli.listing import goal_records, heading, print_individuals, record, score, strip
+from evodevo.cli.listing import (
+    goal_records,
+    heading,
+    inheritance_words,
+    print_individuals,
+    record,
+    score,
+    strip,
+)
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.cli.protocols import KIND, show_protocol
 from evodevo.cli.search_progress import duration
@@ -96,6 +104,7 @@ def _show_backbone(word: str, depth: int | None, svg: Path | None, store: Path, 
 
 
 def _show_run(run: Run, json: bool) -> None:
+    from evodevo.runs.account import training_account
     from evodevo.tasks.data_lines import data_lines
 
     if run.kind == KIND:
@@ -104,6 +113,7 @@ def _show_run(run: Run, json: bool) -> None:
         else:
             show_protocol(run)
         return
+    account = training_account(run)
     if json:
         data = {
             "run": run.id,
@@ -113,6 +123,8 @@ def _show_run(run: Run, json: bool) -> None:
             "data": run.data(),
             "individuals": [record(individual) for individual in [*run.baselines(), *run.individuals()]],
         }
+        if not account.plain:
+            data["training"] = account.to_json()
         if run.is_experiment:
             data["comparison"] = comparison_record(run)
         else:
@@ -122,6 +134,8 @@ def _show_run(run: Run, json: bool) -> None:
     for title, line in data_lines(run.data()).items():
         output.line(f"{title:<11} {line}")
     print_individuals([*run.baselines(), *run.individuals()], run.goals)
+    for sentence in account.words():
+        output.words(sentence)
     if run.is_experiment:
         output.line()
         show_comparison(run)
@@ -137,6 +151,7 @@ def _record(individual: Individual) -> dict[str, Any]:
     evaluations = [
         {
             "fidelity": row.fidelity,
+            **({"share": row.extra["share"]} if "share" in row.extra else {}),
             "seed": row.seed,
             "attempt": row.attempt,
             "state": row.state,
@@ -179,7 +194,9 @@ def _print(individual: Individual) -> None:
     output.line(f"born        {individual.operation}{parents}, run {run.id}, generation {individual.generation}")
     if operations := individual.row.details.get("operations"):
         output.line(f"mutation    {', '.join(operations)}")
-    output.line(f"state       {individual.reason or individual.state}")
+    output.line(f"state       {individual.state_words}")
+    for sentence in inheritance_words(individual):
+        output.line(f"inherited   {sentence}")
     for goal in run.goals:
         summary = individual.summary(goal.name)
         seeds = f"   fresh seeds: {summary.seeds}" if summary is not None and summary.fresh else ""
@@ -197,7 +214,10 @@ def _print(individual: Individual) -> None:
         show_history(individual)
     for row in individual.evaluations:
         kept = f"   weights {row.blobs['weights'][:12]}" if "weights" in row.blobs else ""
-        output.line(f"evaluation  seed {row.seed}, attempt {row.attempt}: {row.state}, {duration(row.seconds)}{kept}")
+        share = float(row.extra.get("share", 1.0))
+        rung = "" if share == 1 else f" to {share:.0%} of the budget"
+        words = f"seed {row.seed}, attempt {row.attempt}{rung}: {row.state}, {duration(row.seconds)}{kept}"
+        output.line(f"evaluation  {words}")
         if row.reason and row.detail:
             output.line(f"            {row.reason}: {row.detail}")
     for line in lines(recorded(run, individual).get(individual.id, [])):

@@ -56,7 +56,7 @@ def _scatter(view: ReportView, x: Goal, y: Goal) -> Element:
             short(one.id)[:4] if view.state(one) == "front" else "",
             f"{view.reason(one)}: {_detail(one)[:200]}" if view.state(one) == "failed" else view.birth(one),
         )
-        for one in view.individuals[: 2 * view.detail.rows]
+        for one in view.whole[: 2 * view.detail.rows]
     ]
     baselines = [
         BaselinePoint(
@@ -70,7 +70,7 @@ def _scatter(view: ReportView, x: Goal, y: Goal) -> Element:
     ]
     caption = (
         f"{cut(y.name)} against {cut(x.name)}. The line is the edge of what the front dominates; bars span the "
-        "seeds; the margin holds what lacks a number."
+        f"seeds; the margin holds what lacks a number.{_left_out(view)}"
     )
     return figure(front_chart(points, axis(x), axis(y), baselines), caption)
 
@@ -83,10 +83,15 @@ def _single_goal_figure(view: ReportView) -> Element:
     goal = view.goals[0]
     points = [
         FrontPoint(one.id, one.generation, view.scores(one).get(goal.name), one.generation, view.state(one))
-        for one in view.individuals[: 2 * view.detail.rows]
+        for one in view.whole[: 2 * view.detail.rows]
     ]
     svg = front_chart(points, Axis("generation"), axis(goal), step_line=False)
-    return figure(svg, f"{cut(goal.name)} of every individual, by generation of birth.")
+    return figure(svg, f"{cut(goal.name)} of every individual, by generation of birth.{_left_out(view)}")
+
+
+def _left_out(view: ReportView) -> str:
+    stopped = len(view.individuals) - len(view.whole)
+    return f" {stopped:,} individuals that stopped at a rung are left out." if stopped else ""
 
 
 def bigram(run: Run) -> float | None:

@@ -54,7 +54,8 @@ def individual_section(view: ReportView) -> Element | None:
         text = view.parts.text(individual) if len(rows) < view.detail.strips else ""
         genome = details("as text", element("code", clean(text, 1000))) if text else None
         reason = view.reason(individual)
-        state = f"{view.state(individual)}: {cut(reason, 40)}" if reason else view.state(individual)
+        state = individual.state_words if individual.stopped else view.state(individual)
+        state = f"{view.state(individual)}: {cut(reason, 40)}" if reason else state
         rows.append(
             [
                 element("code", short(individual.id)),

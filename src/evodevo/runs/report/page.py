@@ -20,6 +20,7 @@ from evodevo.runs.report.downstream import downstream_section
 from evodevo.runs.report.front import dominance_words, front_section, reference_section
 from evodevo.runs.report.lists import duration, fact_section, failure_section, individual_section
 from evodevo.runs.report.operations import operation_section
+from evodevo.runs.report.training import token_section
 from evodevo.runs.report.view import LISTED, Detail, GenomeParts, ReportView, short
 
 LIMIT_BYTES = 5_000_000
@@ -57,6 +58,7 @@ def _html(view: ReportView) -> str:
         parts.genomes(view),
         progress_section(view, parts.progress(view)),
         curve_section(view),
+        token_section(view),
         lineage_section(view),
         operation_section(view),
         parts.motifs(view),
@@ -83,7 +85,7 @@ def _summary(view: ReportView) -> Element:
     scored = len(view.individuals) - len(view.failed)
     items = [(str(scored), "scored"), (str(len(view.failed)), "failed"), (str(len(view.front)), "on the front")]
     for goal in view.goals[:4]:
-        known = [v for one in view.individuals if (v := finite(view.scores(one).get(goal.name))) is not None]
+        known = [v for one in view.whole if (v := finite(view.scores(one).get(goal.name))) is not None]
         if known:
             best = min(known, key=goal.to_minimise)
             unit = f" ({cut(goal.unit, 40)})" if goal.unit and not says_its_unit(goal.unit) else ""

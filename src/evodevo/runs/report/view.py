@@ -59,6 +59,7 @@ class ReportView:
         detail: Limits of the numbers of shown things; a page that became too long is made again with lower ones.
 
     Attributes:
+        whole: Individuals of the search without those that stopped at a rung.
         reduced: Whether a higher level of detail did not fit.
         picks: Rule -> id of the individual that it picks.
     """
@@ -69,6 +70,7 @@ class ReportView:
         self.goals = list(run.goals)[:LISTED]
         self.baselines = run.baselines()[:LISTED]
         self.individuals = run.individuals()
+        self.whole = [one for one in self.individuals if not one.stopped]
         self.failed = [one for one in self.individuals if one.outcome is None or one.outcome.reason is not None]
         self._scores: dict[str, dict[str, float | None]] = {}
         self._curves: dict[str, Sequence[tuple[float, float]]] = {}
