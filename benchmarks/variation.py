@@ -2,7 +2,8 @@
 
 Without any training: (1) the share of mutations that change the resolved network, for designed founders and for random
 genomes; (2) the same for changes of one integer, by its place; (3) searches whose scores are random numbers, so that
-nothing is selected: the share of children in which LIVs share features, and weights.
+nothing is selected: the share of children in which LIVs share features, and weights; (4) searches for backbones with
+much attention and little cache, which only shared features reach, against random search at equal evaluations.
 
     python benchmarks/variation.py --json variation.json
 """
@@ -25,6 +26,7 @@ from evodevo.backbone.genome import BackboneGenome, connections
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
+from evodevo.search import dominance
 from evodevo.search.study import Study, StudySettings
 from evodevo.storage import Store
 from measuring import Report
@@ -33,6 +35,7 @@ Operators = Literal["paper", "plan"]
 OPERATORS: tuple[Operators, ...] = ("paper", "plan")
 WANTED = 0.95
 FOUNDERS = ("designed", "random")
+PARTS = ("mutations", "sharing", "attention")
 
 
 def space_of(operators: Operators, depth: int, **options: Any) -> BackboneSpace:
@@ -131,6 +134,36 @@ def bred(space: BackboneSpace, seed: int, population: int, generations: int) -> 
     return [(one.generation, {kind for kind, *_ in connections(space.plan(one.genome))}) for one in children]
 
 
+def attention_and_cache(report: Report, seeds: int, population: int, generations: int) -> None:
+    """Hypervolume of (cache as a share of eight SA-1, LIVs that are no attention as a share of all), from (1, 1)."""
+    full = space_of("paper", 8).cost(((1, 1, 1, 1, 1),) * 8, length=1024).cache_bytes
+    row = {"share of": "hypervolume: attention LIVs against cache"}
+    row["in"] = f"search of {population} x {generations}, {seeds} seeds"
+    for name in (*OPERATORS, "random"):
+        space = space_of("plan" if name == "plan" else "paper", 8)
+
+        def scores(genome: BackboneGenome, space: BackboneSpace = space) -> tuple[float, float]:
+            plans = space.plan(genome)
+            mixers = sum(plan.spec.family == "attention" for plan in plans)
+            return space.cost(genome, length=1024).cache_bytes / full, 1 - mixers / len(plans)
+
+        volumes = []
+        for seed in range(seeds):
+            settings = StudySettings(
+                algorithm="random" if name == "random" else "nsga2",
+                population=population,
+                generations=generations,
+                seed=seed,
+                baselines=False,
+            )
+            with Store.memory() as store:
+                members = Study(space, scores, goals=("cache", "rest"), settings=settings, store=store).run().members
+            points = [(one.outcomes[0].scores["cache"], one.outcomes[0].scores["rest"]) for one in members]
+            volumes.append(dominance.hypervolume(points, (1.0, 1.0)))
+        row[name] = interval(volumes)
+    report.rows.append(row)
+
+
 def interval(values: Sequence[float]) -> str:
     """Mean with its 95 % interval over seeds (normal)."""
     return f"{fmean(values):.3f} ± {1.96 * stdev(values) / len(values) ** 0.5:.3f}"
@@ -141,13 +174,22 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None, help="write everything measured to this file")
     parser.add_argument("--genomes", type=int, default=500, help="founders of each kind")
     parser.add_argument("--seeds", type=int, default=20, help="searches of 8 x 4; half as many of 16 x 18")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure; all if left out")
     options = parser.parse_args(sys.argv[1:])
     torch.set_num_threads(1)
     report = Report("variation of backbones")
-    mutations(report, options.genomes)
-    single_integers(report, options.genomes)
-    random_selection(report, options.seeds, 8, 4)
-    random_selection(report, max(options.seeds // 2, 2), 16, 18)
+    half = max(options.seeds // 2, 2)
+    if "mutations" in options.parts:
+        mutations(report, options.genomes)
+        single_integers(report, options.genomes)
+    if "sharing" in options.parts:
+        random_selection(report, options.seeds, 8, 4)
+        random_selection(report, half, 16, 18)
+    if "attention" in options.parts:
+        attention_and_cache(report, options.seeds, 8, 4)
+        attention_and_cache(report, half, 16, 18)
+    for row in report.rows:
+        row.setdefault("random", "")
     report.finish(options.json)
 
 
