@@ -20,7 +20,7 @@ from evodevo.search.base import Scored, SearchState
 from evodevo.search.front import front_places, hypervolume
 from evodevo.search.problem import FunctionProblem, Goal, Outcome, Terms, read_answer, write_answer
 from evodevo.search.record import is_final, to_outcome
-from evodevo.search.rungs import RungSettings, going_on, spent_tokens
+from evodevo.search.rungs import RungSettings, going_on, mean_changes, spent_tokens
 from evodevo.search.selection import crowded_standings, summed_standings
 from evodevo.search.study import Study, StudySettings
 from evodevo.storage import Store
@@ -167,6 +167,27 @@ def test_the_share_of_an_individual_survives_json() -> None:
     stored = state.to_json(SPACE)
     assert SearchState.from_json(SPACE, stored) == state
     assert "share" not in stored["population"][1], "states of before there were rungs read as they were written"
+
+
+def test_what_an_algorithm_is_told_of_the_stopped_is_moved_by_the_mean_change_of_the_others() -> None:
+    early, late = ({"f1": 3.0, "f2": 1.0}, {"f1": 5.0, "f2": 1.0}), ({"f1": 2.0, "f2": 1.0}, {"f1": 1.0, "f2": 1.0})
+    went_on = [{0.25: Outcome(scores=a, share=0.25), 1.0: Outcome(scores=b)} for a, b in zip(early, late, strict=True)]
+    stopped = {0.25: Outcome(scores={"f1": 9.0, "f2": 2.0}, share=0.25)}
+    failed = {0.25: Outcome(scores={"f1": 0.0, "f2": 0.0}, share=0.25), 1.0: Outcome(reason="nan")}
+    assert mean_changes([*went_on, stopped, failed], GOALS) == {0.25: (-2.5, 0.0)}
+    assert mean_changes([stopped], GOALS) == {}, "where nobody went on nothing is known"
+    with Store.memory() as store:
+        one = study(store, generations=1)
+        told: list[Scored] = []
+        tell = one.algorithm.tell
+        one.algorithm.tell = lambda state, scored: [told.extend(scored), tell(state, scored)][1]  # type: ignore[method-assign, assignment, func-returns-value, list-item]
+        one.run()
+        changes = mean_changes([{**m.rungs, m.outcomes[0].share: m.outcomes[0]} for m in one.members.values()], GOALS)
+        for scored in told:
+            own, change = one.members[scored.id].outcomes[0], changes.get(scored.share, (0.0, 0.0))
+            expected = own.values(GOALS)
+            if expected is not None:
+                assert scored.values == tuple(a + b for a, b in zip(expected, change, strict=True))
 
 
 # A search

@@ -44,7 +44,7 @@ class Scored:
             individual never influence how feasible ones are ranked; a genome that its constraints refused before any
             evaluation may have any finite values, for example zeros.
         share: Share of the training budget at which the values were measured, above 0, at most 1: less where the
-            training stopped at a rung (``search.rungs``). Such values are not comparable with those at another share.
+            training stopped at a rung. Its values are then an estimate for the whole budget (``rungs.mean_changes``).
 
     Raises:
         UsageError: A value is not finite, there is no value at all, the violation is negative, or the

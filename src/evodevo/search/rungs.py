@@ -7,7 +7,8 @@ non-domination within a rung: Schmucker et al., "Multi-objective asynchronous su
 
 An individual that stops keeps the scores of its rung. They never stand beside scores at the whole budget: the front
 and the hypervolume hold individuals of the whole budget alone, and in a population every individual of a lower rung
-ranks behind all of the higher ones. It may still become a parent.
+ranks behind all of the higher ones. It may still become a parent. An algorithm is told its values moved by the mean
+change from that rung to the end, of those of its generation that went on (``mean_changes``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from evodevo.search.base import Scored
-from evodevo.search.problem import Outcome
+from evodevo.search.problem import Goal, Outcome
 from evodevo.search.selection import crowded_standings, keep_best
 from evodevo.settings import Settings
 
@@ -69,6 +70,26 @@ def going_on(pool: Sequence[Scored], size: int) -> list[str]:
         return []
     chosen = keep_best(crowded_standings(scored), size).tolist()
     return [scored[place].id for place in sorted(chosen)]
+
+
+def mean_changes(courses: Iterable[Mapping[float, Outcome]], goals: tuple[Goal, ...]) -> dict[float, tuple[float, ...]]:
+    """Rung -> mean change of each goal, to minimise, from there to the whole budget, over those that have both.
+
+    Added to the values of an individual that stopped there it gives an estimate of what the whole budget would have
+    given, so that an algorithm that learns from values (a surrogate) does not take an early stop for a bad genome. The
+    order within a rung stays.
+    """
+    changes: dict[float, list[tuple[float, ...]]] = {}
+    for course in courses:
+        last = course[1.0].values(goals) if 1.0 in course else None
+        for share, outcome in course.items():
+            first = outcome.values(goals)
+            if share < 1 and first is not None and last is not None:
+                changes.setdefault(share, []).append(tuple(b - a for a, b in zip(first, last, strict=True)))
+    return {
+        share: tuple(math.fsum(column) / len(column) for column in zip(*rows, strict=True))
+        for share, rows in changes.items()
+    }
 
 
 def spent_tokens(courses: Iterable[Mapping[float, Outcome]]) -> dict[float, int]:

@@ -38,7 +38,7 @@ from evodevo.search.problem import (
 )
 from evodevo.search.record import REPEATABLE, is_final, to_evaluation, to_outcome
 from evodevo.search.recorder import Recorder
-from evodevo.search.rungs import RungSettings, going_on, spent_tokens
+from evodevo.search.rungs import RungSettings, going_on, mean_changes, spent_tokens
 from evodevo.search.space import Space
 from evodevo.search.start import Start, founders
 from evodevo.settings import Settings
@@ -595,11 +595,14 @@ class Study:
         members = [self.members[identity] for identity in ids if identity in self.members]
         return [member for member in members if member.operation != BASELINE]
 
-    def _scored(self, member: Member) -> Scored:
+    def _scored(self, member: Member, changes: Mapping[float, tuple[float, ...]]) -> Scored:
         outcome = member.outcomes[0]
         if outcome.violation > 0:
             return Scored(member.id, member.genome, (0.0,) * len(self.problem.goals), outcome.violation)
-        return Scored(member.id, member.genome, outcome.values(self.problem.goals), share=outcome.share)
+        values, change = outcome.values(self.problem.goals), changes.get(outcome.share)
+        if values is not None and change is not None:
+            values = tuple(a + b for a, b in zip(values, change, strict=True))
+        return Scored(member.id, member.genome, values, share=outcome.share)
 
     # Evaluations
 
@@ -752,7 +755,9 @@ class Study:
 
     def _tell(self, state: SearchState, members: Sequence[Member]) -> SearchState:
         self._told += members
-        state = self.algorithm.tell(state, [self._scored(member) for member in members])
+        courses = [{**member.rungs, member.outcomes[0].share: member.outcomes[0]} for member in members]
+        changes = mean_changes(courses, self.problem.goals)
+        state = self.algorithm.tell(state, [self._scored(member, changes) for member in members])
         self._living = {individual.id for individual in state.population}
         return state
 
