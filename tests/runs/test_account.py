@@ -17,7 +17,12 @@ from evodevo.runs.archive import Archive
 
 pytestmark = pytest.mark.slow
 STEP, STEPS = 64, 4  # tokens of a step, and steps of the whole budget, of the small search
-CHANGES = ("study.rungs={shares=[0.5],kept=0.25,minimum=1}", "study.inheritance.budget=0.5", "study.confirmations=1")
+CHANGES = (
+    "study.population=3",
+    "study.rungs={shares=[0.5],kept=0.25,minimum=1}",
+    "study.inheritance.budget=0.5",
+    "study.confirmations=1",
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +39,16 @@ def test_the_account_is_that_of_the_settings(store: Path) -> None:
         account = training_account(search)
         half, whole = account.rungs
         assert [rung.share for rung in account.rungs] == [0.5, 1.0]
-        # Four founders of four steps, four children of two: to the half, and one of each to the end.
-        assert (half.reached, half.stopped, half.failed) == (8, 6, 0)
-        assert half.tokens == STEP * (4 * 2 + 4 * 1)
+        # Three founders of four steps, three children of two: to the half, and one of each to the end.
+        assert (half.reached, half.stopped, half.failed) == (6, 4, 0)
+        assert half.tokens == STEP * (3 * 2 + 3 * 1)
         assert (whole.reached, whole.stopped) == (2, 0)
         assert whole.tokens == STEP * (1 * 2 + 1 * 1)
         assert account.search == sum(sum(row["tokens"].values()) for row in search.generations())
         assert account.baselines == 2 * STEPS * STEP
         assert account.confirmations == (2 + len(search.front())) * STEPS * STEP
         assert half.correlation == {"quality": None, "cache": None}, "two individuals have no ranking"
-        assert len(account.inherited) == 4
+        assert len(account.inherited) == 3
         assert all(one.share == 1 for one in search.front())
 
 
@@ -56,7 +61,7 @@ def test_every_page_says_who_stopped_and_what_was_inherited(store: Path, capsys:
     assert "stopped at 50%" in capsys.readouterr().out
     assert run(["show", "last", "--store", str(store), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert [rung["stopped"] for rung in shown["training"]["rungs"]] == [6, 0]
+    assert [rung["stopped"] for rung in shown["training"]["rungs"]] == [4, 0]
     assert {row["id"]: row.get("share") for row in shown["individuals"]}[stopped.id] == 0.5
     assert run(["lineage", child.id, "--store", str(store)]) == 0
     share = child.fact["inherited"]["share"]
@@ -65,7 +70,7 @@ def test_every_page_says_who_stopped_and_what_was_inherited(store: Path, capsys:
     assert run(["report", "last", "--store", str(store), "--output", str(page)]) == 0
     text = page.read_text()
     assert "Training tokens" in text
-    assert "6 individuals that stopped at a rung are left out" in text
+    assert "4 individuals that stopped at a rung are left out" in text
 
 
 def test_training_one_again_has_neither_rungs_nor_inheritance(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +89,7 @@ def test_training_one_again_has_neither_rungs_nor_inheritance(store: Path, capsy
 def test_a_budget_without_shares_is_refused_before_a_store_is_made(
     small: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = small.evolve(tmp_path / "runs", "--set", CHANGES[0], "--set", "evaluation.training.budget.seconds=1")
+    code = small.evolve(tmp_path / "runs", "--set", CHANGES[1], "--set", "evaluation.training.budget.seconds=1")
     assert code != 0
     assert "study.rungs cannot be used here" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
@@ -101,6 +106,6 @@ def test_the_rank_correlation_is_that_of_the_ranks(length: int) -> None:
 
 
 def test_rungs_cannot_come_or_go_on_resume(store: Path, small: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    for folder, change in ((store, "study.rungs.kept=0.5"), (small.store, CHANGES[0])):
+    for folder, change in ((store, "study.rungs.kept=0.5"), (small.store, CHANGES[1])):
         assert run(["resume", "last", "--set", change, "--store", str(folder)]) != 0
         assert "study.rungs cannot change on resume" in capsys.readouterr().err
