@@ -1,8 +1,8 @@
 """Whether recall tells architectures apart as their mathematics says: attention, recurrences, convolutions, no mixing.
 
-Run: python benchmarks/recall.py [--json PATH] [--steps 800 --seeds 1]
+Run: python benchmarks/recall.py [--json PATH] [--steps 1000 --seeds 1]
 
-Backbones of four LIVs of width 64 are trained on MQAR with a gap of blanks that short convolutions cannot bridge: four
+Backbones of four LIVs of width 32 are trained on MQAR with a gap of blanks that short convolutions cannot bridge: four
 GConv-1 of three taps see eight tokens back. Attention must find what it is asked for (0.95). Without mixing of tokens,
 or where the pairs are out of reach, no network can beat a guess among all values: the interval of its accuracy must
 reach down to it. Recurrences lie in between, the better the larger their state: Rec-2 keeps 2 numbers per channel,
@@ -40,9 +40,10 @@ ARMS = {
 }
 WITHOUT_REACH = ("short convolutions", "no mixing")
 SOLVED = 0.95
+BATCH, RATE = 32, 1e-2
 
 
-def accuracy(task: MQARTask, classes: tuple[str, ...], steps: int, rate: float, seed: int) -> tuple[float, int]:
+def accuracy(task: MQARTask, classes: tuple[str, ...], steps: int, width: int, seed: int) -> tuple[float, int]:
     """Share of right answers on validation sequences after a training, and their number."""
     numbers = {row.name: number for number, row in liv_classes().items()}
     seen: Counter[str] = Counter()
@@ -50,19 +51,19 @@ def accuracy(task: MQARTask, classes: tuple[str, ...], steps: int, rate: float, 
     for name in classes:
         seen[name] += 1
         segments.append(f"{numbers[name]}.{seen[name]}.1.{seen[name]}.1")
-    sizes = Dimensions(width=64, head_size=16)
+    sizes = Dimensions(width=width, head_size=width // 4)
     space = BackboneSpace(BackboneSettings(depth=len(classes), dimensions=sizes, classes=tuple(sorted(set(classes)))))
     genome = space.parse(" ".join(segments))
     network = build_network(BackboneNetwork.of(space, genome), task.inputs, task.outputs, seed=seed)
     settings = TrainingSettings(
-        budget=Budget(steps=steps), batch_size=32, optimizer=OptimizerSettings(learning_rate=rate), device="cpu"
+        budget=Budget(steps=steps), batch_size=BATCH, optimizer=OptimizerSettings(learning_rate=RATE), device="cpu"
     )
     data = integer_seed(seed, "recall")
     train(
         network,
         settings,
-        batch_at=lambda step: task.batch("train", data, step, 32),
-        tokens_per_step=32 * task.settings.length,
+        batch_at=lambda step: task.batch("train", data, step, BATCH),
+        tokens_per_step=BATCH * task.settings.length,
         seed=seed,
     )
     chosen = places(task, "validation", None)
@@ -72,7 +73,7 @@ def accuracy(task: MQARTask, classes: tuple[str, ...], steps: int, rate: float, 
 
 def main() -> None:
     """Measure and report."""
-    options = arguments(__doc__, steps=800, seeds=1, pairs=4, gap=8, length=32, vocabulary=32)
+    options = arguments(__doc__, steps=1000, seeds=1, width=32, pairs=4, gap=8, length=24, vocabulary=32)
     settings = MQARSettings(length=options.length, vocabulary=options.vocabulary, pairs=options.pairs, gap=options.gap)
     task = MQARTask.open(settings)
     guess = task.guesses()["any value"]
@@ -81,7 +82,7 @@ def main() -> None:
     means: dict[str, float] = {}
     for name, classes in ARMS.items():
         begin = time.process_time()
-        found = [accuracy(task, classes, options.steps, 5e-3, seed) for seed in range(options.seeds)]
+        found = [accuracy(task, classes, options.steps, options.width, seed) for seed in range(options.seeds)]
         shares = [share for share, _ in found]
         means[name] = float(np.mean(shares))
         low, high = wilson_interval(means[name], found[0][1])

@@ -164,6 +164,25 @@ def test_bad_input(names: tuple[str, str], store: Path, tasks: Path, tmp_path: P
     refuse(["evaluate", names[0], "--data", str(bad), "--field", "question", "--stride", "99", *where], 2, "stride")
 
 
+def test_recall_is_asked_of_the_architecture(
+    evaluate: Evaluate, names: tuple[str, str], store: Path, refuse: Refuse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evodevo.backbone.recall.settings import RecallProbeSettings
+    from evodevo.backbone.recall.training import train_and_ask
+
+    brief = RecallProbeSettings(length=16, vocabulary=16, steps=2, batch_size=2)
+    monkeypatch.setattr(
+        "evodevo.backbone.recall.training.train_and_ask",
+        lambda task, space, genome, settings, seed, device: train_and_ask(task, space, genome, brief, seed, device),
+    )
+    found = evaluate(*names, "--recall", "induction")
+    (result,) = found["individuals"][0]["results"]
+    assert (result["task"], result["metrics"]["acc"]["count"], result["chance"]) == ("induction", 500, 1 / 14)
+    assert found["differences"][0]["results"] == [None]
+    words = ["evaluate", names[0], "--recall", "mqr", "--store", str(store)]
+    refuse(words, 2, "unknown task of recall 'mqr'. Did you mean 'mqar'?")
+
+
 def test_a_missing_harness_names_its_extra(
     names: tuple[str, str], store: Path, tasks: Path, refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,19 @@ class BackboneSlice(Slice):
         new = individual.load().continue_text(ids, count, sampling=sampling, seed=seed)
         return str(tokenizer.decode(new[0].numpy()))
 
+    def recall(self, individual: Individual, task: str, device: str = "cpu") -> Any:
+        from evodevo.backbone.recall.training import train_and_ask
+        from evodevo.errors import EvaluationsFailedError
+
+        evaluation = individual.run.settings.evaluation
+        seed = individual.run.evaluation_seed(0)
+        found = train_and_ask(task, individual.run.space, individual.genome, evaluation.recall, seed, device)
+        if found is None:
+            raise EvaluationsFailedError(
+                f"the training of {individual.id} on {task} diverged; lower evaluation.recall.learning_rate of its run."
+            )
+        return found
+
     def strip(self, space: Space[Any], genome: Any, *, ascii_only: bool = False) -> str:
         """One glyph per LIV; letters where only ASCII can be shown."""
         from evodevo.backbone.diagrams.glyph_line import text_strip

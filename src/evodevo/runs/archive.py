@@ -617,6 +617,14 @@ class Slice(ABC):
             f"{individual.id} is no backbone but of the space {individual.run.space.name!r}; it has no plan of LIVs."
         )
 
+    def recall(self, individual: Individual, task: str, device: str = "cpu") -> Any:
+        """What an individual's architecture recalls after a small training of its own on a task of recall.
+
+        Raises:
+            UsageError: networks of this slice predict no next token.
+        """
+        raise UsageError(f"{individual.id} is of the slice {self.name!r}; recall is asked of backbones.")
+
     def algorithm(self, settings: Any) -> Algorithm | None:
         """Algorithm that proposes the individuals of a new run; None where the study's settings or the record determine
         it."""

@@ -33,6 +33,12 @@ def evaluate(
     data: Annotated[
         Path | None, typer.Option(help="Text: a file or a folder (text, jsonl, parquet).", metavar="PATH")
     ] = None,
+    recall: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TASK", help="mqar, noisy_recall, induction, selective_copying: the architecture, trained on it."
+        ),
+    ] = None,
     field: Annotated[str, typer.Option(help="JSON key or parquet column of the text.")] = "text",
     limit: Annotated[int | None, count_option("Number of questions of each set.")] = None,
     max_bytes: Annotated[int | None, count_option("Bytes of text.")] = None,
@@ -69,6 +75,7 @@ def evaluate(
                         individual,
                         tasks=tasks or (),
                         data=data,
+                        recall=recall or (),
                         field=field,
                         limit=limit,
                         max_bytes=max_bytes,

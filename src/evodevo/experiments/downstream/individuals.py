@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evodevo.errors import UsageError
+from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.downstream.evaluate import evaluate_questions, evaluate_text, read_tasks
 from evodevo.experiments.downstream.harness import evaluate_with_harness, require_harness
-from evodevo.experiments.downstream.results import Result, result_of
+from evodevo.experiments.downstream.results import QuestionsResult, Result, result_of
 from evodevo.networks.likelihood.reader import Reader, reader_of
 from evodevo.runs.archive import Individual
 from evodevo.runs.downstream import Reading, find_recorded, record
@@ -22,6 +22,7 @@ Listener = Callable[[str, dict[str, Any]], None]
 and ``unrecorded`` {"why"}."""
 
 ENGINES = ("evodevo", "lm-eval")
+RECALL = ("mqar", "noisy_recall", "induction", "selective_copying")
 
 
 def _silent(kind: str, facts: dict[str, Any]) -> None:
@@ -33,6 +34,7 @@ def evaluate(
     *,
     tasks: Sequence[str | Path] = (),
     data: str | Path | None = None,
+    recall: Sequence[str] = (),
     field: str = "text",
     limit: int | None = None,
     max_bytes: int | None = None,
@@ -51,6 +53,8 @@ def evaluate(
         individual: Individual with weights.
         tasks: Files or folders of questions; see ``tasks.questions.files``.
         data: File or folder of text.
+        recall: Tasks of recall (mqar, noisy_recall, induction, selective_copying); a network of the individual's
+            architecture is trained on each from scratch, as where it is an objective. Not recorded.
         field: Key of a JSON line, or column of a parquet file, that has the text.
         limit: Largest number of questions of each set; None = all.
         max_bytes: Largest sum of bytes of the documents; None = all.
@@ -67,10 +71,14 @@ def evaluate(
         MissingExtraError: The engine is not installed.
         NotFoundError: No weights were kept.
     """
-    if not tasks and data is None:
+    if not tasks and data is None and not recall:
         raise UsageError(
-            "there is nothing to evaluate on; give files of questions with --tasks FILE, or text with --data PATH."
+            "there is nothing to evaluate on; give files of questions with --tasks FILE, text with --data PATH, or a "
+            "task of recall with --recall NAME."
         )
+    for name in recall:
+        if name not in RECALL:
+            raise unknown_name("task of recall", name, RECALL)
     if engine not in ENGINES:
         raise UsageError(f"unknown engine {engine!r}; known: {', '.join(ENGINES)}.")
     if engine == "lm-eval":
@@ -78,6 +86,8 @@ def evaluate(
     whole: list[QuestionSet | Corpus] = [*read_tasks(tasks, limit)]
     if data is not None:
         whole.append(corpus.read(data, field=field, max_bytes=max_bytes))
+    if not whole:
+        return [_recall(individual, name, device, listener) for name in recall]
     reader = reader_of(individual.load(), individual.tokenizer(), context_length, device)
     step = max(1, reader.length // 2) if stride is None else stride
     weights = individual.weights()
@@ -96,7 +106,14 @@ def evaluate(
             if why is not None:
                 listener("unrecorded", {"why": why})
         listener("result", {"name": name, "recorded": kept is not None})
-    return found
+    return found + [_recall(individual, name, device, listener) for name in recall]
+
+
+def _recall(individual: Individual, task: str, device: str, listener: Listener) -> QuestionsResult:
+    listener("begin", {"name": task, "number": 1, "count": 1})
+    asked = individual.run.slice.recall(individual, task, device)
+    listener("result", {"name": task, "recorded": False})
+    return QuestionsResult(task, asked.digest, asked.guess, "acc", {"acc": asked.accuracy})
 
 
 def _measure(

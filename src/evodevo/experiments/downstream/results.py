@@ -180,6 +180,8 @@ def gap(ours: Result, theirs: Result) -> Gap | None:
         interval = ratio_interval((ours.each[:, 0] - theirs.each[:, 0]) / math.log(2), ours.each[:, 1])
         return None if interval is None else Gap(ours.bits_per_byte - theirs.bits_per_byte, *interval)
     if isinstance(ours, QuestionsResult) and isinstance(theirs, QuestionsResult):
+        if ours.main not in ours.credits or ours.main not in theirs.credits:
+            return None
         differences = ours.credits[ours.main] - theirs.credits[ours.main]
         interval = ratio_interval(differences, np.ones(len(differences)))
         # Exact means, since credits of the store are rounded.
