@@ -79,9 +79,10 @@ class BackboneSlice(Slice):
         from evodevo.backbone.recall.training import train_and_ask
         from evodevo.errors import EvaluationsFailedError
 
-        evaluation = individual.run.settings.evaluation
+        settings = individual.run.settings
+        space, evaluation = self.space(settings), settings.evaluation
         seed = individual.run.evaluation_seed(0)
-        found = train_and_ask(task, individual.run.space, individual.genome, evaluation.recall, seed, device)
+        found = train_and_ask(task, space, individual.genome, evaluation.recall, seed, device)
         if found is None:
             raise EvaluationsFailedError(
                 f"the training of {individual.id} on {task} diverged; lower evaluation.recall.learning_rate of its run."
