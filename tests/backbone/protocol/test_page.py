@@ -67,6 +67,16 @@ def test_tasks_have_columns_where_there_are_some(protocol: Run) -> None:
     assert "Hit rate by the mean over downstream tasks: 2 of 2." in said
 
 
+def test_last_names_the_finalist_that_is_best_after_the_last_training(protocol: Run) -> None:
+    means = {
+        row.trainings[0]: row.validation.mean
+        for row in read_protocol(protocol).rows
+        if row.role == "finalist" and row.validation
+    }
+    best = protocol.archive.individual("last")
+    assert best.id == protocol.best().id == min(means, key=means.__getitem__)
+
+
 def test_a_protocol_that_has_only_begun_is_readable(protocol: Run) -> None:
     """As it is before its first stage: no events but its plan."""
 

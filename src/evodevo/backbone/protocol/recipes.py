@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.protocol.settings import Limit, ProtocolSettings, Stages
+from evodevo.backbone.recipes import DESIGNS
 from evodevo.backbone.space import BackboneSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.runs.recipe import Recipe, Size, by_size
@@ -24,7 +25,9 @@ def small(objectives: tuple[str, ...], limit: Limit, *, full: bool) -> ProtocolS
     """For two cores: quick takes about a quarter of an hour, full about three hours."""
     tokens = 204_800 if full else 40_960
     return ProtocolSettings(
-        space=BackboneSettings(depth=8, operators="plan", dimensions=Dimensions(width=64)),
+        space=BackboneSettings(
+            depth=8, operators="plan", designs=DESIGNS, distance="network", dimensions=Dimensions(width=64)
+        ),
         evaluation=EvaluationSettings(
             objectives=objectives,
             language=LanguageSettings(context_length=128),

@@ -8,7 +8,7 @@ from typing import Any
 from evodevo.backbone.protocol.settings import ProtocolSettings
 from evodevo.backbone.runs import BackboneSlice
 from evodevo.runs.archive import PROTOCOL as KIND
-from evodevo.runs.archive import Run
+from evodevo.runs.archive import Individual, Run
 from evodevo.search.study import Listener
 
 
@@ -37,6 +37,16 @@ class ProtocolSlice(BackboneSlice):
         from evodevo.backbone.protocol.record import read_protocol
 
         return read_protocol(run).to_json()
+
+    def best(self, run: Run) -> list[Individual]:
+        """The last trainings of the finalists, best on validation first; before there are any, the finalists."""
+        from evodevo.backbone.protocol.record import read_protocol
+
+        rows = [row for row in read_protocol(run).rows if row.role == "finalist"]
+        trained = [row for row in rows if row.trainings and row.validation is not None]
+        ordered = sorted(trained, key=lambda row: row.validation.mean if row.validation else 0.0)
+        ids = [row.trainings[0] for row in ordered] or [row.individual for row in rows]
+        return [run.archive.individual(identity) for identity in ids]
 
     def report(self, run: Run) -> str:
         from evodevo.backbone.protocol.page import protocol_page
