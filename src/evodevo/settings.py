@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from evodevo.registry import Registry
 
 S = TypeVar("S", bound="Settings")
 
+
+_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 NEW = "new_runs"
 """Key of a field's ``json_schema_extra``: its value in new runs; the default is what stored runs without it do."""
@@ -146,7 +149,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def assign(values: dict[str, Any], dotted: str, text: str) -> None:
-    """Apply one ``--set key.sub=value`` in place; the value is parsed as TOML where it is TOML, else kept as text.
+    """Apply one ``--set key.sub=value`` in place.
+
+    The value is parsed as TOML where it is TOML; else ``null`` is none, and an array or object of JSON is that; else it
+    is kept as text.
 
     Raises:
         UsageError: The key is empty, or one of its parents is not a table.
@@ -154,16 +160,45 @@ def assign(values: dict[str, Any], dotted: str, text: str) -> None:
     keys = dotted.split(".")
     if not all(keys):
         raise UsageError(f"--set needs key=value or key.sub=value; got {dotted!r}.")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        value = text
+    value = _value(text)
     table = values
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
             raise UsageError(f"--set {dotted}: {key!r} is a value, not a table.")
     table[keys[-1]] = value
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        pass
+    if text == "null" or text[:1] in ("[", "{", '"'):
+        try:
+            return json.loads(text)
+        except (json.JSONDecodeError, RecursionError):
+            pass
+    return text
+
+
+def assignments(values: Mapping[str, Any]) -> list[str]:
+    """Texts ``key.sub=value`` from which ``assign`` makes these nested values again; tables without values are left
+    out."""
+    texts = []
+    for name, value in values.items():
+        if isinstance(value, Mapping) and all(map(_KEY.fullmatch, value)):
+            texts += [f"{name}.{text}" for text in assignments(value)]
+        else:
+            texts.append(f"{name}={_text(value)}")
+    return texts
+
+
+def _text(value: Any) -> str:
+    """A text that ``_value`` reads as this value: text itself where it is read as such, else TOML or JSON."""
+    if isinstance(value, str) and value == value.strip() and _value(value) == value:
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def nested(dotted: str, value: Any) -> dict[str, Any]:

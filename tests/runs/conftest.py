@@ -46,12 +46,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     """
     opened: list[Archive] = []
 
-    def make(rows: Rows, *, drawn: Rows | None = None, genomes: Any = None, **overrides: Any) -> Run:
+    def make(
+        rows: Rows, *, drawn: Rows | None = None, genomes: Any = None, kind: str = "evolve", **overrides: Any
+    ) -> Run:
         settings = resolve("backbone.demo", overrides=overrides)
         space = BackboneSpace(settings.space)
         folder = tmp_path_factory.mktemp("recorded") / "runs"
         with Store.open(folder) as store:
-            run_id = store.create_run("evolve", "backbone.demo", settings.model_dump(mode="json"), settings.study.seed)
+            run_id = store.create_run(kind, "backbone.demo", settings.model_dump(mode="json"), settings.study.seed)
             with Archive(folder) as archive:
                 seed_of = archive.run(run_id).evaluation_seed
             lease = store.acquire(run_id)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.runs.pick import compare, pick
+from evodevo.runs.pick import certainty, compare, pick
 
 
 def name_of(individual: Any) -> str:
@@ -143,6 +143,34 @@ def test_it_is_clear_where_the_seeds_do_not_touch(recorded: Any) -> None:
     one_seed_each = compared(recorded({"one": {0: point(1.0, 1.0)}}, drawn={"plain": {0: point(2.0, 2.0)}}))
     assert one_seed_each.dominates
     assert not one_seed_each.clear
+
+
+def test_a_spread_is_claimed_only_where_there_is_one(recorded: Any) -> None:
+    """Quality of one seed has an unknown spread, the cache of a genome has none, and several seeds may touch."""
+    one_seed = recorded({"one": {0: point(1.0, 1.0)}}, drawn={"plain": {0: point(2.0, 2.0)}})
+    quality, cache = compared(one_seed).verdicts
+    assert (quality.spread, quality.clear) == ("unknown", False)
+    assert (cache.spread, cache.clear) == ("none", True)
+    assert certainty(compared(one_seed).verdicts) == "quality: one seed, its spread is unknown"
+    touching = recorded({"one": {0: point(9.0, 9.0), 1: point(2.0, 400.0), 2: point(2.45, 400.0)}}, drawn=DRAWN)
+    assert certainty(compared(touching).verdicts) == "quality: within the spread over seeds"
+    apart = recorded({"one": {0: point(9.0, 9.0), 1: point(2.0, 400.0), 2: point(2.1, 400.0)}}, drawn=DRAWN)
+    assert certainty(compared(apart).verdicts) == ""
+    worse = recorded({"one": {0: point(3.0, 1.0)}}, drawn={"plain": {0: point(2.0, 2.0)}})
+    assert certainty(compared(worse).verdicts) == "", "what is worse is not excused"
+
+
+@pytest.mark.parametrize("ours_fresh", [True, False])
+def test_a_training_that_was_asked_for_counts_all_its_seeds(recorded: Any, ours_fresh: bool) -> None:
+    values = {0: point(1.0, 400.0), 1: point(2.0, 400.0), 2: point(3.0, 400.0)}
+    rows = {"one": values if ours_fresh else {0: values[0]}}
+    (one,) = recorded(rows, kind="train").individuals()
+    summary = one.summary("quality")
+    expected = (2.0, 1.0, 3.0, 3) if ours_fresh else (1.0, 1.0, 1.0, 1)
+    assert (summary.mean, summary.low, summary.high, summary.seeds) == expected
+    assert not summary.fresh, "the search's own seed is among them"
+    (searched,) = recorded(rows).individuals()
+    assert searched.summary("quality").mean == (2.5 if ours_fresh else 1.0), "a search flatters its own seed"
 
 
 @pytest.mark.parametrize("ours_fresh", [True, False])

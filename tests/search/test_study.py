@@ -311,6 +311,30 @@ def test_the_first_stop_waits_for_what_runs_and_the_second_does_not(mode: str) -
     assert done[twice][0] < done[twice][1], "whoever was running was dropped"
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("confirmations", [0, 1])
+def test_a_stop_ends_a_run_early_only_where_something_is_left(mode: str, confirmations: int) -> None:
+    def states(moment: int | None) -> tuple[str, str, int]:
+        heard = 0
+
+        def listen(kind: str, facts: dict[str, Any]) -> None:
+            nonlocal heard
+            heard += kind == "evaluated"
+            if kind == "evaluated" and heard == moment:
+                one.stop()
+
+        with Store.memory() as store:
+            one = study(store, mode=mode, generations=2, confirmations=confirmations, listener=listen)
+            result = one.run()
+            return result.state, store.run(one.run_id).state, heard
+
+    whole = states(None)[2]
+    assert states(None)[:2] == ("finished", "finished")
+    for moment in range(1, whole):
+        assert states(moment)[:2] == ("interrupted", "interrupted"), moment
+    assert states(whole)[:2] == ("finished", "finished"), "the last evaluation had ended"
+
+
 def _stopped_at_the_first_result(one: Study, stop: Callable[[Study], None]) -> set[str]:
     """Who was started until then, once the study has run."""
     started: set[str] = set()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
 from evodevo.cli.grown import growth_record, show_growth
-from evodevo.cli.search_progress import duration
+from evodevo.runs.search_progress import duration
 
 if TYPE_CHECKING:
     from evodevo.experiments.comparison import ComparisonRow, ComparisonTable, Spread
@@ -195,7 +195,7 @@ def _show_remarks(run: Run, table: ComparisonTable, show: Any) -> None:
             known = ", ".join(f"{name} {value:.3f}" for name, value in simple.items())
             output.line(f"\nwithout a network, on {split}: {known}")
     for paper in comparison.paper:
-        output.line(f"\nprinted in {paper.source}:")
+        output.line(f"\n{'measured' if paper.is_ours else 'printed'} in {paper.source}:")
         output.table(paper.columns, paper.rows)
         for caveat in paper.caveats:
             output.words(f"note: {caveat}")

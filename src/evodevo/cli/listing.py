@@ -71,11 +71,17 @@ def inheritance_words(individual: Individual) -> list[str]:
 
 def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
     """Print whether the scores come from fresh seeds."""
+    from evodevo.runs.archive import RETRAINING
+
     summaries = [
         result for individual in individuals for goal in goals if (result := individual.summary(goal.name)) is not None
     ]
     fresh = [summary.seeds for summary in summaries if summary.fresh]
-    if fresh and len(fresh) == len(summaries):
+    seeds = max((summary.seeds for summary in summaries), default=0)
+    if summaries and individuals[0].run.kind == RETRAINING:
+        several = f"means over {seeds} seeds; in brackets the lowest and highest" if seeds > 1 else "of one seed"
+        output.words(f"scores: {several}.")
+    elif fresh and len(fresh) == len(summaries):
         count = f"{max(fresh)} fresh seeds" if max(fresh) > 1 else "a fresh seed"
         output.words(f"scores: over {count} that played no part in the search; in brackets the lowest and highest.")
     elif summaries:
@@ -91,6 +97,11 @@ def record(individual: Individual) -> dict[str, Any]:
     cheaper = {"share": individual.share} if individual.stopped else {}
     cheaper |= {"inherited": individual.fact["inherited"]} if "inherited" in individual.fact else {}
     statuses = {} if evaluation is None else {name: result.status for name, result in evaluation.scores.items()}
+    ranges = {
+        name: {"mean": summary.mean, "low": summary.low, "high": summary.high, "seeds": summary.seeds}
+        for name, summary in summaries.items()
+        if summary is not None
+    }
     return {
         "id": individual.id,
         "name": individual.name,
@@ -106,10 +117,9 @@ def record(individual: Individual) -> dict[str, Any]:
         "scores": individual.scores,
         "statuses": statuses,
         **cheaper,
+        "seeds": ranges,
         "fresh_seeds": {
-            name: {"mean": summary.mean, "low": summary.low, "high": summary.high, "seeds": summary.seeds}
-            for name, summary in summaries.items()
-            if summary is not None and summary.fresh
+            name: range for name, range in ranges.items() if (known := summaries[name]) is not None and known.fresh
         },
     }
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
-from evodevo.cli.search_progress import OWN_SEED, SearchProgress, duration
 from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
+from evodevo.runs.search_progress import OWN_SEED, SearchProgress, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

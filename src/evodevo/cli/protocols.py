@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
-from evodevo.cli.search_progress import duration
+from evodevo.runs.search_progress import duration
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run

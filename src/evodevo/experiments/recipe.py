@@ -17,7 +17,7 @@ class PaperTable(Settings):
     """Rows that a paper prints, to be shown beside ours as they are.
 
     Attributes:
-        source: paper and table.
+        source: paper and table; what was measured here begins with "our".
         columns, rows: text.
         caveats: caveats of a comparison, one sentence each.
     """
@@ -26,6 +26,11 @@ class PaperTable(Settings):
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     caveats: tuple[str, ...] = ()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the rows were measured here and no paper prints them."""
+        return self.source.startswith("our ")
 
 
 class Comparison(Settings):

@@ -15,6 +15,7 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import Trial
 from evodevo.growth.recipes.growing import strategist_of, with_edit_memory
 from evodevo.runs.archive import Archive, Individual, Run
+from evodevo.runs.command import Command
 from evodevo.runs.drive import GROW
 from evodevo.runs.evolve import begin
 from evodevo.runs.resolve import resolve
@@ -79,6 +80,12 @@ def grow(
         on_start=on_start,
         cache_folder=cache_folder,
         held=held,
+        command=Command(
+            "grow",
+            recipe,
+            {"size": size, "strategist": strategist, "baselines": baselines, "memory": memory},
+            overrides or {},
+        ),
     )
 
 

@@ -40,8 +40,14 @@ PROTOCOL = "protocol"
 """Room of the settings of runs that consist of other runs, the name of their slice, and their kind."""
 STAGE = "protocol.stage"
 """Type of the event of a protocol that names the run of a stage."""
+OWN_STUDY = "study"
+"""Kind of the runs of ``Study`` over a user's own function, and the name of their slice."""
 
 SLICES: Registry[Slice] = table("slice", "evodevo.slices")
+SLICES.add(OWN_STUDY, "evodevo.runs.own_study:OWN_STUDY")
+
+RETRAINING = "train"
+"""Kind of the runs that train what they are given."""
 
 OF_SYSTEMS = ("system", "agent")
 """Kinds of the store's runs that are no runs of a recipe."""
@@ -156,16 +162,13 @@ class Run:
 
     @cached_property
     def slice(self) -> Slice:
-        """The slice that interprets its settings and genomes.
+        """The slice that interprets its settings and genomes; of a study of one's own that of ``OWN_STUDY``.
 
         Raises:
-            UsageError: a study of one's own, or a slice that this evodevo does not have.
+            UsageError: a slice that this evodevo does not have.
         """
-        if self.kind == "study":
-            raise UsageError(
-                f"run {self.id} is a study of your own: its space and its function are in your code alone. "
-                f"Look at it, or go on with it, in Python: Study(…, run={self.id!r})."
-            )
+        if self.kind == OWN_STUDY:
+            return SLICES.get(OWN_STUDY)
         return slice_of(self.recipe, self.row.settings)
 
     @cached_property
@@ -177,7 +180,8 @@ class Run:
         """
         kind = self.slice.settings_class
         settings = validate(kind, self.row.settings, what=f"the recorded settings of run {self.id}")
-        enable_packages(settings.execution.packages)
+        if self.kind != OWN_STUDY:
+            enable_packages(settings.execution.packages)
         return settings
 
     @cached_property
@@ -192,6 +196,14 @@ class Run:
             return tuple(Goal(**goal) for goal in self.row.settings["goals"])
         objectives = parse_objectives(self.settings.evaluation.objectives, self.slice.judged)
         return tuple(Goal(objective.name, objective.unit, objective.direction) for objective in objectives)
+
+    @cached_property
+    def exact_goals(self) -> frozenset[str]:
+        """Names of the goals that a genome alone decides: they have no spread over seeds."""
+        if "evaluation" not in self.row.settings:
+            return frozenset()
+        objectives = parse_objectives(self.settings.evaluation.objectives, self.slice.judged)
+        return frozenset(objective.name for objective in objectives if objective.needs == "genome")
 
     @cached_property
     def _members(self) -> dict[str, Individual]:
@@ -252,6 +264,20 @@ class Run:
         """Description of the data: source, sizes of the splits, what was left out; empty before they were read."""
         return next((event.payload for event in self.events() if event.type == "task"), {})
 
+    def report(self, path: str | Path) -> Path:
+        """Write the page on this run, one self-contained HTML file, and return its absolute path.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        target = Path(path)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(self.slice.report(self), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{target} cannot be written: {error}.") from None
+        return target.absolute()
+
     def evaluation_seed(self, number: int) -> int:
         """The seed of the number-th evaluation of every individual."""
         return integer_seed(self.seed, "evaluation", number)
@@ -274,7 +300,7 @@ class Run:
             "scored": sum(individual.state == "done" for individual in pool),
             "failed": reasons,
             "generations": len(closed),
-            "generations_wanted": self.settings.study.generations if self.kind == "evolve" else None,
+            "generations_wanted": self.settings.study.generations if self.kind in ("evolve", OWN_STUDY) else None,
             "front": len(self.front()),
             "hypervolume": closed[-1]["hypervolume"] if closed else None,
         }
@@ -387,7 +413,13 @@ class Individual:
         return [value for value in values if value is not None]
 
     def summary(self, goal: str) -> Summary | None:
-        """Mean and range: over fresh seeds where there are some, else the search's own value."""
+        """Mean and range: over fresh seeds where there are some, else the search's own value.
+
+        A run that trains a given individual has chosen nothing by its scores: all its seeds count.
+        """
+        if self.run.kind == RETRAINING:
+            values = [*self.values(goal, fresh=False), *self.values(goal, fresh=True)]
+            return Summary(fmean(values), min(values), max(values), len(values), False) if values else None
         return self._summary(goal, fresh=True) or self.own(goal)
 
     def own(self, goal: str) -> Summary | None:

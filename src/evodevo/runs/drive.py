@@ -12,6 +12,7 @@ from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import PROTOCOL, Archive, Run, slice_of
+from evodevo.runs.command import Command, record_command
 from evodevo.runs.fixed_generation import recall_source
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
 from evodevo.search.study import Listener, Study
@@ -45,6 +46,7 @@ def drive(
     listener: Listener | None,
     on_start: Callable[[Study], None] | None,
     cache_folder: Path | None,
+    command: Command | None = None,
 ) -> Run:
     """Complete a recorded run: do all of it, if it is new.
 
@@ -52,6 +54,7 @@ def drive(
         run_id: id of the run.
         settings: settings with which it continues; recorded if they differ from its own.
         store, listener, on_start, cache_folder: as for ``evolve``.
+        command: the command that changes its settings, to be recorded.
     """
     enable_packages(settings.execution.packages)
     check_device(settings)
@@ -79,7 +82,7 @@ def drive(
                 run=run_id,
                 listener=listener,
             )
-            record_change(opened, run_id, settings)
+            record_change(opened, run_id, settings, command)
             if on_start is not None:
                 on_start(study)
             kind.prepare(settings, problem, executor, listener)
@@ -101,12 +104,14 @@ def record_forecast(store: Store, run_id: str, expected: dict[str, Any] | None, 
         listener("plan", expected)
 
 
-def record_change(store: Store, run_id: str, settings: RunSettings) -> None:
-    """Record the settings with which a run goes on, where they are not those that it has."""
+def record_change(store: Store, run_id: str, settings: RunSettings, command: Command | None = None) -> None:
+    """Record the settings with which a run goes on, and the command, where they are not those that it has."""
     values = settings.model_dump(mode="json")
     if store.run(run_id).settings != values:
         lease = store.acquire(run_id)
         store.change_settings(lease, values)
+        if command is not None:
+            record_command(store, lease, command)
         store.release(lease)
 
 

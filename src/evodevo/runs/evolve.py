@@ -8,9 +8,11 @@ from typing import Any
 
 from evodevo.errors import UsageError
 from evodevo.registry import enable_packages
-from evodevo.runs.archive import Archive, Individual, Run, Slice, slice_of
+from evodevo.runs.archive import OWN_STUDY, Archive, Individual, Run, Slice, slice_of
+from evodevo.runs.command import Command, named, record_command, with_data
 from evodevo.runs.drive import EVOLVE, check_device, create_run, drive, record_forecast
 from evodevo.runs.given import starts
+from evodevo.runs.progress import shown
 from evodevo.runs.recipe import RunSettings
 from evodevo.runs.resolve import resolve
 from evodevo.search.start import founders
@@ -36,8 +38,10 @@ def evolve(
     *,
     size: str = "quick",
     start: Sequence[str | Path | Individual] = (),
+    data: str | Path | None = None,
     overrides: dict[str, Any] | None = None,
     store: str | Path = "runs",
+    progress: bool | None = None,
     listener: Listener | None = None,
     on_start: Callable[[Study], None] | None = None,
     cache_folder: Path | None = None,
@@ -49,8 +53,11 @@ def evolve(
         size: quick or full.
         start: architectures that come first in the initial population: genomes, names, files with a genome, or
             individuals of this store. Where ``overrides`` name a depth, they are stacked or trimmed to it.
+        data: the user's data, a file or a folder; the recipe's own if left out.
         overrides: nested settings that replace the recipe's, for example ``{"study": {"population": 8}}``.
         store: folder of the store.
+        progress: whether a bar with the time left is shown; None shows it on a terminal and in a notebook, where no
+            listener is given.
         listener: called with events of the search.
         on_start: called with the study before it runs, to call its ``stop`` from a signal handler.
         cache_folder: folder of prepared data; None is the user's.
@@ -62,14 +69,25 @@ def evolve(
         UsageError, DataError, NotFoundError: settings, data or architectures cannot be used; nothing was recorded then.
         EvaluationsFailedError: none succeeded, or more failed than the settings allow.
     """
-    changes = overrides or {}
+    changes = with_data(recipe, overrides, data)
     settings = resolve(recipe, size=size, driver="evolve", overrides=changes)
-    if start:
-        settings = _beginning_with(start, recipe, settings, changes.get("space", {}).get("depth"), store)
-        for given in settings.study.start:
-            if given.scaling and listener is not None:
-                listener(ARCHITECTURE, {"source": given.source, "scaling": given.scaling})
-    return begin(EVOLVE, recipe, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+    options = {"size": size, "start": [named(one) for one in start] or None}
+    with shown(progress, listener, on_start) as (listen, begun):
+        if start:
+            settings = _beginning_with(start, recipe, settings, changes.get("space", {}).get("depth"), store)
+            for given in settings.study.start:
+                if given.scaling and listen is not None:
+                    listen(ARCHITECTURE, {"source": given.source, "scaling": given.scaling})
+        return begin(
+            EVOLVE,
+            recipe,
+            settings,
+            store=store,
+            listener=listen,
+            on_start=begun,
+            cache_folder=cache_folder,
+            command=Command("evolve", recipe, options, changes),
+        )
 
 
 def _beginning_with(
@@ -93,6 +111,7 @@ def begin(
     on_start: Callable[[Study], None] | None,
     cache_folder: Path | None,
     held: Mapping[str, bytes] | None = None,
+    command: Command | None = None,
 ) -> Run:
     """Check, record and drive a new run.
 
@@ -101,9 +120,11 @@ def begin(
         recipe: name of the recipe.
         settings: resolved.
         held: role -> what the run itself keeps in the store, and its settings name by digest.
+        command: the command that gives these settings, to be recorded.
         store, listener, on_start, cache_folder: as for ``evolve``.
     """
     which = slice_of(recipe, type(settings).model_fields)
+    paths = which.paths(settings)
     settings = with_absolute_paths(which, settings)
     enable_packages(settings.execution.packages)
     # Device, algorithm and data are tried before the store is made: a wrong name or path leaves nothing behind.
@@ -117,9 +138,12 @@ def begin(
     with Store.open(store) as opened:
         run_id = create_run(opened, which.kind or kind, recipe, settings)
         record_forecast(opened, run_id, expected, listener)
-        if held:
+        if held or command is not None:
             lease = opened.acquire(run_id)
-            opened.attach_blobs(lease, {role: opened.blobs.put_bytes(data) for role, data in held.items()})
+            if held:
+                opened.attach_blobs(lease, {role: opened.blobs.put_bytes(data) for role, data in held.items()})
+            if command is not None:
+                record_command(opened, lease, command.found_from_anywhere(paths))
             opened.release(lease)
     return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
@@ -153,6 +177,7 @@ def resume(
     *,
     overrides: dict[str, Any] | None = None,
     store: str | Path = "runs",
+    progress: bool | None = None,
     listener: Listener | None = None,
     on_start: Callable[[Study], None] | None = None,
     cache_folder: Path | None = None,
@@ -162,7 +187,7 @@ def resume(
     Args:
         run: its id or a prefix of it, or ``last``.
         overrides: only budget, workers and retention may change.
-        store, listener, on_start, cache_folder: as for ``evolve``.
+        store, progress, listener, on_start, cache_folder: as for ``evolve``.
 
     Raises:
         NotFoundError: no such run.
@@ -171,8 +196,21 @@ def resume(
     """
     with Archive(store) as archive:
         opened = archive.run(run)
-        run_id, changed = opened.id, _changed(opened.settings, overrides or {})
-    return drive(run_id, changed, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+        before = opened.settings
+        if opened.kind == OWN_STUDY:
+            opened.slice.problem(before)  # refuses what needs the user's code
+        run_id, changed = opened.id, _changed(before, overrides or {})
+    command = None if changed == before else Command("resume", run_id, {}, overrides or {})
+    with shown(progress, listener, on_start) as (listen, start):
+        return drive(
+            run_id,
+            changed,
+            store=store,
+            listener=listen,
+            on_start=start,
+            cache_folder=cache_folder,
+            command=command,
+        )
 
 
 def with_absolute_paths(kind: Slice, settings: RunSettings) -> RunSettings:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from evodevo.errors import NotFoundError, UsageError, unknown_name
 from evodevo.search.problem import Goal
@@ -57,6 +57,8 @@ class Search(Protocol[C_co]):
 
     @property
     def goals(self) -> tuple[Goal, ...]: ...
+    @property
+    def exact_goals(self) -> Collection[str]: ...
     def front(self) -> Sequence[C_co]: ...
     def baselines(self) -> Sequence[C_co]: ...
 
@@ -69,14 +71,17 @@ class GoalComparison:
         goal: name of the goal.
         ours, theirs: summaries over the same kind of seeds.
         better: whether ours is better on average.
-        clear: whether the ranges over seeds do not touch; with one seed each, nothing is clear unless the value is
-            exact (``ours`` and ``theirs`` do not vary by seed).
+        spread: known of the spread over seeds: ``none`` where the genome alone decides the value, ``known`` with
+            several seeds on both sides, else ``unknown``.
+        clear: whether the values differ beyond the spread: always where there is none, else only where it is known and
+            the ranges over seeds do not touch.
     """
 
     goal: str
     ours: Summary
     theirs: Summary
     better: bool
+    spread: Literal["none", "known", "unknown"]
     clear: bool
 
 
@@ -177,19 +182,31 @@ def compare(individual: Candidate, run: Search[Candidate]) -> tuple[BaselineComp
                 continue
             if ours.fresh != theirs.fresh:
                 ours, theirs = individual.own(goal.name) or ours, baseline.own(goal.name) or theirs
-            verdicts.append(_verdict(goal, ours, theirs))
+            verdicts.append(_verdict(goal, ours, theirs, exact=goal.name in run.exact_goals))
         if len(verdicts) == len(run.goals):
             comparisons.append(BaselineComparison(baseline.name, tuple(verdicts)))
     return tuple(comparisons)
 
 
-def _verdict(goal: Goal, ours: Summary, theirs: Summary) -> GoalComparison:
+def _verdict(goal: Goal, ours: Summary, theirs: Summary, *, exact: bool) -> GoalComparison:
     sign = 1.0 if goal.direction == "minimise" else -1.0
     better = sign * ours.mean < sign * theirs.mean
     apart = ours.high < theirs.low or ours.low > theirs.high
-    # What a genome's shape decides alone (its cost) has no spread over several seeds and is exact.
-    several = min(ours.seeds, theirs.seeds) > 1
-    return GoalComparison(goal.name, ours, theirs, better, apart and several)
+    known: Literal["known", "unknown"] = "known" if min(ours.seeds, theirs.seeds) > 1 else "unknown"
+    return GoalComparison(
+        goal.name, ours, theirs, better, "none" if exact else known, apart and (exact or known == "known")
+    )
+
+
+def certainty(verdicts: Sequence[GoalComparison]) -> str:
+    """How sure the goals are in which one is better than a baseline: ``quality: one seed, its spread is unknown``.
+
+    Empty where all differ beyond the spread over seeds, or have none.
+    """
+    words = {"known": "within the spread over seeds", "unknown": "one seed, its spread is unknown"}
+    unclear = [verdict for verdict in verdicts if verdict.better and not verdict.clear]
+    groups = {kind: [verdict.goal for verdict in unclear if verdict.spread == kind] for kind in words}
+    return "; ".join(f"{', '.join(goals)}: {words[kind]}" for kind, goals in groups.items() if goals)
 
 
 def _keeps(individual: Candidate, condition: str, goals: Sequence[Goal]) -> bool:

@@ -8,11 +8,13 @@ from typing import Any
 
 from evodevo.errors import UsageError
 from evodevo.registry import enable_packages
-from evodevo.runs.archive import Individual, Run, Slice, slice_of
+from evodevo.runs.archive import Individual, Run, Slice, absolute, slice_of
+from evodevo.runs.command import Command, named, record_command, with_data
 from evodevo.runs.drive import TRAIN, check_device, create_run, drive
 from evodevo.runs.evolve import ARCHITECTURE, begin, with_absolute_paths
 from evodevo.runs.fixed_generation import OPERATION, record_source
 from evodevo.runs.given import Given, find, opened, scaled
+from evodevo.runs.progress import shown
 from evodevo.runs.resolve import resolve
 from evodevo.search.base import Proposal
 from evodevo.search.space import Space
@@ -42,6 +44,7 @@ def train(
     data: str | Path | None = None,
     overrides: dict[str, Any] | None = None,
     store: str | Path = "runs",
+    progress: bool | None = None,
     listener: Listener | None = None,
     on_start: Callable[[Study], None] | None = None,
     cache_folder: Path | None = None,
@@ -60,7 +63,7 @@ def train(
         data: your data for an architecture that is no individual, a file or a folder; the recipe's if left out.
         overrides: other settings, for example the learning rate. With another ``space.depth`` the architecture is
             stacked or trimmed by its motif.
-        store, listener, on_start, cache_folder: as for ``evolve``.
+        store, progress, listener, on_start, cache_folder: as for ``evolve``.
 
     Returns:
         A run of kind ``train``; its first individual is the one that was trained.
@@ -101,18 +104,29 @@ def train(
     space = kind.space(settings)
     if source is not None:
         space.check(source.genome)
-        if "scaling" in source.details and listener is not None:
-            listener(ARCHITECTURE, source.details)
     # Device and data are tried before anything is recorded.
     check_device(settings)
     kind.problem(settings, cache_folder=cache_folder)
+    subject = named(what) if given.individual is None else given.individual.id
+    options = {
+        **{name: limit for name, limit in budget.items() if name != "flops"},
+        "seeds": seeds,
+        "baselines": "all" if baselines else None,
+        **({"recipe": recipe, "size": size} if given.individual is None else {}),
+        "data": None if data is None else absolute(str(data)),
+    }
+    command = Command("train", subject, options, _with_flops(overrides or {}, budget))
     with Store.open(store, create=given.individual is None) as records:
         run_id = create_run(records, TRAIN, recipe, settings)
+        lease = records.acquire(run_id)
         if source is not None:
-            lease = records.acquire(run_id)
             record_source(records, lease, space, source)
-            records.release(lease)
-    return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+        record_command(records, lease, command)
+        records.release(lease)
+    with shown(progress, listener, on_start) as (listen, start):
+        if source is not None and "scaling" in source.details and listen is not None:
+            listen(ARCHITECTURE, source.details)
+        return drive(run_id, settings, store=store, listener=listen, on_start=start, cache_folder=cache_folder)
 
 
 def _source(given: Given, kind: Slice, before: Any, changes: dict[str, Any]) -> tuple[Proposal, bool]:
@@ -168,8 +182,10 @@ def experiment(
     *,
     size: str = "quick",
     baselines: str | None = None,
+    data: str | Path | None = None,
     overrides: dict[str, Any] | None = None,
     store: str | Path = "runs",
+    progress: bool | None = None,
     listener: Listener | None = None,
     on_start: Callable[[Study], None] | None = None,
     cache_folder: Path | None = None,
@@ -180,8 +196,9 @@ def experiment(
         recipe: name of the recipe; see ``evodevo recipes``.
         size: quick or full.
         baselines: set of opponents: none, quick or all, where the recipe leaves that to its user.
+        data: the user's data, a file or a folder; the recipe's own if left out.
         overrides: nested settings that replace the recipe's, for example ``{"experiment": {"seeds": 3}}``.
-        store, listener, on_start, cache_folder: as for ``evolve``.
+        store, progress, listener, on_start, cache_folder: as for ``evolve``.
 
     Returns:
         A run of kind ``train``; see ``experiments.comparison`` for its table.
@@ -189,8 +206,26 @@ def experiment(
     Raises:
         UsageError, DataError: settings or data cannot be used; nothing was recorded then.
     """
-    settings = resolve(recipe, size=size, driver="train", baselines=baselines, overrides=overrides or {})
-    return begin(TRAIN, recipe, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+    changes = with_data(recipe, overrides, data)
+    settings = resolve(recipe, size=size, driver="train", baselines=baselines, overrides=changes)
+    with shown(progress, listener, on_start) as (listen, start):
+        return begin(
+            TRAIN,
+            recipe,
+            settings,
+            store=store,
+            listener=listen,
+            on_start=start,
+            cache_folder=cache_folder,
+            command=Command("train", recipe, {"size": size, "baselines": baselines}, changes),
+        )
+
+
+def _with_flops(overrides: dict[str, Any], budget: dict[str, Any]) -> dict[str, Any]:
+    """A budget in FLOPs has no option of its own; written as a setting, it replaces the search's budget whole."""
+    if budget["flops"] is None:
+        return overrides
+    return merge({"evaluation": {"training": {"budget": budget}}}, overrides)
 
 
 def _with_checkpoints(values: dict[str, Any], kind: Slice) -> dict[str, Any]:

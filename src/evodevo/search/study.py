@@ -280,7 +280,7 @@ class Study:
                 self.store.add_event(self.lease, "task", self.problem.fidelity, self._described)
             self.listener("task", self._described)
             exhausted = self._search()
-            finished = self._stop == "no"
+            finished = self._stop == "no" or self._is_complete(exhausted)
             if finished:
                 # Those who may still have children keep theirs: a finished run can be made longer.
                 self._release(INHERITANCE, [one for one in self.members.values() if one.id not in self._living])
@@ -332,11 +332,26 @@ class Study:
             exhausted = self._generations()
         else:
             exhausted = self._steady_state()
-        if self._stop == "no":
+        if self._stop == "no" or self._is_searched(exhausted):
             self._judge_failures()
             self._confirm()
         self._last_score = time.monotonic()
         return exhausted
+
+    def _is_searched(self, exhausted: bool) -> bool:
+        """Whether all generations are done; a stop that comes after the last evaluation has nothing to end."""
+        return exhausted or len(self._hypervolumes) >= self.settings.generations
+
+    def _is_complete(self, exhausted: bool) -> bool:
+        """Whether nothing is left to do, confirmations included."""
+        numbers = range(1, self.settings.confirmations + 1)
+        return self._is_searched(exhausted) and all(
+            number in member.outcomes for number in numbers for member in self._confirmed()
+        )
+
+    def _confirmed(self) -> list[Member]:
+        """The members that are evaluated with fresh seeds: baselines and front."""
+        return [member for member in self.members.values() if member.operation == BASELINE] + self.front()
 
     def _baselines(self) -> None:
         self.listener("phase", {"name": "baselines"})
@@ -492,10 +507,10 @@ class Study:
 
     def _confirm(self) -> None:
         """Evaluate the front and the baselines again, with seeds that played no part in the search."""
-        if not self.settings.confirmations:
+        if not self.settings.confirmations or self._stop != "no":
             return
         self.listener("phase", {"name": "confirmation"})
-        chosen = [m for m in self.members.values() if m.operation == BASELINE] + self.front()
+        chosen = self._confirmed()
         for number in range(1, self.settings.confirmations + 1):
             if self._stop == "no":
                 self._evaluate(chosen, number)

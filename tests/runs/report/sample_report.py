@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -125,6 +126,14 @@ class SampleRun:
     def front(self) -> list[SampleIndividual]:
         return [one for one in self.members if one.id in self.best]
 
+    @property
+    def exact_goals(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def archive(self) -> Any:
+        return SimpleNamespace(folder=Path("runs"))
+
     def pick(self) -> Any:
         return SimpleNamespace(individual=self.front()[-1])
 
@@ -139,7 +148,11 @@ class SampleRun:
 
     def events(self) -> list[Any]:
         models = {} if self.bigram is None else {"byte_bigram": self.bigram}
-        return [SimpleNamespace(type="task", payload={"count_models": models})]
+        words = ["evolve", self.recipe, "--seed", str(self.seed)]
+        return [
+            SimpleNamespace(type="task", payload={"count_models": models}),
+            SimpleNamespace(type="run.command", payload={"words": words}),
+        ]
 
 
 class SampleParts(BackboneParts):

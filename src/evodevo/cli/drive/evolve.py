@@ -102,12 +102,10 @@ def evolve(
     what --start names is stacked or trimmed to that depth: to whole copies of its motif, the shortest beginning whose
     copies are all of it.
     """
-    data_key = "evaluation.language.data" if recipe.startswith("backbone.") else "evaluation.task_settings.data"
     flags = {
         "space.depth": depth,
         "space.dimensions.width": width,
         "evaluation.objectives": objective or None,
-        data_key: None if data is None else str(data),
         "evaluation.training.budget.tokens": tokens,
         "evaluation.training.device": device,
         "evaluation.max_parameters": max_parameters,
@@ -139,6 +137,7 @@ def evolve(
             recipe,
             size=size.value,
             start=start or (),
+            data=data,
             overrides=changes,
             store=store,
             listener=listener,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
 from evodevo.cli.extend.progress import AgentProgress, AgentsProgress
-from evodevo.cli.search_progress import duration
 from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
+from evodevo.runs.search_progress import duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,10 +14,10 @@ from evodevo.cli import output
 from evodevo.cli.extend.live import WORDS, outcome
 from evodevo.cli.failures import TerminatedError
 from evodevo.cli.files import write_text
-from evodevo.cli.search_progress import duration
 from evodevo.cli.stopping import Stopping
 from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 from evodevo.errors import ExitCode, UsageError
+from evodevo.runs.search_progress import duration
 
 if TYPE_CHECKING:
     from evodevo.multitask.comparison.results import RecipeResult

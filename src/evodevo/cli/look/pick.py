@@ -44,11 +44,13 @@ def pick(
 
 
 def _sentence(comparison: BaselineComparison) -> str:
+    from evodevo.runs.pick import certainty
+
     better = [verdict.goal for verdict in comparison.verdicts if verdict.better]
     worse = [v.goal for v in comparison.verdicts if not v.better and v.ours.mean != v.theirs.mean]
     parts = [f"better in {', '.join(better)}" if better else "", f"worse in {', '.join(worse)}" if worse else ""]
-    unclear = [verdict.goal for verdict in comparison.verdicts if verdict.better and not verdict.clear]
-    noise = f" (within the spread over seeds: {', '.join(unclear)})" if unclear else ""
+    doubts = certainty(comparison.verdicts)
+    noise = f" ({doubts})" if doubts else ""
     verb = "dominates" if comparison.dominates else "against"
     return f"{verb} {comparison.baseline}: {', '.join(part for part in parts if part) or 'equal'}{noise}"
 
@@ -67,6 +69,8 @@ def _record(chosen: Pick[Individual]) -> dict[str, Any]:
                         "ours": verdict.ours.mean,
                         "theirs": verdict.theirs.mean,
                         "better": verdict.better,
+                        "seeds": min(verdict.ours.seeds, verdict.theirs.seeds),
+                        "spread": verdict.spread,
                         "clear": verdict.clear,
                     }
                     for verdict in comparison.verdicts

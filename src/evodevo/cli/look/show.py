@@ -23,7 +23,7 @@ from evodevo.cli.listing import (
 )
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.cli.protocols import KIND, show_protocol
-from evodevo.cli.search_progress import duration
+from evodevo.runs.search_progress import duration
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual, Run
@@ -199,7 +199,10 @@ def _print(individual: Individual) -> None:
         output.line(f"inherited   {sentence}")
     for goal in run.goals:
         summary = individual.summary(goal.name)
-        seeds = f"   fresh seeds: {summary.seeds}" if summary is not None and summary.fresh else ""
+        count = 0 if summary is None else summary.seeds
+        seeds = (
+            f"   fresh seeds: {count}" if summary is not None and summary.fresh else f"   seeds: {count}" * (count > 1)
+        )
         output.line(f"{heading(goal):<27} {score(individual, goal)}{seeds}")
     cost = individual.fact
     for name, unit in (

@@ -32,11 +32,12 @@ from evodevo.report.html import Content, cards, cut, details, element, figure, n
 from evodevo.report.html import table as html_table
 from evodevo.report.word_tables import MOST_ROWS, TextTable, words_table
 from evodevo.runs.archive import Individual, Run
-from evodevo.runs.report.lists import duration, hardware, overhead
+from evodevo.runs.report.lists import command_elements, duration, hardware, overhead
 from evodevo.tasks.data_lines import data_lines
 
 MOST_LINES = 24
 _POINTS = 64
+_TIED = 4
 _NOTES = 6
 """Remarks that are read at once; the others are folded."""
 
@@ -49,7 +50,8 @@ def report(run: Run) -> str:
         summary_section(_cards(run, table), remarks(run, table), baseline_words(table)),
         *(part.section(run, table) for part in parts if part.is_first),
         _arms(table),
-        _printed(comparison.paper),
+        _printed([printed for printed in comparison.paper if not printed.is_ours]),
+        _measured([printed for printed in comparison.paper if printed.is_ours]),
         _charts("curves", "Curves", curves(table)),
         _charts("sweeps", "Sweeps", sweeps(table)),
         _groups(table),
@@ -88,11 +90,22 @@ def _cards(run: Run, table: ComparisonTable) -> list[tuple[str, str]]:
     individuals = run.individuals()
     done = sum(individual.state == "done" for individual in individuals)
     items = [(str(len(table.rows)), "arms and cells"), (f"{done} of {len(individuals)}", "trainings finished")]
-    tested = [row for row in table.rows if row.test is not None]
-    if tested:
-        best = max(tested, key=lambda row: row.test.mean if row.test else 0.0)
-        items.append((f"{percent(best.test)} %", f"best on test: {best.group}"))
-    return items
+    return [*items, *best_card(table)]
+
+
+def best_card(table: ComparisonTable) -> list[tuple[str, str]]:
+    """The arm that is best on validation, with its result on the test split, which chooses nothing; no arm at a tie."""
+    judged = [row for row in table.rows if row.validation is not None]
+    if not judged:
+        return []
+    highest = max(row.validation.mean for row in judged if row.validation is not None)
+    best = [row for row in judged if row.validation is not None and row.validation.mean == highest]
+    if len(best) > 1:
+        names = ", ".join(row.group for row in best[:_TIED]) + (" …" if len(best) > _TIED else "")
+        return [(f"{percent(best[0].validation)} %", f"on validation, a tie of {len(best)} arms: {names}")]
+    if best[0].test is None:
+        return [(f"{percent(best[0].validation)} %", f"on validation: {best[0].group}, the best there")]
+    return [(f"{percent(best[0].test)} %", f"on test: {best[0].group}, the best on validation")]
 
 
 def _chart(chart: Chart) -> Element:
@@ -137,14 +150,24 @@ def _arms(table: ComparisonTable) -> Element:
 
 
 def _printed(tables: Sequence[PaperTable]) -> Element | None:
-    content: list[Element] = []
-    for printed in tables:
-        content += [
-            element("h3", cut(f"Printed in {printed.source}", 300)),
-            words_table(TextTable(printed.columns, printed.rows)),
-        ]
-        content += [paragraph(cut(caveat, 600), classes="muted") for caveat in printed.caveats]
+    content = _beside("Printed in ", tables)
     return section("printed", "What the paper prints", *content) if content else None
+
+
+def _measured(tables: Sequence[PaperTable]) -> Element | None:
+    content = _beside("Measured in ", tables)
+    return section("measured", "What was measured here before", *content) if content else None
+
+
+def _beside(origin: str, tables: Sequence[PaperTable]) -> list[Element]:
+    content: list[Element] = []
+    for known in tables:
+        content += [
+            element("h3", cut(f"{origin}{known.source}", 300)),
+            words_table(TextTable(known.columns, known.rows)),
+        ]
+        content += [paragraph(cut(caveat, 600), classes="muted") for caveat in known.caveats]
+    return content
 
 
 def _charts(name: str, title: str, charts: Sequence[Chart]) -> Element | None:
@@ -188,7 +211,6 @@ def _trainings(individuals: Sequence[Individual]) -> Element | None:
 
 def _facts(run: Run) -> Element:
     rows = [
-        ("command", f"evodevo {run.kind} {run.recipe} --set study.seed={run.seed}"),
         ("seed", str(run.seed)),
         *data_lines(run.data()).items(),
         ("hardware", hardware()),
@@ -199,4 +221,5 @@ def _facts(run: Run) -> Element:
     ]
     words = [[name, cut(value, 300)] for name, value in rows if value]
     settings = element("pre", json.dumps(run.row.settings, indent=1, sort_keys=True)[:200_000])
-    return section("facts", "Facts", html_table(("", ""), words), details("All settings", settings))
+    facts = html_table(("", ""), words)
+    return section("facts", "Facts", facts, *command_elements(run), details("All settings", settings))

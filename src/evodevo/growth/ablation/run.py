@@ -15,6 +15,7 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.growth.ablation.recipe import SkippedRow, ablation
 from evodevo.growth.ablation.rows import TABLE_3, chosen_rows, names_of
 from evodevo.runs.archive import Run, slice_of
+from evodevo.runs.command import Command
 from evodevo.runs.drive import ABLATE
 from evodevo.runs.evolve import begin
 from evodevo.runs.resolve import GROW, of_growth, resolve
@@ -52,7 +53,17 @@ def ablate(
         UsageError, DataError: rows, settings or data cannot be used; nothing was recorded then.
     """
     settings, _ = plan(recipe, rows=rows, size=size, overrides=overrides, cache_folder=cache_folder)
-    return begin(ABLATE, recipe, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+    named = rows if isinstance(rows, str) else ",".join(rows)
+    return begin(
+        ABLATE,
+        recipe,
+        settings,
+        store=store,
+        listener=listener,
+        on_start=on_start,
+        cache_folder=cache_folder,
+        command=Command("ablate", recipe, {"rows": named, "size": size}, overrides or {}),
+    )
 
 
 def plan(

@@ -13,6 +13,7 @@ from evodevo.report.charts.numbers import show
 from evodevo.report.html import Content, cut, details, element, paragraph, section, table
 from evodevo.report.svg import clean, one_line
 from evodevo.runs.archive import Run
+from evodevo.runs.command import commands
 from evodevo.runs.report.view import LISTED, ReportView, short
 from evodevo.tasks.data_lines import data_lines
 
@@ -99,12 +100,21 @@ def fact_section(view: ReportView) -> Element:
         "versions": versions,
     }
     rows = [[cut(name), cut(value, 1000)] for name, value in facts.items() if str(value)]
-    command = clean(f"evodevo evolve {run.recipe} --seed {run.seed}", view.detail.text)
-    content: list[Element] = [table(["fact", "value"], rows), element("h3", "Command"), element("pre", command)]
+    content: list[Element] = [table(["fact", "value"], rows), *command_elements(run, view.detail.text)]
     if run.row.settings:
         settings = json.dumps(run.row.settings, indent=2, sort_keys=True, default=str, ensure_ascii=False)
         content.append(details("Settings", element("pre", clean(settings, 20_000))))
     return section("facts", "How it was run", *content)
+
+
+def command_elements(run: Run, longest: int = 4000) -> list[Element]:
+    """The commands that made a run, under a heading; a sentence where none is known."""
+    known = commands(run)
+    if not known:
+        words = "No command of this version gives exactly these settings; all of them are below."
+        return [element("h3", "Command"), paragraph(words)]
+    heading = "Command" if len(known) == 1 else "Commands, one after the other"
+    return [element("h3", heading), element("pre", clean("\n".join(known), longest))]
 
 
 def duration(run: Run) -> str:

@@ -15,7 +15,7 @@ from evodevo.report.charts.numbers import says_its_unit, show
 from evodevo.report.html import cards, cut, element, figure, navigation, page, paragraph, section, table
 from evodevo.report.svg import finite
 from evodevo.runs.archive import Run
-from evodevo.runs.pick import compare
+from evodevo.runs.pick import certainty, compare
 from evodevo.runs.report.downstream import downstream_section
 from evodevo.runs.report.front import dominance_words, front_section, reference_section
 from evodevo.runs.report.lists import duration, fact_section, failure_section, individual_section
@@ -120,10 +120,12 @@ def notes(run: Run) -> list[str]:
         if not beaten:
             continue
         fresh = all(verdict.ours.fresh for comparison in beaten for verdict in comparison.verdicts)
-        how = "on fresh seeds" if fresh else "on the search's own seed"
-        sure = "beyond the spread over seeds" if all(c.clear for c in beaten) else "within the spread in some goal"
+        count = min(verdict.ours.seeds for comparison in beaten for verdict in comparison.verdicts)
+        how = "on fresh seeds" if fresh else f"on {count} seeds" if count > 1 else "on the search's own seed"
+        doubts = certainty([verdict for comparison in beaten for verdict in comparison.verdicts])
         names = " and ".join(comparison.baseline for comparison in beaten)
-        sentences.append(f"{one.id} (born by {one.operation}) dominates {names} {how}, {sure}.")
+        sure = f" ({doubts})" if doubts else ", beyond the spread over seeds"
+        sentences.append(f"{one.id} (born by {one.operation}) dominates {names} {how}{sure}.")
     if run.front() and not sentences:
         sentences.append("No individual of the front dominates a baseline.")
     summaries = [one.summary(run.goals[0].name) for one in run.front()]

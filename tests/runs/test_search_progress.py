@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evodevo.cli.search_progress import SearchProgress, duration
+from evodevo.runs.search_progress import SearchProgress, duration
 from evodevo.search.problem import Goal
 from evodevo.search.study import Study, StudySettings
 from evodevo.testing.real_vector import RealVectorSpace
