@@ -66,6 +66,7 @@ TABLE_FILES = frozenset(
         "networks/spec.py",
         "objectives/base.py",
         "operators/layers/base.py",
+        "runs/archive.py",
         "search/base.py",
         "tasks/base.py",
     }
