@@ -146,6 +146,11 @@ def test_the_loaded_model_has_the_recorded_loss_bit_for_bit(problem: Make, tmp_p
     assert measured.perplexity == outcome.scores["perplexity"]
 
 
+def test_more_windows_at_once_give_the_same_score(problem: Make) -> None:
+    scores = [evaluate(problem({"validation_batch": size}))[0].scores["quality"] for size in (None, 8)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-6)
+
+
 @pytest.mark.parametrize("rate", [1e3, 1e30])
 def test_divergence_is_a_reason_with_words(problem: Make, tmp_path: Path, rate: float) -> None:
     changes = {"training": {"optimizer": {"learning_rate": rate, "warmup": 0.0}, "budget": {"steps": 40}}}

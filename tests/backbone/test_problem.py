@@ -11,6 +11,7 @@ import pytest
 from evodevo import canonical
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.errors import DataError, NotFoundError, UsageError
+from evodevo.runs.resolve import resolve
 from evodevo.search.problem import INFEASIBLE
 
 Make = Callable[..., BackboneProblem]
@@ -30,6 +31,7 @@ Make = Callable[..., BackboneProblem]
         ({"tied": True}, {}),
         ({"validation_tokens": 64}, {}),
         ({"validation_tokens": None}, {}),
+        ({"validation_batch": 32}, {}),
         ({"language": {"context_length": 8}}, {}),
         ({"language": {"max_bytes": 6000}}, {}),
         ({"length": 999}, {}),
@@ -150,3 +152,20 @@ def test_what_cannot_be_used_is_said_before_anything_is_trained(problem: Make, t
         problem({"language": {"data": str(tmp_path / "nowhere")}})
     with pytest.raises(DataError):
         problem({"language": {"context_length": 100_000}})
+
+
+def test_more_windows_are_measured_at_once_than_are_trained_but_not_more_tokens_than_fit(problem: Make) -> None:
+    def at_once(**changes: Any) -> int:
+        return problem(changes).evaluation.windows_at_once
+
+    assert at_once() == 2, "as before, the training's batch"
+    assert at_once(validation_batch=32) == 32
+    assert at_once(validation_batch=32, training={"batch_size": 64}) == 64
+    long = problem().evaluation.model_copy(
+        update={
+            "validation_batch": 32,
+            "language": problem().evaluation.language.model_copy(update={"context_length": 4096}),
+        }
+    )
+    assert long.windows_at_once == 8
+    assert resolve("backbone.demo", overrides={}).evaluation.validation_batch == 32, "new runs"

@@ -81,6 +81,8 @@ ADDED = {
     "data": "show: the data of a run",
     "seeds": "show, front, pick: mean and range of each score; pick: the number of seeds of a comparison",
     "spread": "pick: what is known of a spread over seeds",
+    "validation_batch": "settings: windows that are measured at once",
+    "downstream": "show: evaluations on tasks",
     "split": "settings: the rule of a split",
 }
 """Keys of answers that came after that commit."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo.operators.taps import causal_taps, taps_after
+from evodevo.operators.taps import _ShiftAndAdd, _TransformableShiftAndAdd, causal_taps, taps_after
 
 
 def naive(x: Tensor, taps: Tensor) -> Tensor:
@@ -69,3 +69,29 @@ def test_under_autocast_the_derivatives_arrive() -> None:
     assert x.grad is not None
     assert taps.grad is not None
     assert (x.grad.dtype, taps.grad.dtype) == (torch.bfloat16, torch.float32)
+
+
+@pytest.mark.parametrize(("tokens", "count"), [(1, 4), (3, 4), (17, 4), (9, 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_with_and_without_a_rule_for_transforms_it_is_the_same_bit_for_bit(
+    tokens: int, count: int, dtype: torch.dtype
+) -> None:
+    x, taps = (drawn(*shape).to(dtype).requires_grad_() for shape in ((2, tokens, 5), (count, 5)))
+    results = []
+    for kind in (_ShiftAndAdd, _TransformableShiftAndAdd):
+        y = kind.apply(x, taps)
+        results.append((y, *torch.autograd.grad(y.square().sum(), (x, taps))))
+    assert all(torch.equal(left, right) for left, right in zip(*results, strict=True))
+
+
+def test_many_at_once_are_each_alone() -> None:
+    x, taps = drawn(3, 2, 7, 5), drawn(3, 4, 5)
+    together = torch.vmap(causal_taps)(x, taps)
+    alone = torch.stack([causal_taps(one, weights) for one, weights in zip(x, taps, strict=True)])
+    torch.testing.assert_close(together, alone)
+    slopes = torch.func.vmap(torch.func.grad(lambda a, b: causal_taps(a, b).square().sum()))(x, taps)
+    leaf = x.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad(
+        sum(causal_taps(one, weights).square().sum() for one, weights in zip(leaf, taps, strict=True)), leaf
+    )
+    torch.testing.assert_close(slopes, wanted)

@@ -94,7 +94,7 @@ class BackboneEvaluation(ArmEvaluation):
 
     def measure(self, bench: Trainer, network: Network, found: TrainingFacts) -> None:
         """See ``ArmEvaluation``: on windows of the validation split in which no token is predicted twice."""
-        task, settings, size = cast(LanguageTask, self.task), self.judged, bench.training.batch_size
+        task, settings, size = cast(LanguageTask, self.task), self.judged, self.judged.windows_at_once
         places = task.spread("validation", settings.validation_tokens)
         measured = held_out.evaluate(
             network,

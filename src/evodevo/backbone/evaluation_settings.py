@@ -8,9 +8,12 @@ from pydantic import Field, model_validator
 
 from evodevo.backbone.recall.settings import RecallProbeSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.settings import Settings
+from evodevo.settings import NEW, Settings
 from evodevo.tasks.text.language import LanguageSettings
 from evodevo.training.settings import TrainingSettings
+
+MOST_AT_ONCE = 1 << 15
+"""Tokens that are measured at once, so that long contexts need no more memory than short ones."""
 
 
 class EvaluationSettings(Settings):
@@ -22,6 +25,8 @@ class EvaluationSettings(Settings):
         tied: the head is the embedding.
         training: budget and optimiser of every candidate.
         validation_tokens: number of predicted tokens of the validation split; None for all.
+        validation_batch: number of windows that are measured at once, where they hold at most ``MOST_AT_ONCE`` tokens,
+            but at least the training's batch; None for the training's batch.
         length: context for cache, FLOPs and latency; the task's context length if left out.
         convention: convention of the cost model (``operators/cost.py``).
         max_parameters: largest number of parameters; a genome above it is refused before training.
@@ -38,6 +43,7 @@ class EvaluationSettings(Settings):
     tied: bool = False
     training: TrainingSettings
     validation_tokens: int | None = Field(default=65_536, ge=1)
+    validation_batch: int | None = Field(default=None, ge=1, le=2**16, json_schema_extra={NEW: 32})
     length: int | None = Field(default=None, ge=1, le=1 << 24)
     convention: Literal["star", "actual"] = "actual"
     max_parameters: int | None = Field(default=None, ge=1)
@@ -58,6 +64,12 @@ class EvaluationSettings(Settings):
         if self.training.budget.flops is not None:
             raise ValueError("backbones are not trained for a number of FLOPs; give tokens, steps or seconds")
         return self
+
+    @property
+    def windows_at_once(self) -> int:
+        """Windows of the validation split that are measured at once."""
+        wanted = min(self.validation_batch or 1, MOST_AT_ONCE // self.language.context_length)
+        return max(self.training.batch_size, wanted)
 
     @property
     def cost_length(self) -> int:

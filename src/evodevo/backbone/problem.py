@@ -61,6 +61,8 @@ class BackboneProblem(NetworkProblem):
             **({"recall": self.evaluation.recall.model_dump(mode="json")} if recalls else {}),
             "tied": self.evaluation.tied,
             "validation_tokens": self.evaluation.validation_tokens,
+            # A sum in another order differs in its last bits; runs that were stored without the setting keep theirs.
+            **({} if self.evaluation.validation_batch is None else {"windows": self.evaluation.windows_at_once}),
             "dimensions": self.space.settings.dimensions.model_dump(mode="json"),
             # These decide what a cache or a latency is.
             "cost": [self.evaluation.cost_length, self.evaluation.convention],

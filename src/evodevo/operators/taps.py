@@ -22,7 +22,7 @@ def causal_taps(x: Tensor, taps: Tensor) -> Tensor:
     Returns:
         (B, T, C).
     """
-    y: Tensor = _ShiftAndAdd.apply(x, taps)  # type: ignore[no-untyped-call]
+    y: Tensor = _rule().apply(x, taps)  # type: ignore[no-untyped-call]
     return y
 
 
@@ -46,18 +46,55 @@ def taps_after(x: Tensor, past: Tensor, taps: Tensor) -> tuple[Tensor, Tensor]:
     return y, extended[:, extended.shape[1] - kept :].clone()  # a view would keep the whole prompt alive
 
 
+def _rule() -> type[torch.autograd.Function]:
+    """The function with a rule for transforms where one is active: torch binds the arguments of such a function to its
+    signature at every call, which in training costs more than the sum."""
+    transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return _TransformableShiftAndAdd if transformed else _ShiftAndAdd
+
+
+def _shift_and_add(x: Tensor, taps: Tensor) -> Tensor:
+    tokens = x.shape[1]
+    y = x * taps[0]
+    for shift in range(1, min(taps.shape[0], tokens)):
+        y[:, shift:] += x[:, : tokens - shift] * taps[shift]
+    return y
+
+
+def _gradients(x: Tensor, taps: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    tokens = x.shape[1]
+    to_x = gradient * taps[0]
+    to_taps = [(gradient * x).sum((0, 1))]
+    for shift in range(1, taps.shape[0]):
+        if shift >= tokens:
+            to_taps.append(torch.zeros_like(taps[0]))
+            continue
+        to_x[:, : tokens - shift] += gradient[:, shift:] * taps[shift]
+        to_taps.append((gradient[:, shift:] * x[:, : tokens - shift]).sum((0, 1)))
+    return to_x, torch.stack(to_taps)
+
+
 class _ShiftAndAdd(torch.autograd.Function):
     """Adds in place, forward and backward: three times as fast as what autograd makes of the same sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, taps: Tensor) -> Tensor:
+        ctx.save_for_backward(x, taps)
+        return _shift_and_add(x, taps)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor]:
+        return _gradients(*ctx.saved_tensors, *gradients)
+
+
+class _TransformableShiftAndAdd(torch.autograd.Function):
+    """The same under vmap and the other transforms of ``torch.func``."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, taps: Tensor) -> Tensor:
-        tokens = x.shape[1]
-        y = x * taps[0]
-        for shift in range(1, min(taps.shape[0], tokens)):
-            y[:, shift:] += x[:, : tokens - shift] * taps[shift]
-        return y
+        return _shift_and_add(x, taps)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
@@ -65,15 +102,4 @@ class _ShiftAndAdd(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor]:
-        x, taps = ctx.saved_tensors
-        (gradient,) = gradients
-        tokens = x.shape[1]
-        to_x = gradient * taps[0]
-        to_taps = [(gradient * x).sum((0, 1))]
-        for shift in range(1, taps.shape[0]):
-            if shift >= tokens:
-                to_taps.append(torch.zeros_like(taps[0]))
-                continue
-            to_x[:, : tokens - shift] += gradient[:, shift:] * taps[shift]
-            to_taps.append((gradient[:, shift:] * x[:, : tokens - shift]).sum((0, 1)))
-        return to_x, torch.stack(to_taps)
+        return _gradients(*ctx.saved_tensors, *gradients)

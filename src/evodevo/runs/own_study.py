@@ -111,14 +111,14 @@ class OwnStudySlice(Slice):
     def paths(self, settings: Any) -> dict[str, Any]:
         return {}
 
-    def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
-        raise UsageError(f"{individual.id} {_IN_CODE}")
+    def retraining(self, settings: Any, individual: Individual | None, budget: Mapping[str, Any], seeds: int) -> Any:
+        raise UsageError(f"this run {_IN_CODE}")
 
     def tokens_per_step(self, values: Mapping[str, Any]) -> int:
         raise UsageError(f"this run {_IN_CODE}")
 
     def load(self, individual: Individual) -> Any:
-        raise UsageError(f"{individual.id} {_IN_CODE}")
+        raise UsageError(f"this run {_IN_CODE}")
 
     def report(self, run: Run) -> str:
         return search_page(run, _Texts())

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
-from evodevo.cli.search_progress import duration
 from evodevo.cli.views import Region, Shown, fitting, progress_bar
+from evodevo.runs.search_progress import duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
