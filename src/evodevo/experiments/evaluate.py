@@ -217,6 +217,8 @@ class ArmEvaluation(ABC):
 
     def _trained(self) -> tuple[Trainer, Trained]:
         procedure, options = PROCEDURES.get(self.arm.procedure), procedure_options(self.settings, self.arm)
+        if self.terms.share < 1 and self.arm.procedure != "train":
+            raise UsageError(f"the procedure {self.arm.procedure!r} cannot stop at a rung; leave study.rungs out.")
         bench = self.bench(self.data["resume"])
         try:
             return bench, procedure.train(bench, options)
