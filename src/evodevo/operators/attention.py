@@ -211,25 +211,41 @@ class Rotary:
             x: (B, H, T, P).
             positions: (B, T) integers, or a slice of consecutive ones for all rows.
         """
-        stop = positions.stop if isinstance(positions, slice) else int(positions.max()) + 1 if positions.numel() else 0
-        cos, sin = self._tables(stop, x)
-        if isinstance(positions, slice):
-            cos, sin = cos[positions], sin[positions]
+        if torch.compiler.is_compiling():
+            cos, sin = self._traced(x, positions)
         else:
-            cos, sin = cos[positions].unsqueeze(1), sin[positions].unsqueeze(1)
+            cos, sin = self._kept(x, positions)
         # (-x2, x1) sin = (x2, x1) (-sin, sin): the table holds the sign. Slices would be undone one by one in backward.
         return torch.addcmul(x * cos, x.roll(self.head_size // 2, -1), sin)
+
+    def _kept(self, x: Tensor, positions: Tensor | slice) -> tuple[Tensor, Tensor]:
+        if isinstance(positions, slice):
+            cos, sin = self._tables(positions.stop, x)
+            return cos[positions], sin[positions]
+        cos, sin = self._tables(int(positions.max()) + 1 if positions.numel() else 0, x)
+        return cos[positions].unsqueeze(1), sin[positions].unsqueeze(1)
+
+    def _traced(self, x: Tensor, positions: Tensor | slice) -> tuple[Tensor, Tensor]:
+        """The same numbers as part of a graph: its tensors are symbols, which must not stay here, and its length may be
+        free, so that it must not be compared with a table's."""
+        if isinstance(positions, slice):
+            return self._angles(torch.arange(positions.start, positions.stop, device=x.device), x)
+        cos, sin = self._angles(positions, x)
+        return cos.unsqueeze(1), sin.unsqueeze(1)
+
+    def _angles(self, positions: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and signed sines of integer positions (...): (..., P) each, computed in float64."""
+        even = torch.arange(0, self.head_size, 2, device=like.device, dtype=torch.float64)
+        angles = positions.to(torch.float64).unsqueeze(-1) * BASE ** -(even / self.head_size)
+        cos, sin = angles.cos().to(like.dtype), angles.sin().to(like.dtype)
+        return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
 
     def _tables(self, stop: int, like: Tensor) -> tuple[Tensor, Tensor]:
         table = self._table
         if table is None or table[0].shape[0] < stop or table[0].dtype != like.dtype or table[0].device != like.device:
             size = max(128, 1 << (stop - 1).bit_length() if stop > 1 else 1)
             with torch.inference_mode(False):  # a table made while generating must serve training later
-                even = torch.arange(0, self.head_size, 2, device=like.device, dtype=torch.float64)
-                places = torch.arange(size, device=like.device, dtype=torch.float64)
-                angles = torch.outer(places, BASE ** -(even / self.head_size)).repeat(1, 2)
-                sign = torch.ones_like(even).neg().repeat(2)
-                sign[even.shape[0] :] = 1.0
-                table = angles.cos().to(like.dtype), (sign * angles.sin()).to(like.dtype)
-            self._table = table
+                table = self._angles(torch.arange(size, device=like.device), like)
+            if type(table[0]) is Tensor:  # not a tracer's
+                self._table = table
         return table

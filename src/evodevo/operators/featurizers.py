@@ -186,11 +186,14 @@ class ModalFilter(FeatureGroup):
 
     def _kernel(self, length: int) -> Tensor:
         device = self.log_rates.device
+        if isinstance(length, torch.SymInt):  # blocks need a number; in a graph the length may be free
+            kernel = (self.powers(torch.arange(length, device=device)) * self.residues.unsqueeze(-1)).sum(1)
+            return _with_direct(kernel, self.direct)
         block = max(1, min(self.block, length))
         coarse = self.powers(torch.arange(0, length, block, device=device)) * self.residues.unsqueeze(-1)
         fine = self.powers(torch.arange(block, device=device))
         kernel = (coarse.transpose(1, 2) @ fine).flatten(1)[:, :length]
-        return torch.cat([kernel[:, :1] + self.direct.unsqueeze(1), kernel[:, 1:]], 1)
+        return _with_direct(kernel, self.direct)
 
     def advance(self, x: Tensor, modes: Tensor) -> tuple[Tensor, Tensor]:
         """Continue a sequence.
@@ -252,12 +255,19 @@ class ImplicitFilter(FeatureGroup):
         shape = F.linear(hidden, self.third.to(precise)).t()
         window = self._window(shape.shape[0], time)
         kernel = shape * window
-        return torch.cat([kernel[:, :1] + self.direct.unsqueeze(1), kernel[:, 1:]], 1)
+        return _with_direct(kernel, self.direct)
 
     def _window(self, channels: int, time: Tensor) -> Tensor:
         # From fast to slow decay over the channels; scaled so that each channel's filter has about unit energy.
         rates = torch.logspace(-3, 0, channels, dtype=time.dtype, device=time.device).unsqueeze(1)
         return torch.exp(-rates * time) * (-torch.expm1(-2 * rates)).sqrt()
+
+
+def _with_direct(kernel: Tensor, direct: Tensor) -> Tensor:
+    """The kernel (D, length) with the direct term (D,) at its first place."""
+    if isinstance(kernel.shape[1], torch.SymInt):  # a slice may have one column, and graphs fix what may be one
+        return kernel + F.pad(direct.unsqueeze(1), (0, kernel.shape[1] - 1))
+    return torch.cat([kernel[:, :1] + direct.unsqueeze(1), kernel[:, 1:]], 1)
 
 
 def activate(x: Tensor, code: int) -> Tensor:

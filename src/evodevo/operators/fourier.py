@@ -25,7 +25,9 @@ def convolve(x: Tensor, kernel: Tensor) -> Tensor:
     tokens, precise = x.shape[1], torch.promote_types(x.dtype, torch.float32)
     if tokens == 0:
         return x
-    size = 1 << (tokens + kernel.shape[1] - 1).bit_length()
+    size = tokens + kernel.shape[1]
+    if not isinstance(size, torch.SymInt):  # the length of a graph may be free
+        size = 1 << (size - 1).bit_length()
     signal = torch.fft.rfft(x.to(precise).transpose(1, 2), n=size)
     product = signal * torch.fft.rfft(kernel.to(precise), n=size)
     y: Tensor = torch.fft.irfft(product, n=size)[..., :tokens].transpose(1, 2).to(x.dtype)

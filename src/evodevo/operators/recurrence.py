@@ -55,7 +55,10 @@ def scan(
         if value.shape[1] == 1:
             y, end = _step(value, write, read, log_decay, initial)
         else:
-            y, end = _chunked(value, write, read, log_decay, initial, min(chunk, value.shape[1]))
+            # A graph with a free length has no loop over chunks: the whole text is one, with all its scores.
+            free = isinstance(value.shape[1], torch.SymInt)
+            size = value.shape[1] if free else min(chunk, value.shape[1])
+            y, end = _chunked(value, write, read, log_decay, initial, size)
     return y.to(kind), end if final else None
 
 
