@@ -23,6 +23,7 @@ from evodevo.errors import ExitCode
 from evodevo.execution.serial import SerialExecutor
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.export.base import EXPORTERS
+from evodevo.export.models.base import MODEL_EXPORTERS
 from evodevo.growth.growable import GROWABLES
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
@@ -82,8 +83,8 @@ OF_GROWN = {"growth"}
 GROWS = {"grow", "replay"}
 # Pages about the system ``zoo``.
 OF_SYSTEMS = {"extend"}
-# Pages whose store holds the small system ``gallery``.
-OF_GALLERY = {"export"}
+# Commands about the small system of that name.
+OF_GALLERY = {"gallery"}
 BRIEF = """
 [evaluation]
 training.budget.steps = 2
@@ -338,7 +339,7 @@ def on_runs(
     networks = page.stem in OF_NETWORKS or words[0] == "trace" or (words[1:2] and words[1].startswith("h_model."))
     grows = page.stem in OF_GROWN or words[0] in GROWS
     of = request.getfixturevalue("grown_brief") if grows else zoo_brief if zoos else brief if networks else None
-    gallery: Path | None = request.getfixturevalue("gallery") if page.stem in OF_GALLERY else None
+    gallery: Path | None = request.getfixturevalue("gallery") if OF_GALLERY.intersection(words) else None
     shutil.copytree(gallery or (of.store if of else small.store), tmp_path / "runs")
     shutil.copy(zoo_brief.folder / "0.png", tmp_path / "a.png")
     (tmp_path / "run.toml").write_text("")
@@ -521,7 +522,8 @@ def test_every_option_named_exists(page: Path) -> None:
         (ALGORITHMS, "docs/evolve.md", "Algorithms"),
         (ARCHETYPES, "docs/module-zoo.md", "Families"),
         (AGENTS, "docs/extend.md", "Classes of agents"),
-        (EXPORTERS, "docs/export.md", "Formats"),
+        (EXPORTERS, "docs/export.md", "Formats of paths"),
+        (MODEL_EXPORTERS, "docs/export.md", "Export an individual"),
         (GROWABLES, "docs/growth.md", "What can grow"),
         (KINDS, "docs/extend.md", "Kinds of paths"),
         (OBJECTIVES, "docs/evolve.md", "Objectives"),

@@ -35,7 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("module_zoo",),
     ("growth",),
     ("multitask",),
-    ("estimators", "dashboard"),
+    ("estimators", "dashboard", "hf"),
     ("cli", "testing"),
 )
 SAME_ROOM = {"worker": "execution"}
@@ -56,6 +56,7 @@ TABLE_FILES = frozenset(
         "execution/base.py",
         "experiments/procedures.py",
         "export/base.py",
+        "export/models/base.py",
         "growth/growable.py",
         "growth/strategists/base.py",
         "module_zoo/modules/families.py",

@@ -39,6 +39,7 @@ TABLE_MODULES = (
     "evodevo.search.base",
     "evodevo.networks.spec",
     "evodevo.export.base",
+    "evodevo.export.models.base",
     "evodevo.h_model.aggregations.base",
     "evodevo.runs.archive",
     "evodevo.runs.recipe",

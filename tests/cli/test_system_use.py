@@ -171,11 +171,3 @@ def test_an_export_that_answers_otherwise_is_refused(
     assert export(gallery, tmp_path / "out", "--task", COLOURS) == ExitCode.VERIFICATION_FAILED
     assert "differs" in capsys.readouterr().err
     assert list(tmp_path.glob("*out*")) == []
-
-
-def test_a_run_is_not_exported_yet_and_says_so(small: Any, tmp_path: Path, capsys: Said) -> None:
-    for name in (small.run, "last"):
-        assert run(["export", name, str(tmp_path / "out"), "--store", str(small.store)]) == ExitCode.USAGE
-        said = capsys.readouterr().err
-        assert "only paths of multitask systems are exported so far" in said
-        assert "evodevo generate" in said

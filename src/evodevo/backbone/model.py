@@ -95,6 +95,10 @@ class Backbone(Network):
         """See ``Network``; between backbones."""
         return counterparts(self.plans, parent.plans, self.bank) if isinstance(parent, Backbone) else {}
 
+    def longest_text(self, spec: InputSpec) -> int:
+        """See ``Network``: only filters over positions end."""
+        return self.dims.max_length if any(plan.spec.ends(self.dims) for plan in self.plans) else 0
+
     def unrepresented(self) -> tuple[str, ...]:
         """See ``Network``."""
         return ("head",)

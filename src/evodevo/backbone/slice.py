@@ -41,6 +41,13 @@ declare(
     },
 )
 declare(
+    "evodevo.model_exporters",
+    {
+        "hf": "evodevo.backbone.hugging_face.exporter:HF",
+        "source": "evodevo.backbone.source.exporter:SOURCE",
+    },
+)
+declare(
     "evodevo.evaluators",
     {
         "backbone": "evodevo.backbone.evaluate:evaluate_backbone",

@@ -12,9 +12,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,15 @@ class Export:
         folder: Folder of the export.
         files: SHA-256 by file name, without the manifest.
         verified: Result of the verification.
+        format: Name of the format.
+        alone: Whether its files are read without evodevo.
     """
 
     folder: Path
     files: Mapping[str, str]
     verified: Verified
+    format: str = "pt2"
+    alone: bool = True
 
 
 def write_export(exporter: Exporter, subject: ExportSubject, target: Path) -> Export:
@@ -53,6 +57,29 @@ def write_export(exporter: Exporter, subject: ExportSubject, target: Path) -> Ex
         VerificationError: The outputs of the written file differ from the network's.
         DiskFullError: No space left.
     """
+
+    def fill(draft: Path) -> tuple[Verified, dict[str, Any]]:
+        exporter.write(subject, draft)
+        verified = verify(exporter, subject, draft)
+        write_json(draft / SPEC, _spec(exporter, subject))
+        write_text(draft / CARD, model_card(exporter, subject, verified))
+        return verified, _manifest(exporter, subject, verified)
+
+    return replace(publish(target, fill), format=exporter.name)
+
+
+def publish(target: Path, fill: Callable[[Path], tuple[Verified, dict[str, Any]]]) -> Export:
+    """Write a folder beside its target and rename it there when it is whole. All or nothing.
+
+    Args:
+        target: A folder that is missing, empty, or an earlier export, which is replaced.
+        fill: Writes all files but the manifest into a folder, verifies them, and returns the result of that and the
+            manifest without its ``files``.
+
+    Raises:
+        UsageError: The target holds something else, or cannot be written.
+        DiskFullError: No space left.
+    """
     target = target.absolute()
     check_target(target)
     with _writing(target):
@@ -60,13 +87,9 @@ def write_export(exporter: Exporter, subject: ExportSubject, target: Path) -> Ex
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         with _writing(target):
-            exporter.write(subject, draft)
-            verified = verify(exporter, subject, draft)
-            _write(draft / SPEC, json.dumps(_spec(exporter, subject), indent=2, ensure_ascii=False) + "\n")
-            _write(draft / CARD, model_card(exporter, subject, verified))
+            verified, manifest = fill(draft)
             files = {file.name: file_digest(file) for file in sorted(draft.iterdir())}
-            manifest = _manifest(exporter, subject, verified, files)
-            _write(draft / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+            write_json(draft / MANIFEST, {"schema": SCHEMA, **manifest, "files": files})
             draft.chmod(0o777 & ~_mask())  # temporary folders are for their owner alone
             for entry in (*draft.iterdir(), draft):
                 _sync(entry)
@@ -134,12 +157,9 @@ def _spec(exporter: Exporter, subject: ExportSubject) -> dict[str, Any]:
     }
 
 
-def _manifest(
-    exporter: Exporter, subject: ExportSubject, verified: Verified, files: Mapping[str, str]
-) -> dict[str, Any]:
+def _manifest(exporter: Exporter, subject: ExportSubject, verified: Verified) -> dict[str, Any]:
     made = subject.provenance
     return {
-        "schema": SCHEMA,
         "format": exporter.name,
         "versions": {"evodevo": __version__, **exporter.versions()},
         "system": made.system,
@@ -157,12 +177,17 @@ def _manifest(
         "components": [asdict(component) for component in made.components],
         "ancestors": [{"path": path, "changed": change} for path, change in made.ancestors],
         "verified": verified.to_json(),
-        "files": dict(files),
     }
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file in UTF-8."""
     path.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a file of JSON that people can read."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def _put(draft: Path, target: Path) -> None:

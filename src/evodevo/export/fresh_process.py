@@ -19,6 +19,9 @@ from evodevo.export.base import Images, Logits
 LONGEST = 1800.0
 """Timeout in seconds; the largest paths take minutes to load on a small machine."""
 
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+"""Variables with which no library looks for anything on the network."""
+
 # Shapes as one line of JSON, then bytes; back come shapes, then numbers. No file in between, nothing unpickled here.
 SCRIPT = """\
 import json, sys
@@ -46,23 +49,39 @@ def ask(file: Path, probes: Sequence[Images]) -> list[Logits]:
     Raises:
         VerificationError: It cannot be read, or fails.
     """
-    words = [sys.executable, "-I", "-W", "ignore", "-c", SCRIPT, os.fspath(file.absolute())]
     head = json.dumps([list(probe.shape) for probe in probes]).encode() + b"\n"
     given = head + b"".join(np.ascontiguousarray(probe).tobytes() for probe in probes)
-    variables = worker_environment(os.environ, threads=torch.get_num_threads())
-    try:
-        done = subprocess.run(words, input=given, capture_output=True, timeout=LONGEST, env=variables)
-    except subprocess.TimeoutExpired:
-        raise VerificationError(f"{file.name} did not answer within {LONGEST:.0f} s in a fresh process.") from None
-    if done.returncode != 0:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        raise VerificationError(
-            f"{file.name} cannot be used in a fresh process: {lines[-1][:500] if lines else done.returncode}."
-        )
-    line, _, rest = done.stdout.partition(b"\n")
+    line, _, rest = run(SCRIPT, file, given).partition(b"\n")
     answers, start = [], 0
     for shape in json.loads(line):
         end = start + 4 * int(np.prod(shape))
         answers.append(np.frombuffer(rest[start:end], "<f4").astype(np.float32).reshape(shape))
         start = end
     return answers
+
+
+def run(script: str, place: Path, given: bytes, *, isolated: bool = True) -> bytes:
+    """What a script, given bytes, prints in a new process.
+
+    Args:
+        script: Python; ``sys.argv[1]`` is the place.
+        place: File or folder of the export.
+        given: Its standard input.
+        isolated: Whether the environment's paths and those of the user are left out.
+
+    Raises:
+        VerificationError: It fails, or does not end.
+    """
+    alone = ["-I"] if isolated else ["-P"]
+    words = [sys.executable, *alone, "-W", "ignore", "-c", script, os.fspath(place.absolute())]
+    variables = worker_environment(os.environ, threads=torch.get_num_threads()) | OFFLINE
+    try:
+        done = subprocess.run(words, input=given, capture_output=True, timeout=LONGEST, env=variables)
+    except subprocess.TimeoutExpired:
+        raise VerificationError(f"{place.name} did not answer within {LONGEST:.0f} s in a fresh process.") from None
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise VerificationError(
+            f"{place.name} cannot be used in a fresh process: {lines[-1][:500] if lines else done.returncode}."
+        )
+    return done.stdout

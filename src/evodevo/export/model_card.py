@@ -29,11 +29,12 @@ def _lines(exporter: Exporter, subject: ExportSubject, verified: Verified) -> It
     made, image = subject.provenance, subject.image
     yield from _front_matter(exporter, made)
     yield ""
-    yield f"# {_plain(made.task)} — {_plain(made.path)}"
+    yield f"# {plain_text(made.task)} — {plain_text(made.path)}"
     yield ""
     yield (
-        f"Sorts images into {len(subject.classes)} classes. It answers the task {_code(made.task)} in the multitask"
-        f" system {_code(made.system)}; agent {_code(made.agent)}, path {_code(made.path)}, kind {_code(made.kind)}."
+        f"Sorts images into {len(subject.classes)} classes. It answers the task {code_text(made.task)} in the multitask"
+        f" system {code_text(made.system)}; agent {code_text(made.agent)}, path {code_text(made.path)},"
+        f" kind {code_text(made.kind)}."
     )
     yield ""
     yield "## Accuracy"
@@ -92,7 +93,7 @@ def _classes(names: tuple[str, ...]) -> Iterator[str]:
     yield "| logit | class |"
     yield "|---|---|"
     for number, name in enumerate(names[:MOST_CLASSES]):
-        yield f"| {number} | {_plain(name)} |"
+        yield f"| {number} | {plain_text(name)} |"
     if len(names) > MOST_CLASSES:
         yield f"| … | {len(names) - MOST_CLASSES:,} more in `spec.json` |"
 
@@ -110,17 +111,17 @@ def _parts(made: Provenance) -> Iterator[str]:
     yield "| components of | parameters |"
     yield "|---|---|"
     for owner, size in owners.most_common():
-        yield f"| {_plain(owner)} | {size:,} |"
+        yield f"| {plain_text(owner)} | {size:,} |"
     if made.paths:
         yield ""
-        yield f"Main path: {_code(made.paths[0])}. Supports: {', '.join(map(_code, made.paths[1:])) or 'none'}."
+        yield f"Main path: {code_text(made.paths[0])}. Supports: {', '.join(map(code_text, made.paths[1:])) or 'none'}."
 
 
 def _ancestors(made: Provenance) -> Iterator[str]:
     if not made.ancestors:
         yield "It inherited from no other path."
     for path, change in made.ancestors[:MOST_ANCESTORS]:
-        yield f"- {_code(path)}{f': {_plain(change)}' if change else ''}"
+        yield f"- {code_text(path)}{f': {plain_text(change)}' if change else ''}"
     if len(made.ancestors) > MOST_ANCESTORS:
         yield f"- … and {len(made.ancestors) - MOST_ANCESTORS} before them; all are in `manifest.json`"
 
@@ -129,11 +130,11 @@ def _accuracy(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.4f}"
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """A user's text on one line, with all markup escaped."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))
 
 
-def _code(text: str) -> str:
+def code_text(text: str) -> str:
     """A name as code; backticks, which would end the code, are replaced."""
     return f"`{' '.join(text.split()).replace('`', chr(39))}`"

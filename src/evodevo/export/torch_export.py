@@ -148,11 +148,16 @@ def exported(module: nn.Module, subject: ExportSubject) -> torch.export.Exported
             f"{subject.provenance.path} cannot be written as pt2: torch.export cannot follow a layer of it"
             f" ({reason[:300]}). A path of plain transformer blocks can; see --agent."
         ) from error
+    forget_origin(program)
+    return program
+
+
+def forget_origin(program: torch.export.ExportedProgram) -> None:
+    """Remove from a graph what torch.export recorded about the origin of its nodes."""
     for part in program.graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
             for key in _TRACES:
                 node.meta.pop(key, None)
-    return program
 
 
 PT2 = TorchExport()

@@ -133,6 +133,10 @@ class Network(nn.Module, ABC):
     def set_progress(self, share: float) -> None:
         """Set the share of the budget that is used up, 0 to 1; called by the training loop before each step."""
 
+    def longest_text(self, spec: InputSpec) -> int:
+        """Largest number of tokens of an input; 0 = no limit."""
+        return spec.length
+
     def unrepresented(self) -> tuple[str, ...]:
         """Names of the children that ``represent`` never runs; none, where the answers are what it represents."""
         return ()

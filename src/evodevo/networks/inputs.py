@@ -299,5 +299,6 @@ def batch_rows(batch: Mapping[str, Tensor]) -> int:
         UsageError: it is empty.
     """
     for tensor in batch.values():
-        return int(tensor.shape[0])
+        rows: int = tensor.shape[0]  # in a graph it may be a symbol, which ``int`` would fix
+        return rows
     raise UsageError("the batch is empty; give at least one input.")

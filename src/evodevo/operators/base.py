@@ -120,6 +120,11 @@ def full_precision(device: torch.device) -> AbstractContextManager[None]:
     return nullcontext()  # the meta device has no autocast
 
 
+def is_free(length: object) -> bool:
+    """Whether a length is a symbol of a graph that torch.export makes, and not a number."""
+    return isinstance(length, torch.SymInt)
+
+
 def used_bytes(state: Mapping[str, Any]) -> int:
     """Bytes that a state uses: of slabs, the written part. Plain counters are not cache."""
     total = 0

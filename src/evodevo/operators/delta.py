@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo.operators.base import full_precision
+from evodevo.operators.base import full_precision, is_free
 from evodevo.operators.liv import LIV, rms_normalise
 
 UNIT_EPSILON = 1e-6
@@ -57,7 +57,9 @@ def delta_scan(
         if value.shape[1] == 1:
             y, end = _step(value, key, query, log_decay, strength, initial)
         else:
-            y, end = _chunked(value, key, query, log_decay, strength, initial, min(chunk, value.shape[1]))
+            # A graph with a free length has no loop over chunks.
+            size = value.shape[1] if is_free(value.shape[1]) else min(chunk, value.shape[1])
+            y, end = _chunked(value, key, query, log_decay, strength, initial, size)
     return y.to(kind), end
 
 

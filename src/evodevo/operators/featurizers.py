@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.operators import featurizer_spec as genes
-from evodevo.operators.base import full_precision
+from evodevo.operators.base import full_precision, is_free
 from evodevo.operators.dense import linear
 from evodevo.operators.fourier import convolve
 from evodevo.operators.spec import RECURRENT, Dimensions, OperatorSpec
@@ -186,7 +186,7 @@ class ModalFilter(FeatureGroup):
 
     def _kernel(self, length: int) -> Tensor:
         device = self.log_rates.device
-        if isinstance(length, torch.SymInt):  # blocks need a number; in a graph the length may be free
+        if is_free(length):  # blocks need a number
             kernel = (self.powers(torch.arange(length, device=device)) * self.residues.unsqueeze(-1)).sum(1)
             return _with_direct(kernel, self.direct)
         block = max(1, min(self.block, length))
@@ -265,7 +265,7 @@ class ImplicitFilter(FeatureGroup):
 
 def _with_direct(kernel: Tensor, direct: Tensor) -> Tensor:
     """The kernel (D, length) with the direct term (D,) at its first place."""
-    if isinstance(kernel.shape[1], torch.SymInt):  # a slice may have one column, and graphs fix what may be one
+    if is_free(kernel.shape[1]):  # a slice may have one column, and graphs fix what may be one
         return kernel + F.pad(direct.unsqueeze(1), (0, kernel.shape[1] - 1))
     return torch.cat([kernel[:, :1] + direct.unsqueeze(1), kernel[:, 1:]], 1)
 

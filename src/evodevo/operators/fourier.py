@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from evodevo.operators.base import is_free
 from evodevo.operators.taps import causal_taps
 
 DIRECT_TAPS = 8  # above it the transform is faster
@@ -26,7 +27,7 @@ def convolve(x: Tensor, kernel: Tensor) -> Tensor:
     if tokens == 0:
         return x
     size = tokens + kernel.shape[1]
-    if not isinstance(size, torch.SymInt):  # the length of a graph may be free
+    if not is_free(size):
         size = 1 << (size - 1).bit_length()
     signal = torch.fft.rfft(x.to(precise).transpose(1, 2), n=size)
     product = signal * torch.fft.rfft(kernel.to(precise), n=size)

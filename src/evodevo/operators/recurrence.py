@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo.operators.base import full_precision
+from evodevo.operators.base import full_precision, is_free
 from evodevo.operators.liv import LIV, rms_normalise
 
 
@@ -56,8 +56,7 @@ def scan(
             y, end = _step(value, write, read, log_decay, initial)
         else:
             # A graph with a free length has no loop over chunks: the whole text is one, with all its scores.
-            free = isinstance(value.shape[1], torch.SymInt)
-            size = value.shape[1] if free else min(chunk, value.shape[1])
+            size = value.shape[1] if is_free(value.shape[1]) else min(chunk, value.shape[1])
             y, end = _chunked(value, write, read, log_decay, initial, size)
     return y.to(kind), end if final else None
 

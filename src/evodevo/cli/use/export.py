@@ -1,4 +1,4 @@
-"""``evodevo export``: write a trained path of a system as files that work without evodevo."""
+"""``evodevo export``: write a trained model, or a path of a system, as files that work without evodevo."""
 
 from __future__ import annotations
 
@@ -11,49 +11,73 @@ from evodevo.cli import output
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 
 if TYPE_CHECKING:
+    from evodevo.export.folder import Export
     from evodevo.storage import Store
 
 
 def export(
     name: Annotated[
-        str, typer.Argument(metavar="SYSTEM", help="A multitask system: its name, id, or the beginning of one.")
+        str,
+        typer.Argument(
+            metavar="INDIVIDUAL|SYSTEM",
+            help="An individual of a run, or a multitask system: any unique beginning of its id, or a system's name.",
+        ),
     ],
     target: Annotated[
         Path, typer.Argument(metavar="DIR", help="A folder that is missing, empty, or an earlier export.")
     ],
-    task: Annotated[str | None, typer.Option(metavar="NAME", help="Task of the exported path.")] = None,
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="pt2: torch.export, read by PyTorch alone.")] = "pt2",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="hf: transformers. source: one file of plain PyTorch. pt2: torch.export. onnx: ONNX Runtime."
+            "  [default: source for backbones, else pt2]",
+        ),
+    ] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="Of a system: task of the exported path.")] = None,
     agent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Agent whose path is exported.  [default: the task's best]")
+        str | None,
+        typer.Option(metavar="NAME", help="Of a system: agent whose path is exported.  [default: the task's best]"),
     ] = None,
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Export the path of a task; it is verified in a fresh process, and refused if its outputs differ."""
+    """Export a trained model; it is verified in a fresh process, and refused if its outputs differ."""
     from evodevo.errors import UsageError
-    from evodevo.multitask.run.export import export_system
     from evodevo.multitask.run.predict import find_system
+    from evodevo.runs.archive import Archive
     from evodevo.storage import Store
 
     with Store.open(store, "ro", create=False) as opened:
-        if find_system(opened, name) is None and _is_of_a_run(opened, name):
-            raise UsageError(
-                f"{name!r} is a run or an individual; only paths of multitask systems are exported so far. Use it with:"
-                f" evodevo generate {name}, or evodevo predict {name}"
-            )
-        done = export_system(opened, name, task, target, to=to, agent=agent)
-    verified = done.verified
+        is_system = find_system(opened, name) is not None or not _is_of_a_run(opened, name)
+        if is_system:
+            if not any(row.kind == "system" for row in opened.runs()):
+                opened.find(name)  # says what the store holds instead
+            from evodevo.multitask.run.export import export_system
+
+            done = export_system(opened, name, task, target, to=to or "pt2", agent=agent)
+    if not is_system:
+        from evodevo.runs.export import export_individual
+
+        if task is not None or agent is not None:
+            raise UsageError(f"--task and --agent name a path of a multitask system; {name!r} is of a run.")
+        with Archive(store) as archive:
+            done = export_individual(archive.individual(name), target, to=to)
+    _say(done, "evodevo.export_system/1" if is_system else "evodevo.export/1", json)
+
+
+def _say(done: Export, schema: str, json: bool) -> None:
+    verified, form = done.verified, done.format
     if json:
         files = [{"name": file, "sha256": digest} for file, digest in done.files.items()]
         output.document(
-            "evodevo.export_system/1",
-            {"folder": str(done.folder), "format": to, "files": files, "verified": verified.to_json()},
+            schema, {"folder": str(done.folder), "format": form, "files": files, "verified": verified.to_json()}
         )
         return
     output.line(f"written to {done.folder}: {', '.join(done.files)}, manifest.json")
+    alone = "a fresh process loads it without evodevo" if done.alone else "a fresh process loads it"
     output.line(
-        f"verified: a fresh process loads it without evodevo; {verified.samples} probes, largest difference of a logit"
-        f" {verified.difference:.3g}"
+        f"verified: {alone}; {verified.samples} probes, largest difference of a logit {verified.difference:.3g}"
     )
     output.words(f"how to use it: {done.folder / 'README.md'}")
 
@@ -63,5 +87,7 @@ def _is_of_a_run(store: Store, name: str) -> bool:
 
     try:
         return name == "last" or bool(store.find(name))
-    except (NotFoundError, UsageError):
+    except UsageError:
+        return True
+    except NotFoundError:
         return False

@@ -59,7 +59,9 @@ class GroupedRunner(LayerRunner):
         return GroupedRunner(self.choice)
 
     def prepare(self, layers: nn.ModuleList, x: Tensor) -> StackedLayers | None:
-        """See ``LayerRunner``: the groups, where there are any and the choice selects them."""
+        """See ``LayerRunner``: the groups, where there are any and the choice selects them; none in a graph."""
+        if torch.compiler.is_compiling():  # its tensors have no memory whose address could be watched
+            return None
         if self._roster is None or not self._roster.holds(layers):
             self._roster, self._kept = _LayerGroups(layers), None
         if not self._roster.together or not self.choice(self, layers, x):

@@ -34,6 +34,8 @@ class LayerRunner(ABC):
 
     def count(self, layer: int, layers: int, rows: int) -> None:
         """Count a call of one of the layers on some samples."""
+        if torch.compiler.is_compiling():  # the number may be a symbol of the graph
+            return
         if len(self.calls) != layers:
             self.calls, self.rows = [0] * layers, [0] * layers
         self.calls[layer] += 1
@@ -95,7 +97,7 @@ class LayerRunner(ABC):
             if states is not None:
                 states[place] = output.state
             outputs.append(output.y)
-            self.count(place, len(layers), len(x))
+            self.count(place, len(layers), x.shape[0])
         return torch.stack(outputs).transpose(0, 1)
 
 

@@ -1,0 +1,1 @@
+"""Backbones in transformers: the model type ``evodevo``, and families of transformers that a backbone is exactly."""

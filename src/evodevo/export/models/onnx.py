@@ -1,0 +1,88 @@
+"""The format ``onnx``: one file for ONNX Runtime, made from the graph of ``pt2`` by torch's exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from evodevo.errors import UsageError, missing_extra
+from evodevo.export.models.base import Arrays, ModelExporter, ModelSubject, Written
+from evodevo.export.models.process import ask
+from evodevo.export.models.pt2 import graph
+from evodevo.export.torch_export import share_equal
+
+FILE = "model.onnx"
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+
+_LOAD = f"""\
+import onnxruntime
+session = onnxruntime.InferenceSession(place + "/{FILE}", providers=["CPUExecutionProvider"])
+names = [one.name for one in session.get_inputs()]
+def answers(*tensors):
+    found = session.run(None, {{name: one.numpy() for name, one in zip(names, tensors)}})
+    return [[torch.from_numpy(one) for one in found]]
+"""
+_ALONE = """\
+import onnxruntime
+
+session = onnxruntime.InferenceSession("{file}", providers=["CPUExecutionProvider"])
+print([(one.name, one.shape, one.type) for one in session.get_inputs()])
+"""
+
+
+class Onnx(ModelExporter):
+    """Export as ``onnx``; see the module."""
+
+    name = "onnx"
+
+    def check(self, subject: ModelSubject) -> None:
+        """See ``ModelExporter.check``; its packages must be installed."""
+        super().check(subject)
+        for package in PACKAGES:
+            if find_spec(package) is None:
+                raise missing_extra(package, "onnx", "an export to onnx")
+
+    def write(self, subject: ModelSubject, folder: Path) -> Written:
+        """See ``ModelExporter.write``."""
+        share_equal(subject.network)
+        program, written = graph(subject, self.name)
+        try:
+            made = torch.onnx.export(
+                program,
+                dynamo=True,
+                input_names=[one.name for one in subject.inputs],
+                output_names=[name for name, _, _ in subject.outputs],
+                verbose=False,
+            )
+            assert made is not None
+            made.save(str(folder / FILE), external_data=False)
+        except Exception as error:  # the exporter reports what it cannot do by many classes
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise UsageError(
+                f"{subject.name} cannot be written as onnx: its exporter cannot follow a part of it ({reason[:300]})."
+                " Take --to pt2."
+            ) from error
+        return written
+
+    def ask(self, folder: Path, probes: Sequence[Arrays]) -> list[list[Arrays]]:
+        """See ``ModelExporter.ask``."""
+        return ask(_LOAD, folder, probes)
+
+    def usage(self, subject: ModelSubject, written: Written) -> Sequence[tuple[str, str]]:
+        """See ``ModelExporter.usage``."""
+        return (("With ONNX Runtime", _ALONE.format(file=FILE)),)
+
+    def library(self, written: Written) -> str:
+        """See ``ModelExporter.library``."""
+        return "onnx"
+
+    def versions(self) -> Mapping[str, str]:
+        """See ``ModelExporter.versions``."""
+        return {package: metadata.version(package) for package in PACKAGES} | {"torch": str(torch.__version__)}
+
+
+ONNX = Onnx()

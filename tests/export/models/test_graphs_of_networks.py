@@ -1,0 +1,41 @@
+"""Graphs of H-Models and zoos: dense ones for any number of samples, those that decide by their samples refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from evodevo.errors import UsageError
+from evodevo.export.models.base import ModelSubject, Story
+from evodevo.export.models.pt2 import graph
+from evodevo.networks.tensors import TensorNetwork
+from evodevo.runs.export import model_subject
+from evodevo.testing.networks import NEXT, TEXT, small_model
+from fixtures.small_zoo import lively, small_zoo
+
+
+def subject(network: Any, kind: str) -> ModelSubject:
+    return model_subject(TensorNetwork(network), name="it", kind=kind, story=Story("it", {}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["h_model", "module_zoo"])
+def test_a_graph_gives_the_answers_for_any_number_of_samples(kind: str) -> None:
+    network = small_model((TEXT,), (NEXT,), causal=True) if kind == "h_model" else lively(small_zoo(count=2), 0.1)
+    whole = subject(network, kind)
+    program, written = graph(whole, "pt2")
+    assert written.facts["samples"][1] > 1000
+    for probe in whole.probes(written.lengths):
+        found = program.module()(*(torch.from_numpy(one) for one in probe))
+        for got, wanted in zip(found, whole.answer(probe), strict=True):
+            np.testing.assert_allclose(got.detach().numpy(), wanted, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_what_skips_layers_by_the_sample_is_refused_with_a_sentence() -> None:
+    skipping = small_model((TEXT,), (NEXT,), causal=True, inference={"mode": "target_topm", "m": 1})
+    with pytest.raises(UsageError, match=r"it cannot be written as pt2: it decides by .* inference mode is dense"):
+        graph(subject(skipping, "h_model"), "pt2")
