@@ -568,7 +568,7 @@ def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
         "procedures",
         "recipes",
     }
-    documented |= {"agents", "growables", "path_kinds", "strategists", "tasks", "zoo_nodes"}
+    documented |= {"agents", "growables", "model_exporters", "path_kinds", "strategists", "tasks", "zoo_nodes"}
     # Chosen by settings, not by users' files.
     internal = {"evaluators", "executors", "networks", "slices"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
