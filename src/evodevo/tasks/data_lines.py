@@ -17,7 +17,7 @@ def data_lines(description: Mapping[str, Any]) -> dict[str, str]:
     lines = {
         "data": _source(description.get("source")),
         "splits": _splits(description),
-        "left out": "; ".join(_group(group) for group in description.get("left_out", ())),
+        "left out": "; ".join(_left_out(description.get("left_out", ()))),
     }
     return {title: line for title, line in lines.items() if line}
 
@@ -41,6 +41,13 @@ def _splits(description: Mapping[str, Any]) -> str:
             parts.append(f"{split} {samples[split]:,} samples")
     rule = description.get("split_rule")
     return ", ".join(parts) + (f"; {rule}" if parts and isinstance(rule, str) else "")
+
+
+def _left_out(left_out: Any) -> list[str]:
+    """Groups of files, or, of tables, counts by reason."""
+    if isinstance(left_out, Mapping):
+        return [f"{count:,} {reason.replace('_', ' ')}" for reason, count in left_out.items() if count]
+    return [_group(group) for group in left_out]
 
 
 def _group(group: Mapping[str, Any]) -> str:
