@@ -15,6 +15,7 @@ from evodevo.operators.build import build_operator
 from evodevo.operators.classes import LIVClass, liv_classes
 from evodevo.operators.compile import compile_operator
 from evodevo.operators.spec import Dimensions
+from evodevo.operators.written_genome import written_class
 
 TOKENS = 11
 DIMS = Dimensions(width=16, head_size=4, band=4, modes=3, max_length=50, chunk=4)
@@ -50,10 +51,12 @@ def features(liv: Any, role: str, u: Tensor) -> Tensor:
     group, genes = liv.groups[role], liv.spec.groups[role]
     h = u @ group.weight.T if genes.channel_mixing == 2 else u
     if genes.token_mixing == 3:
-        if role in ("gate", "decay"):
-            return h  # the recurrence's own rule: no convolution on Z and A
+        if role == "decay":
+            return h  # the recurrence's own rule: no convolution on A and Z
+        if role == "gate" and liv.spec.structure != "diagonal":
+            return sigma(genes.nonlinearity, h)
         h = convolved(h, group.taps)
-        if liv.spec.structure in ("semi_separable", "delta"):
+        if liv.spec.structure in ("semi_separable", "delta") and genes.nonlinearity == 1:
             return sigma(4, h)
     elif genes.channel_mixing == 1:
         h = h * group.gain
@@ -215,6 +218,18 @@ def check(row: LIVClass, dims: Dimensions) -> None:
 @pytest.mark.parametrize("row", liv_classes().values(), ids=lambda row: row.name)
 def test_classes(row: LIVClass) -> None:
     check(row, DIMS)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(12111, 12241, 21114112121, 41121142121, 42313112121, 1212111513111, 1313131613111, 1442141513111),
+        *(91132, 311211142, 324111142, 321241142, 123212111215111, 123232121215111),
+        *(321212111214111, 1621232121114111, 1623232121214111),
+    ],
+)
+def test_written_classes(number: int) -> None:
+    check(written_class(number), DIMS)
 
 
 @pytest.mark.parametrize("name", ["GConv-2", "GConv-2-Diff", "GConv-2-Dense"])

@@ -6,7 +6,7 @@ the residual extension (STAR A.7) a sixth. Readings of what the paper leaves ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evodevo.operators.classes import LIVClass
@@ -118,7 +118,7 @@ class LIVPlan:
         return projected or self.spec.differential == "v2"
 
 
-def plan_backbone(genome: BackboneGenome, classes: dict[int, LIVClass]) -> tuple[LIVPlan, ...]:
+def plan_backbone(genome: BackboneGenome, classes: Mapping[int, LIVClass]) -> tuple[LIVPlan, ...]:
     """Resolve every connection of a valid genome.
 
     Two LIVs are connected in a group if class and index agree and both masks contain the group; the owner is the

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import combinations, pairwise, zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from evodevo.backbone.cost import backbone_cost
 from evodevo.backbone.depth import at_depth, motif_of
@@ -37,13 +37,14 @@ from evodevo.backbone.named import NAMED_BACKBONES
 from evodevo.backbone.resolved import ResolvedLIV, resolved
 from evodevo.backbone.variation.crossover import cross_plans
 from evodevo.backbone.variation.draft import VariationScope
+from evodevo.backbone.variation.levels import Level, gene_places, level_at, operation_weights
 from evodevo.backbone.variation.mutation import mutate_plan
-from evodevo.backbone.variation.operations import OPERATIONS
 from evodevo.errors import GenomeError, UsageError, quoted_list, unknown_name
 from evodevo.operators.classes import OPERATORS, LIVClass, liv_classes
 from evodevo.operators.cost import Convention, Cost, Mode
 from evodevo.operators.genome_text import parse_segments, print_segments
 from evodevo.operators.spec import Dimensions
+from evodevo.operators.written_genome import SMALLEST, LIVClasses, written_class
 from evodevo.search.space import Space
 from evodevo.settings import Settings
 
@@ -54,7 +55,8 @@ class BackboneSettings(Settings):
     Attributes:
         depth: LIVs of a sampled backbone.
         depth_range: (fewest, most) LIVs; makes depth variable (an extension of the paper).
-        classes: names of the LIV classes that are drawn; the paper's 17 if left out.
+        classes: names of the LIV classes that are drawn, or operator genomes such as ``12141``; the paper's 17 if left
+            out.
         residuals: the sixth integer of A.7.
         share_queries: attention may share queries.
         partial_featurizers: featurizers may be shared for some groups only (STAR 3.1, item 3).
@@ -67,6 +69,9 @@ class BackboneSettings(Settings):
             keys and values in pairs of attention LIVs, and one featurizer among recurrences.
         distance: what two LIVs are compared by: ``integers`` (those without effect too) or ``network`` (class and
             connections).
+        open_genes: places of operator and featurizer genomes that mutation may change under ``plan``
+            (``backbone.variation.genes.GENE_PLACES``: ``operator``, ``featurizer.repeat``, …).
+        levels: what mutation may change in which generation, one entry after the other; the last one holds to the end.
         dimensions: sizes that the genome leaves open.
     """
 
@@ -85,19 +90,27 @@ class BackboneSettings(Settings):
         default=("hybrid",), min_length=1, max_length=16, exclude_if=lambda value: value == ("hybrid",)
     )
     distance: Literal["integers", "network"] = Field(default="integers", exclude_if=lambda value: value == "integers")
+    open_genes: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
+    levels: tuple[Level, ...] = Field(default=(), exclude_if=lambda value: not value)
     dimensions: Dimensions = Dimensions(width=768)
+
+    @model_validator(mode="after")
+    def _genes_need_operations(self) -> Self:
+        if self.operators == "paper" and (self.open_genes or self.levels):
+            raise ValueError("open_genes and levels need operators=plan; the paper's operators change no lower level")
+        if self.levels and (self.open_genes or self.operation_weights):
+            raise ValueError("with levels, open_genes and operation_weights are given in each level")
+        return self
+
+    @field_validator("open_genes")
+    @classmethod
+    def _are_places(cls, places: tuple[str, ...]) -> tuple[str, ...]:
+        return gene_places(places)
 
     @field_validator("operation_weights")
     @classmethod
     def _are_weights(cls, weights: dict[str, float]) -> dict[str, float]:
-        for name, weight in weights.items():
-            if name not in OPERATIONS:
-                raise ValueError(f"there is no operation {name!r}; there are {quoted_list(OPERATIONS)}")
-            if weight < 0:
-                raise ValueError(f"the weight of {name!r} is {weight}; at least 0 is wanted")
-        if not any(weights.get(name, row.weight) for name, row in OPERATIONS.items()):
-            raise ValueError("all operations have weight 0; at least one must be above")
-        return weights
+        return operation_weights(weights)
 
 
 class BackboneSpace(Space[BackboneGenome]):
@@ -112,7 +125,7 @@ class BackboneSpace(Space[BackboneGenome]):
             UsageError: an unknown class, an impossible depth range, or a class that the width does not allow.
         """
         self.settings = settings or BackboneSettings()
-        self.all_classes = liv_classes()
+        self.all_classes = LIVClasses(liv_classes())
         self.classes = self._drawn_classes()
         self.sharing = SharingOptions(self.settings.share_queries, self.settings.partial_featurizers)
         low, high = self.settings.depth_range or (self.settings.depth, self.settings.depth)
@@ -122,11 +135,19 @@ class BackboneSpace(Space[BackboneGenome]):
                 f"{MAX_LIVS} is wanted."
             )
         self.depths = (low, high)
+        self._stages: dict[str, BackboneSpace] = {}
         self.genes = 6 if self.settings.residuals else 5
         for row in self.classes.values():
             row.spec.check(self.settings.dimensions)
         self._scope = VariationScope(
-            self.all_classes, tuple(self.classes), self.sharing, self.depths, self.settings.residuals, self.canonical
+            self.all_classes,
+            tuple(self.classes),
+            self.sharing,
+            self.depths,
+            self.settings.residuals,
+            self.canonical,
+            self.settings.dimensions,
+            self.settings.open_genes,
         )
 
     def _drawn_classes(self) -> dict[int, LIVClass]:
@@ -135,7 +156,7 @@ class BackboneSpace(Space[BackboneGenome]):
             return {number: row for number, row in self.all_classes.items() if row.sampled}
         if not names:
             raise UsageError("classes is empty; name at least one LIV class or leave it out.")
-        rows = [OPERATORS.get(name) for name in names]
+        rows = [written_class(int(name)) if name.isdecimal() else OPERATORS.get(name) for name in names]
         return {row.number: row for row in sorted(rows, key=lambda row: row.number)}
 
     # Validity
@@ -153,11 +174,14 @@ class BackboneSpace(Space[BackboneGenome]):
             if len(segment) != self.genes:
                 raise GenomeError(f"segment {position + 1} has {len(segment)} integers; {self.genes} are wanted.")
             for place, value in enumerate(segment):
+                if place == CLASS and value >= SMALLEST and value not in self.all_classes:
+                    written_class(value)  # says what is wrong with the digits
                 allowed = self._allowed(segment, place, counts, len(genome))
                 if value not in allowed:
+                    more = ", or an operator genome such as 12141" if place == CLASS else ""
                     raise GenomeError(
                         f"segment {position + 1}, integer {place + 1} ({PLACES[place]}) is {value}; "
-                        f"allowed: {_ranges(allowed)}."
+                        f"allowed: {_ranges(allowed)}{more}."
                     )
             if self.genes > RESIDUAL:
                 value = segment[RESIDUAL]
@@ -169,9 +193,9 @@ class BackboneSpace(Space[BackboneGenome]):
                 last[value] = position
             self.all_classes[segment[CLASS]].spec.check(self.settings.dimensions)
 
-    def _allowed(self, segment: Sequence[int], place: int, counts: Counter[int], depth: int) -> Sequence[int]:
+    def _allowed(self, segment: Sequence[int], place: int, counts: Counter[int], depth: int) -> Collection[int]:
         if place == CLASS:
-            return sorted(self.all_classes)
+            return self.all_classes
         if place == RESIDUAL:
             return range(1, depth + 1)
         if place in (FEATURIZER, FEATURE):
@@ -203,7 +227,7 @@ class BackboneSpace(Space[BackboneGenome]):
             for place in (FEATURIZER_STRATEGY, FEATURE_STRATEGY):
                 allowed = self._allowed(row, place, counts, len(rows))
                 if row[place] not in allowed:
-                    row[place] = int(rng.choice(allowed))
+                    row[place] = int(rng.choice(list(allowed)))
         if self.genes > RESIDUAL:
             self._repair_residuals(rows)
         return tuple(tuple(row) for row in rows)
@@ -265,8 +289,24 @@ class BackboneSpace(Space[BackboneGenome]):
         counts = Counter(row[CLASS] for row in rows)
         for row in rows:
             for place in range(1, self.genes):
-                row[place] = int(rng.choice(self._allowed(row, place, counts, depth)))
+                row[place] = int(rng.choice(list(self._allowed(row, place, counts, depth))))
         return tuple(tuple(row) for row in rows)
+
+    def at(self, generation: int) -> BackboneSpace:
+        """See ``Space``: with ``levels``, the space of that generation's stage."""
+        levels = self.settings.levels
+        if not levels:
+            return self
+        stage = level_at(levels, generation)
+        name = stage.model_dump_json()
+        if name not in self._stages:
+            changes = {
+                "levels": (),
+                "open_genes": stage.open_genes,
+                "operation_weights": stage.operation_weights,
+            }
+            self._stages[name] = BackboneSpace(self.settings.model_copy(update=changes))
+        return self._stages[name]
 
     def mutation(self, genome: BackboneGenome, rng: np.random.Generator) -> tuple[BackboneGenome, dict[str, Any]]:
         """See ``Space``; under ``plan`` the names of the ``operations`` and the number of ``draws``."""
@@ -542,7 +582,7 @@ def _lowest_unused(used: set[int]) -> int:
     return value
 
 
-def _ranges(values: Sequence[int]) -> str:
+def _ranges(values: Collection[int]) -> str:
     """1, 2, 3, 7 as "1 to 3, 7"."""
     parts: list[list[int]] = []
     for value in values:

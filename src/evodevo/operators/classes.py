@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from evodevo.errors import UsageError
 from evodevo.operators.compile import compile_operator
+from evodevo.operators.featurizer_spec import Featurizer
 from evodevo.operators.spec import Differential, OperatorGenome, OperatorSpec
 from evodevo.registry import Registry, table
 
@@ -20,6 +21,7 @@ class LIVClass:
         name: name in the paper where it has one.
         operator: operator genome.
         differential: see ``compile_operator``.
+        featurizer: featurizer genome in the place of the one that the operator's first integer denotes.
         sampled: whether spaces offer it by default (the paper's option pool, A.6.1).
     """
 
@@ -28,16 +30,17 @@ class LIVClass:
     operator: OperatorGenome
     differential: Differential = "none"
     sampled: bool = False
+    featurizer: Featurizer | None = None
 
     @property
     def spec(self) -> OperatorSpec:
         """The compiled operator."""
-        return _compiled(self.operator, self.differential)
+        return _compiled(self.operator, self.featurizer, self.differential)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(operator: OperatorGenome, differential: Differential) -> OperatorSpec:
-    return compile_operator(operator, None, differential)
+def _compiled(operator: OperatorGenome, featurizer: Featurizer | None, differential: Differential) -> OperatorSpec:
+    return compile_operator(operator, featurizer, differential)
 
 
 OPERATORS: Registry[LIVClass] = table("LIV class", "evodevo.operators")

@@ -11,7 +11,7 @@ from evodevo.operators import featurizer_spec as genes
 from evodevo.operators.featurizer_spec import FEATURIZERS, Featurizer, check_featurizer
 from evodevo.operators.spec import RECURRENT, ROLES, Differential, OperatorSpec, Structure
 
-_STRUCTURE: dict[int, Structure] = {1: "diagonal", 2: "low_rank", 3: "toeplitz", 4: "semi_separable", 5: "delta"}
+STRUCTURES: dict[int, Structure] = {1: "diagonal", 2: "low_rank", 3: "toeplitz", 4: "semi_separable", 5: "delta"}
 
 
 def compile_operator(
@@ -30,7 +30,7 @@ def compile_operator(
     _check_operator(operator)
     groups = FEATURIZERS[operator[0]] if featurizer is None else featurizer
     check_featurizer(groups)
-    structure = _STRUCTURE[operator[1]]
+    structure = STRUCTURES[operator[1]]
     roles = ROLES[structure]
     if len(groups) != len(roles):
         raise GenomeError(
@@ -55,7 +55,7 @@ def compile_operator(
 def _check_operator(operator: tuple[int, ...]) -> None:
     if len(operator) != 5:
         raise GenomeError(f"an operator genome has 5 integers; {len(operator)} were given.")
-    ranges = ((1, max(FEATURIZERS)), (1, max(_STRUCTURE)), (1, 2), (1, 4), (1, 2))
+    ranges = ((1, max(FEATURIZERS)), (1, max(STRUCTURES)), (1, 2), (1, 4), (1, 2))
     names = ("featurizer class", "token mixing", "sparsity", "non-linearity", "channel mixing")
     for place, (value, (low, high), name) in enumerate(zip(operator, ranges, names, strict=True), 1):
         if not low <= value <= high:

@@ -14,7 +14,7 @@ from evodevo.errors import GenomeError
 MAX_TEXT = 65536
 _SEPARATOR = re.compile(r"[\s\-\u2013]+")
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
-_DOTTED = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})+", re.ASCII)
+_DOTTED = re.compile(r"[0-9]{1,16}(\.[0-9]{1,16})+", re.ASCII)
 
 
 def parse_segments(text: str, size: int, *, what: str, most: int) -> tuple[tuple[int, ...], ...]:

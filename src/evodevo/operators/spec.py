@@ -173,7 +173,7 @@ class OperatorSpec:
     @property
     def mixes_tokens(self) -> bool:
         """Whether a token's output depends on other tokens."""
-        return self.structure != "diagonal"
+        return self.structure != "diagonal" or any(self.taps(role) for role in self.groups)
 
     @property
     def copies(self) -> int:

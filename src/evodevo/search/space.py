@@ -40,6 +40,10 @@ class Space(ABC, Generic[G]):
         """A valid genome close to ``genome``; it may be equal to it."""
         return self.repair(self._mutate(genome, rng), rng)
 
+    def at(self, generation: int) -> Space[G]:
+        """The space as it is searched in a generation, counted from 0: the same genomes, possibly other mutations."""
+        return self
+
     def mutation(self, genome: G, rng: np.random.Generator) -> tuple[G, dict[str, Any]]:
         """As ``mutate``, with JSON-able facts for the record of the child; spaces that have none give no facts.
 

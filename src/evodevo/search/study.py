@@ -385,7 +385,7 @@ class Study:
         draw = partial(self._draw, generation)
         exhausted = False
         try:
-            proposals = self._ask(state, draw, count, first=generation == 0)
+            proposals = self._ask(state, draw, count, generation, first=generation == 0)
         except SpaceExhausted as end:
             proposals, exhausted = end.proposals, True
         born = [
@@ -396,17 +396,17 @@ class Study:
             self.store.add_event(self.lease, "space.exhausted", str(generation), {})
         return self._add(born), exhausted
 
-    def _ask(self, state: SearchState, draw: Draw, count: int, *, first: bool) -> list[Proposal]:
-        """Proposals of the algorithm; in the initial population the user's own genomes come before them.
+    def _ask(self, state: SearchState, draw: Draw, count: int, generation: int, *, first: bool) -> list[Proposal]:
+        """Proposals of the algorithm in a generation; in the initial population the user's own genomes come first.
 
         Raises:
             SpaceExhausted: The space has too few; the error holds all proposals.
         """
-        given, known = (self._founders if first else []), self._hashes
+        given, known, space = (self._founders if first else []), self._hashes, self.space.at(generation)
         if given:
             known = known.union(self.space.hash(proposal.genome) for proposal in given)
         try:
-            return given + self.algorithm.ask(state, self.space, draw, count - len(given), known.__contains__)
+            return given + self.algorithm.ask(state, space, draw, count - len(given), known.__contains__)
         except SpaceExhausted as end:
             raise SpaceExhausted(given + end.proposals) from None
 
@@ -448,7 +448,7 @@ class Study:
         draw, exhausted = partial(self._draw, born), False
         try:
             count = population if born == 0 else 1
-            proposals = self._ask(state, draw, count, first=born == 0)
+            proposals = self._ask(state, draw, count, born // population, first=born == 0)
         except SpaceExhausted as end:
             proposals, exhausted = end.proposals, True
         rows = []

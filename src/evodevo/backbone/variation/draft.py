@@ -28,6 +28,7 @@ from evodevo.backbone.genome import (
     plan_backbone,
 )
 from evodevo.operators.classes import LIVClass
+from evodevo.operators.spec import Dimensions
 
 FEATURES, FEATURIZERS, RESIDUALS = "feature", "featurizer", "residual"
 GROUP_KINDS = (FEATURES, FEATURIZERS)
@@ -51,6 +52,8 @@ class VariationScope:
         depths: (fewest, most) LIVs.
         residuals: Whether the space has the residual extension (STAR A.7).
         canonical: Representative of all genomes that build the same network.
+        dimensions: Sizes at which classes must exist.
+        open_genes: Places of operator and featurizer genomes that mutation may change (``GENE_PLACES``).
     """
 
     classes: Mapping[int, LIVClass]
@@ -59,6 +62,8 @@ class VariationScope:
     depths: tuple[int, int]
     residuals: bool
     canonical: Callable[[BackboneGenome], BackboneGenome]
+    dimensions: Dimensions
+    open_genes: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -76,7 +81,7 @@ class VariationScope:
 
     def plan(self, draft: Draft) -> tuple[LIVPlan, ...]:
         """The plan of a draft."""
-        return plan_backbone(draft.genome(self), dict(self.classes))
+        return plan_backbone(draft.genome(self), self.classes)
 
 
 @dataclass
@@ -106,7 +111,7 @@ class Draft:
         ):
             labels[kind] = _numbered([(segment[CLASS], segment[index]) for segment in genome])
             roles[kind] = [mask(scope.classes[segment[CLASS]].spec, segment[strategy]) for segment in genome]
-        residuals = [liv.residual for liv in plan_backbone(genome, dict(scope.classes))]
+        residuals = [liv.residual for liv in plan_backbone(genome, scope.classes)]
         return cls(numbers, labels, roles, residuals)
 
     def __len__(self) -> int:

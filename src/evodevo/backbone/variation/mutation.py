@@ -9,7 +9,7 @@ import numpy as np
 
 from evodevo.backbone.genome import BackboneGenome
 from evodevo.backbone.variation.draft import Draft, VariationScope
-from evodevo.backbone.variation.operations import OPERATIONS
+from evodevo.backbone.variation.operations import OPERATIONS, drawn_operations
 
 MOST_DRAWS = 20
 """Draws after which a mutation gives up: in a space of one network every draw is without a change."""
@@ -54,7 +54,7 @@ def mutate_plan(
     if probability == 0:
         return Mutation(genome, (), 0)
     start = scope.canonical(genome)
-    shares = {name: weights.get(name, row.weight) for name, row in OPERATIONS.items()}
+    shares = {name: weights.get(name, row.weight) for name, row in drawn_operations(scope).items()}
     for draw in range(1, MOST_DRAWS + 1):
         mutant, names = start, []
         for _ in range(max(1, int(rng.binomial(len(start), probability)))):

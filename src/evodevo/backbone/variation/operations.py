@@ -24,6 +24,7 @@ from evodevo.backbone.variation.draft import (
     connections_of,
     links_of,
 )
+from evodevo.backbone.variation.genes import FEATURIZER, OPERATOR, mutant_class, open_genes
 
 T = TypeVar("T")
 Change = tuple[Draft, str]
@@ -41,10 +42,13 @@ class PlanOperation:
     Attributes:
         weight: Share of the draws that it gets by default, relative to the others.
         apply: Makes the change; None for the paper's mutation of integers, which acts on no draft.
+        level: Level of the genome that it changes; those below the backbone are drawn where the space opens genes of
+            theirs.
     """
 
     weight: float
     apply: Apply | None
+    level: str = "backbone"
 
 
 def connect(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Change | None:
@@ -150,7 +154,36 @@ def change_group_class(draft: Draft, scope: VariationScope, rng: np.random.Gener
     others = [number for number in scope.drawn if number != draft.numbers[group[0]]]
     if not others:
         return None
-    number = int(rng.choice(others))
+    return _reclassed(draft, scope, group, int(rng.choice(others))), ""
+
+
+def change_operator(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Change | None:
+    """One integer of an operator genome changes (STAR 3.2); see ``_evolve``."""
+    return _evolve(draft, scope, OPERATOR, rng)
+
+
+def change_featurizer(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Change | None:
+    """One integer of a featurizer genome changes (STAR A.6.3); see ``_evolve``."""
+    return _evolve(draft, scope, FEATURIZER, rng)
+
+
+def _evolve(draft: Draft, scope: VariationScope, level: str, rng: np.random.Generator) -> Change | None:
+    """All LIVs of a class, or those connected with one of them, get another operator near theirs.
+
+    They share on in the roles that it has too.
+    """
+    for place in _shuffled(range(len(draft)), rng)[:TRIES]:
+        spec = scope.classes[draft.numbers[place]].spec
+        number = mutant_class(spec, level, scope.open_genes, scope.dimensions, rng)
+        if number is not None:
+            alike = [at for at, other in enumerate(draft.numbers) if other == draft.numbers[place]]
+            group = alike if rng.random() < 0.5 else _connected(draft, place)
+            return _reclassed(draft, scope, group, number), ""
+    return None
+
+
+def _reclassed(draft: Draft, scope: VariationScope, group: list[int], number: int) -> Draft:
+    """A draft in which a group of LIVs of one class, with all that they are connected with, has another class."""
     changed = draft.copy()
     for kind in GROUP_KINDS:
         legal = scope.legal_roles(kind, number)
@@ -162,7 +195,7 @@ def change_group_class(draft: Draft, scope: VariationScope, rng: np.random.Gener
             changed.roles[kind][place] = roles & legal if scope.chosen_freely(kind) or not roles else legal
     for place in group:
         changed.numbers[place] = number
-    return changed, ""
+    return changed
 
 
 def swap(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Change | None:
@@ -212,7 +245,18 @@ OPERATIONS: dict[str, PlanOperation] = {
     "insert": PlanOperation(1.0, insert),
     "delete": PlanOperation(1.0, delete),
     INTEGERS: PlanOperation(1.0, None),
+    OPERATOR: PlanOperation(3.0, change_operator, OPERATOR),
+    FEATURIZER: PlanOperation(3.0, change_featurizer, FEATURIZER),
 }
+
+
+def drawn_operations(scope: VariationScope) -> dict[str, PlanOperation]:
+    """The operations of a space."""
+    return {
+        name: row
+        for name, row in OPERATIONS.items()
+        if row.level not in (OPERATOR, FEATURIZER) or open_genes(scope.open_genes, row.level)
+    }
 
 
 def _first(changes: Iterable[Draft], draft: Draft, scope: VariationScope, kind: str, *, more: int) -> Draft | None:
