@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from evodevo.backbone.written_classes import written_class
 from evodevo.errors import GenomeError
 from evodevo.operators.build import build_operator
 from evodevo.operators.classes import LIVClass, liv_classes
 from evodevo.operators.compile import compile_operator
 from evodevo.operators.spec import Dimensions
-from evodevo.operators.written_genome import written_class
 
 TOKENS = 11
 DIMS = Dimensions(width=16, head_size=4, band=4, modes=3, max_length=50, chunk=4)

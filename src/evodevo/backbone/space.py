@@ -39,12 +39,12 @@ from evodevo.backbone.variation.crossover import cross_plans
 from evodevo.backbone.variation.draft import VariationScope
 from evodevo.backbone.variation.levels import Level, gene_places, level_at, operation_weights
 from evodevo.backbone.variation.mutation import mutate_plan
+from evodevo.backbone.written_classes import SMALLEST, LIVClasses, written_class
 from evodevo.errors import GenomeError, UsageError, quoted_list, unknown_name
 from evodevo.operators.classes import OPERATORS, LIVClass, liv_classes
 from evodevo.operators.cost import Convention, Cost, Mode
 from evodevo.operators.genome_text import parse_segments, print_segments
 from evodevo.operators.spec import Dimensions
-from evodevo.operators.written_genome import SMALLEST, LIVClasses, written_class
 from evodevo.search.space import Space
 from evodevo.settings import Settings
 

@@ -9,11 +9,11 @@ import pytest
 
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.backbone.variation.genes import GENE_PLACES, OPERATOR_OPTIONS, mutant_class
+from evodevo.backbone.written_classes import SMALLEST, LIVClasses, class_number, written_class
 from evodevo.errors import GenomeError, UsageError
 from evodevo.operators.classes import liv_classes
 from evodevo.operators.compile import compile_operator
 from evodevo.operators.spec import Dimensions
-from evodevo.operators.written_genome import SMALLEST, LIVClasses, class_number, written_class
 from evodevo.settings import validate
 
 DIMS = Dimensions(width=64)

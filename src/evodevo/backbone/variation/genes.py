@@ -12,11 +12,11 @@ from itertools import product
 
 import numpy as np
 
+from evodevo.backbone.written_classes import LARGEST_SIZE, class_number
 from evodevo.errors import GenomeError
 from evodevo.operators.compile import STRUCTURES, compile_operator
 from evodevo.operators.featurizer_spec import FEATURIZERS, Featurizer, GroupGenes
 from evodevo.operators.spec import Dimensions, OperatorGenome, OperatorSpec
-from evodevo.operators.written_genome import LARGEST_SIZE, class_number
 
 OPERATOR, FEATURIZER = "operator", "featurizer"
 OPERATOR_GENES = ("featurization", "token_mixing", "sparsity", "nonlinearity", "channel_mixing")

@@ -9,13 +9,13 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from evodevo.backbone.written_classes import SMALLEST, LIVClasses, class_number, written_class
 from evodevo.errors import GenomeError
 from evodevo.operators.build import build_operator
 from evodevo.operators.classes import liv_classes
 from evodevo.operators.compile import STRUCTURES, compile_operator
 from evodevo.operators.featurizer_spec import FEATURIZERS, GroupGenes
 from evodevo.operators.spec import ROLES, Dimensions, OperatorSpec
-from evodevo.operators.written_genome import SMALLEST, LIVClasses, class_number, written_class
 from evodevo.testing.operators import OperatorCase, OperatorTests, liv_case
 
 DIMS = Dimensions(width=16, head_size=4, band=5, modes=3, max_length=100, chunk=8)
