@@ -366,13 +366,18 @@ def search(side: Side) -> None:
     for number in range(40):
         lines = [f"def function_{number}_{line}(value):\n    return value * {line}\n" for line in range(12)]
         (text / f"file_{number}.txt").write_text("".join(lines), encoding="utf-8")
-    space = (side.tree / "src" / "evodevo" / "backbone" / "space.py").read_text(encoding="utf-8")
-    # The reference commit has these settings of a space as the only way, and none to choose it.
-    former = {"operators": '"paper"', "designs": '["hybrid"]', "distance": '"integers"'}
-    lines = [f"{name} = {value}\n" for name, value in former.items() if f"    {name}: " in space]
+    # The reference commit has these settings as the only way, and none to choose it.
+    former = {
+        "space": ("backbone/space.py", {"operators": '"paper"', "designs": '["hybrid"]', "distance": '"integers"'}),
+        "evaluation": ("tasks/text/language.py", {"language.split": '"legacy"'}),
+    }
     config = side.folder / "config.toml"
     given = config.read_text(encoding="utf-8")
-    config.write_text(given.replace("[space]\n", "".join(["[space]\n", *lines])), encoding="utf-8")
+    for section, (file, values) in former.items():
+        source = (side.tree / "src" / "evodevo" / file).read_text(encoding="utf-8")
+        lines = [f"{name} = {value}\n" for name, value in values.items() if f"    {name.split('.')[-1]}: " in source]
+        given = given.replace(f"[{section}]\n", "".join([f"[{section}]\n", *lines]))
+    config.write_text(given, encoding="utf-8")
     side.run("evolve", "backbone.demo", "--config", "config.toml", "--data", "text", "--seed", "3")
     for command in ("status", "front", "pick", "show"):
         side.look(command, "last")
