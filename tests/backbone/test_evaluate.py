@@ -190,3 +190,16 @@ def test_data_that_have_changed_under_a_run_are_refused(problem: Make, tmp_path:
     payload["cache_folder"] = str(tmp_path / "empty")
     with pytest.raises(DataError, match="is not what it was"):
         evaluate_backbone(canonical.dumps(payload).encode(), lambda message: None)
+
+
+def test_what_is_known_of_a_genome_beforehand_is_what_its_evaluation_measures(problem: Make) -> None:
+    one = problem(
+        {"objectives": ["quality", "cache", "parameters", "flops:maximise"], "training": {"budget": {"steps": 1}}}
+    )
+    outcome, _ = evaluate(one)
+    genome = one.space.named("transformer++")
+    known = {goal.name: goal.exact(genome) for goal in one.goals if goal.exact is not None}
+    assert known == {name: value for name, value in outcome.scores.items() if name != "quality"}
+    quality, *others = one.foresee(genome).values
+    assert quality is None
+    assert others == [known["cache"], known["parameters"], -known["flops"]]

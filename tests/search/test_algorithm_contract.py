@@ -15,6 +15,7 @@ PERMANENCE = {
     "nsga2": "c447c03be52fe1b5d0d148455189f5c316b043c9a539e47681066f10164a716f",
     "random": "6ccc4f89a2ebf08f18687a60a11caea1d7e32f333f527a2d23d1f481948fb8db",
     "regularized": "246a17981c1b9babc1f65952b434555bfad169fb26a6864505ff5beebfb66b8f",
+    "surrogate": "f6d6e85d7d14a5f79653e3e0d3f8edfce1c67619d3fe972d8794f4911fd1e91a",
 }
 
 
@@ -51,7 +52,7 @@ def test_without_a_fingerprint_another_process_is_asked() -> None:
     suite.test_another_process_gives_the_same_search()
 
 
-def test_the_table_has_the_five_algorithms_and_no_other() -> None:
+def test_the_table_has_the_six_algorithms_and_no_other() -> None:
     assert ALGORITHMS.names() == sorted(PERMANENCE)
     for name in ALGORITHMS:
         assert ALGORITHMS.get(name).name == name

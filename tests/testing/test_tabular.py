@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,10 +14,12 @@ from evodevo.errors import DataError, NotFoundError
 from evodevo.randomness import generator
 from evodevo.search import dominance
 from evodevo.search.space import Space
+from evodevo.testing.macro_table import MacroSpace, MacroTable
 from evodevo.testing.spaces import SpaceTests
 from evodevo.testing.tabular import NUM_EDGES, OPERATIONS, Cell, CellSpace, CellTable
 
 TABLE = Path(__file__).parents[3] / "shared" / "data" / "nas_bench_201_12epoch" / "table.npz"
+MACRO = Path(__file__).parents[3] / "shared" / "data" / "nas_bench_macro" / "table.csv.gz"
 
 
 class TestCellSpace(SpaceTests):
@@ -24,6 +28,14 @@ class TestCellSpace(SpaceTests):
 
     def make_invalid(self, space: Space[Cell], rng: np.random.Generator) -> Cell:
         return tuple(rng.integers(-3, 8, size=int(rng.integers(9))).tolist())
+
+
+class TestMacroSpace(SpaceTests):
+    def make_space(self) -> Space[Cell]:
+        return MacroSpace()
+
+    def make_invalid(self, space: Space[Cell], rng: np.random.Generator) -> Cell:
+        return tuple(rng.integers(-3, 8, size=int(rng.integers(11))).tolist())
 
 
 def test_mutation_is_uniform_over_the_other_operations() -> None:
@@ -61,3 +73,25 @@ def test_the_table_has_the_published_front() -> None:
     values = [table.objectives(cell) for cell in cells]
     assert len({values[position] for position in dominance.front(values).tolist()}) == 15
     assert table.optimum == pytest.approx(0.56026, abs=1e-5)
+
+
+def test_the_macro_table_is_asked_for_by_path(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no table"):
+        MacroTable(tmp_path / "table.csv.gz")
+    with gzip.open(tmp_path / "table.csv.gz", "wt") as file:
+        file.write("arch,mean_acc,flops\n00000000,90,1\n")
+    with pytest.raises(DataError, match="not the NAS-Bench-Macro table"):
+        MacroTable(tmp_path / "table.csv.gz")
+
+
+@pytest.mark.skipif(not MACRO.is_file(), reason=f"no NAS-Bench-Macro table at {MACRO}")
+def test_the_macro_table_is_the_published_one() -> None:
+    table = MacroTable(MACRO)
+    with gzip.open(MACRO, "rt") as file:
+        rows = {row["arch"].zfill(8): row for row in csv.DictReader(file)}
+    best, worst = (choose(float(row["mean_acc"]) for row in rows.values()) for choose in (max, min))
+    assert (best, worst) == (pytest.approx(93.13, abs=0.005), pytest.approx(45.36, abs=0.005))
+    error, flops = table.objectives((2,) * 8)
+    assert error == pytest.approx((best - float(rows["22222222"]["mean_acc"])) / (best - worst))
+    assert flops == 1.0
+    assert 0.9 < table.optimum < 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ from evodevo.backbone.space import BackboneSpace
 from evodevo.errors import GenomeError
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.trials import Trial
+from evodevo.objectives.base import Objective, Subject
 from evodevo.search.problem import INFEASIBLE, Outcome
 from evodevo.tasks.text.language import LanguageTask
 
@@ -48,6 +51,19 @@ class BackboneProblem(NetworkProblem):
         self.evaluation = evaluation
         super().__init__(self._arm, evaluation.of_networks(), blobs, cache_folder)
         self.text = cast(LanguageTask, self.task)
+        known = {one.name: partial(self._exact, one) for one in self.objectives if one.needs == "genome"}
+        self.goals = tuple(replace(goal, exact=known.get(goal.name)) for goal in self.goals)
+
+    def _exact(self, objective: Objective, genome: BackboneGenome) -> float:
+        """The value of an objective that needs the genome alone, as ``BackboneEvaluation`` measures it."""
+        subject = Subject(
+            space=self.space,
+            genome=genome,
+            length=self.evaluation.cost_length,
+            vocabulary=self.text.vocabulary,
+            convention=self.evaluation.convention,
+        )
+        return objective.measure(subject).value
 
     def _arm(self, genome: BackboneGenome) -> Trial:
         network = BackboneNetwork.of(self.space, genome, tied=self.evaluation.tied)
@@ -88,6 +104,8 @@ class BackboneProblem(NetworkProblem):
 
     def screen(self, genome: BackboneGenome) -> Outcome | None:
         """Constraints are checked on the static cost, before anything is built."""
+        if self.evaluation.max_parameters is None and self.evaluation.max_cache_bytes is None:
+            return None
         cost = self.cost(genome)
         violation, words = 0.0, []
         for limit, value, name in (

@@ -70,6 +70,23 @@ class Scored:
 
 
 @dataclass(frozen=True)
+class Foreseen:
+    """What is known of a genome before its evaluation.
+
+    Attributes:
+        values: One per objective, a number to minimise; None where only an evaluation tells.
+        violation: Sum of the constraint violations that are known, >= 0.
+    """
+
+    values: tuple[float | None, ...]
+    violation: float = 0.0
+
+
+Foresee = Callable[[Any], Foreseen]
+"""What is known of a genome before its evaluation."""
+
+
+@dataclass(frozen=True)
 class Proposal:
     """A genome to be evaluated, and its origin.
 
@@ -195,6 +212,13 @@ class Algorithm(ABC):
     def offspring(self) -> int:
         """Number of children in a generation after the first."""
         return self.settings.population
+
+    def informed(self, foresee: Foresee) -> Algorithm:
+        """The same algorithm, with what is known of a genome before its evaluation; itself where it has no use for it.
+
+        What is foreseen belongs to the problem as the space does: equal genomes give equal answers.
+        """
+        return self
 
     def start(self) -> SearchState:
         """The state before the first ``tell``."""
@@ -346,4 +370,5 @@ ALGORITHMS.add("nsga2", "evodevo.search.algorithms.nsga2:NSGA2")
 ALGORITHMS.add("genetic", "evodevo.search.algorithms.genetic_algorithm:GeneticAlgorithm")
 ALGORITHMS.add("firefly", "evodevo.search.algorithms.firefly:Firefly")
 ALGORITHMS.add("regularized", "evodevo.search.algorithms.regularized:RegularizedEvolution")
+ALGORITHMS.add("surrogate", "evodevo.search.algorithms.surrogate.algorithm:Surrogate")
 ALGORITHMS.add("random", "evodevo.search.algorithms.random_search:RandomSearch")

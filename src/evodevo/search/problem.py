@@ -14,6 +14,7 @@ from evodevo import canonical
 from evodevo.errors import DiskFullError, UsageError
 from evodevo.execution.base import Evaluator, Report
 from evodevo.objectives.base import Direction
+from evodevo.search.base import Foreseen
 
 INFEASIBLE = "infeasible"
 DISK_FULL = "disk_full"
@@ -23,11 +24,20 @@ DAMAGED = "damaged"
 
 @dataclass(frozen=True)
 class Goal:
-    """An objective of a study: a named number with a unit and a direction."""
+    """An objective of a study: a named number with a unit and a direction.
+
+    Attributes:
+        name: Name.
+        unit: Unit, may be empty.
+        direction: Whether smaller or larger values are better.
+        exact: Function genome -> the value that an evaluation would give, where the genome alone decides it (a size, a
+            cache); None where only an evaluation tells. An algorithm may call it thousands of times.
+    """
 
     name: str
     unit: str = ""
     direction: Direction = "minimise"
+    exact: Callable[[Any], float] | None = field(default=None, compare=False, repr=False)
 
     def to_minimise(self, value: float) -> float:
         """The value as a number to minimise."""
@@ -118,6 +128,15 @@ class Problem(ABC):
     def screen(self, genome: Any) -> Outcome | None:
         """An outcome that needs no evaluation (a broken constraint), or None."""
         return None
+
+    def foresee(self, genome: Any) -> Foreseen:
+        """What is known of a genome before its evaluation: exact objectives, and the constraints of ``screen``."""
+        screened = self.screen(genome)
+        values = (None if goal.exact is None else goal.to_minimise(float(goal.exact(genome))) for goal in self.goals)
+        return Foreseen(
+            tuple(None if value is None or not math.isfinite(value) else value for value in values),
+            0.0 if screened is None else screened.violation,
+        )
 
     @abstractmethod
     def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:

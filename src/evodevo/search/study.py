@@ -58,7 +58,7 @@ class StudySettings(Settings):
     """One search.
 
     Attributes:
-        algorithm: Name of the algorithm: nsga2, genetic, firefly, regularized or random.
+        algorithm: Name of the algorithm: nsga2, surrogate, genetic, firefly, regularized or random.
         population: Number of individuals in the population, at least 2.
         generations: Number of generations, the initial population included; in steady state, generations times
             population evaluations are made.
@@ -206,7 +206,7 @@ class Study:
         self.space = space
         self.settings = settings or StudySettings()
         self.settings.check(self.problem)
-        self.algorithm = algorithm or self.settings.create()
+        self.algorithm = (algorithm or self.settings.create()).informed(self.problem.foresee)
         self._founders = founders(self.settings.start, space, self.settings.population)
         self.store = store if store is not None else Store.memory()
         self.listener = listener or (lambda kind, facts: None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,35 +33,37 @@ class CellSpace(Space[Cell]):
     """
 
     name = "nas-bench-201"
+    genes: ClassVar[int] = NUM_EDGES
+    values: ClassVar[int] = len(OPERATIONS)
 
     def __init__(self, *, crossover_points: int = 2, mutation_probability: float = 0.1) -> None:
         self.crossover_points = crossover_points
         self.mutation_probability = mutation_probability
 
     def check(self, genome: Cell) -> None:
-        if not isinstance(genome, tuple) or len(genome) != NUM_EDGES:
-            raise GenomeError(f"a cell has {NUM_EDGES} genes; this is {str(genome)[:80]}.")
+        if not isinstance(genome, tuple) or len(genome) != self.genes:
+            raise GenomeError(f"a cell has {self.genes} genes; this is {str(genome)[:80]}.")
         for position, gene in enumerate(genome):
-            if not _valid(gene):
-                raise GenomeError(f"gene {position} is {gene!r}; 0 to {len(OPERATIONS) - 1} are allowed.")
+            if not self._valid(gene):
+                raise GenomeError(f"gene {position} is {gene!r}; 0 to {self.values - 1} are allowed.")
 
     def repair(self, genome: Cell, rng: np.random.Generator) -> Cell:
-        if len(genome) == NUM_EDGES and all(map(_valid, genome)):
+        if len(genome) == self.genes and all(map(self._valid, genome)):
             return genome
-        kept = [gene if _valid(gene) else _operation(rng) for gene in genome[:NUM_EDGES]]
-        return (*kept, *(_operation(rng) for _ in range(NUM_EDGES - len(kept))))
+        kept = [gene if self._valid(gene) else self._value(rng) for gene in genome[: self.genes]]
+        return (*kept, *(self._value(rng) for _ in range(self.genes - len(kept))))
 
     def _sample(self, rng: np.random.Generator) -> Cell:
-        return tuple(rng.integers(len(OPERATIONS), size=NUM_EDGES).tolist())
+        return tuple(rng.integers(self.values, size=self.genes).tolist())
 
     def _mutate(self, genome: Cell, rng: np.random.Generator) -> Cell:
-        mutated = rng.random(NUM_EDGES) < self.mutation_probability
-        steps = rng.integers(1, len(OPERATIONS), size=NUM_EDGES)
-        return tuple(((np.array(genome) + mutated * steps) % len(OPERATIONS)).tolist())
+        mutated = rng.random(self.genes) < self.mutation_probability
+        steps = rng.integers(1, self.values, size=self.genes)
+        return tuple(((np.array(genome) + mutated * steps) % self.values).tolist())
 
     def _crossover(self, a: Cell, b: Cell, rng: np.random.Generator) -> tuple[Cell, Cell]:
-        cuts = rng.choice(NUM_EDGES - 1, size=self.crossover_points, replace=False) + 1
-        swapped = (np.arange(NUM_EDGES)[:, None] >= cuts).sum(axis=1) % 2 == 1
+        cuts = rng.choice(self.genes - 1, size=self.crossover_points, replace=False) + 1
+        swapped = (np.arange(self.genes)[:, None] >= cuts).sum(axis=1) % 2 == 1
         left, right = np.array(a), np.array(b)
         return tuple(np.where(swapped, right, left).tolist()), tuple(np.where(swapped, left, right).tolist())
 
@@ -73,7 +75,7 @@ class CellSpace(Space[Cell]):
 
     def parse(self, text: str) -> Cell:
         if not (text.isascii() and text.isdigit()):
-            raise GenomeError(f"a cell is {NUM_EDGES} digits; got {text[:80]!r}.")
+            raise GenomeError(f"a cell is {self.genes} digits; got {text[:80]!r}.")
         genome = tuple(map(int, text))
         self.check(genome)
         return genome
@@ -88,6 +90,12 @@ class CellSpace(Space[Cell]):
         if not isinstance(genes, list):
             raise GenomeError("the genes of a cell are a list.")
         return tuple(genes)
+
+    def _valid(self, gene: object) -> bool:
+        return type(gene) is int and 0 <= gene < self.values
+
+    def _value(self, rng: np.random.Generator) -> int:
+        return int(rng.integers(self.values))
 
 
 class CellTable:
@@ -123,11 +131,3 @@ class CellTable:
     def optimum(self) -> float:
         """The hypervolume of all cells at the reference point: 0.56026."""
         return dominance.hypervolume(list(self._rows.values()), self.reference)
-
-
-def _valid(gene: object) -> bool:
-    return type(gene) is int and 0 <= gene < len(OPERATIONS)
-
-
-def _operation(rng: np.random.Generator) -> int:
-    return int(rng.integers(len(OPERATIONS)))
