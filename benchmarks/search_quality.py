@@ -18,6 +18,10 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +62,18 @@ AIMS: tuple[tuple[str, str, int, float], ...] = (
     ("NB201", "surrogate", 288, 0.996),
     ("Macro", "surrogate", 160, 0.999),
 )
-# Row, evaluations, whether the cost of a network is known beforehand, settings of the study.
-OURS: tuple[tuple[str, int, bool, dict[str, Any]], ...] = (
-    ("random", LONG, True, {"algorithm": "random"}),
-    ("nsga2", LONG, True, {}),
-    ("nsga2, steady", LONG, True, {"mode": "steady"}),
-    ("genetic", SHORT, True, {"algorithm": "genetic"}),
-    ("regularized", SHORT, True, {"algorithm": "regularized"}),
-    ("firefly", SHORT, True, {"algorithm": "firefly"}),
-    ("surrogate", SHORT, True, {"algorithm": "surrogate"}),
-    ("surrogate, steady", SHORT, True, {"algorithm": "surrogate", "mode": "steady"}),
-    ("surrogate, cost learnt", SHORT, False, {"algorithm": "surrogate"}),
-)
+# Row -> evaluations, whether the cost of a network is known beforehand, settings of the study.
+OURS: dict[str, tuple[int, bool, dict[str, Any]]] = {
+    "random": (LONG, True, {"algorithm": "random"}),
+    "nsga2": (LONG, True, {}),
+    "nsga2, steady": (LONG, True, {"mode": "steady"}),
+    "genetic": (SHORT, True, {"algorithm": "genetic"}),
+    "regularized": (SHORT, True, {"algorithm": "regularized"}),
+    "firefly": (SHORT, True, {"algorithm": "firefly"}),
+    "surrogate": (SHORT, True, {"algorithm": "surrogate"}),
+    "surrogate, cost learnt": (SHORT, False, {"algorithm": "surrogate"}),
+}
+LAST = 96
 MOST_MILLISECONDS = 10.0
 
 
@@ -119,67 +123,113 @@ def zdt(report: Report, clock: Clock, seeds: int, evaluations: int) -> None:
         report.at_least(f"{name}, mean hypervolume of {seeds} seeds", statistics.fmean(volumes), gate)
 
 
-def networks(report: Report, name: str, space: CellSpace, table: CellTable | MacroTable, seeds: int) -> None:
-    """A table of trained networks; one search serves all budgets."""
-    shares: dict[str, list[list[float]]] = {}
-    milliseconds: dict[str, float] = {}
+@dataclass(frozen=True)
+class Searched:
+    """One search: its row, the scores in order of birth, and its CPU time in seconds."""
 
-    def add(row: str, search: Callable[[int], Points]) -> None:
-        begin = time.process_time()
-        runs = [search(seed) for seed in range(seeds)]
-        milliseconds[row] = 1000 * (time.process_time() - begin) / sum(map(len, runs))
-        shares[row] = [
-            [dominance.hypervolume(points[:budget], table.reference) / table.optimum for points in runs]
-            for budget in BUDGETS
-            if budget <= min(map(len, runs))
-        ]
-        means = ", ".join(f"{statistics.fmean(values):.4f}" for values in shares[row])
-        print(f"  {name} {row}: {means} ({milliseconds[row]:.1f} ms)", file=sys.stderr, flush=True)
+    row: str
+    points: Points
+    seconds: float
 
-    clock = Clock()
-    for row, evaluations, known, settings in OURS:
+
+@dataclass(frozen=True)
+class Table:
+    """A table of trained networks: its file, and which it is."""
+
+    name: str
+    path: Path
+
+    def open(self) -> tuple[CellSpace, CellTable | MacroTable]:
+        """Its space and its answers."""
+        return _opened(self)
+
+
+@cache
+def _opened(table: Table) -> tuple[CellSpace, CellTable | MacroTable]:
+    return (CellSpace(), CellTable(table.path)) if table.name == "NB201" else (MacroSpace(), MacroTable(table.path))
+
+
+def search(table: Table, row: str, seed: int, most: int) -> Searched:
+    """One search over a table, of at most so many evaluations."""
+    torch.set_num_threads(1)
+    space, answers = table.open()
+    begin = time.process_time()
+    if row in PEERS:
+        points = PEERS[row](space, answers.objectives, seed, min(SHORT, most))
+    else:
+        evaluations, known, settings = OURS[row]
+        evaluations = min(evaluations, most)
         # Algorithms with elites have fewer children in a generation; what is beyond a budget is cut off.
         children = StudySettings(population=POPULATION, **settings).create().offspring
         generations = 1 + -(-(evaluations - POPULATION) // children)
         chosen = {"population": POPULATION, "generations": generations, **settings}
+        points = Clock().search(space, answers.objectives, known, seed=seed, **chosen)[0][:evaluations]
+    return Searched(row, points, time.process_time() - begin)
 
-        def ours(
-            seed: int, known: bool = known, chosen: dict[str, Any] = chosen, evaluations: int = evaluations
-        ) -> Points:
-            return clock.search(space, table.objectives, known, seed=seed, **chosen)[0][:evaluations]
 
-        add(row, ours)
-    add("pymoo NSGA-II", lambda seed: pymoo_search(space, table.objectives, seed))
+def networks(report: Report, table: Table, seeds: int, most: int, workers: int) -> None:
+    """A table of trained networks; one search serves all budgets."""
+    name, rows = table.name, [*OURS, *PEERS]
     if importlib.util.find_spec("optuna") is None:
         print("  Optuna is left out: it is not installed (pip install optuna)", file=sys.stderr)
-    else:
-        add("Optuna NSGA-II", lambda seed: optuna_search(space, table.objectives, seed, "nsga2"))
-        add("Optuna TPE", lambda seed: optuna_search(space, table.objectives, seed, "tpe"))
+        rows = [row for row in rows if not row.startswith("Optuna")]
+    found: dict[str, list[Searched]] = {row: [] for row in rows}
+    # Row after row, so that the rows of a seed meet about the same load of the machine.
+    asked = [(row, seed) for seed in range(seeds) for row in rows]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        running = [pool.submit(search, table, row, seed, most) for row, seed in asked]
+        for done, one in enumerate(map(Future.result, running), 1):
+            found[one.row].append(one)
+            if done % len(rows) == 0:
+                print(f"  {name}: {done // len(rows)} of {seeds} seeds", file=sys.stderr, flush=True)
 
+    _, answers = table.open()
+    shares = {
+        row: {
+            budget: [
+                dominance.hypervolume(one.points[:budget], answers.reference) / answers.optimum for one in searches
+            ]
+            for budget in BUDGETS
+            if budget <= min(len(one.points) for one in searches)
+        }
+        for row, searches in found.items()
+    }
+    milliseconds = {
+        row: 1000 * sum(o.seconds for o in all_) / sum(len(o.points) for o in all_) for row, all_ in found.items()
+    }
     for row, columns in shares.items():
-        for budget, values in zip(BUDGETS, columns, strict=False):
-            chance = _chance(values, shares["random"][BUDGETS.index(budget)]) if row != "random" else 1.0
-            note = f"{milliseconds[row]:.2f} ms CPU per evaluation" if budget == BUDGETS[0] else ""
-            note += f"{'; ' if note else ''}better than random: p = {chance:.1e}" if row != "random" else ""
-            report.rows.append(_row(f"{name} {row}", budget, values, note))
+        for budget, values in columns.items():
+            notes = []
+            if row != "random":
+                notes.append(f"better than random: p = {_chance(values, shares['random'][budget]):.1e}")
+            if budget == SHORT:
+                notes.append(f"{milliseconds[row]:.2f} ms CPU per evaluation")
+                notes.append(_spread_of([one.points[:budget] for one in found[row]]))
+            report.rows.append(_row(f"{name} {row}", budget, values, "; ".join(notes)))
     for which, row, budget, aim in AIMS:
-        if which == name:
-            mean = statistics.fmean(shares[row][BUDGETS.index(budget)])
+        if which == name and budget <= most:
+            mean = statistics.fmean(shares[row][budget])
             report.at_least(f"{name}, {row}, {budget} evaluations, mean share of {seeds} seeds", mean, aim)
-    place = BUDGETS.index(SHORT)
     for row in ("nsga2", "surrogate"):
-        chance = _chance(shares[row][place], shares["random"][place])
+        chance = _chance(shares[row][SHORT], shares["random"][SHORT])
         report.at_most(f"{name}, {row}, {SHORT} evaluations, p against random search", chance, 1e-3)
-    for row in ("surrogate", "surrogate, steady"):
-        statement = f"{name}, {row}: ms CPU per evaluation, drawing, model, store and all"
-        report.at_most(statement, milliseconds[row], MOST_MILLISECONDS)
+    statement = f"{name}, surrogate: ms CPU per evaluation, drawing, model, store and all"
+    report.at_most(statement, milliseconds["surrogate"], MOST_MILLISECONDS)
+
+
+def _spread_of(runs: list[Points]) -> str:
+    """What algorithms that minimise a sum are after, and how much of the cost axis they see at last."""
+    sums = statistics.fmean(min(error + cost for error, cost in points) for points in runs)
+    costs = [sorted(cost for _, cost in points[-LAST:]) for points in runs]
+    middle = statistics.fmean(ordered[LAST * 9 // 10] - ordered[LAST // 10] for ordered in costs)
+    return f"least sum of both {sums:.4f}; middle 80 % of the costs of the last {LAST}: {middle:.2f} wide"
 
 
 def _chance(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return float(mannwhitneyu(ours, theirs, alternative="greater").pvalue)
 
 
-def pymoo_search(space: CellSpace, function: Function, seed: int) -> Points:
+def pymoo_search(space: CellSpace, function: Function, seed: int, evaluations: int) -> Points:
     """NSGA-II of pymoo, population 16, with the operators of the space: two-point crossover, 0.1 per gene."""
     from pymoo.algorithms.moo.nsga2 import NSGA2
     from pymoo.core.mutation import Mutation
@@ -210,11 +260,11 @@ def pymoo_search(space: CellSpace, function: Function, seed: int) -> Points:
         mutation=Another(prob=1.0),
         eliminate_duplicates=True,
     )
-    minimize(Lookup(), algorithm, ("n_eval", SHORT), seed=seed, verbose=False)
-    return points[:SHORT]
+    minimize(Lookup(), algorithm, ("n_eval", evaluations), seed=seed, verbose=False)
+    return points[:evaluations]
 
 
-def optuna_search(space: CellSpace, function: Function, seed: int, sampler: str) -> Points:
+def optuna_search(space: CellSpace, function: Function, seed: int, evaluations: int, *, sampler: str) -> Points:
     """NSGA-II or TPE of Optuna over one categorical parameter per gene."""
     import optuna
 
@@ -232,8 +282,15 @@ def optuna_search(space: CellSpace, function: Function, seed: int, sampler: str)
         points.append(function(tuple(trial.suggest_categorical(f"gene{n}", values) for n in range(space.genes))))
         return points[-1]
 
-    study.optimize(objective, n_trials=SHORT)
+    study.optimize(objective, n_trials=evaluations)
     return points
+
+
+PEERS: dict[str, Callable[[CellSpace, Function, int, int], Points]] = {
+    "pymoo NSGA-II": pymoo_search,
+    "Optuna NSGA-II": partial(optuna_search, sampler="nsga2"),
+    "Optuna TPE": partial(optuna_search, sampler="tpe"),
+}
 
 
 def _row(name: str, evaluations: int, values: Sequence[float], note: str) -> dict[str, Any]:
@@ -257,7 +314,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="of ZDT")
     parser.add_argument("--cell-seeds", type=int, default=30, help="of the tables of networks")
     parser.add_argument("--evaluations", type=int, default=20_000, help="of ZDT; the gates hold for 20,000")
+    parser.add_argument("--most", type=int, default=LONG, help="evaluations of a search over a table of networks")
+    parser.add_argument("--workers", type=int, default=1, help="processes that search the tables of networks")
     options = parser.parse_args(sys.argv[1:])
+    if options.most < SHORT:
+        parser.error(f"--most {options.most}: at least {SHORT} is wanted")
     torch.set_num_threads(1)
     wanted = options.only or ["ZDT", "NB201", "Macro"]
     report, clock = Report("search quality"), Clock()
@@ -265,12 +326,9 @@ def main() -> None:
         zdt(report, clock, options.seeds, options.evaluations)
         each = 1000 * clock.seconds / clock.evaluations
         report.settings["ZDT, CPU time"] = f"{each:.2f} ms per evaluation, over {clock.evaluations:,}"
-    for name, path, space, table in (
-        ("NB201", options.table, CellSpace(), CellTable),
-        ("Macro", options.macro, MacroSpace(), MacroTable),
-    ):
+    for name, path in (("NB201", options.table), ("Macro", options.macro)):
         if name in wanted and path.is_file():
-            networks(report, name, space, table(path), options.cell_seeds)
+            networks(report, Table(name, path), options.cell_seeds, options.most, options.workers)
         elif name in wanted:
             print(f"{name} is left out: there is no {path}")
     report.finish(options.json)

@@ -171,12 +171,11 @@ class Surrogate(Algorithm):
                 proposals = [Proposal(space.sample(rng), (), "sample", {})]
             elif rng.random() < settings.mutants:
                 parent = population[int(rng.integers(len(population)))]
-                mutant = parent.genome
                 for _ in range(MUTATION_DRAWS):  # a mutation may change nothing
-                    mutant = space.mutate(parent.genome, rng)
+                    mutant, facts = space.mutation(parent.genome, rng)
                     if mutant != parent.genome:
                         break
-                proposals = [Proposal(mutant, (parent.id,), "mutation", {})]
+                proposals = [Proposal(mutant, (parent.id,), "mutation", facts)]
             else:
                 proposals = list(islice(breed(0, rng), 2))
             drawn += len(proposals)
