@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel, StationaryKernelMixin
 from evodevo.search.algorithms.surrogate.features import Features, encode
 from evodevo.search.algorithms.surrogate.gaussian_process import (
     GaussianProcess,
-    Hyperparameters,
+    KernelParameters,
     _negative_evidence,
     fit,
 )
@@ -105,5 +105,5 @@ def test_last_bits_change_nothing() -> None:
     distances = features.by_group(everybody, everybody)
     targets = np.random.default_rng(6).normal(size=30)
     found = fit(distances, targets)
-    assert isinstance(found, Hyperparameters)
+    assert isinstance(found, KernelParameters)
     assert fit(distances * (1 + 1e-15), targets * (1 - 1e-15)) == found

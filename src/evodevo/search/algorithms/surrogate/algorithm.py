@@ -68,7 +68,7 @@ class SurrogateSettings(AlgorithmSettings):
 class _Basis:
     """Scale of the objectives and what was fitted; None for what is known or cannot be learnt."""
 
-    scale: choice.Scale
+    scale: choice.ObjectiveScale
     objectives: list[Fitted | None]
     success: Fitted | None
 
@@ -196,7 +196,7 @@ class Surrogate(Algorithm):
         if self._last is None or self._last[0] != key:
             feasible = _evenly([one for one in told if _is_feasible(one)])
             judged = _evenly([one for one in told if _is_feasible(one) or self._has_failed(one)])
-            scale = choice.Scale(_values(feasible))
+            scale = choice.ObjectiveScale(_values(feasible))
             features, places = self._encoded(space, feasible), np.arange(len(feasible))
             values = scale.table(_values(feasible))
             objectives = [

@@ -20,7 +20,7 @@ DIGITS = 9
 """Gains are compared after rounding, so that the last bits of a sum decide nothing."""
 
 
-class Known:
+class KnownObjective:
     """An objective whose values need no evaluation; shape (candidates,)."""
 
     def __init__(self, values: Floats) -> None:
@@ -39,7 +39,7 @@ class Known:
         """Nothing changes."""
 
 
-class Scale:
+class ObjectiveScale:
     """Objective values with 0 at the smallest and 1 at the largest observed one.
 
     Args:
@@ -71,7 +71,7 @@ def judges(
     candidates: Integers,
     known: Sequence[Floats | None],
     fitted: Sequence[Fitted | None],
-) -> list[Known | ObjectiveModel]:
+) -> list[KnownObjective | ObjectiveModel]:
     """What is known or predicted of the candidates, one per objective.
 
     Args:
@@ -82,19 +82,19 @@ def judges(
         known: Exact values of the candidates, shape (m,); None where only an evaluation tells.
         fitted: Fits for the objectives that are not known; None where nothing could be learnt.
     """
-    found: list[Known | ObjectiveModel] = []
+    found: list[KnownObjective | ObjectiveModel] = []
     for objective, (exact, fit) in enumerate(zip(known, fitted, strict=True)):
         if exact is not None:
-            found.append(Known(exact))
+            found.append(KnownObjective(exact))
         elif fit is None:
-            found.append(Known(np.full(len(candidates), float(np.median(values[:, objective])))))
+            found.append(KnownObjective(np.full(len(candidates), float(np.median(values[:, objective])))))
         else:
             found.append(ObjectiveModel(fit, features, observed, values[:, objective], candidates))
     return found
 
 
 def choose(
-    models: Sequence[Known | ObjectiveModel], front: Floats, reference: Floats, success: Floats, count: int
+    models: Sequence[KnownObjective | ObjectiveModel], front: Floats, reference: Floats, success: Floats, count: int
 ) -> list[int]:
     """Indices of the chosen candidates, in the order of choice.
 

@@ -21,7 +21,7 @@ STEPS = 64
 
 
 @dataclass(frozen=True)
-class Prior:
+class KernelPrior:
     """Normal priors of the natural logarithms.
 
     Attributes:
@@ -38,23 +38,23 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
+class KernelParameters:
     """Attributes: scales, one per group of distances, > 0; noise, a share of s², > 0."""
 
     scales: tuple[float, ...]
     noise: float
 
 
-def fit(distances: Floats, targets: Floats, prior: Prior | None = None, iterations: int = 15) -> Hyperparameters:
+def fit(distances: Floats, targets: Floats, prior: KernelPrior | None = None, iterations: int = 15) -> KernelParameters:
     """The hyperparameters of the largest posterior density that a search with gradients finds.
 
     Args:
         distances: Distances by group, shape (groups, n, n).
         targets: Values, shape (n,), n >= 2, not all equal.
-        prior: Prior of the hyperparameters.
+        prior: KernelPrior of the hyperparameters.
         iterations: Most steps of the search (L-BFGS-B).
     """
-    prior = prior or Prior()
+    prior = prior or KernelPrior()
     groups = len(distances)
     flat = distances.reshape(groups, -1)
     means = np.r_[np.full(groups, prior.scale), prior.noise]
@@ -69,7 +69,7 @@ def fit(distances: Floats, targets: Floats, prior: Prior | None = None, iteratio
     found = minimize(loss, means, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations})
     logs = np.clip(np.round(found.x * STEPS) / STEPS, [low for low, _ in bounds], [high for _, high in bounds])
     values = np.exp(logs).tolist()
-    return Hyperparameters(tuple(values[:-1]), values[-1])
+    return KernelParameters(tuple(values[:-1]), values[-1])
 
 
 def _negative_evidence(logs: Floats, flat: Floats, targets: Floats) -> tuple[float, Floats]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evodevo.search.algorithms.surrogate.features import Features
-from evodevo.search.algorithms.surrogate.gaussian_process import GaussianProcess, Prior, fit
+from evodevo.search.algorithms.surrogate.gaussian_process import GaussianProcess, KernelPrior, fit
 from evodevo.search.algorithms.surrogate.improvement import Shortfall, log_normal_shortfall
 from evodevo.search.dominance import Floats, Integers
 
@@ -84,7 +84,7 @@ class ObjectiveModel:
     def __init__(
         self, fitted: Fitted, features: Features, observed: Integers, values: Floats, candidates: Integers
     ) -> None:
-        usual = float(np.exp(Prior().scale))  # of groups in which the genomes of the fit did not differ
+        usual = float(np.exp(KernelPrior().scale))  # of groups in which the genomes of the fit did not differ
         self._fitted, self._features, self._candidates = fitted, features, candidates
         self._scales = np.array([fitted.scales.get(name, usual) for name in features.names])
         kernel = np.exp(-features.distance(observed, observed, self._scales))
