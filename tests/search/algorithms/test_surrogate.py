@@ -89,6 +89,25 @@ def test_a_batch_is_spread_over_the_front() -> None:
     assert len({sum(genome) for genome in genomes}) >= 5
 
 
+def test_a_stopped_training_is_no_member_of_the_front() -> None:
+    # Trainings that stopped at a rung have better numbers than all that ended; those numbers must promise nothing.
+    algorithm = create("surrogate")
+    cells = [SPACE.sample(generator(0, slot)) for slot in range(48)]
+    ended = [Scored(str(i), cell, two_objectives(cell)) for i, cell in enumerate(cells[:32])]
+    stopped = [Scored(str(i), cell, (two_objectives(cell)[0] - 9, 0.0)) for i, cell in enumerate(cells[32:], 32)]
+    rungs = [Scored(one.id, one.genome, one.values, share=0.25) for one in stopped]
+
+    def chosen(told: list[Scored]) -> list[Cell]:
+        return asked(exact_sum, algorithm.tell(algorithm.start(), told))
+
+    assert chosen([*ended, *rungs]) != chosen([*ended, *stopped])
+    assert chosen([*ended, *rungs]) == chosen(
+        [*ended, *(Scored(one.id, one.genome, (one.values[0] + 5, 0.0), share=0.25) for one in stopped if one.values)]
+    )
+    state = algorithm.tell(algorithm.start(), [*ended, *rungs])
+    assert SurrogateState.from_json(SPACE, state.to_json(SPACE)) == state
+
+
 def test_one_objective_is_optimised() -> None:
     def distance(genome: Cell) -> tuple[float]:
         return (sum(abs(a - b) for a, b in zip(genome, TARGET, strict=True)) / 8,)

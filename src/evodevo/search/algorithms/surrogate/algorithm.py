@@ -35,7 +35,7 @@ from evodevo.search.base import (
     Scored,
     SearchState,
 )
-from evodevo.search.dominance import Floats
+from evodevo.search.dominance import Booleans, Floats
 from evodevo.search.mating import pair_breeder
 from evodevo.search.selection import crowded_standings, keep_best, take
 from evodevo.search.space import Space
@@ -142,19 +142,21 @@ class Surrogate(Algorithm):
         feasible = [one for one in state.archive if _is_feasible(one)]
         if len(candidates) <= count or not feasible:
             return candidates[:count]
-        exact = [_column(foreseen, goal) for goal in range(goals)]
-        basis = self._basis(state, space, tuple(column is not None for column in exact))
+        columns = [_column(foreseen, goal) for goal in range(goals)]
+        exact = tuple(column is not None for column in columns)
+        basis = self._basis(state, space, exact)
         observed = self._kept(feasible)
         failed = [one for one in state.archive if self._has_failed(one)][-self.settings.observations :]
         genomes = [one.genome for one in (*observed, *failed)] + [one.genome for one in candidates]
         features = encode([self._segments_of(space, genome) for genome in genomes])
         told, places = np.split(np.arange(len(genomes)), [len(observed) + len(failed)])
-        values = basis.scale.table(_values(observed))
-        known_values = [None if column is None else basis.scale(column, goal) for goal, column in enumerate(exact)]
+        values = basis.scale.table(_values(observed, exact))
+        front = values[_finished(observed)]
+        known_values = [None if column is None else basis.scale(column, goal) for goal, column in enumerate(columns)]
         models = choice.judges(features, told[: len(observed)], values, places, known_values, basis.objectives)
         succeeded = (told < len(observed)).astype(float)
         success = choice.success_probability(basis.success, features, told, succeeded, places)
-        chosen = choice.choose(models, values, basis.scale.reference, success, count)
+        chosen = choice.choose(models, front, basis.scale.reference, success, count)
         return [candidates[place] for place in chosen]
 
     def _candidates(
@@ -196,9 +198,10 @@ class Surrogate(Algorithm):
         if self._last is None or self._last[0] != key:
             feasible = _evenly([one for one in told if _is_feasible(one)])
             judged = _evenly([one for one in told if _is_feasible(one) or self._has_failed(one)])
-            scale = choice.ObjectiveScale(_values(feasible))
+            learnt = _values(feasible, exact)
+            scale = choice.ObjectiveScale(learnt)
             features, places = self._encoded(space, feasible), np.arange(len(feasible))
-            values = scale.table(_values(feasible))
+            values = scale.table(learnt)
             objectives = [
                 None if is_exact else fit_objective(features, places, values[:, goal])
                 for goal, is_exact in enumerate(exact)
@@ -247,8 +250,26 @@ def _evenly(told: list[Scored]) -> list[Scored]:
     return [told[place] for place in np.linspace(0, len(told) - 1, FITTED).astype(int)]
 
 
-def _values(feasible: Sequence[Scored]) -> Floats:
-    return np.array([one.values for one in feasible], dtype=float)
+def _finished(feasible: Sequence[Scored]) -> Booleans:
+    """Who was trained for as long as anybody, shape (n,)."""
+    shares = np.array([one.share for one in feasible])
+    return np.asarray(shares == shares.max())
+
+
+def _values(feasible: Sequence[Scored], exact: Sequence[bool]) -> Floats:
+    """Objective values, shape (n, objectives); those of stopped trainings are moved to where they may be compared.
+
+    A training that stops at a rung was not among the best there, and its scores hold for less training. Of each rung
+    the best is taken to be as good as the median of those that were trained to the end, the others by as much worse as
+    they were at the rung.
+    """
+    values = np.array([one.values for one in feasible], dtype=float)
+    finished, shares = _finished(feasible), np.array([one.share for one in feasible])
+    for share in np.unique(shares[~finished]):
+        stopped = shares == share
+        for goal in np.flatnonzero(~np.array(exact)):
+            values[stopped, goal] += np.median(values[finished, goal]) - values[stopped, goal].min()
+    return values
 
 
 def _column(foreseen: Sequence[Foreseen], goal: int) -> Floats | None:

@@ -28,6 +28,7 @@ class SurrogateState(SearchState):
                 "genome": space.to_json(one.genome),
                 "values": None if one.values is None else list(one.values),
                 "violation": one.violation,
+                **({"share": one.share} if one.share < 1 else {}),
             }
             for one in self.archive
         ]
@@ -45,6 +46,7 @@ class SurrogateState(SearchState):
                     space.from_json(row["genome"]),
                     None if row["values"] is None else tuple(float(value) for value in row["values"]),
                     float(row["violation"]),
+                    float(row.get("share", 1.0)),
                 )
                 for row in data["archive"]
             )
