@@ -280,5 +280,7 @@ def _column(foreseen: Sequence[Foreseen], goal: int) -> Floats | None:
 
 @cache
 def _threads() -> ThreadpoolController:
-    # Looking for the loaded libraries takes milliseconds; those of numpy and scipy are there by now.
+    # Looking for the loaded libraries takes milliseconds, and scipy brings one of its own.
+    import scipy.linalg  # noqa: F401
+
     return ThreadpoolController()

@@ -9,9 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.linalg.lapack import dpotri
-from scipy.optimize import minimize
 
 from evodevo.search.dominance import Floats
 
@@ -54,6 +51,8 @@ def fit(distances: Floats, targets: Floats, prior: KernelPrior | None = None, it
         prior: KernelPrior of the hyperparameters.
         iterations: Most steps of the search (L-BFGS-B).
     """
+    from scipy.optimize import minimize
+
     prior = prior or KernelPrior()
     groups = len(distances)
     flat = distances.reshape(groups, -1)
@@ -74,6 +73,9 @@ def fit(distances: Floats, targets: Floats, prior: KernelPrior | None = None, it
 
 def _negative_evidence(logs: Floats, flat: Floats, targets: Floats) -> tuple[float, Floats]:
     """-log density with mean and s² at their best, and its gradient by the logarithms."""
+    from scipy.linalg import cholesky
+    from scipy.linalg.lapack import dpotri
+
     count = len(targets)
     scales, noise = np.exp(logs[:-1]), np.exp(logs[-1])
     kernel = np.exp(-(scales @ flat)).reshape(count, count)
@@ -104,6 +106,8 @@ class GaussianProcess:
     """
 
     def __init__(self, kernel: Floats, targets: Floats, noise: float) -> None:
+        from scipy.linalg import cho_solve, cholesky
+
         matrix = kernel.copy()
         matrix[np.diag_indices(len(targets))] += noise
         self._lower = cholesky(matrix, lower=True, check_finite=False)
@@ -123,5 +127,7 @@ class GaussianProcess:
         Returns:
             Means, shape (m,), and rows, shape (m, n), with cov(a, b) = s² (kernel(a, b) - row_a · row_b).
         """
+        from scipy.linalg import solve_triangular
+
         rows = solve_triangular(self._lower, cross.T, lower=True, check_finite=False).T
         return self.mean + cross @ self._weights, rows

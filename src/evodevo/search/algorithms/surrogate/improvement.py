@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import ndtr
 
 from evodevo.search import dominance
 from evodevo.search.dominance import Floats
@@ -35,6 +34,8 @@ def exact_shortfall(values: Floats) -> Shortfall:
 
 def log_normal_shortfall(means: Floats, deviations: Floats, shift: float) -> Shortfall:
     """ψ of Y = exp(Z) - shift with normal Z: (a + shift) Φ(d) - E[exp(Z)] Φ(d - s), d = (log(a + shift) - m)/s."""
+
+    from scipy.special import ndtr
 
     def shortfall(levels: Floats) -> Floats:
         moved = np.maximum(levels + shift, 0.0)[None, :]
