@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.cli.application import run
+from evodevo.cli.start.demo import RECIPE
 from evodevo.errors import ExitCode
-from evodevo.runs.recipe import RECIPES, Recipe, Size, by_size
+from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def small_demo(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = {"evaluation": {"language": {"data": str(small.text)}}, "study": {"generations": 1, "confirmations": 0}}
+    changes = {
+        "evaluation": {"language": {"data": str(small.text)}},
+        "study": {"generations": 1, "confirmations": 0},
+        "protocol": {"tuning_tokens": 64, "final_tokens": 128, "test_tokens": 64, "learning_rates": [1e-2]},
+    }
     values: dict[str, Any] = merge(tomllib.loads(small.config.read_text()), changes)
-    settings = resolve("backbone.demo", overrides=values)
-
-    def smaller(size: Size) -> EvolveSettings:
-        return settings
-
-    monkeypatch.setitem(RECIPES._rows, "backbone.demo", Recipe("backbone.demo", "small", ("evolve",), by_size(smaller)))
+    settings = resolve(RECIPE, overrides=values)
+    monkeypatch.setitem(RECIPES._rows, RECIPE, Recipe(RECIPE, "small", ("evolve",), by_size(lambda size: settings)))
 
 
 @pytest.mark.slow
@@ -39,7 +39,9 @@ def test_it_goes_the_whole_way(
     assert run(["demo"]) == ExitCode.SUCCESS
     seen = capsys.readouterr()
     assert "transformer++" in seen.out
-    assert "picked " in seen.out
+    assert "random-1" in seen.out
+    assert "What it cannot show" in seen.out
+    assert "Against random search (4 and 4 evaluations" in seen.out
     assert "def " in seen.out
     report = tmp_path / "demo" / "report.html"
     assert report.as_uri() in seen.out

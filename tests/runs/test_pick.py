@@ -113,11 +113,11 @@ def compared(run: Any, name: str = "one") -> Any:
     return comparison
 
 
-def test_dominance_is_judged_on_fresh_seeds(recorded: Any) -> None:
+def test_a_lead_is_judged_on_fresh_seeds(recorded: Any) -> None:
     # The search's own seed flatters it; the fresh ones do not.
     ours = {"one": {0: point(1.0, 400.0), 1: point(2.7, 400.0), 2: point(2.9, 400.0)}}
     found = compared(recorded(ours, drawn=DRAWN))
-    assert not found.dominates
+    assert not found.ahead
     quality, cache = found.verdicts
     assert (quality.ours.mean, quality.ours.low, quality.ours.high, quality.ours.seeds) == (2.8, 2.7, 2.9, 2)
     assert quality.ours.fresh
@@ -137,11 +137,11 @@ def test_it_is_clear_where_the_seeds_do_not_touch(recorded: Any) -> None:
     }
     rows = {name: {0: point(9.0, 9.0), 1: point(*a), 2: point(*b)} for name, (a, b, *_) in cases.items()}
     run = recorded(rows, drawn=DRAWN)
-    for name, (_, _, dominates, clear) in cases.items():
+    for name, (_, _, ahead, clear) in cases.items():
         found = compared(run, name)
-        assert (found.dominates, found.clear) == (dominates, clear), name
+        assert (found.ahead, found.clear) == (ahead, clear), name
     one_seed_each = compared(recorded({"one": {0: point(1.0, 1.0)}}, drawn={"plain": {0: point(2.0, 2.0)}}))
-    assert one_seed_each.dominates
+    assert one_seed_each.ahead
     assert not one_seed_each.clear
 
 
@@ -183,7 +183,7 @@ def test_seeds_of_one_kind_are_compared(recorded: Any, ours_fresh: bool) -> None
         assert not verdict.ours.fresh
         assert not verdict.theirs.fresh
         assert {verdict.ours.mean, verdict.theirs.mean} == {2.0, 3.0}
-    assert found.dominates == ours_fresh
+    assert found.ahead == ours_fresh
 
 
 def test_a_baseline_without_scores_is_left_out_and_a_run_without_scores_has_nothing_to_pick(recorded: Any) -> None:

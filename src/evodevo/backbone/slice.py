@@ -14,6 +14,7 @@ declare(
     {
         "backbone.demo": "evodevo.backbone.recipes:DEMO",
         "backbone.small": "evodevo.backbone.recipes:SMALL",
+        "backbone.demo_protocol": "evodevo.backbone.protocol.recipes:DEMO",
         "backbone.quality": "evodevo.backbone.protocol.recipes:QUALITY",
         "backbone.size": "evodevo.backbone.protocol.recipes:SIZE",
         "backbone.cache": "evodevo.backbone.protocol.recipes:CACHE",

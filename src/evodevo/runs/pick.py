@@ -93,15 +93,16 @@ class BaselineComparison:
     verdicts: tuple[GoalComparison, ...]
 
     @property
-    def dominates(self) -> bool:
-        """Better in at least one goal and worse in none, on average."""
+    def ahead(self) -> bool:
+        """Better in at least one goal and worse in none, on average, on validation: less than ``runs.verdict`` calls
+        dominating."""
         worse = [v for v in self.verdicts if not v.better and v.ours.mean != v.theirs.mean]
         return not worse and any(v.better for v in self.verdicts)
 
     @property
     def clear(self) -> bool:
-        """It dominates, and each goal that is better is so beyond the spread."""
-        return self.dominates and all(verdict.clear for verdict in self.verdicts if verdict.better)
+        """It is ahead, and each goal that is better is so beyond the spread."""
+        return self.ahead and all(verdict.clear for verdict in self.verdicts if verdict.better)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,11 @@ def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def carried(tmp_path_factory: pytest.TempPathFactory, novel: Path) -> Carried:
     """The protocol for quality and cache, uninterrupted."""
     folder = tmp_path_factory.mktemp("protocol")
-    changes = merge(TINY, {"evaluation": {"language": {"data": str(novel)}}})
+    asked = tmp_path_factory.mktemp("asked") / "fox.jsonl"
+    questions = [{"question": "the quick brown", "choices": ["fox", "dog"], "answer": n % 2} for n in range(4)]
+    asked.write_text("\n".join(map(json.dumps, questions)))
+    given = {"evaluation": {"language": {"data": str(novel)}}, "protocol": {"tasks": [str(asked)]}}
+    changes = merge(TINY, given)
     made = Carried(folder / "runs", "", changes, folder / "cache", [], [])
 
     def hear(kind: str, facts: dict[str, Any]) -> None:

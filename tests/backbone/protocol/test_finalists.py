@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.backbone.protocol.finalists import Contender, choose_finalists
 from evodevo.backbone.protocol.hits import hit_rate, is_hit, mean_accuracy
+
+FRONT = json.loads((Path(__file__).parent / "recorded_search.json").read_text())
 
 BASELINES = {
     "Transformer++": (28.9, 38.8, 51.2, 61.2, 64.1),
@@ -79,3 +84,16 @@ def test_the_choice_is_the_lowest_losses_below_every_baseline(
     assert len(found) == min(count, len(firsts))
     left = [one for one in firsts.values() if one not in found]
     assert all(one.loss >= found[-1].loss for one in left)
+
+
+def test_a_recorded_search_gives_the_finalists_that_reading_its_table_gives() -> None:
+    """The rule once more, written as a reader would apply it to the list."""
+    contenders = [
+        Contender(row["id"], row["genome"], row["quality"], row["cache_bytes"]) for row in FRONT["individuals"]
+    ]
+    costs = [row["cache_bytes"] for row in FRONT["baselines"]]
+    found = [one.individual for one in choose_finalists(contenders, costs, 8)]
+    ranked = sorted(FRONT["individuals"], key=lambda row: row["quality"])
+    below = [row["id"] for row in ranked if row["cache_bytes"] < min(costs)]
+    assert found == below[:8]
+    assert FRONT["finalists"] == found, "recorded when the protocol ran"

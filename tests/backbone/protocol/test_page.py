@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from evodevo.backbone.protocol.record import TableRow, read_protocol, sentences, stage_runs, with_tasks
+from evodevo.backbone.protocol.record import TableRow, read_protocol, sentences, stage_runs
 from evodevo.backbone.protocol.text import cells, headings
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
@@ -55,16 +56,18 @@ def test_commands_take_the_protocol_and_its_stages(
     assert json.loads(capsys.readouterr().out)["schema"] == "evodevo.protocol/1"
 
 
-def test_tasks_have_columns_where_there_are_some(protocol: Run) -> None:
+def test_files_of_questions_are_columns_with_an_average_and_hits(protocol: Run) -> None:
     record = read_protocol(protocol)
-    assert "average" not in headings(record.rows, 4096)
-    accuracies = {row.name: {"sciq": 60.0 + 3 * place, "piqa": 61.0} for place, row in enumerate(record.rows)}
-    rows = [with_tasks(row, accuracies[row.name]) for row in record.rows]
-    columns = headings(rows, 4096)
-    assert columns[5:8] == ["sciq", "piqa", "average"]
-    assert all(len(row) == len(columns) for row in cells(rows))
-    said = sentences(rows, protocol.settings, record.evaluations)
-    assert "Hit rate by the mean over downstream tasks: 2 of 2." in said
+    columns = headings(record.rows, 4096)
+    assert columns[5:7] == ["fox", "average"]
+    assert all(len(row) == len(columns) for row in cells(record.rows))
+    for row in record.rows:
+        assert row.tasks == {"fox": 50.0}, "both answers are right equally often, so that any model knows half"
+        assert row.average == 50.0
+    assert "Hit rate by the mean over downstream tasks: 2 of 2." in record.sentences
+    best = [replace(row, average=40.0) if row.name == "star-2" else row for row in record.rows]
+    said = sentences(best, protocol.settings, record.evaluations)
+    assert "Hit rate by the mean over downstream tasks: 1 of 2." in said
 
 
 def test_last_names_the_finalist_that_is_best_after_the_last_training(protocol: Run) -> None:

@@ -173,6 +173,14 @@ def test_only_the_workers_change_on_resume(carried: Carried) -> None:
     again.archive.close()
 
 
+def test_a_wrong_file_of_questions_is_refused_before_anything_is_recorded(carried: Carried, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"question": "a", "choices": ["b", "c"], "answer": 0}\n{"question": "a"}\n')
+    changes = {**carried.changes, "protocol": {**carried.changes["protocol"], "tasks": [str(tmp_path / "bad.jsonl")]}}
+    with pytest.raises(UsageError, match="line 2"):
+        evolve("backbone.cache", overrides=changes, store=tmp_path / "runs", cache_folder=carried.cache)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_depth_without_baselines_is_refused_before_anything_is_recorded(carried: Carried, tmp_path: Path) -> None:
     changes = {**carried.changes, "space": {**carried.changes["space"], "depth": 7}}
     with pytest.raises(UsageError, match="even depth"):

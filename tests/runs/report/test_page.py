@@ -142,7 +142,7 @@ def test_the_reference_says_who_beats_it(sample: Any, html: str) -> None:
     assert "no token mixer in its second half" in page.text
 
 
-def test_dominance_over_a_baseline_is_judged_in_all_goals() -> None:
+def test_a_lead_over_a_baseline_is_judged_in_all_goals() -> None:
     goals = (Goal("loss"), Goal("accuracy", direction="maximise"))
 
     def words(loss: float | None, accuracy: float) -> str:
@@ -152,10 +152,10 @@ def test_dominance_over_a_baseline_is_judged_in_all_goals() -> None:
             best = samples.SampleIndividual("abcdefgh", 0, {"accuracy": accuracy})
         return Page(build(samples.SampleRun(goals, [best], ["abcdefgh"], [base]))).text
 
-    assert "1 of 1 on the front dominates base in loss and accuracy: abcdefgh" in words(0.9, 0.5)
-    assert "None on the front dominates base" in words(1.0, 0.5)
-    assert "None on the front dominates base" in words(0.9, 0.4)
-    assert "None on the front dominates base" in words(None, 0.9)
+    assert "1 of 1 on the front is ahead of base in loss and accuracy: abcdefgh" in words(0.9, 0.5)
+    assert "None on the front is ahead of base" in words(1.0, 0.5)
+    assert "None on the front is ahead of base" in words(0.9, 0.4)
+    assert "None on the front is ahead of base" in words(None, 0.9)
 
 
 @pytest.mark.parametrize("bad", [math.nan, -math.inf, 1e308])

@@ -1,4 +1,4 @@
-"""The report of a run: every arc of every drawn genome, the bigram model, and who dominates whom."""
+"""The report of a run: every arc of every drawn genome, the bigram model, and who is ahead of whom."""
 
 from __future__ import annotations
 
@@ -161,19 +161,23 @@ def test_a_mixer_in_each_half_is_asked_for() -> None:
 
 
 @pytest.mark.slow
-def test_the_notes_say_who_dominates_whom_and_how_sure_that_is(recorded: Any) -> None:
+def test_the_notes_say_who_is_ahead_of_whom_and_how_sure_that_is(recorded: Any) -> None:
     def seeds(*values: tuple[float, float]) -> dict[int, dict[str, float]]:
         return {number: {"quality": a, "cache": b} for number, (a, b) in enumerate(values)}
 
     plain = {"plain": seeds((2.5, 500.0), (2.4, 500.0), (2.6, 500.0))}
     sure = recorded({"one": seeds((2.0, 400.0), (2.0, 400.0), (2.1, 400.0))}, drawn=plain)
-    assert re.search("born by sample.*dominates plain on fresh seeds, beyond the spread", notes(sure)[0])
+    assert re.search(
+        "born by sample.*is ahead of plain on validation, on fresh seeds, beyond the spread", notes(sure)[0]
+    )
     unsure = recorded({"one": seeds((2.0, 400.0), (2.0, 400.0), (2.5, 400.0))}, drawn=plain)
-    assert notes(unsure)[0].endswith("dominates plain on fresh seeds (quality: within the spread over seeds).")
+    assert notes(unsure)[0].endswith(
+        "is ahead of plain on validation, on fresh seeds (quality: within the spread over seeds)."
+    )
     own = recorded({"one": seeds((2.0, 400.0))}, drawn=plain)
     assert notes(own)[0].endswith("on the search's own seed (quality: one seed, its spread is unknown).")
     none = recorded({"one": seeds((2.0, 600.0))}, drawn=plain)
-    assert notes(none) == ["No individual of the front dominates a baseline."]
+    assert notes(none) == ["No individual of the front is ahead of a baseline on validation."]
 
 
 @pytest.mark.parametrize(

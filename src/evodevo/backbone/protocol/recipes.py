@@ -54,6 +54,30 @@ def small(objectives: tuple[str, ...], limit: Limit, *, full: bool) -> ProtocolS
     )
 
 
+def demo(size: Size) -> ProtocolSettings:
+    """The protocol of ``make demo``: all stages in less than eight minutes on two cores, one seed each."""
+    whole = small(("quality", "cache"), "cache_bytes", full=size == "full")
+    tokens = 81_920
+    if size == "full":
+        return whole
+    values = {
+        "evaluation": whole.evaluation.model_copy(
+            update={"training": whole.evaluation.training.model_copy(update={"budget": Budget(tokens=tokens)})}
+        ),
+        "study": whole.study.model_copy(update={"generations": 2}),
+        "protocol": whole.protocol.model_copy(
+            update={
+                "tuning_tokens": tokens,
+                "finalists": 1,
+                "best": 1,
+                "seeds": 1,
+                "final_tokens": 8 * tokens,
+            }
+        ),
+    }
+    return whole.model_copy(update=values)
+
+
 def paper(objectives: tuple[str, ...], limit: Limit) -> ProtocolSettings:
     """The paper's own sizes (sections 5, A.2): 24 LIVs of width 768, 4096 tokens; for a GPU, and the user's own text.
 
@@ -102,6 +126,12 @@ def _recipe(name: str, summary: str, objectives: tuple[str, ...], limit: Limit) 
     return Recipe(f"backbone.{name}", summary, ("evolve",), by_size(sized(objectives, limit)), sizes=SIZES)
 
 
+DEMO = Recipe(
+    "backbone.demo_protocol",
+    "what make demo runs: the paper's protocol in minutes, one seed each",
+    ("evolve",),
+    by_size(demo),
+)
 QUALITY = _recipe(
     "quality", "the paper's protocol for quality: search, finalists, test, table", ("quality",), "parameters"
 )

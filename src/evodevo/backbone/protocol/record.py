@@ -221,6 +221,8 @@ def _row(
     cost = derived.cost(run.settings, genome)
     trainings = () if final is None else final.trainings
     tests = [results[one.id] for one in trainings if one.id in results]
+    each = [test.get("accuracies", {}) for test in tests]
+    tasks = {task: fmean(values[task] for values in each) for task in (each[0] if each else ())}
     return TableRow(
         name=name,
         role=role,
@@ -237,6 +239,8 @@ def _row(
         ),
         test=Spread.of(test.get("bits_per_byte") for test in tests),
         perplexity=Spread.of(test.get("perplexity") for test in tests),
+        tasks=tasks,
+        average=mean_accuracy(list(tasks.values())) if tasks else None,
     )
 
 
@@ -324,10 +328,3 @@ def _range(spread: Spread) -> str:
         if spread.count > 1
         else middle
     )
-
-
-def with_tasks(row: TableRow, accuracies: Mapping[str, float]) -> TableRow:
-    """A row with its downstream accuracies, in percent."""
-    values = {name: getattr(row, name) for name in TableRow.__dataclass_fields__}
-    average = mean_accuracy(list(accuracies.values())) if accuracies else None
-    return TableRow(**{**values, "tasks": dict(accuracies), "average": average})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from evodevo.backbone.problem import BackboneProblem
 from evodevo.backbone.protocol.settings import ProtocolSettings
 from evodevo.backbone.runs import BackboneSlice
 from evodevo.runs.archive import PROTOCOL as KIND
@@ -18,6 +19,20 @@ class ProtocolSlice(BackboneSlice):
     name = kind = KIND
     settings_class = ProtocolSettings
     composed = True
+
+    def paths(self, settings: Any) -> dict[str, Any]:
+        """Those of the search, and the files of questions."""
+        from evodevo.runs.archive import absolute
+
+        tasks = [absolute(task) for task in settings.protocol.tasks]
+        return {**super().paths(settings), **({"protocol": {"tasks": tasks}} if tasks else {})}
+
+    def problem(self, settings: Any, blobs: Path | None = None, cache_folder: Path | None = None) -> BackboneProblem:
+        """The problem of the search; files of questions are read once, so that a wrong one is refused at the start."""
+        from evodevo.experiments.downstream.evaluate import read_tasks
+
+        read_tasks(settings.protocol.tasks)
+        return super().problem(settings, blobs, cache_folder)
 
     def carry_out(
         self,

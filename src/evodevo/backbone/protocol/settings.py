@@ -30,7 +30,8 @@ class Stages(Settings):
         seeds: number of seeds of these, of the controls and of the baselines; other finalists have one.
         test_tokens: number of predicted tokens of the test split; None for all.
         curve_points: number of measurements of the validation loss during each training outside the search.
-        tasks: downstream tasks, by name or file, that the final networks are evaluated on.
+        tasks: files or folders of questions that the final networks answer, after the test split; see
+            ``tasks.questions``.
     """
 
     learning_rates: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1)

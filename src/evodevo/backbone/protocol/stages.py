@@ -236,6 +236,7 @@ class Protocol:
             "device": self.settings.evaluation.training.device,
             "precision": self.settings.evaluation.training.precision,
             "tokens": self.settings.protocol.test_tokens,
+            "tasks": list(self.settings.protocol.tasks),
         }
         digests = {one.id: one.weights() for one in networks}
         jobs = [

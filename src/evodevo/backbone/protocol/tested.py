@@ -9,6 +9,7 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.execution.base import Report
+from evodevo.experiments.downstream.evaluate import evaluate_tasks
 from evodevo.experiments.peak_memory import forget_peak, peak_bytes
 from evodevo.experiments.trials import Trial
 from evodevo.networks.build import build_network
@@ -26,7 +27,8 @@ ROWS = 32
 
 
 def evaluate_test(payload: bytes, report: Report) -> bytes:
-    """A trained network on the test split: ``loss``, ``perplexity``, ``bits_per_byte``, ``tokens``; see ``HeldOut``."""
+    """A trained network on the test split: ``loss``, ``perplexity``, ``bits_per_byte``, ``tokens``; see ``HeldOut``.
+    And on files of questions: ``accuracies``, set -> percent in its main metric."""
     data = canonical.loads(payload, what="a test")
     task = _task(data)
     precision = decide(data["device"], data["precision"])
@@ -39,7 +41,11 @@ def evaluate_test(payload: bytes, report: Report) -> bytes:
         predicted_bytes=task.predicted_bytes("test", places),
         precision=precision,
     )
-    return canonical.dumps(asdict(measured)).encode()
+    asked = evaluate_tasks(
+        network, task.tokenizer, data["tasks"], context_length=max(2, task.context_length), device=data["device"]
+    )
+    accuracies = {name: 100 * found.score.value for name, found in asked.items()}
+    return canonical.dumps({**asdict(measured), "accuracies": accuracies}).encode()
 
 
 def measure_pace(payload: bytes, report: Report) -> bytes:

@@ -33,7 +33,7 @@ def pick(
         opened = searched(archive.run(run))
         chosen = choosing.pick(opened, rule, where or [])
         if json:
-            output.document("evodevo.pick/1", _record(chosen))
+            output.document("evodevo.pick/2", _record(chosen))
             return
         output.line(f"picked {chosen.individual.id}: {chosen.reason}")
         members = [chosen.individual, *opened.baselines()]
@@ -51,8 +51,8 @@ def _sentence(comparison: BaselineComparison) -> str:
     parts = [f"better in {', '.join(better)}" if better else "", f"worse in {', '.join(worse)}" if worse else ""]
     doubts = certainty(comparison.verdicts)
     noise = f" ({doubts})" if doubts else ""
-    verb = "dominates" if comparison.dominates else "against"
-    return f"{verb} {comparison.baseline}: {', '.join(part for part in parts if part) or 'equal'}{noise}"
+    verb = "ahead of" if comparison.ahead else "against"
+    return f"{verb} {comparison.baseline} on validation: {', '.join(part for part in parts if part) or 'equal'}{noise}"
 
 
 def _record(chosen: Pick[Individual]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _record(chosen: Pick[Individual]) -> dict[str, Any]:
         "comparisons": [
             {
                 "baseline": comparison.baseline,
-                "dominates": comparison.dominates,
+                "ahead": comparison.ahead,
                 "clear": comparison.clear,
                 "goals": {
                     verdict.goal: {

@@ -128,19 +128,20 @@ def reference_section(view: ReportView) -> Element | None:
     return section("reference", "What must be beaten", *content)
 
 
-def dominance_words(view: ReportView) -> Iterator[str]:
+def lead_words(view: ReportView) -> Iterator[str]:
     names = " and ".join(cut(goal.name, 40) for goal in view.goals[:6])
     for baseline in view.baselines:
-        better = [one for one in view.front if _dominates(view, one, baseline)]
+        better = [one for one in view.front if _is_ahead(view, one, baseline)]
         if better:
             ids = ", ".join(short(one.id) for one in better[:8]) + (" …" if len(better) > 8 else "")
-            verb = "dominates" if len(better) == 1 else "dominate"
-            yield f"{len(better)} of {len(view.front)} on the front {verb} {cut(baseline.name)} in {names}: {ids}."
+            verb = "is" if len(better) == 1 else "are"
+            leads = f"{len(better)} of {len(view.front)} on the front {verb} ahead of"
+            yield f"{leads} {cut(baseline.name)} in {names}: {ids}."
         elif view.front:
-            yield f"None on the front dominates {cut(baseline.name)} in {names}."
+            yield f"None on the front is ahead of {cut(baseline.name)} in {names}."
 
 
-def _dominates(view: ReportView, first: Individual, second: Individual) -> bool:
+def _is_ahead(view: ReportView, first: Individual, second: Individual) -> bool:
     """Whether ``first`` is nowhere worse and somewhere better, by the values shown."""
     better = False
     for goal in view.goals:

@@ -17,7 +17,7 @@ from evodevo.report.svg import finite
 from evodevo.runs.archive import Run
 from evodevo.runs.pick import certainty, compare
 from evodevo.runs.report.downstream import downstream_section
-from evodevo.runs.report.front import dominance_words, front_section, reference_section
+from evodevo.runs.report.front import front_section, lead_words, reference_section
 from evodevo.runs.report.lists import duration, fact_section, failure_section, individual_section
 from evodevo.runs.report.operations import operation_section
 from evodevo.runs.report.training import token_section
@@ -95,7 +95,7 @@ def _summary(view: ReportView) -> Element:
         items.append((f"{show(volumes[0], digits=3)} → {show(volumes[-1], digits=3)}", "hypervolume"))
     content: list[Element] = [cards(items)]
     content += [paragraph(note[: view.detail.text]) for note in notes(view.run)[:LISTED]]
-    content += [paragraph(words) for words in dominance_words(view)]
+    content += [paragraph(words) for words in lead_words(view)]
     if not view.individuals:
         content.append(paragraph("No individual was evaluated in this run."))
     elif not scored:
@@ -113,10 +113,10 @@ def _summary(view: ReportView) -> Element:
 
 
 def notes(run: Run) -> list[str]:
-    """Notes for the reader: the individuals that dominate the baselines, and with which certainty."""
+    """Notes for the reader: the individuals that are ahead of the baselines on validation, and with which certainty."""
     sentences = []
     for one in run.front():
-        beaten = [comparison for comparison in compare(one, run) if comparison.dominates]
+        beaten = [comparison for comparison in compare(one, run) if comparison.ahead]
         if not beaten:
             continue
         fresh = all(verdict.ours.fresh for comparison in beaten for verdict in comparison.verdicts)
@@ -125,9 +125,9 @@ def notes(run: Run) -> list[str]:
         doubts = certainty([verdict for comparison in beaten for verdict in comparison.verdicts])
         names = " and ".join(comparison.baseline for comparison in beaten)
         sure = f" ({doubts})" if doubts else ", beyond the spread over seeds"
-        sentences.append(f"{one.id} (born by {one.operation}) dominates {names} {how}{sure}.")
+        sentences.append(f"{one.id} (born by {one.operation}) is ahead of {names} on validation, {how}{sure}.")
     if run.front() and not sentences:
-        sentences.append("No individual of the front dominates a baseline.")
+        sentences.append("No individual of the front is ahead of a baseline on validation.")
     summaries = [one.summary(run.goals[0].name) for one in run.front()]
     seeds = [summary.seeds for summary in summaries if summary is not None and summary.fresh]
     if seeds:
