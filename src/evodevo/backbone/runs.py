@@ -11,6 +11,7 @@ from evodevo.backbone.genome import LIVPlan
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSpace
+from evodevo.export.folder import Export
 from evodevo.networks.sampling import SamplingSettings
 from evodevo.runs.archive import Individual, Motifs, Run, Slice, absolute
 from evodevo.search.space import Space
@@ -52,6 +53,11 @@ class BackboneSlice(Slice):
     def tokens_per_step(self, values: Mapping[str, Any]) -> int:
         evaluation = values["evaluation"]
         return int(evaluation["training"]["batch_size"] * evaluation["language"]["context_length"])
+
+    def export(self, individual: Individual, target: str | Path, to: str | None) -> Export:
+        from evodevo.runs.export import export_individual
+
+        return export_individual(individual, target, to=to)
 
     def load(self, individual: Individual) -> Any:
         from evodevo.networks.saved import load_network

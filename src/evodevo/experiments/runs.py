@@ -18,6 +18,7 @@ from evodevo.experiments.problem import FEATURES, NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import FixedTrials, Trial, Variant
+from evodevo.export.folder import Export
 from evodevo.networks.sampling import SamplingSettings
 from evodevo.randomness import generator
 from evodevo.runs.answers import Predicts
@@ -72,6 +73,11 @@ class NetworkSlice(Slice):
         from evodevo.runs.predict import Predictor
 
         return Predictor(individual, cache_folder, device)
+
+    def export(self, individual: Individual, target: str | Path, to: str | None) -> Export:
+        from evodevo.runs.export import export_individual
+
+        return export_individual(individual, target, to=to)
 
     def load(self, individual: Individual) -> Any:
         from evodevo.networks.saved import load_network

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.base import Executor
+from evodevo.export.folder import Export
 from evodevo.networks.sampling import SamplingSettings
 from evodevo.objectives.base import Judged, parse_objectives
 from evodevo.randomness import integer_seed
@@ -278,6 +279,10 @@ class Run:
             raise UsageError(f"{target} cannot be written: {error}.") from None
         return target.absolute()
 
+    def export(self, target: str | Path, *, to: str | None = None) -> Export:
+        """Export the individual that answers for this run (``best``); see ``Individual.export``."""
+        return self.best().export(target, to=to)
+
     def evaluation_seed(self, number: int) -> int:
         """The seed of the number-th evaluation of every individual."""
         return integer_seed(self.seed, "evaluation", number)
@@ -484,6 +489,19 @@ class Individual:
             NotFoundError: no weights were kept.
         """
         return self._predictor.sample(values)
+
+    def export(self, target: str | Path, *, to: str | None = None) -> Export:
+        """Write the trained network for other programs, as ``evodevo export`` does.
+
+        Args:
+            target: a folder that is missing, empty, or an earlier export, which is replaced.
+            to: format, for example ``source``, ``hf`` or ``pt2``; ``source`` where it holds the network, else ``pt2``,
+                if left out.
+
+        Raises:
+            NotFoundError, UsageError, MissingExtraError, VerificationError: see ``runs.export.export_individual``.
+        """
+        return self.run.slice.export(self, target, to)
 
     @cached_property
     def _predictor(self) -> Predicts:
@@ -718,6 +736,14 @@ class Slice(ABC):
             NotFoundError: no weights were kept.
         """
         raise continues_texts(individual.id)
+
+    def export(self, individual: Individual, target: str | Path, to: str | None) -> Export:
+        """Write a trained network for other programs; see ``Individual.export``.
+
+        Raises:
+            UsageError: individuals of this slice are no networks.
+        """
+        raise UsageError(f"{individual.id} is of the slice {self.name!r}, whose individuals are no networks to export.")
 
     @abstractmethod
     def report(self, run: Run) -> str:

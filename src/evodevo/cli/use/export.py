@@ -57,12 +57,10 @@ def export(
 
             done = export_system(opened, name, task, target, to=to or "pt2", agent=agent)
     if not is_system:
-        from evodevo.runs.export import export_individual
-
         if task is not None or agent is not None:
             raise UsageError(f"--task and --agent name a path of a multitask system; {name!r} is of a run.")
         with Archive(store) as archive:
-            done = export_individual(archive.individual(name), target, to=to)
+            done = archive.individual(name).export(target, to=to)
     _say(done, "evodevo.export_system/1" if is_system else "evodevo.export/1", json)
 
 
