@@ -376,7 +376,7 @@ def test_what_steady_state_recorded_replays_to_the_same_proposals(
         # An algorithm of its own, and nothing but the record.
         states = [one.algorithm.start()]
         for row in completed:
-            states.append(one.algorithm.tell(states[-1], [one._scored(one.members[row.id])]))
+            states.append(one.algorithm.tell(states[-1], [one._scored(one.members[row.id], {})]))
         known: set[str] = set()
         for number, row in enumerate(rows):
             if number < 4:

@@ -150,7 +150,7 @@ class Surrogate(Algorithm):
         genomes = [one.genome for one in (*observed, *failed)] + [one.genome for one in candidates]
         features = encode([self._segments_of(space, genome) for genome in genomes])
         told, places = np.split(np.arange(len(genomes)), [len(observed) + len(failed)])
-        values = basis.scale.table(_values(observed, exact))
+        values = basis.scale.table(_values(observed))
         front = values[_finished(observed)]
         known_values = [None if column is None else basis.scale(column, goal) for goal, column in enumerate(columns)]
         models = choice.judges(features, told[: len(observed)], values, places, known_values, basis.objectives)
@@ -198,7 +198,7 @@ class Surrogate(Algorithm):
         if self._last is None or self._last[0] != key:
             feasible = _evenly([one for one in told if _is_feasible(one)])
             judged = _evenly([one for one in told if _is_feasible(one) or self._has_failed(one)])
-            learnt = _values(feasible, exact)
+            learnt = _values(feasible)
             scale = choice.ObjectiveScale(learnt)
             features, places = self._encoded(space, feasible), np.arange(len(feasible))
             values = scale.table(learnt)
@@ -256,20 +256,9 @@ def _finished(feasible: Sequence[Scored]) -> Booleans:
     return np.asarray(shares == shares.max())
 
 
-def _values(feasible: Sequence[Scored], exact: Sequence[bool]) -> Floats:
-    """Objective values, shape (n, objectives); those of stopped trainings are moved to where they may be compared.
-
-    A training that stops at a rung was not among the best there, and its scores hold for less training. Of each rung
-    the best is taken to be as good as the median of those that were trained to the end, the others by as much worse as
-    they were at the rung.
-    """
-    values = np.array([one.values for one in feasible], dtype=float)
-    finished, shares = _finished(feasible), np.array([one.share for one in feasible])
-    for share in np.unique(shares[~finished]):
-        stopped = shares == share
-        for goal in np.flatnonzero(~np.array(exact)):
-            values[stopped, goal] += np.median(values[finished, goal]) - values[stopped, goal].min()
-    return values
+def _values(feasible: Sequence[Scored]) -> Floats:
+    """Objective values, shape (n, objectives); stopped trainings have estimates for the whole budget."""
+    return np.array([one.values for one in feasible], dtype=float)
 
 
 def _column(foreseen: Sequence[Foreseen], goal: int) -> Floats | None:
