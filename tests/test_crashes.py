@@ -28,7 +28,7 @@ KILLS = (
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "text.txt"
     words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "sleeps"]
-    path.write_text("\n".join(" ".join(words[(n * n + k * k) % len(words)] for k in range(9)) for n in range(400)))
+    path.write_text("\n".join(" ".join(words[(n * n + k * k) % len(words)] for k in range(9)) for n in range(500)))
     return path
 
 

@@ -231,7 +231,7 @@ def brief(tmp_path_factory: pytest.TempPathFactory) -> Brief:
     for language, word in (("one", "abc "), ("two", "xyz ")):
         (folder / "texts" / language).mkdir(parents=True)
         for number in range(40):
-            (folder / "texts" / language / f"{number}.txt").write_text(f"{word * 60}{number}")
+            (folder / "texts" / language / f"{number}.txt").write_text(f"{word * 150}{number}")
     store = folder / "runs"
     assert run(["train", "h_model.pointer", "--config", str(folder / "train.toml"), "--store", str(store)]) == 0
     from evodevo.runs.archive import Archive

@@ -119,7 +119,7 @@ def test_without_arguments_it_shows_the_commands(capsys: pytest.CaptureFixture[s
     [
         (["cots"], "Did you mean 'cost'?"),
         (["cost", "transformer++", "--lenght", "7"], "--length"),
-        (["cost"], "genome"),
+        (["cost"], "architecture"),
         (["cost", "transformer++", "--length", "many"], "valid integer"),
         (["cost", "transformer++", "--convention", "tsar"], "star"),
     ],

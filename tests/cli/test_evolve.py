@@ -64,7 +64,7 @@ def test_a_search_tells_its_story_is_made_longer_and_its_best_is_trained_again(
     (trained,) = document["individuals"]
     assert (trained["genome"], trained["parents"]) == (chosen["genome"], [chosen["id"]])
     assert document["settings"]["evaluation"]["training"]["budget"]["tokens"] == 128
-    assert trained["fresh_seeds"]["quality"]["seeds"] == 2
+    assert trained["seeds"]["quality"]["seeds"] == 3
 
 
 @pytest.mark.slow

@@ -149,5 +149,5 @@ def test_options_are_those_of_train() -> None:
     from evodevo.cli.drive.grow import grow
 
     ours, theirs = (set(command.__annotations__) for command in (grow, train))
-    assert theirs - ours == {"what", "tokens", "steps", "seconds"}
-    assert ours - theirs == {"recipe", "strategist", "memory"}
+    assert theirs - ours == {"what", "tokens", "steps", "seconds", "depth", "width"}
+    assert ours - theirs == {"strategist", "memory"}

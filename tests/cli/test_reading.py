@@ -36,7 +36,7 @@ def test_every_document_says_its_schema_and_people_see_tables(
         "diff": ["diff", one, one],
     }
     for name, arguments in commands.items():
-        assert next(iter(ask(*arguments).items())) == ("schema", f"evodevo.{name}/1")
+        assert next(iter(ask(*arguments).items())) == ("schema", f"evodevo.{name}/{2 if name == 'pick' else 1}")
         assert run([*arguments, "--store", str(small.store)]) == ExitCode.SUCCESS
         shown = capsys.readouterr().out
         assert one in shown or small.run in shown or name == "diff"

@@ -241,7 +241,8 @@ def test_the_command_trains_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "test accuracy in percent by hops" in told.out
     assert command(["train", "h_model.tesing", *where]) == 2
     assert "h_model.testing" in capsys.readouterr().err
-    assert command(["train", "0123abcd", "--size", "full", *where]) == 2
+    assert command(["train", "0123abcd", "--size", "full", *where]) == 3
+    assert "0123abcd" in capsys.readouterr().err
 
 
 # Tables from numbers that were never trained

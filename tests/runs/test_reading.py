@@ -57,7 +57,7 @@ def test_equal_genomes_were_trained_once(run: Run) -> None:
 def test_a_loaded_model_has_the_recorded_loss_bit_for_bit(run: Run, small: Any) -> None:
     settings = run.settings.evaluation
     problem = BackboneProblem(run.space, settings, cache_folder=small.text.parent / "cache" / "evodevo")
-    task, size = problem.text, settings.training.batch_size
+    task, size = problem.text, settings.windows_at_once
     places = task.spread("validation", settings.validation_tokens)
     for one in [*run.front(), *run.baselines()]:
         measured = held_out.evaluate(

@@ -62,7 +62,7 @@ def _written(number: int) -> LIVClass:
     spec = compile_operator(operator, featurizer)
     if (short := class_number(spec)) != number:
         raise GenomeError(f"the operator genome {number} is written {short}: the networks are equal.")
-    return LIVClass(number, str(number), operator, featurizer=featurizer)
+    return LIVClass(number, f"Op-{number}", operator, featurizer=featurizer)
 
 
 class LIVClasses(dict[int, LIVClass]):

@@ -20,7 +20,7 @@ class Stages(Settings):
             decides.
         tuning_tokens: number of training tokens of each of these trials.
         search_rate: ``tuned``: candidates are trained at the rate with the lowest mean validation loss over the
-            baselines; ``given``: at that of ``evaluation.training``.
+            baselines; ``given``: at that of the training settings of the evaluation.
         finalists: largest number of individuals that are chosen from the search (STAR, section 5: 8).
         controls: number of individuals that are chosen from random search by the same rule, and trained alike.
         limit: cost in which a finalist must be below every baseline: parameters or cache_bytes.

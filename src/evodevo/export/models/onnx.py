@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -51,17 +53,23 @@ class Onnx(ModelExporter):
         share_equal(subject.network)
         program, written = graph(subject, self.name)
         try:
-            made = torch.onnx.export(
-                program,
-                dynamo=True,
-                input_names=[one.name for one in subject.inputs],
-                output_names=[name for name, _, _ in subject.outputs],
-                verbose=False,
-            )
+            with warnings.catch_warnings():
+                # torch's exporter calls what torch has deprecated.
+                warnings.simplefilter("ignore", FutureWarning)
+                made = torch.onnx.export(
+                    program,
+                    dynamo=True,
+                    input_names=[one.name for one in subject.inputs],
+                    output_names=[name for name, _, _ in subject.outputs],
+                    verbose=False,
+                )
             assert made is not None
-            made.save(str(folder / FILE), external_data=False)
+            (folder / FILE).write_bytes(_without_history(made.model_proto))
         except Exception as error:  # the exporter reports what it cannot do by many classes
-            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            first: BaseException = error
+            while (before := first.__cause__ or first.__context__) is not None:
+                first = before
+            reason = next((line.strip() for line in str(first).splitlines() if line.strip()), type(first).__name__)
             raise UsageError(
                 f"{subject.name} cannot be written as onnx: its exporter cannot follow a part of it ({reason[:300]})."
                 " Take --to pt2."
@@ -83,6 +91,14 @@ class Onnx(ModelExporter):
     def versions(self) -> Mapping[str, str]:
         """See ``ModelExporter.versions``."""
         return {package: metadata.version(package) for package in PACKAGES} | {"torch": str(torch.__version__)}
+
+
+def _without_history(model: Any) -> bytes:
+    """A model's bytes without notes on its making, which differ from one export of equal networks to the next."""
+    graph = model.graph
+    for row in (model, graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
+        del row.metadata_props[:]
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 ONNX = Onnx()
