@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.runs.verdict import GoalValues, dominates, standing
+from evodevo.runs.verdict import GoalValues, dominates, relation
 
 values = st.lists(st.floats(0, 10, allow_nan=False), min_size=2, max_size=4)
 
@@ -22,7 +22,7 @@ values = st.lists(st.floats(0, 10, allow_nan=False), min_size=2, max_size=4)
     ],
 )
 def test_ranges_over_seeds_must_be_apart(ours: tuple[float, ...], theirs: tuple[float, ...], found: str) -> None:
-    assert standing(GoalValues(ours), GoalValues(theirs)) == found
+    assert relation(GoalValues(ours), GoalValues(theirs)) == found
 
 
 def test_exact_goals_need_no_seeds_and_must_not_be_worse() -> None:

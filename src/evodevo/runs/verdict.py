@@ -13,7 +13,7 @@ DOMINATES = (
 )
 """The definition, for readers."""
 
-Standing = Literal["better", "worse", "open"]
+Relation = Literal["better", "worse", "open"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class GoalValues:
         return [-value if self.higher_is_better else value for value in self.values]
 
 
-def standing(ours: GoalValues, theirs: GoalValues) -> Standing:
+def relation(ours: GoalValues, theirs: GoalValues) -> Relation:
     """Whether ours is better or worse beyond the ranges over seeds; open where they touch or one seed is all there is.
 
     Exact values need no seeds; equal ones are open.
@@ -56,10 +56,10 @@ def dominates(ours: Mapping[str, GoalValues], theirs: Mapping[str, GoalValues]) 
     Args:
         ours, theirs: goal -> its values; of the baseline, at its own tuned learning rate.
     """
-    standings = {name: standing(ours[name], theirs[name]) for name in ours if name in theirs}
-    if "better" not in standings.values():
+    relations = {name: relation(ours[name], theirs[name]) for name in ours if name in theirs}
+    if "better" not in relations.values():
         return False
     return all(
-        found == "better" or (found == "open" and ours[name].exact and theirs[name].exact)
-        for name, found in standings.items()
+        relation_of == "better" or (relation_of == "open" and ours[name].exact and theirs[name].exact)
+        for name, relation_of in relations.items()
     )

@@ -5,7 +5,7 @@ population (all objectives, non-domination, then crowding), and the best share o
 next rung, the last of which is the whole budget. Successive halving: Jamieson and Talwalkar, 2016; ranking by
 non-domination within a rung: Schmucker et al., "Multi-objective asynchronous successive halving", 2021.
 
-An individual that stops keeps the scores of its rung. They never stand beside scores at the whole budget: the front
+An individual that stops keeps the scores of its rung. They are not compared with those of the whole budget: the front
 and the hypervolume hold individuals of the whole budget alone, and in a population every individual of a lower rung
 ranks behind all of the higher ones. It may still become a parent. An algorithm is told its values moved by the mean
 change from that rung to the end, of those of its generation that went on (``mean_changes``).

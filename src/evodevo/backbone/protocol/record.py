@@ -14,7 +14,7 @@ from evodevo.backbone.protocol.settings import ProtocolSettings
 from evodevo.experiments.comparison import ComparisonRow, Spread, compare_arms
 from evodevo.report.charts.numbers import show
 from evodevo.runs.archive import STAGE, Individual, Run
-from evodevo.runs.verdict import GoalValues, dominates, standing
+from evodevo.runs.verdict import GoalValues, dominates, relation
 
 FINALISTS = "protocol.finalists"
 """Type of the event with the chosen individuals: name -> id."""
@@ -307,7 +307,7 @@ def _against_random(first: TableRow, control: TableRow, evaluations: Mapping[str
     if first.test is None or control.test is None:
         return "Random search's best was not tested."
     ours, theirs = first.test, control.test
-    found = standing(goals_of(first, ())[QUALITY], goals_of(control, ())[QUALITY])
+    found = relation(goals_of(first, ())[QUALITY], goals_of(control, ())[QUALITY])
     words = {
         "better": "the search's best is better beyond the ranges over seeds",
         "worse": "random search's best is better beyond the ranges over seeds",
