@@ -195,3 +195,12 @@ def test_a_search_that_finds_nothing_below_the_baselines_says_so(carried: Carrie
     assert len(chosen(stage_runs(protocol)["search"], settings, 100)) < 8, "some are above"
     costs = derived.cost(settings, derived.baselines(settings)["transformer++"])
     assert costs["cache_bytes"] == 8 // 2 * 2 * 16 * 4096 * 4
+
+
+def test_who_stopped_at_a_rung_is_never_chosen(protocol: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evodevo.backbone.protocol.record import chosen
+
+    search, settings = stage_runs(protocol)["search"], protocol.settings
+    first, *others = [one.id for one in chosen(search, settings, 100)]
+    monkeypatch.setitem(search.individual(first).evaluation.extra, "share", 0.25)  # type: ignore[union-attr]
+    assert [one.id for one in chosen(search, settings, 100)] == others

@@ -93,7 +93,9 @@ def _range(row: TableRow) -> tuple[float, float] | None:
 
 def _courses(record: ProtocolRecord) -> Element | None:
     lines = [
-        Series({"search": "search", "random": "random search"}[name], [(float(n), y) for n, y in enumerate(course, 1)])
+        Series(
+            {"search": "search", "random": "random search"}[name], [(float(count), value) for count, value in course]
+        )
         for name, course in record.courses.items()
         if course
     ]

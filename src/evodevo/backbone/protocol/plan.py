@@ -43,7 +43,7 @@ class PlannedStage:
     Attributes:
         stage: its name.
         trainings: number of trainings.
-        tokens: training tokens of each.
+        tokens: mean number of training tokens of each, which rungs lower.
         flops: FLOPs of all, measurements included.
         hours: with all workers.
     """
@@ -161,24 +161,26 @@ def plan(settings: EvolveSettings, store: Path, cache_folder: Path | None = None
 
 
 def _trainings(settings: EvolveSettings) -> list[tuple[str, int, int]]:
-    """(stage, trainings, tokens of each)."""
+    """(stage, trainings, mean tokens of each); rungs stop most trainings of a search early."""
     tokens = settings.evaluation.training.budget.tokens
     if tokens is None:
         raise UsageError(
             "a run is planned by its tokens, and its budget is in steps or seconds; give evaluation.training.budget."
             "tokens."
         )
-    evaluations = settings.study.population * settings.study.generations
+    population = settings.study.population
+    evaluations, rungs = population * settings.study.generations, settings.study.rungs
+    each = tokens if rungs is None else round(tokens * rungs.planned(population) / population)
     if not isinstance(settings, ProtocolSettings):
-        return [("search", evaluations, tokens)]
+        return [("search", evaluations, each)]
     stages, drawn = settings.protocol, len(derived.baselines(settings))
     rates = len(stages.learning_rates)
     several = min(stages.best, stages.finalists)
     final = several * stages.seeds + (stages.finalists - several) + (stages.controls + drawn) * stages.seeds
     return [
         ("baselines", drawn * rates, stages.tuning_tokens),
-        ("search", evaluations + drawn, tokens),
-        ("random", evaluations, tokens),
+        ("search", evaluations + drawn, (evaluations * each + drawn * tokens) // (evaluations + drawn)),
+        ("random", evaluations, each),
         ("tuning", (stages.finalists + stages.controls) * rates, stages.tuning_tokens),
         ("training", final, stages.final_tokens),
         ("test", final, 0),

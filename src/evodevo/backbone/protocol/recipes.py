@@ -10,6 +10,7 @@ from evodevo.backbone.recipes import DESIGNS
 from evodevo.backbone.space import BackboneSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.runs.recipe import Recipe, Size, by_size
+from evodevo.search.rungs import RungSettings
 from evodevo.search.study import StudySettings
 from evodevo.tasks.text.language import LanguageSettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
@@ -22,7 +23,7 @@ BATCH_TOKENS = 64 * 4096
 
 
 def small(objectives: tuple[str, ...], limit: Limit, *, full: bool) -> ProtocolSettings:
-    """For two cores: quick takes about a quarter of an hour, full about three hours."""
+    """For two cores: quick takes about a quarter of an hour, full about two hours, with rungs."""
     tokens = 204_800 if full else 40_960
     return ProtocolSettings(
         space=BackboneSettings(
@@ -36,13 +37,15 @@ def small(objectives: tuple[str, ...], limit: Limit, *, full: bool) -> ProtocolS
                 optimizer=OptimizerSettings(learning_rate=1e-2, warmup=0.1),
                 batch_size=4,
             ),
-            validation_tokens=65_536 if full else 16_384,
+            validation_tokens=32_768 if full else 16_384,
             length=CACHE_LENGTH,
             seconds=1800.0 if full else 600.0,
             memory_bytes=4 * 2**30,
             keep_weights=False,
         ),
-        study=StudySettings(population=16 if full else 8, generations=18 if full else 3),
+        study=StudySettings(
+            population=16 if full else 8, generations=18 if full else 3, rungs=RungSettings() if full else None
+        ),
         protocol=Stages(
             learning_rates=(5e-3, 1e-2, 2e-2),
             tuning_tokens=2 * tokens,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
@@ -82,7 +83,7 @@ class ProtocolRecord:
         rate: learning rate of the search; None before it is known.
         evaluations: stage -> number of finished evaluations of the search and of random search, without baselines.
         rows: baselines, finalists, controls.
-        courses: "search" and "random" -> lowest validation bits per byte after each evaluation.
+        courses: "search" and "random" -> (number of evaluations, lowest validation bits per byte until then).
         count_models: bits per byte of count models on the test split.
         sentences: what the table shows, one sentence each.
     """
@@ -95,7 +96,7 @@ class ProtocolRecord:
     rate: float | None
     evaluations: Mapping[str, int]
     rows: tuple[TableRow, ...]
-    courses: Mapping[str, Sequence[float]]
+    courses: Mapping[str, Sequence[tuple[int, float]]]
     count_models: Mapping[str, float]
     sentences: tuple[str, ...]
 
@@ -110,7 +111,7 @@ class ProtocolRecord:
             "search_learning_rate": self.rate,
             "evaluations": dict(self.evaluations),
             "rows": [row.to_json() for row in self.rows],
-            "courses": {name: list(course) for name, course in self.courses.items()},
+            "courses": {name: [list(point) for point in course] for name, course in self.courses.items()},
             "count_models": dict(self.count_models),
             "sentences": list(self.sentences),
         }
@@ -136,12 +137,12 @@ def common_rate(run: Run) -> float:
 
 
 def chosen(run: Run, settings: ProtocolSettings, count: int) -> list[Individual]:
-    """The individuals of a search that the paper's rule selects, best first."""
+    """The individuals of a search that the paper's rule selects, best first; none that stopped at a rung."""
     limit, goal = settings.protocol.limit, run.goals[0]
     contenders = [
         Contender(one, one.row.genome_hash, one.key(goal), float(one.fact[limit]))
         for one in run.individuals()
-        if one.state == "done"
+        if one.state == "done" and not one.stopped
     ]
     costs = [float(derived.cost(settings, genome)[limit]) for genome in derived.baselines(settings).values()]
     return [contender.individual for contender in choose_finalists(contenders, costs, count)]
@@ -171,13 +172,19 @@ def read_protocol(run: Run) -> ProtocolRecord:
     )
 
 
-def _course(run: Run) -> list[float]:
-    lowest, course = float("inf"), []
+def _course(run: Run) -> list[tuple[int, float]]:
+    """(evaluations, lowest value of whole budgets until then), from the first that was trained to the end."""
+    lowest, count = math.inf, 0
+    course: list[tuple[int, float]] = []
     for one in run.individuals():
         value = one.fact.get("bits_per_byte")
-        if value is not None:
+        if value is None:
+            continue
+        count += 1
+        if not one.stopped:
             lowest = min(lowest, float(value))
-            course.append(lowest)
+        if lowest < math.inf:
+            course.append((count, lowest))
     return course
 
 
