@@ -27,11 +27,12 @@ from typing import Any
 
 from evodevo.errors import NotFoundError
 from evodevo.execution.base import Job
-from evodevo.runs.archive import Run, slice_of
+from evodevo.runs.archive import Run
 from evodevo.runs.drive import create_executor
 from evodevo.runs.evolve import evolve, resume
 from evodevo.runs.fixed_generation import FixedGeneration
 from evodevo.runs.resolve import resolve
+from evodevo.runs.slices import slice_of
 from evodevo.search.base import ALGORITHMS, Proposal
 from evodevo.search.dominance import hypervolume
 from evodevo.search.front import reference_point

@@ -67,7 +67,7 @@ TABLE_FILES = frozenset(
         "networks/spec.py",
         "objectives/base.py",
         "operators/layers/base.py",
-        "runs/archive.py",
+        "runs/slices.py",
         "search/base.py",
         "tasks/base.py",
     }

@@ -13,12 +13,13 @@ from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSpace
 from evodevo.export.folder import Export
 from evodevo.networks.sampling import SamplingSettings
-from evodevo.runs.archive import Individual, Motifs, Run, Slice, absolute
+from evodevo.runs.archive import Individual, Run
+from evodevo.runs.slices import Motifs, Slice, absolute
 from evodevo.search.space import Space
 from evodevo.settings import merge
 
 
-class BackboneSlice(Slice):
+class BackboneSlice(Slice[Run, Individual]):
     """See ``Slice``."""
 
     name = "backbone"

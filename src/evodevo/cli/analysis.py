@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from evodevo.cli import output
 
 if TYPE_CHECKING:
-    from evodevo.runs.archive import Motifs, Run
+    from evodevo.runs.archive import Run
     from evodevo.runs.operations import Worth
+    from evodevo.runs.slices import Motifs
 
 SHOWN = 8
 """Rows of each table for people; ``--json`` and the report have more."""

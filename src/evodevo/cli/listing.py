@@ -71,7 +71,7 @@ def inheritance_words(individual: Individual) -> list[str]:
 
 def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
     """Print whether the scores come from fresh seeds."""
-    from evodevo.runs.archive import RETRAINING
+    from evodevo.runs.recorded import RETRAINING
 
     summaries = [
         result for individual in individuals for goal in goals if (result := individual.summary(goal.name)) is not None

@@ -317,7 +317,7 @@ def born(member: Member) -> str:
 
 def genome(study: Study, member: Member) -> str:
     """A genome as text: one glyph per LIV of a backbone; the short form for other spaces."""
-    from evodevo.runs.archive import SLICES
+    from evodevo.runs.slices import SLICES
 
     if study.space.name not in SLICES:
         return output.one_line(study.space.title(member.genome), 48)

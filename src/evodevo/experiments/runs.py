@@ -22,8 +22,9 @@ from evodevo.export.folder import Export
 from evodevo.networks.sampling import SamplingSettings
 from evodevo.randomness import generator
 from evodevo.runs.answers import Predicts
-from evodevo.runs.archive import Individual, Run, Slice, absolute
+from evodevo.runs.archive import Individual, Run
 from evodevo.runs.fixed_generation import OPERATION, FixedGeneration
+from evodevo.runs.slices import Slice, absolute
 from evodevo.search.base import Proposal
 from evodevo.search.problem import Problem
 from evodevo.search.study import Listener
@@ -34,7 +35,7 @@ PATHS = ("data", "tokenizer", "architecture", "validation", "test", "images", "t
 """Settings of tasks that may hold a path; what exists under that name is one."""
 
 
-class NetworkSlice(Slice):
+class NetworkSlice(Slice[Run, Individual]):
     """Runs whose individuals are trainings of networks, or designs of networks that are trained alike."""
 
     preload = ("torch", "networks")

@@ -11,10 +11,11 @@ from evodevo import __version__
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.registry import enable_packages
-from evodevo.runs.archive import PROTOCOL, Archive, Run, slice_of
+from evodevo.runs.archive import Archive, Run
 from evodevo.runs.command import Command, record_command
 from evodevo.runs.fixed_generation import recall_source
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
+from evodevo.runs.slices import PROTOCOL, slice_of
 from evodevo.search.study import Listener, Study
 from evodevo.storage import Store
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from evodevo.errors import UsageError
 from evodevo.registry import enable_packages
-from evodevo.runs.archive import OWN_STUDY, Archive, Individual, Run, Slice, slice_of
+from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.command import Command, named, record_command, with_data
 from evodevo.runs.drive import EVOLVE, check_device, create_run, drive, record_forecast
 from evodevo.runs.given import starts
 from evodevo.runs.progress import shown
 from evodevo.runs.recipe import RunSettings
 from evodevo.runs.resolve import resolve
+from evodevo.runs.slices import OWN_STUDY, Slice, slice_of
 from evodevo.search.start import founders
 from evodevo.search.study import Listener, Study
 from evodevo.settings import merge, validate
@@ -213,7 +214,7 @@ def resume(
         )
 
 
-def with_absolute_paths(kind: Slice, settings: RunSettings) -> RunSettings:
+def with_absolute_paths(kind: Slice[Run, Individual], settings: RunSettings) -> RunSettings:
     """The settings, with paths that are found from any folder."""
     changes = kind.paths(settings)
     if not changes:

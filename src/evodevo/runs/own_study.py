@@ -10,10 +10,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from evodevo.errors import GenomeError, UsageError
-from evodevo.runs.archive import Individual, Run, Slice
+from evodevo.runs.archive import Individual, Run
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
 from evodevo.runs.report.page import search_page
 from evodevo.runs.report.view import GenomeParts
+from evodevo.runs.slices import Slice
 from evodevo.search.problem import Problem
 from evodevo.search.space import Space
 from evodevo.search.study import StudySettings
@@ -94,7 +95,7 @@ class _Texts(GenomeParts):
         return individual.text
 
 
-class OwnStudySlice(Slice):
+class OwnStudySlice(Slice[Run, Individual]):
     """See ``Slice``; whatever needs the user's code is refused."""
 
     name = "study"

@@ -8,7 +8,7 @@ from typing import Any
 
 from evodevo.errors import UsageError
 from evodevo.registry import enable_packages
-from evodevo.runs.archive import Individual, Run, Slice, absolute, slice_of
+from evodevo.runs.archive import Individual, Run
 from evodevo.runs.command import Command, named, record_command, with_data
 from evodevo.runs.drive import TRAIN, check_device, create_run, drive
 from evodevo.runs.evolve import ARCHITECTURE, begin, with_absolute_paths
@@ -16,6 +16,7 @@ from evodevo.runs.fixed_generation import OPERATION, record_source
 from evodevo.runs.given import Given, find, opened, scaled
 from evodevo.runs.progress import shown
 from evodevo.runs.resolve import resolve
+from evodevo.runs.slices import Slice, absolute, slice_of
 from evodevo.search.base import Proposal
 from evodevo.search.space import Space
 from evodevo.search.start import START
@@ -129,7 +130,7 @@ def train(
         return drive(run_id, settings, store=store, listener=listen, on_start=start, cache_folder=cache_folder)
 
 
-def _source(given: Given, kind: Slice, before: Any, changes: dict[str, Any]) -> tuple[Proposal, bool]:
+def _source(given: Given, kind: Slice[Run, Individual], before: Any, changes: dict[str, Any]) -> tuple[Proposal, bool]:
     """The genome that is trained, and whether its depth decides that of the settings.
 
     Raises:
@@ -228,7 +229,7 @@ def _with_flops(overrides: dict[str, Any], budget: dict[str, Any]) -> dict[str, 
     return merge({"evaluation": {"training": {"budget": budget}}}, overrides)
 
 
-def _with_checkpoints(values: dict[str, Any], kind: Slice) -> dict[str, Any]:
+def _with_checkpoints(values: dict[str, Any], kind: Slice[Run, Individual]) -> dict[str, Any]:
     """Settings, as plain data, with twenty checkpoints where no number is given."""
     training = values["evaluation"]["training"]
     if training["checkpoint_every"] is None:

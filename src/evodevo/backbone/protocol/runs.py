@@ -8,8 +8,8 @@ from typing import Any
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.backbone.protocol.settings import ProtocolSettings
 from evodevo.backbone.runs import BackboneSlice
-from evodevo.runs.archive import PROTOCOL as KIND
 from evodevo.runs.archive import Individual, Run
+from evodevo.runs.slices import PROTOCOL as KIND
 from evodevo.search.study import Listener
 
 
@@ -22,7 +22,7 @@ class ProtocolSlice(BackboneSlice):
 
     def paths(self, settings: Any) -> dict[str, Any]:
         """Those of the search, and the files of questions."""
-        from evodevo.runs.archive import absolute
+        from evodevo.runs.slices import absolute
 
         tasks = [absolute(task) for task in settings.protocol.tasks]
         return {**super().paths(settings), **({"protocol": {"tasks": tasks}} if tasks else {})}

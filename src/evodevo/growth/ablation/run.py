@@ -14,11 +14,12 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.growth.ablation.recipe import SkippedRow, ablation
 from evodevo.growth.ablation.rows import TABLE_3, chosen_rows, names_of
-from evodevo.runs.archive import Run, slice_of
+from evodevo.runs.archive import Run
 from evodevo.runs.command import Command
 from evodevo.runs.drive import ABLATE
 from evodevo.runs.evolve import begin
 from evodevo.runs.resolve import GROW, of_growth, resolve
+from evodevo.runs.slices import slice_of
 from evodevo.search.study import Listener, Study
 from evodevo.settings import merge
 
