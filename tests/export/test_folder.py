@@ -29,6 +29,7 @@ class Sums(Exporter):
 
     def write(self, subject: ExportSubject, folder: Path) -> None:
         (folder / self.file).write_text(json.dumps([place + self.wrong for place, _ in enumerate(subject.classes)]))
+        (folder / self.file).chmod(0o600)  # as safetensors writes
 
     def ask(self, folder: Path, probes: Sequence[Images]) -> list[Logits]:
         factors = json.loads((folder / self.file).read_text())
@@ -55,6 +56,9 @@ def test_an_export_holds_what_it_says(tmp_path: Path) -> None:
     assert left(done.folder) == ["README.md", "factors.json", "manifest.json", "spec.json"]
     assert left(tmp_path / "new") == ["out"], "no draft is left"
     manifest = json.loads((done.folder / "manifest.json").read_text())
+    (mode,) = {one.stat().st_mode for one in done.folder.iterdir()}
+    assert mode & 0o111 == 0
+    assert mode & 0o777 == done.folder.stat().st_mode & 0o666, "all are for the same readers"
     spec = json.loads((done.folder / "spec.json").read_text())
     assert manifest["files"] == {
         name: hashlib.sha256((done.folder / name).read_bytes()).hexdigest()
@@ -99,6 +103,8 @@ def test_a_file_and_a_link_are_no_folders(tmp_path: Path) -> None:
     for name in ("file", "link"):
         with pytest.raises(UsageError, match="no folder"):
             write_export(Sums(), of_sums(), tmp_path / name)
+    with pytest.raises(UsageError, match="file is no folder, so that out"):
+        write_export(Sums(), of_sums(), tmp_path / "file" / "out")
 
 
 def test_what_answers_otherwise_is_refused_and_what_was_there_stays(tmp_path: Path) -> None:

@@ -62,6 +62,14 @@ def test_rules_and_conditions(front: Any, rule: str, where: tuple[str, ...], nam
     chosen = pick(front, rule, where)
     assert name_of(chosen.individual) == name
     assert all(condition in chosen.reason for condition in where)
+    assert "own scores" not in chosen.reason, "there are no others"
+
+
+def test_fresh_seeds_choose_nothing_and_the_reason_says_by_what_it_chose(recorded: Any) -> None:
+    searched, other = {0: point(2.0, 400.0), 1: point(2.9, 400.0)}, {0: point(2.1, 300.0), 1: point(2.5, 300.0)}
+    chosen = pick(recorded({"best in the search": searched, "best afterwards": other}), "best:quality")
+    assert name_of(chosen.individual) == "best in the search"
+    assert chosen.reason == "best quality among 2 on the front by the search's own scores"
 
 
 @pytest.mark.slow

@@ -107,6 +107,7 @@ EIGHT = "11111 91111 12121 92121 13131 93131 14141 94141"
     ("start", "kind", "words"),
     [
         (["zzz"], NotFoundError, "no genome, no known name"),
+        (["mine.txt"], NotFoundError, "no genome, no known name"),
         (["transfromer++"], UsageError, "Did you mean 'transformer++'"),
         (["11111 91119 11111 91111"], GenomeError, "segment 2, integer 5"),
         ([MOTIF], GenomeError, "the search cannot begin with the genome: it has 4 LIVs, those of this search have 8"),

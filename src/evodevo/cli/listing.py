@@ -83,7 +83,8 @@ def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
         output.words(f"scores: {several}.")
     elif fresh and len(fresh) == len(summaries):
         count = f"{max(fresh)} fresh seeds" if max(fresh) > 1 else "a fresh seed"
-        output.words(f"scores: over {count} that played no part in the search; in brackets the lowest and highest.")
+        brackets = "; in brackets the lowest and highest" if max(fresh) > 1 else ""
+        output.words(f"scores: over {count} that played no part in the search, which chose by its own{brackets}.")
     elif summaries:
         output.words("scores: of the search's own seed; a front picked by them flatters itself. See: evodevo train")
 

@@ -90,8 +90,9 @@ def publish(target: Path, fill: Callable[[Path], tuple[Verified, dict[str, Any]]
             verified, manifest = fill(draft)
             files = {file.name: file_digest(file) for file in sorted(draft.iterdir())}
             write_json(draft / MANIFEST, {"schema": SCHEMA, **manifest, "files": files})
-            draft.chmod(0o777 & ~_mask())  # temporary folders are for their owner alone
             for entry in (*draft.iterdir(), draft):
+                # Temporary folders, and the files of safetensors, are for their owner alone.
+                entry.chmod((0o777 if entry.is_dir() else 0o666) & ~_mask())
                 _sync(entry)
             _put(draft, target)
     except BaseException:
@@ -104,8 +105,11 @@ def check_target(target: Path) -> None:
     """Check that an export may be written to a folder.
 
     Raises:
-        UsageError: It holds something that no export wrote.
+        UsageError: It holds something that no export wrote, or cannot be a folder.
     """
+    above = next(folder for folder in target.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise UsageError(f"{above} is no folder, so that {target.name} cannot be in it; name another folder.")
     if not target.exists() and not target.is_symlink():
         return
     if not target.is_dir() or target.is_symlink():

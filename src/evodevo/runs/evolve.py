@@ -71,14 +71,9 @@ def evolve(
         EvaluationsFailedError: none succeeded, or more failed than the settings allow.
     """
     changes = with_data(recipe, overrides, data)
-    settings = resolve(recipe, size=size, driver="evolve", overrides=changes)
     options = {"size": size, "start": [named(one) for one in start] or None}
     with shown(progress, listener, on_start) as (listen, begun):
-        if start:
-            settings = _beginning_with(start, recipe, settings, changes.get("space", {}).get("depth"), store)
-            for given in settings.study.start:
-                if given.scaling and listen is not None:
-                    listen(ARCHITECTURE, {"source": given.source, "scaling": given.scaling})
+        settings = _resolved(recipe, size, start, changes, store, listen)
         return begin(
             EVOLVE,
             recipe,
@@ -89,6 +84,24 @@ def evolve(
             cache_folder=cache_folder,
             command=Command("evolve", recipe, options, changes),
         )
+
+
+def _resolved(
+    recipe: str,
+    size: str,
+    start: Sequence[str | Path | Individual],
+    changes: dict[str, Any],
+    store: str | Path,
+    listener: Listener | None,
+) -> RunSettings:
+    """All settings of a search, with the architectures that it begins with; see ``evolve``."""
+    settings = resolve(recipe, size=size, driver="evolve", overrides=changes)
+    if start:
+        settings = _beginning_with(start, recipe, settings, changes.get("space", {}).get("depth"), store)
+        for given in settings.study.start:
+            if given.scaling and listener is not None:
+                listener(ARCHITECTURE, {"source": given.source, "scaling": given.scaling})
+    return settings
 
 
 def _beginning_with(
@@ -126,13 +139,8 @@ def begin(
     """
     which = slice_of(recipe, type(settings).model_fields)
     paths = which.paths(settings)
-    settings = with_absolute_paths(which, settings)
-    enable_packages(settings.execution.packages)
-    # Device, algorithm and data are tried before the store is made: a wrong name or path leaves nothing behind.
-    check_device(settings)
-    settings.study.create()
-    founders(settings.study.start, which.space(settings), settings.study.population)
-    settings.study.check(which.problem(settings, cache_folder=cache_folder))
+    # All is tried before the store is made: a wrong name or path leaves nothing behind.
+    settings = _tried(which, settings, cache_folder)
     expected = which.needs(settings, Path(store), cache_folder) if which.composed else None
     if expected is not None and expected["refusal"]:
         raise UsageError(str(expected["refusal"]))
@@ -149,10 +157,27 @@ def begin(
     return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 
+def _tried(which: Slice, settings: RunSettings, cache_folder: Path | None) -> RunSettings:
+    """The settings with absolute paths, after device, algorithm, architectures and data were tried.
+
+    Raises:
+        UsageError, DataError, NotFoundError: one of them cannot be used.
+    """
+    settings = with_absolute_paths(which, settings)
+    enable_packages(settings.execution.packages)
+    check_device(settings)
+    settings.study.create()
+    founders(settings.study.start, which.space(settings), settings.study.population)
+    settings.study.check(which.problem(settings, cache_folder=cache_folder))
+    return settings
+
+
 def dry_run(
     recipe: str,
     *,
     size: str = "quick",
+    start: Sequence[str | Path | Individual] = (),
+    data: str | Path | None = None,
     overrides: dict[str, Any] | None = None,
     store: str | Path = "runs",
     cache_folder: Path | None = None,
@@ -160,17 +185,14 @@ def dry_run(
     """What a run would need, measured on this machine: evaluations, tokens, FLOPs, memory, disk, hours. Nothing runs.
 
     Args:
-        recipe, size, overrides, store, cache_folder: as for ``evolve``.
+        recipe, size, start, data, overrides, store, cache_folder: as for ``evolve``.
 
     Raises:
-        UsageError: as for ``evolve``, or a recipe without a plan.
+        UsageError, DataError, NotFoundError: as for ``evolve``, or a recipe without a plan.
     """
-    settings = resolve(recipe, size=size, driver="evolve", overrides=overrides or {})
+    settings = _resolved(recipe, size, start, with_data(recipe, overrides, data), store, None)
     which = slice_of(recipe, type(settings).model_fields)
-    settings = with_absolute_paths(which, settings)
-    enable_packages(settings.execution.packages)
-    check_device(settings)
-    return which.needs(settings, Path(store), cache_folder)
+    return which.needs(_tried(which, settings, cache_folder), Path(store), cache_folder)
 
 
 def resume(

@@ -90,7 +90,7 @@ def find(word: str | Path | Individual, names: Sequence[str], archive: Archive |
         elif not text.isdigit():
             raise _unknown(text, names, store, f"there is no store at {store}.")
     elif not text[:1].isdigit() and "|" not in text:
-        raise unknown_name("architecture", text[:80], names) if names else GenomeError(f"{text[:80]!r} is no genome.")
+        raise _unknown(text, names, store, "ids are made of the digits 0-9 and letters a-z.")
     return Given("the genome", text=text)
 
 

@@ -141,6 +141,9 @@ def pick(run: Search[C], rule: str = "knee", where: Sequence[str] = ()) -> Pick[
             f"nobody of the {len(front)} on the front keeps {' and '.join(where)}. See: evodevo front {run.id}"
         )
     among = f"{len(kept)} on the front" + (f" with {' and '.join(where)}" if where else "")
+    summaries = [candidate.summary(goal.name) for candidate in kept for goal in run.goals]
+    if any(summary is not None and summary.fresh for summary in summaries):
+        among += " by the search's own scores"  # those of fresh seeds are shown, and choose nothing
     if rule == "knee":
         chosen = knee(kept, run.goals)
         reason = f"the knee among {among}: farthest from the line between the extremes, goals scaled to [0, 1]"

@@ -44,7 +44,8 @@ class Protocol:
         run_id: its run, recorded.
         settings: settings with which it goes on; only the workers may differ from the recorded ones.
         store: folder of the store.
-        listener: called with the events of all stages, and with ``stage`` {"stage", "run", "number", "of"} before each.
+        listener: called with the events of all stages, and with ``stage`` {"stage", "run", "number", "of",
+            "protocol"} before each.
         on_start: called with the study of each stage before it runs.
         cache_folder: folder of prepared data; None is the user's.
     """
@@ -159,7 +160,8 @@ class Protocol:
     def _announce(self, stage: str, run_id: str | None) -> None:
         if self._study is not None and self._study.stopping:
             raise _InterruptedError  # stopped while nothing ran
-        self._told("stage", {"stage": stage, "run": run_id, "number": STAGES.index(stage) + 1, "of": len(STAGES)})
+        place = {"number": STAGES.index(stage) + 1, "of": len(STAGES)}
+        self._told("stage", {"stage": stage, "run": run_id, **place, "protocol": self.run_id})
 
     def _run_of(self, stage: str) -> str | None:
         for event in self._store.events(self.run_id):

@@ -71,7 +71,9 @@ def evolve(
     ] = None,
     population: Annotated[int | None, typer.Option(help="Number of individuals in the population.")] = None,
     generations: Generations = None,
-    algorithm: Annotated[str | None, typer.Option(help="nsga2, genetic, firefly, regularized, random.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="nsga2, surrogate, genetic, firefly, regularized, random.")
+    ] = None,
     mode: Annotated[SearchMode | None, typer.Option(help="Whole generations, or a child for each free worker.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
     data: Annotated[
@@ -122,7 +124,7 @@ def evolve(
     if dry_run:
         from evodevo.runs.evolve import dry_run as needs_of
 
-        needs = needs_of(recipe, size=size.value, overrides=changes, store=store)
+        needs = needs_of(recipe, size=size.value, start=start or (), data=data, overrides=changes, store=store)
         if json:
             output.document("evodevo.needs/1", {"recipe": recipe, "size": size.value, **needs})
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from evodevo.cli import output
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.cli.protocols import KIND, show_protocol
+from evodevo.cli.running import store_option
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
@@ -38,7 +40,7 @@ def status(
         if json:
             output.document("evodevo.status/1", {**facts, "course": closed})
         else:
-            _print_run(facts, closed)
+            _print_run(facts, closed, store)
             if opened.kind == KIND:
                 show_protocol(opened)
 
@@ -84,7 +86,7 @@ def _print_runs(every: list[dict[str, Any]]) -> None:
         output.words("no run yet. Begin one with: evodevo evolve backbone.demo")
 
 
-def _print_run(facts: dict[str, Any], closed: list[dict[str, Any]]) -> None:
+def _print_run(facts: dict[str, Any], closed: list[dict[str, Any]], store: Path) -> None:
     held = f", held by {facts['owner']}" if facts["owner"] else ""
     output.line(f"run {facts['run']}: {facts['kind']} {facts['recipe']}, {facts['state']}{held}")
     output.line(
@@ -99,4 +101,4 @@ def _print_run(facts: dict[str, Any], closed: list[dict[str, Any]]) -> None:
         names = ("generation", "evaluated", "failed", "front", "hypervolume")
         output.table(names, rows, right=names)
     if facts["state"] == "interrupted":
-        output.words(f"go on with: evodevo resume {facts['run']}")
+        output.words(f"go on with: evodevo resume {facts['run']}{store_option(store)}")
