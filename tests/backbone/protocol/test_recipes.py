@@ -60,7 +60,7 @@ def test_full_is_the_papers_search_on_small_networks() -> None:
     stages = _trainings(settings_of("backbone.cache", "full"))
     counted = {stage: trainings for stage, trainings, _ in stages}
     # Four of sixteen go on from a quarter of their budget.
-    assert dict((stage, tokens) for stage, _, tokens in stages)["random"] == 204_800 * 7 // 16
+    assert {stage: tokens for stage, _, tokens in stages}["random"] == 204_800 * 7 // 16
     assert counted == {"baselines": 6, "search": 290, "random": 288, "tuning": 27, "training": 23, "test": 23}
 
 
