@@ -30,8 +30,9 @@ from scipy.stats import mannwhitneyu
 
 from evodevo.search import dominance
 from evodevo.search.problem import Goal
+from evodevo.search.settings import StudySettings
 from evodevo.search.space import Space
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.study import Study
 from evodevo.storage import Store
 from evodevo.testing.macro_table import MacroSpace, MacroTable
 from evodevo.testing.real_vector import ZDT_REFERENCE, RealVectorSpace, zdt1, zdt2, zdt3

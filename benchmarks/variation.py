@@ -27,7 +27,8 @@ from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
 from evodevo.search import dominance
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.storage import Store
 from measuring import Report
 

@@ -26,7 +26,8 @@ from evodevo.networks.saved import load_network
 from evodevo.operators.spec import Dimensions
 from evodevo.search.problem import INHERITANCE, SNAPSHOT, Outcome, Terms
 from evodevo.search.record import is_final
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.text.language import windows_of

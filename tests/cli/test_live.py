@@ -13,7 +13,8 @@ from rich.console import Console
 from evodevo.cli import live
 from evodevo.cli.live import EventView, LineView, LiveView, View
 from evodevo.search.problem import Goal
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.testing.real_vector import RealVectorSpace
 
 SETTINGS = StudySettings(population=4, generations=2)

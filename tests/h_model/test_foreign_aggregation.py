@@ -34,7 +34,7 @@ from evodevo.randomness import generator
 from evodevo.runs.archive import Run
 from evodevo.runs.evolve import begin, resume
 from evodevo.runs.recipe import ExecutionSettings
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.testing.networks import CLASS, TEXT, small_batch
 from evodevo.testing.small_networks import settings as small_settings
 from fixtures.evaluations import Killed

@@ -23,7 +23,7 @@ from evodevo.objectives.answered import Answered, AnswerScore
 from evodevo.objectives.base import OBJECTIVES, on_answers
 from evodevo.runs.evolve import begin
 from evodevo.runs.recipe import ExecutionSettings
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.storage import Store
 from evodevo.testing.small_networks import STRUCTURE
 from evodevo.testing.small_networks import settings as small_settings

@@ -46,7 +46,7 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
 from evodevo.runs.evolve import begin, resume
 from evodevo.runs.recipe import ExecutionSettings
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.settings import validate
 from evodevo.testing.layers import LayerCase, LayerTests
 from evodevo.testing.small_networks import settings as small_settings

@@ -13,9 +13,9 @@ import pytest
 from evodevo.backbone.space import BackboneSpace
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.resolve import resolve
+from evodevo.search.members import BASELINE
 from evodevo.search.problem import Outcome
 from evodevo.search.record import to_evaluation
-from evodevo.search.study import BASELINE
 from evodevo.storage import NewIndividual, Store, individual_id
 
 

@@ -15,9 +15,9 @@ from evodevo.runs.archive import Archive, Run
 from evodevo.runs.operations import DEFINITION, rank_changes, variation_record
 from evodevo.runs.report.operations import change_text
 from evodevo.runs.resolve import resolve
+from evodevo.search.members import BASELINE
 from evodevo.search.problem import Outcome
 from evodevo.search.record import to_evaluation
-from evodevo.search.study import BASELINE
 from evodevo.storage import NewIndividual, Store, individual_id
 
 # Name -> generation, parents, operations of its mutation, (quality, cache) or the reason of its failure.

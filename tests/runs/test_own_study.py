@@ -11,7 +11,8 @@ from evodevo.cli.application import run as type_command
 from evodevo.errors import ExitCode
 from evodevo.runs.archive import Archive
 from evodevo.search.problem import Goal
-from evodevo.search.study import Study, StudyResult, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study, StudyResult
 from evodevo.storage import Store
 from evodevo.testing.real_vector import RealVectorSpace, zdt1
 

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from evodevo.runs.progress import shown
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.testing.real_vector import RealVectorSpace, zdt1
 
 

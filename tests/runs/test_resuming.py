@@ -11,7 +11,8 @@ import pytest
 from evodevo.errors import DataError, EvodevoError, ExitCode, NotFoundError, StoreDamagedError, UsageError
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import evolve, resume
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.settings import merge
 from evodevo.storage import Store
 from evodevo.testing.histories import evaluated_twice, history, hypervolumes

@@ -9,7 +9,8 @@ import pytest
 
 from evodevo.runs.search_progress import SearchProgress, duration
 from evodevo.search.problem import Goal
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.testing.real_vector import RealVectorSpace
 
 

@@ -12,8 +12,9 @@ from evodevo.errors import EvodevoError, GenomeError, NotFoundError, UsageError
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import evolve, resume
 from evodevo.search.problem import Goal
+from evodevo.search.settings import StudySettings
 from evodevo.search.start import Start
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.study import Study
 from evodevo.storage import Store
 from evodevo.testing.histories import evaluated_twice, history
 from evodevo.testing.real_vector import RealVectorSpace, zdt1

@@ -22,7 +22,8 @@ from evodevo.search.problem import FunctionProblem, Goal, Outcome, Terms, read_a
 from evodevo.search.record import is_final, to_outcome
 from evodevo.search.rungs import RungSettings, going_on, mean_changes, spent_tokens
 from evodevo.search.selection import crowded_standings, summed_standings
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.storage import Store
 from evodevo.testing.histories import evaluated_twice, history, hypervolumes
 from evodevo.testing.real_vector import RealVectorSpace, zdt1

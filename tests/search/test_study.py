@@ -21,9 +21,11 @@ from evodevo.execution.base import Event, Job
 from evodevo.execution.serial import SerialExecutor
 from evodevo.randomness import generator
 from evodevo.search.base import create
+from evodevo.search.members import BASELINE, Listener
 from evodevo.search.problem import DISK_FULL, INFEASIBLE, FunctionProblem, Goal, Outcome
+from evodevo.search.settings import StudySettings
 from evodevo.search.space import Space
-from evodevo.search.study import BASELINE, Listener, Study, StudyResult, StudySettings
+from evodevo.search.study import Study, StudyResult
 from evodevo.storage import Store
 from evodevo.testing.histories import difference, evaluated_twice, history, hypervolumes
 from evodevo.testing.real_vector import RealVectorSpace, zdt1
@@ -342,7 +344,7 @@ def _stopped_at_the_first_result(one: Study, stop: Callable[[Study], None]) -> s
     def listen(kind: str, facts: dict[str, Any]) -> None:
         if kind == "started":
             started.add(facts["id"])
-        if kind == "evaluated" and one._stop == "no":
+        if kind == "evaluated" and not one.stopping:
             stop(one)
 
     one.listener = listen
@@ -376,7 +378,7 @@ def test_what_steady_state_recorded_replays_to_the_same_proposals(
         # An algorithm of its own, and nothing but the record.
         states = [one.algorithm.start()]
         for row in completed:
-            states.append(one.algorithm.tell(states[-1], [one._scored(one.members[row.id], {})]))
+            states.append(one.algorithm.tell(states[-1], [one._ask_tell._scored(one.members[row.id], {})]))
         known: set[str] = set()
         for number, row in enumerate(rows):
             if number < 4:

@@ -18,8 +18,10 @@ from evodevo.cli.application import run
 from evodevo.execution.family import descendants
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.objectives.base import OBJECTIVES
+from evodevo.search.members import BASELINE
 from evodevo.search.problem import Goal, Outcome, Problem, read_numbers
-from evodevo.search.study import BASELINE, Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.storage import Store
 from evodevo.testing.executors import wait_until_gone
 from evodevo.testing.real_vector import Point, RealVectorSpace, zdt1

@@ -9,7 +9,7 @@ from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.runs.recipe import Recipe, Size, by_size
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.tasks.text.language import LanguageSettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 

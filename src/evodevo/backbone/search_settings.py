@@ -5,7 +5,7 @@ from __future__ import annotations
 from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.space import BackboneSettings
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 
 
 class EvolveSettings(RunSettings):

@@ -40,7 +40,7 @@ def score(individual: Individual, goal: Goal) -> str:
 
 def print_individuals(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
     """Print a table with scores and genomes."""
-    from evodevo.search.study import BASELINE
+    from evodevo.search.members import BASELINE
 
     headings = [heading(goal) for goal in goals]
     rows = [

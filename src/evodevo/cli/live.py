@@ -14,8 +14,9 @@ from evodevo.runs.search_progress import OWN_SEED, SearchProgress, duration
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from evodevo.search.members import Member
     from evodevo.search.problem import Outcome
-    from evodevo.search.study import Member, Study
+    from evodevo.search.study import Study
 
 ROWS = 12
 
@@ -191,7 +192,7 @@ def picture(progress: SearchProgress, study: Study, notice: str = "") -> Rendera
 
 def rows(progress: SearchProgress, study: Study) -> list[tuple[Member, str, str]]:
     """(member, state in words, style): the baselines, the front, best first, and what is running."""
-    from evodevo.search.study import BASELINE
+    from evodevo.search.members import BASELINE
 
     goals = study.problem.goals
     front = sorted(progress.front, key=lambda member: member.outcomes[OWN_SEED].values(goals) or ())
@@ -300,7 +301,7 @@ def failure(facts: dict[str, Any]) -> str:
 
 def origin_name(member: Member) -> str:
     """A baseline's name, else the id."""
-    from evodevo.search.study import BASELINE
+    from evodevo.search.members import BASELINE
 
     return member.birth.removeprefix(f"{BASELINE}/")[:24] if member.operation == BASELINE else member.id
 

@@ -17,7 +17,8 @@ from evodevo.errors import EvaluationsFailedError, ExitCode, RunOwnedError
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
-    from evodevo.search.study import Listener, Study
+    from evodevo.search.members import Listener
+    from evodevo.search.study import Study
 
     Action = Callable[[Listener, Callable[[Study], None]], Run]
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial, Variant, expand
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.settings import Settings
 
 

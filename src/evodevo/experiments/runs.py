@@ -26,8 +26,8 @@ from evodevo.runs.archive import Individual, Run
 from evodevo.runs.fixed_generation import OPERATION, FixedGeneration
 from evodevo.runs.slices import Slice, absolute
 from evodevo.search.base import Proposal
+from evodevo.search.members import Listener
 from evodevo.search.problem import Problem
-from evodevo.search.study import Listener
 
 ARM = "arm"
 """Operation of a training that a recipe names."""

@@ -19,7 +19,8 @@ from evodevo.runs.command import Command
 from evodevo.runs.drive import GROW
 from evodevo.runs.evolve import begin
 from evodevo.runs.resolve import resolve
-from evodevo.search.study import Listener, Study
+from evodevo.search.members import Listener
+from evodevo.search.study import Study
 from evodevo.settings import merge
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from evodevo.multitask.schedule import Past, Round, is_root, next_round, past, s
 from evodevo.multitask.settings import WorkSettings
 from evodevo.multitask.stored import agent_settings
 from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished
+from evodevo.search.members import Listener
 from evodevo.search.recorder import Recorder
-from evodevo.search.study import Listener
 from evodevo.storage import Lease, Store
 from evodevo.storage.systems.base import AgentRow, SystemRow
 

@@ -25,7 +25,7 @@ from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.stored import system_settings
 from evodevo.randomness import integer_seed
 from evodevo.search.dispatch import Dispatcher
-from evodevo.search.study import Listener
+from evodevo.search.members import Listener
 from evodevo.storage import Lease, Store
 from evodevo.storage.base import RunState
 from evodevo.storage.systems.base import AgentRow, SystemRow

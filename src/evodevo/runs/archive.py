@@ -15,7 +15,7 @@ from evodevo.runs.pick import Pick, pick
 from evodevo.runs.recorded import RecordedIndividual, RecordedRun
 from evodevo.runs.slices import OWN_STUDY, PROTOCOL
 from evodevo.search.front import front_places
-from evodevo.search.study import BASELINE
+from evodevo.search.members import BASELINE
 from evodevo.storage import EvaluationRow, RunRow, Store
 
 MAX_PROMPT_BYTES = 1 << 20

@@ -16,7 +16,8 @@ from evodevo.runs.command import Command, record_command
 from evodevo.runs.fixed_generation import recall_source
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
 from evodevo.runs.slices import PROTOCOL, slice_of
-from evodevo.search.study import Listener, Study
+from evodevo.search.members import Listener
+from evodevo.search.study import Study
 from evodevo.storage import Store
 
 TRAIN = "train"

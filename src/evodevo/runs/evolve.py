@@ -16,8 +16,9 @@ from evodevo.runs.progress import shown
 from evodevo.runs.recipe import RunSettings
 from evodevo.runs.resolve import resolve
 from evodevo.runs.slices import OWN_STUDY, Slice, slice_of
+from evodevo.search.members import Listener
 from evodevo.search.start import founders
-from evodevo.search.study import Listener, Study
+from evodevo.search.study import Study
 from evodevo.settings import merge, validate
 from evodevo.storage import Store
 

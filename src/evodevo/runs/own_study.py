@@ -16,8 +16,8 @@ from evodevo.runs.report.page import search_page
 from evodevo.runs.report.view import GenomeParts
 from evodevo.runs.slices import Slice
 from evodevo.search.problem import Problem
+from evodevo.search.settings import StudySettings
 from evodevo.search.space import Space
-from evodevo.search.study import StudySettings
 from evodevo.settings import Settings
 
 _IN_CODE = (

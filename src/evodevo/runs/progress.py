@@ -11,7 +11,8 @@ from evodevo.runs.search_progress import SearchProgress, duration
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from evodevo.search.study import Listener, Study
+    from evodevo.search.members import Listener
+    from evodevo.search.study import Study
 
 STEPS = 1000
 """Parts of a whole bar."""

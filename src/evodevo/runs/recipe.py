@@ -10,7 +10,7 @@ from pydantic import Field
 
 from evodevo.errors import UsageError
 from evodevo.registry import Registry, table
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.settings import Settings
 
 Size = Literal["quick", "full", "paper"]

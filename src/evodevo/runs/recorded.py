@@ -13,10 +13,10 @@ from evodevo.randomness import integer_seed
 from evodevo.registry import enable_packages
 from evodevo.runs.pick import Summary
 from evodevo.runs.slices import EXPERIMENT, OWN_STUDY, SLICES, Slice, slice_of
+from evodevo.search.members import BASELINE
 from evodevo.search.problem import Goal, Outcome
 from evodevo.search.record import is_final, to_outcome
 from evodevo.search.space import Space
-from evodevo.search.study import BASELINE
 from evodevo.settings import validate
 from evodevo.storage import EvaluationRow, EventRow, IndividualRow, RunRow, Store
 

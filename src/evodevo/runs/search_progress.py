@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evodevo.search.study import Member, Study
+    from evodevo.search.members import Member
+    from evodevo.search.study import Study
 
 OWN_SEED = 0
 """The number of the search's own evaluation; higher ones are confirmations."""
@@ -93,7 +94,7 @@ class SearchProgress:
             self.failed[reason] += 1
 
     def _is_baseline(self, identity: str) -> bool:
-        from evodevo.search.study import BASELINE
+        from evodevo.search.members import BASELINE
 
         return self.study is not None and self.study.members[identity].operation == BASELINE
 

@@ -21,9 +21,9 @@ from evodevo.runs.answers import Predicts, continues_texts
 from evodevo.runs.differences import setting_differences
 from evodevo.runs.recipe import RunSettings
 from evodevo.search.base import Algorithm
+from evodevo.search.members import Listener
 from evodevo.search.problem import Problem
 from evodevo.search.space import Space
-from evodevo.search.study import Listener
 
 EXPERIMENT = "experiment"
 """Room of the settings of runs that compare given trainings, and the name of their slice."""

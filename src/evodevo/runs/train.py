@@ -18,9 +18,10 @@ from evodevo.runs.progress import shown
 from evodevo.runs.resolve import resolve
 from evodevo.runs.slices import Slice, absolute, slice_of
 from evodevo.search.base import Proposal
+from evodevo.search.members import Listener
 from evodevo.search.space import Space
 from evodevo.search.start import START
-from evodevo.search.study import Listener, Study
+from evodevo.search.study import Study
 from evodevo.settings import merge, nested, validate
 from evodevo.storage import Store
 

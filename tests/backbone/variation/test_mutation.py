@@ -19,7 +19,8 @@ from evodevo.errors import UsageError
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
 from evodevo.search.problem import Goal
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.settings import validate
 from evodevo.storage import Store
 

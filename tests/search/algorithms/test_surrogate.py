@@ -18,7 +18,8 @@ from evodevo.search import dominance
 from evodevo.search.algorithms.surrogate.state import SurrogateState
 from evodevo.search.base import Foreseen, Scored, create
 from evodevo.search.problem import INFEASIBLE, FunctionProblem, Goal, Outcome
-from evodevo.search.study import Study, StudySettings
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
 from evodevo.storage import Store
 from evodevo.testing.algorithms import SPACE, TARGET, failing, two_objectives
 from evodevo.testing.bare_search import generational, steady_state

@@ -17,7 +17,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Role, Trial, Variant
 from evodevo.randomness import integer_seed
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.settings import merge, validate
 
 CHECKPOINTS = 5

@@ -11,7 +11,7 @@ from evodevo.backbone.space import BackboneSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.runs.recipe import Recipe, Size, by_size
 from evodevo.search.rungs import RungSettings
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.tasks.text.language import LanguageSettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 

@@ -10,7 +10,7 @@ from evodevo.backbone.protocol.settings import ProtocolSettings
 from evodevo.backbone.runs import BackboneSlice
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.slices import PROTOCOL as KIND
-from evodevo.search.study import Listener
+from evodevo.search.members import Listener
 
 
 class ProtocolSlice(BackboneSlice):

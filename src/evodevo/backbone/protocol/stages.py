@@ -25,7 +25,8 @@ from evodevo.experiments.trials import Role
 from evodevo.runs.archive import STAGE, Archive, Run
 from evodevo.runs.drive import EVOLVE, PLAN, TRAIN, create_executor, create_run, drive, record_forecast
 from evodevo.runs.recipe import RunSettings
-from evodevo.search.study import Listener, Study
+from evodevo.search.members import Listener
+from evodevo.search.study import Study
 from evodevo.storage import Lease, Store
 from evodevo.tasks.text.language import LanguageTask
 

@@ -20,7 +20,8 @@ from evodevo.runs.drive import ABLATE
 from evodevo.runs.evolve import begin
 from evodevo.runs.resolve import GROW, of_growth, resolve
 from evodevo.runs.slices import slice_of
-from evodevo.search.study import Listener, Study
+from evodevo.search.members import Listener
+from evodevo.search.study import Study
 from evodevo.settings import merge
 
 DEFAULT_ROWS = TABLE_3

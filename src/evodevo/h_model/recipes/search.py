@@ -6,7 +6,7 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.h_model.space_settings import HModelSpaceSettings
 from evodevo.h_model.spec import HModelStructure
 from evodevo.runs.recipe import ExecutionSettings, Recipe, RunSettings, Size, by_size
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
 

@@ -7,7 +7,7 @@ from evodevo.module_zoo.settings import ModuleZooSpaceSettings
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.runs.recipe import ExecutionSettings, Recipe, RunSettings, Size, by_size
-from evodevo.search.study import StudySettings
+from evodevo.search.settings import StudySettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
 

@@ -18,7 +18,7 @@ from evodevo.registry import enable_packages
 from evodevo.runs.drive import create_executor
 from evodevo.runs.recipe import RunSettings
 from evodevo.runs.resolve import resolve
-from evodevo.search.study import Listener
+from evodevo.search.members import Listener
 from evodevo.settings import merge
 from evodevo.storage import Store
 

@@ -20,7 +20,7 @@ from evodevo.multitask.schedule import past
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.system import ROOT_TASK, System
 from evodevo.multitask.training.values import PathTrainingSettings
-from evodevo.search.study import Listener
+from evodevo.search.members import Listener
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow
 from evodevo.tasks.multitask.task import MultitaskTask

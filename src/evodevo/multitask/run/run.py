@@ -23,7 +23,7 @@ from evodevo.multitask.run.settings import MULTI, twin_settings
 from evodevo.multitask.schedule import is_root, past
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import Schedule, System
-from evodevo.search.study import Listener
+from evodevo.search.members import Listener
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow
 from evodevo.tasks.text.token_cache import default_folder
