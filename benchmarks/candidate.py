@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from evodevo.backbone.network import BackboneNetwork
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.operators import taps
 from evodevo.operators.spec import Dimensions
 from evodevo.tasks.text.language import LanguageSettings, LanguageTask

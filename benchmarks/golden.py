@@ -368,13 +368,17 @@ def search(side: Side) -> None:
         (text / f"file_{number}.txt").write_text("".join(lines), encoding="utf-8")
     # The reference commit has these settings as the only way, and none to choose it.
     former = {
-        "space": ("backbone/space.py", {"operators": '"paper"', "designs": '["hybrid"]', "distance": '"integers"'}),
+        "space": (
+            "backbone/space_settings.py",
+            {"operators": '"paper"', "designs": '["hybrid"]', "distance": '"integers"'},
+        ),
         "evaluation": ("tasks/text/language.py", {"language.split": '"legacy"'}),
     }
     config = side.folder / "config.toml"
     given = config.read_text(encoding="utf-8")
     for section, (file, values) in former.items():
-        source = (side.tree / "src" / "evodevo" / file).read_text(encoding="utf-8")
+        path = side.tree / "src" / "evodevo" / file
+        source = path.read_text(encoding="utf-8") if path.exists() else ""
         lines = [f"{name} = {value}\n" for name, value in values.items() if f"    {name.split('.')[-1]}: " in source]
         given = given.replace(f"[{section}]\n", "".join([f"[{section}]\n", *lines]))
     config.write_text(given, encoding="utf-8")

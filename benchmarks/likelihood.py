@@ -12,7 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.networks.likelihood.options import Request, likelihoods
 from evodevo.networks.likelihood.reader import Reader
 from evodevo.operators.spec import Dimensions

@@ -19,7 +19,8 @@ from collections import Counter
 import numpy as np
 
 from evodevo.backbone.network import BackboneNetwork
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.experiments.measure import measure, places
 from evodevo.networks.build import build_network
 from evodevo.operators.classes import liv_classes

@@ -11,7 +11,8 @@ from __future__ import annotations
 import time
 
 from evodevo import randomness
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from measuring import Report, Spread, arguments
 
 

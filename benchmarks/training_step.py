@@ -23,7 +23,8 @@ import torch
 from torch import Tensor, nn
 from transformers import BambaConfig, BambaForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.operators import dense
 from evodevo.operators.spec import Dimensions
 from evodevo.testing.networks import small_backbone, text_batch

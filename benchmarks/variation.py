@@ -23,7 +23,8 @@ import numpy as np
 import torch
 
 from evodevo.backbone.genome import BackboneGenome, connections
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
 from evodevo.search import dominance

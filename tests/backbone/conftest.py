@@ -10,7 +10,8 @@ import pytest
 
 from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.problem import BackboneProblem
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.settings import merge, validate
 
 SPACE = {"depth": 4, "dimensions": {"width": 64}}

@@ -16,7 +16,8 @@ from evodevo.backbone.evaluate import evaluate_backbone
 from evodevo.backbone.genome import BackboneGenome
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.backbone.problem import BackboneProblem
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
 from evodevo.execution.base import Event
 from evodevo.execution.serial import SerialExecutor

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
 from evodevo.operators.classes import liv_classes
 from evodevo.operators.spec import Dimensions

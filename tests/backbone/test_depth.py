@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from evodevo.backbone.depth import motif_of, repeat
 from evodevo.backbone.genome import BackboneGenome
 from evodevo.backbone.resolved import ResolvedLIV
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import GenomeError, UsageError
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from evodevo.backbone.recipes import demo, small
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
 from evodevo.search.algorithms.nsga2 import NSGA2, NSGA2Settings

@@ -15,7 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.backbone.genome import BackboneGenome, feature_mask
 from evodevo.backbone.model import Backbone, GenerationState
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import GenomeError, UsageError
 from evodevo.experiments.flop_counter import counting
 from evodevo.operators.classes import liv_classes

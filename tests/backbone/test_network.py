@@ -9,7 +9,8 @@ import torch
 from torch.nn import functional as F
 
 from evodevo.backbone.network import BackboneNetwork
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UnsafeFileError, UsageError
 from evodevo.networks.build import build_network
 from evodevo.networks.saved import load_network

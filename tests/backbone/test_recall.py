@@ -10,7 +10,8 @@ from evodevo import canonical
 from evodevo.backbone.evaluate import evaluate_backbone
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.backbone.recall.settings import RECALL_OBJECTIVES, RecallProbeSettings
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.objectives.base import OBJECTIVES, Subject
 from evodevo.operators.spec import Dimensions
 from evodevo.search.problem import read_answer

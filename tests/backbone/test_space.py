@@ -18,7 +18,8 @@ from evodevo.backbone.genome import (
     featurizer_strategy,
 )
 from evodevo.backbone.named import NAMED_BACKBONES
-from evodevo.backbone.space import BackboneSettings, BackboneSpace, unconnected
+from evodevo.backbone.space import BackboneSpace, unconnected
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import GenomeError, UsageError
 from evodevo.operators.classes import OPERATORS, liv_classes
 from evodevo.operators.spec import Dimensions

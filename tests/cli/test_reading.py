@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 from evodevo.operators.spec import Dimensions

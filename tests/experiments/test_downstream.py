@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from evodevo.backbone.model import Backbone
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import DataError, UsageError
 from evodevo.experiments.downstream.evaluate import evaluate_questions, evaluate_tasks, evaluate_text, read_tasks
 from evodevo.experiments.downstream.results import TextResult, gap, ratio_interval, result_of

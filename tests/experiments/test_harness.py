@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import MissingExtraError, UsageError
 from evodevo.experiments.downstream.evaluate import evaluate_questions
 from evodevo.experiments.downstream.harness import (

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.backbone.model import Backbone
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
 from evodevo.networks.build import build_network
 from evodevo.networks.likelihood.documents import score_documents, windows

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from evodevo.backbone.model import Backbone
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
 from evodevo.networks.build import build_network
 from evodevo.networks.continuation import filtered_probabilities

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
 from evodevo.objectives.base import OBJECTIVES, Subject, number, parse_objective, parse_objectives
 from evodevo.objectives.latency import DECODED, REPETITIONS

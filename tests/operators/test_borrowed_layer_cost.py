@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.backbone.span_layer import SpanLayer, closed_spans
 from evodevo.errors import DataError, EvodevoError, NotFoundError, UsageError
 from evodevo.h_model.nested_layer import NestedLayer

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.backbone.span import BackboneSpan
 from evodevo.backbone.span_layer import SpanLayer
 from evodevo.errors import UsageError

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evodevo import canonical
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import EvodevoError, GenomeError, UsageError
 from evodevo.h_model.space import HModelSpace
 from evodevo.h_model.space_settings import HModelSpaceSettings

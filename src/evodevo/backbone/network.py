@@ -10,7 +10,8 @@ from pydantic import Field
 from evodevo.backbone.cost import backbone_cost
 from evodevo.backbone.draw import drawn, words
 from evodevo.backbone.genome import BackboneGenome
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import UsageError
 from evodevo.networks.canvas import NamedInput, OutputSizes

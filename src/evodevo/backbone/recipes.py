@@ -6,7 +6,7 @@ from typing import Literal
 
 from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.search_settings import EvolveSettings
-from evodevo.backbone.space import BackboneSettings
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.runs.recipe import Recipe, Size, by_size
 from evodevo.search.settings import StudySettings

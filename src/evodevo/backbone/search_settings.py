@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evodevo.backbone.evaluation_settings import EvaluationSettings
-from evodevo.backbone.space import BackboneSettings
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
 from evodevo.search.settings import StudySettings
 

@@ -4,113 +4,39 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import combinations, pairwise, zip_longest
-from typing import Any, Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
 
+from evodevo.backbone.canonical_form import canonical_form
 from evodevo.backbone.cost import backbone_cost
 from evodevo.backbone.depth import at_depth, motif_of
 from evodevo.backbone.designs import hybrid, sharing_hybrid
 from evodevo.backbone.genome import (
     CLASS,
-    FEATURE,
-    FEATURE_STRATEGY,
-    FEATURIZER,
-    FEATURIZER_STRATEGY,
     MAX_LIVS,
-    PLACES,
-    RESIDUAL,
     BackboneGenome,
     LIVPlan,
     SharingOptions,
-    components,
-    feature_mask,
-    feature_strategy,
-    featurizer_mask,
-    featurizer_strategy,
     plan_backbone,
 )
 from evodevo.backbone.named import NAMED_BACKBONES
 from evodevo.backbone.resolved import ResolvedLIV, resolved
+from evodevo.backbone.space_settings import BackboneSettings
+from evodevo.backbone.validity import Validity
 from evodevo.backbone.variation.crossover import cross_plans
 from evodevo.backbone.variation.draft import VariationScope
-from evodevo.backbone.variation.levels import Level, gene_places, level_at, operation_weights
+from evodevo.backbone.variation.integers import cross_integers, mutate_integers
+from evodevo.backbone.variation.levels import level_at
 from evodevo.backbone.variation.mutation import mutate_plan
-from evodevo.backbone.written_classes import SMALLEST, LIVClasses, written_class
+from evodevo.backbone.written_classes import LIVClasses, written_class
 from evodevo.errors import GenomeError, UsageError, quoted_list, unknown_name
 from evodevo.operators.classes import OPERATORS, LIVClass, liv_classes
 from evodevo.operators.cost import Convention, Cost, Mode
 from evodevo.operators.genome_text import parse_segments, print_segments
-from evodevo.operators.spec import Dimensions
 from evodevo.search.space import Space
-from evodevo.settings import Settings
-
-
-class BackboneSettings(Settings):
-    """The settings of a backbone space.
-
-    Attributes:
-        depth: LIVs of a sampled backbone.
-        depth_range: (fewest, most) LIVs; makes depth variable (an extension of the paper).
-        classes: names of the LIV classes that are drawn, or operator genomes such as ``12141``; the paper's 17 if left
-            out.
-        residuals: the sixth integer of A.7.
-        share_queries: attention may share queries.
-        partial_featurizers: featurizers may be shared for some groups only (STAR 3.1, item 3).
-        mutation_probability: per integer (STAR A.4: 10 %).
-        crossover_points: k (STAR A.4: 2).
-        operators: ``paper`` mutates single integers and cuts between them; ``plan`` acts on connections and whole LIVs
-            (``backbone.variation``), with ``mutation_probability`` per LIV.
-        operation_weights: operation -> weight, at least 0, of its draw under ``plan``; the defaults if left out.
-        designs: kinds of designed backbones that begin a search, in turn: ``hybrid`` shares nothing, ``sharing`` shares
-            keys and values in pairs of attention LIVs, and one featurizer among recurrences.
-        distance: what two LIVs are compared by: ``integers`` (those without effect too) or ``network`` (class and
-            connections).
-        open_genes: places of operator and featurizer genomes that mutation may change under ``plan``
-            (``backbone.variation.genes.GENE_PLACES``: ``operator``, ``featurizer.repeat``, …).
-        levels: what mutation may change in which generation, one entry after the other; the last one holds to the end.
-        dimensions: sizes that the genome leaves open.
-    """
-
-    depth: int = Field(default=24, ge=1, le=MAX_LIVS)
-    depth_range: tuple[int, int] | None = None
-    classes: tuple[str, ...] | None = None
-    residuals: bool = False
-    share_queries: bool = False
-    partial_featurizers: bool = False
-    mutation_probability: float = Field(default=0.1, ge=0.0, le=1.0)
-    crossover_points: int = Field(default=2, ge=1, le=64)
-    # Not written where it is the default, so that runs and networks from before it are still written as they were.
-    operators: Literal["paper", "plan"] = Field(default="paper", exclude_if=lambda value: value == "paper")
-    operation_weights: dict[str, float] = Field(default_factory=dict, exclude_if=lambda value: not value)
-    designs: tuple[Literal["hybrid", "sharing"], ...] = Field(
-        default=("hybrid",), min_length=1, max_length=16, exclude_if=lambda value: value == ("hybrid",)
-    )
-    distance: Literal["integers", "network"] = Field(default="integers", exclude_if=lambda value: value == "integers")
-    open_genes: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
-    levels: tuple[Level, ...] = Field(default=(), exclude_if=lambda value: not value)
-    dimensions: Dimensions = Dimensions(width=768)
-
-    @model_validator(mode="after")
-    def _genes_need_operations(self) -> Self:
-        if self.operators == "paper" and (self.open_genes or self.levels):
-            raise ValueError("open_genes and levels need operators=plan; the paper's operators change no lower level")
-        if self.levels and (self.open_genes or self.operation_weights):
-            raise ValueError("with levels, open_genes and operation_weights are given in each level")
-        return self
-
-    @field_validator("open_genes")
-    @classmethod
-    def _are_places(cls, places: tuple[str, ...]) -> tuple[str, ...]:
-        return gene_places(places)
-
-    @field_validator("operation_weights")
-    @classmethod
-    def _are_weights(cls, weights: dict[str, float]) -> dict[str, float]:
-        return operation_weights(weights)
 
 
 class BackboneSpace(Space[BackboneGenome]):
@@ -139,6 +65,9 @@ class BackboneSpace(Space[BackboneGenome]):
         self.genes = 6 if self.settings.residuals else 5
         for row in self.classes.values():
             row.spec.check(self.settings.dimensions)
+        self._rules = Validity(
+            self.all_classes, self.classes, self.sharing, self.genes, self.depths, self.settings.dimensions
+        )
         self._scope = VariationScope(
             self.all_classes,
             tuple(self.classes),
@@ -166,100 +95,11 @@ class BackboneSpace(Space[BackboneGenome]):
 
         Any class of the table is accepted, so that a named backbone of a class that is never drawn is a genome too.
         """
-        if not 1 <= len(genome) <= MAX_LIVS:
-            raise GenomeError(f"a backbone has 1 to {MAX_LIVS} LIVs; this one has {len(genome)}.")
-        counts = Counter(segment[CLASS] for segment in genome if segment)
-        last: dict[int, int] = {}
-        for position, segment in enumerate(genome):
-            if len(segment) != self.genes:
-                raise GenomeError(f"segment {position + 1} has {len(segment)} integers; {self.genes} are wanted.")
-            for place, value in enumerate(segment):
-                if place == CLASS and value >= SMALLEST and value not in self.all_classes:
-                    written_class(value)  # says what is wrong with the digits
-                allowed = self._allowed(segment, place, counts, len(genome))
-                if value not in allowed:
-                    more = ", or an operator genome such as 12141" if place == CLASS else ""
-                    raise GenomeError(
-                        f"segment {position + 1}, integer {place + 1} ({PLACES[place]}) is {value}; "
-                        f"allowed: {_ranges(allowed)}{more}."
-                    )
-            if self.genes > RESIDUAL:
-                value = segment[RESIDUAL]
-                if last.get(value) == position - 1:
-                    raise GenomeError(
-                        f"segment {position + 1}, integer 6 (residual value) is {value}, as in the segment before it; "
-                        "the output of the LIV just before is in the stream already. Choose another value."
-                    )
-                last[value] = position
-            self.all_classes[segment[CLASS]].spec.check(self.settings.dimensions)
-
-    def _allowed(self, segment: Sequence[int], place: int, counts: Counter[int], depth: int) -> Collection[int]:
-        if place == CLASS:
-            return self.all_classes
-        if place == RESIDUAL:
-            return range(1, depth + 1)
-        if place in (FEATURIZER, FEATURE):
-            return range(1, counts[segment[CLASS]] + 1)
-        spec = self.all_classes[segment[CLASS]].spec
-        most = self.sharing.featurizer_strategies if place == FEATURIZER_STRATEGY else self.sharing.feature_strategies
-        return range(1, most(spec) + 1)
+        self._rules.check(genome)
 
     def repair(self, genome: BackboneGenome, rng: np.random.Generator) -> BackboneGenome:
         """Remove invalid connections and draw invalid values anew (STAR 4.2); valid genomes come back unchanged."""
-        try:
-            self.check(genome)
-            return genome
-        except GenomeError:
-            pass
-        low, high = self.depths
-        rows = [list(segment) for segment in genome[:high]]
-        rows = [(row + [0] * self.genes)[: self.genes] for row in rows]
-        while len(rows) < low:
-            rows.append([0] * self.genes)
-        drawn = list(self.classes)
-        for row in rows:
-            if row[CLASS] not in self.all_classes or not self._fits(row[CLASS]):
-                row[CLASS] = int(rng.choice(drawn))
-        counts = Counter(row[CLASS] for row in rows)
-        for place in (FEATURIZER, FEATURE):
-            self._repair_indices(rows, place, counts)
-        for row in rows:
-            for place in (FEATURIZER_STRATEGY, FEATURE_STRATEGY):
-                allowed = self._allowed(row, place, counts, len(rows))
-                if row[place] not in allowed:
-                    row[place] = int(rng.choice(list(allowed)))
-        if self.genes > RESIDUAL:
-            self._repair_residuals(rows)
-        return tuple(tuple(row) for row in rows)
-
-    def _fits(self, number: int) -> bool:
-        try:
-            self.all_classes[number].spec.check(self.settings.dimensions)
-        except GenomeError:
-            return False
-        return True
-
-    @staticmethod
-    def _repair_indices(rows: list[list[int]], place: int, counts: Counter[int]) -> None:
-        used: dict[int, set[int]] = {}
-        for row in rows:
-            if 1 <= row[place] <= counts[row[CLASS]]:
-                used.setdefault(row[CLASS], set()).add(row[place])
-        for row in rows:
-            if not 1 <= row[place] <= counts[row[CLASS]]:
-                taken = used.setdefault(row[CLASS], set())
-                row[place] = _lowest_unused(taken)
-                taken.add(row[place])
-
-    @staticmethod
-    def _repair_residuals(rows: list[list[int]]) -> None:
-        used = {row[RESIDUAL] for row in rows if 1 <= row[RESIDUAL] <= len(rows)}
-        before = None
-        for row in rows:
-            if not 1 <= row[RESIDUAL] <= len(rows) or row[RESIDUAL] == before:
-                row[RESIDUAL] = _lowest_unused(used)
-                used.add(row[RESIDUAL])
-            before = row[RESIDUAL]
+        return self._rules.repair(genome, rng)
 
     # Drawing
 
@@ -289,7 +129,7 @@ class BackboneSpace(Space[BackboneGenome]):
         counts = Counter(row[CLASS] for row in rows)
         for row in rows:
             for place in range(1, self.genes):
-                row[place] = int(rng.choice(list(self._allowed(row, place, counts, depth))))
+                row[place] = int(rng.choice(list(self._rules.allowed(row, place, counts, depth))))
         return tuple(tuple(row) for row in rows)
 
     def at(self, generation: int) -> BackboneSpace:
@@ -329,30 +169,7 @@ class BackboneSpace(Space[BackboneGenome]):
         return self._mutate_integers(genome, rng)
 
     def _mutate_integers(self, genome: BackboneGenome, rng: np.random.Generator) -> BackboneGenome:
-        """Each integer, with the mutation probability, becomes another value that is valid at its place."""
-        rows = [list(segment) for segment in genome]
-        probability = self.settings.mutation_probability
-        low, high = self.depths
-        if low < high and rng.random() < probability:
-            rows = self._change_depth(rows, rng)
-        counts = Counter(row[CLASS] for row in rows)
-        for row in rows:
-            hits = rng.random(self.genes) < probability
-            for place in np.flatnonzero(hits):
-                allowed = list(self.classes) if place == CLASS else self._allowed(row, int(place), counts, len(rows))
-                others = [value for value in allowed if value != row[place]]
-                if others:
-                    row[place] = int(rng.choice(others))
-        return tuple(tuple(row) for row in rows)
-
-    def _change_depth(self, rows: list[list[int]], rng: np.random.Generator) -> list[list[int]]:
-        low, high = self.depths
-        grow = len(rows) < high and (len(rows) == low or bool(rng.random() < 0.5))
-        if grow:
-            place = int(rng.integers(len(rows) + 1))
-            return [*rows[:place], [int(rng.choice(list(self.classes))), *([0] * (self.genes - 1))], *rows[place:]]
-        place = int(rng.integers(len(rows)))
-        return rows[:place] + rows[place + 1 :]
+        return mutate_integers(genome, self._rules, self.settings.mutation_probability, rng)
 
     def _crossover(
         self, a: BackboneGenome, b: BackboneGenome, rng: np.random.Generator
@@ -360,20 +177,7 @@ class BackboneSpace(Space[BackboneGenome]):
         """k-point crossover; both children are kept. ``paper`` cuts between integers, also inside a segment."""
         if self.settings.operators == "plan":
             return cross_plans(a, b, self._scope, self.settings.crossover_points, rng)
-        left, right = [v for s in a for v in s], [v for s in b for v in s]
-        positions = min(len(left), len(right)) - 1
-        count = min(self.settings.crossover_points, positions)
-        cuts = sorted(int(c) + 1 for c in rng.choice(positions, size=count, replace=False)) if count else []
-        segments: list[int] = []
-        two: list[int] = []
-        for number, (start, stop) in enumerate(pairwise([0, *cuts, max(len(left), len(right))])):
-            sources = (left, right) if number % 2 == 0 else (right, left)
-            segments += sources[0][start:stop]
-            two += sources[1][start:stop]
-        return self._segments(segments), self._segments(two)
-
-    def _segments(self, values: list[int]) -> BackboneGenome:
-        return tuple(tuple(values[i : i + self.genes]) for i in range(0, len(values), self.genes))
+        return cross_integers(a, b, self.genes, self.settings.crossover_points, rng)
 
     # Comparing
 
@@ -421,57 +225,7 @@ class BackboneSpace(Space[BackboneGenome]):
 
     def canonical(self, genome: BackboneGenome) -> BackboneGenome:
         """Strategies keep only the bits that have a partner, and indices count the groups that remain."""
-        plans = self.plan(genome)
-        rows = [list(segment) for segment in genome]
-        for number in {plan.row.number for plan in plans}:
-            members = [plan.position for plan in plans if plan.row.number == number]
-            spec = plans[members[0]].spec
-            features = {n: feature_mask(spec, genome[n][FEATURE_STRATEGY]) for n in members}
-            weights = {n: featurizer_mask(spec, genome[n][FEATURIZER_STRATEGY]) & plans[n].owned for n in members}
-            for place, masks in ((FEATURE, features), (FEATURIZER, weights)):
-                self._renumber(rows, place, members, masks)
-            for n in members:
-                self._write_strategies(rows, n, plans, members, features, weights)
-        if self.genes > RESIDUAL:
-            self._renumber_residuals(rows, plans)
-        return tuple(tuple(row) for row in rows)
-
-    @staticmethod
-    def _renumber(rows: list[list[int]], place: int, members: list[int], masks: dict[int, frozenset[str]]) -> None:
-        links = (
-            (a, b) for a, b in combinations(members, 2) if rows[a][place] == rows[b][place] and masks[a] & masks[b]
-        )
-        for index, group in enumerate(components(members, links), 1):
-            for member in group:
-                rows[member][place] = index
-
-    def _write_strategies(
-        self,
-        rows: list[list[int]],
-        n: int,
-        plans: tuple[LIVPlan, ...],
-        members: list[int],
-        features: dict[int, frozenset[str]],
-        weights: dict[int, frozenset[str]],
-    ) -> None:
-        spec = plans[n].spec
-        # Indices were renumbered above; LIVs of one index are now exactly those that are connected.
-        alike = [m for m in members if m != n and rows[m][FEATURE] == rows[n][FEATURE]]
-        partners = frozenset().union(*(features[m] for m in alike)) & features[n] if alike else frozenset()
-        rows[n][FEATURE_STRATEGY] = feature_strategy(spec, frozenset(partners))
-        alike = [m for m in members if m != n and rows[m][FEATURIZER] == rows[n][FEATURIZER]]
-        tied = frozenset().union(*(weights[m] for m in alike)) & weights[n] if alike else frozenset()
-        if self.sharing.partial_featurizers:
-            rows[n][FEATURIZER_STRATEGY] = featurizer_strategy(spec, frozenset(tied))
-        else:
-            rows[n][FEATURIZER_STRATEGY] = 2 if tied else 1
-
-    @staticmethod
-    def _renumber_residuals(rows: list[list[int]], plans: tuple[LIVPlan, ...]) -> None:
-        chain: dict[int, int] = {}
-        for plan in plans:
-            chain[plan.position] = len(set(chain.values())) + 1 if plan.residual is None else chain[plan.residual]
-            rows[plan.position][RESIDUAL] = chain[plan.position]
+        return canonical_form(genome, self.plan(genome), partial_featurizers=self.sharing.partial_featurizers)
 
     # Writing
 
@@ -573,21 +327,3 @@ def unconnected(classes: Sequence[int], genes: int = 5) -> BackboneGenome:
         seen[number] += 1
         rows.append((number, seen[number], 1, seen[number], 1, position)[:genes])
     return tuple(rows)
-
-
-def _lowest_unused(used: set[int]) -> int:
-    value = 1
-    while value in used:
-        value += 1
-    return value
-
-
-def _ranges(values: Collection[int]) -> str:
-    """1, 2, 3, 7 as "1 to 3, 7"."""
-    parts: list[list[int]] = []
-    for value in values:
-        if parts and value == parts[-1][-1] + 1:
-            parts[-1].append(value)
-        else:
-            parts.append([value])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in parts)

@@ -14,7 +14,8 @@ from pydantic import Field
 
 from evodevo.backbone.cost import backbone_cost
 from evodevo.backbone.genome import LIVPlan
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
 from evodevo.operators.cost import Work, total_work
 from evodevo.operators.layers.base import LayerSpec

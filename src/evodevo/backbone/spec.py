@@ -7,7 +7,8 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from evodevo.backbone.genome import BackboneGenome, LIVPlan
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.settings import Settings
 
 

@@ -44,7 +44,8 @@ def read_architecture(
 
 def _space(given: Given, depth: int | None, width: int | None, head_size: int | None) -> Space[Any]:
     """The space of an individual's run, or one that holds the genome; with the sizes that were asked for."""
-    from evodevo.backbone.space import BackboneSettings, BackboneSpace
+    from evodevo.backbone.space import BackboneSpace
+    from evodevo.backbone.space_settings import BackboneSettings
     from evodevo.settings import merge, validate
 
     sizes = {"width": width, "head_size": head_size}

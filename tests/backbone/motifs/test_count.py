@@ -16,7 +16,8 @@ from evodevo.backbone.motifs.count import (
     motif_record,
     random_partners,
 )
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
 

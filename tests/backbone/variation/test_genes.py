@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.backbone.variation.genes import GENE_PLACES, OPERATOR_OPTIONS, mutant_class
 from evodevo.backbone.written_classes import SMALLEST, LIVClasses, class_number, written_class
 from evodevo.errors import GenomeError, UsageError

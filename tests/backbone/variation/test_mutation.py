@@ -12,7 +12,8 @@ import pytest
 
 from evodevo import canonical
 from evodevo.backbone.genome import BackboneGenome
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.backbone.variation.mutation import MOST_DRAWS
 from evodevo.backbone.variation.operations import INTEGERS, OPERATIONS
 from evodevo.errors import UsageError

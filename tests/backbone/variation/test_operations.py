@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from evodevo.backbone.genome import BackboneGenome, connections
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.backbone.variation.draft import Draft
 from evodevo.backbone.variation.operations import INTEGERS, OPERATIONS
 from evodevo.operators.classes import liv_classes

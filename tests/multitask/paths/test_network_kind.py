@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from evodevo import canonical
-from evodevo.backbone.space import BackboneSettings, BackboneSpace, unconnected
+from evodevo.backbone.space import BackboneSpace, unconnected
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import DataError, UsageError
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.multitask.evaluate_settings import PathRequest

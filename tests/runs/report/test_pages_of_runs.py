@@ -12,7 +12,8 @@ import pytest
 
 from evodevo.backbone.draw import drawn, mixes_in_each_half
 from evodevo.backbone.problem import BackboneProblem
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.operators.spec import SHARED_ROLES, Dimensions
 from evodevo.runs.archive import Run
 from evodevo.runs.report.front import bigram

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSpace
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator

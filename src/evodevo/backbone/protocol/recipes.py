@@ -7,7 +7,7 @@ from collections.abc import Callable
 from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.protocol.settings import Limit, ProtocolSettings, Stages
 from evodevo.backbone.recipes import DESIGNS
-from evodevo.backbone.space import BackboneSettings
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.operators.spec import Dimensions
 from evodevo.runs.recipe import Recipe, Size, by_size
 from evodevo.search.rungs import RungSettings

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from evodevo.backbone.variation.genes import GENE_PLACES
 from evodevo.backbone.variation.operations import OPERATIONS
@@ -10,40 +12,7 @@ from evodevo.errors import quoted_list
 from evodevo.settings import Settings
 
 
-class Level(Settings):
-    """One stage of a search that refines one level of the genome after another.
-
-    Attributes:
-        generations: Number of generations of the stage; without effect in the last stage, which holds to the end.
-        open_genes: Places of operator and featurizer genomes that mutation may change in it.
-        operation_weights: Operation -> weight, at least 0, of its draw in it; the defaults if left out.
-    """
-
-    generations: int = Field(default=1, ge=1)
-    open_genes: tuple[str, ...] = ()
-    operation_weights: dict[str, float] = Field(default_factory=dict)
-
-    @field_validator("open_genes")
-    @classmethod
-    def _are_places(cls, places: tuple[str, ...]) -> tuple[str, ...]:
-        return gene_places(places)
-
-    @field_validator("operation_weights")
-    @classmethod
-    def _are_weights(cls, weights: dict[str, float]) -> dict[str, float]:
-        return operation_weights(weights)
-
-
-def level_at(levels: tuple[Level, ...], generation: int) -> Level:
-    """The stage of a generation, counted from 0."""
-    for level in levels[:-1]:
-        if generation < level.generations:
-            return level
-        generation -= level.generations
-    return levels[-1]
-
-
-def gene_places(places: tuple[str, ...]) -> tuple[str, ...]:
+def _gene_places(places: tuple[str, ...]) -> tuple[str, ...]:
     """Checked places of genes.
 
     Raises:
@@ -55,7 +24,7 @@ def gene_places(places: tuple[str, ...]) -> tuple[str, ...]:
     return places
 
 
-def operation_weights(weights: dict[str, float]) -> dict[str, float]:
+def _operation_weights(weights: dict[str, float]) -> dict[str, float]:
     """Checked weights of operations.
 
     Raises:
@@ -69,3 +38,32 @@ def operation_weights(weights: dict[str, float]) -> dict[str, float]:
     if not any(weights.get(name, row.weight) for name, row in OPERATIONS.items()):
         raise ValueError("all operations have weight 0; at least one must be above")
     return weights
+
+
+GenePlaces = Annotated[tuple[str, ...], AfterValidator(_gene_places)]
+"""Places of operator and featurizer genomes that exist."""
+OperationWeights = Annotated[dict[str, float], AfterValidator(_operation_weights)]
+"""Operation -> weight, at least 0, of operations that exist; not all are 0."""
+
+
+class Level(Settings):
+    """One stage of a search that refines one level of the genome after another.
+
+    Attributes:
+        generations: Number of generations of the stage; without effect in the last stage, which holds to the end.
+        open_genes: Places of operator and featurizer genomes that mutation may change in it.
+        operation_weights: Operation -> weight, at least 0, of its draw in it; the defaults if left out.
+    """
+
+    generations: int = Field(default=1, ge=1)
+    open_genes: GenePlaces = ()
+    operation_weights: OperationWeights = Field(default_factory=dict)
+
+
+def level_at(levels: tuple[Level, ...], generation: int) -> Level:
+    """The stage of a generation, counted from 0."""
+    for level in levels[:-1]:
+        if generation < level.generations:
+            return level
+        generation -= level.generations
+    return levels[-1]
