@@ -158,7 +158,7 @@ def begin(
     return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 
-def _tried(which: Slice, settings: RunSettings, cache_folder: Path | None) -> RunSettings:
+def _tried(which: Slice[Run, Individual], settings: RunSettings, cache_folder: Path | None) -> RunSettings:
     """The settings with absolute paths, after device, algorithm, architectures and data were tried.
 
     Raises:
