@@ -8,10 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from evodevo.backbone.source.program import FILE, WEIGHTS, program
+from evodevo.backbone.source.program import program
 from evodevo.export.fresh_process import run
 from evodevo.export.models.base import ModelSubject
 from evodevo.operators.classes import OPERATORS, liv_classes
+from evodevo.operators.source.sheet import FILE, WEIGHTS
 from evodevo.operators.spec import SHARED_ROLES
 from evodevo.testing.model_exporters import backbone_subject
 

@@ -23,6 +23,7 @@ from evodevo.tasks.text.language import windows_of
 
 if TYPE_CHECKING:
     from evodevo.backbone.model import Backbone
+    from evodevo.operators.source.sheet import Program
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -107,3 +108,10 @@ class BackboneNetwork(NetworkSpec):
                 "a backbone reads one text and predicts its next tokens; give a task of next tokens, such as language."
             )
         return Backbone(self.structure, inputs, outputs)
+
+    @classmethod
+    def source(cls, network: Any) -> Program:
+        """See ``NetworkSpec``."""
+        from evodevo.backbone.source.program import backbone_program
+
+        return backbone_program(network)

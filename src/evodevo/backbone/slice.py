@@ -45,7 +45,6 @@ declare(
     "evodevo.model_exporters",
     {
         "hf": "evodevo.backbone.hugging_face.exporter:HF",
-        "source": "evodevo.backbone.source.exporter:SOURCE",
     },
 )
 declare(

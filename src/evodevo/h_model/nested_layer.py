@@ -15,6 +15,7 @@ from evodevo.operators.layers.base import LayerSpec
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class NestedLayer(LayerSpec):
@@ -64,6 +65,12 @@ class NestedLayer(LayerSpec):
         from evodevo.h_model.nested import NestedHModel
 
         return NestedHModel(structure)
+
+    def source(self, sheet: SourceSheet, width: int, *, causal: bool, residual: bool) -> str:
+        """See ``LayerSpec``."""
+        from evodevo.h_model.source.nested import nested_source
+
+        return nested_source(sheet, self._inner(width))
 
     def sizes(self, width: int) -> str:
         """See ``LayerSpec``."""

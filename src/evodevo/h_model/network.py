@@ -14,6 +14,7 @@ from evodevo.operators.cost import Cost
 if TYPE_CHECKING:
     from evodevo.h_model.model import HModel
     from evodevo.operators.layers.base import Layer
+    from evodevo.operators.source.sheet import Program
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -49,6 +50,13 @@ class HModelNetwork(NetworkSpec):
         from evodevo.h_model.model import HModel
 
         return HModel(self.structure, inputs, outputs)
+
+    @classmethod
+    def source(cls, network: Any) -> Program:
+        """See ``NetworkSpec``."""
+        from evodevo.h_model.source.program import h_model_program
+
+        return h_model_program(network)
 
 
 def structure_of_h_model(network: NetworkSpec) -> HModelStructure | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from evodevo.networks.base import Network
     from evodevo.networks.towers.spec import ExtractorStructure
     from evodevo.operators.layers.base import Layer
+    from evodevo.operators.source.sheet import Program
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -90,6 +91,18 @@ class NetworkSpec(Settings):
         Raises:
             UsageError: the structure cannot serve this task.
         """
+
+    @classmethod
+    def source(cls, network: Any) -> Program:
+        """A network of this kind as one file of plain PyTorch.
+
+        Args:
+            network: What ``build`` returned, trained or changed since, in evaluation mode.
+
+        Raises:
+            UsageError: The kind has no source, or a part of this network has none; the message says what to do.
+        """
+        raise UsageError(f"a network of kind {cls.model_fields['kind'].default!r} has no source; take --to pt2.")
 
     def draw(
         self, *, title: str, subtitle: str = "", group: str = "", facts: Mapping[str, Any] | None = None

@@ -21,12 +21,11 @@ class TensorNetwork(nn.Module):
     def __init__(self, network: Network) -> None:
         super().__init__()
         self.network = network.eval().requires_grad_(False)
-        self.causal = any(spec.kind == "tokens" for spec in network.output_specs)
         self.names = [name for spec in network.input_specs for name in self._names(spec)]
 
     def masked(self, spec: InputSpec) -> bool:
-        """Whether it reads a mask of this input. What a text predicts is blind to what follows; a class is not."""
-        return spec.modality == "tokens" and not self.causal
+        """Whether it reads a mask of this input."""
+        return spec.modality == "tokens" and reads_masks(self.network)
 
     def longest(self, spec: InputSpec) -> int:
         """Largest number of tokens of this input; 0 = none."""
@@ -39,3 +38,8 @@ class TensorNetwork(nn.Module):
         """See the class."""
         answers = self.network(dict(zip(self.names, tensors, strict=True)))
         return tuple(answers[spec.name] for spec in self.network.output_specs)
+
+
+def reads_masks(network: Network) -> bool:
+    """Whether texts go with masks. What a text predicts is blind to what follows; a class is not."""
+    return all(spec.kind != "tokens" for spec in network.output_specs)

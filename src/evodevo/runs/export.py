@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ def export_individual(individual: Individual, target: str | Path, *, to: str | N
     subject = subject_of(individual)
     if chosen is None:
         rows = [MODEL_EXPORTERS.get(name) for name in DEFAULT_FORMATS]
-        chosen = next(row for row in rows if not row.kinds or subject.kind in row.kinds)
+        chosen = next((row for row in rows if row.holds(subject)), rows[-1])
     return write_model(chosen, subject, Path(target))
 
 
@@ -90,6 +91,7 @@ def model_subject(network: Any, *, name: str, kind: str, story: Story, tokenizer
         UsageError: a tokenizer of another vocabulary.
     """
     from evodevo.export.models.base import ModelSubject
+    from evodevo.networks.spec import NETWORKS
 
     inner = network.network
     inputs = tuple(one for spec in inner.input_specs for one in _inputs(spec, network))
@@ -108,6 +110,7 @@ def model_subject(network: Any, *, name: str, kind: str, story: Story, tokenizer
         model=inner,
         tokenizer=tokenizer,
         context_length=max((spec.length for spec in inner.input_specs if spec.modality == "tokens"), default=0),
+        program=partial(NETWORKS.get(kind).source, inner) if kind in NETWORKS else None,
     )
 
 

@@ -11,23 +11,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from evodevo.backbone.genome import LIVPlan
-from evodevo.backbone.source.operators import OperatorSource, WrittenClass
-from evodevo.backbone.source.pieces import pieces
+from evodevo.backbone.model import Backbone
 from evodevo.backbone.spec import BackboneStructure
+from evodevo.operators.source.livs import WEIGHTS_CLASS, OperatorSource, WrittenClass
+from evodevo.operators.source.pieces import CHUNK, pieces
+from evodevo.operators.source.sheet import WEIGHTS, Program
 from evodevo.operators.spec import Dimensions, OperatorSpec
 
-FILE = "model.py"
-WEIGHTS = "model.safetensors"
-
-_BASE = '''
-class Weights(nn.Module):
-    """Parameters by name."""
-
-    def __init__(self, shapes):
-        super().__init__()
-        for name, shape in shapes.items():
-            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
-'''
 _DIFFERENCE = '''
 class Difference(nn.Module):
     """Two operators of one kind, with weights of their own: the second's output is subtracted."""
@@ -73,6 +63,43 @@ if __name__ == "__main__":
 '''
 
 
+_ALONE = """\
+import torch
+
+import model as written
+
+model = written.load()
+logits = model(torch.zeros(2, 8, dtype=torch.long))  # (B, T) token ids -> (B, T, V)
+print(tuple(logits.shape), model.generate(torch.zeros(1, 4, dtype=torch.long), 8).tolist())
+"""
+_TEXT = """\
+import torch
+from tokenizers import Tokenizer
+
+import model as written
+
+tokenizer, model = Tokenizer.from_file("tokenizer.json"), written.load()
+prompt = torch.tensor([tokenizer.encode("The ", add_special_tokens=False).ids])
+print(tokenizer.decode(model.generate(prompt, 100, temperature=0.8)[0].tolist()))
+"""
+_NOTE = (
+    "`model.py` needs torch and safetensors. Generation keeps a state per layer: a token costs one step. Texts of a"
+    " batch have equal lengths."
+)
+
+
+def backbone_program(backbone: Backbone) -> Program:
+    """A trained backbone as source; the file also generates text."""
+    return Program(
+        program(backbone.structure, backbone.input_specs[0].vocabulary),
+        backbone.state_dict(),
+        ("tokens",),
+        notes=(_NOTE,),
+        example=_ALONE,
+        text_example=_TEXT,
+    )
+
+
 def program(structure: BackboneStructure, vocabulary: int) -> str:
     """The text of ``model.py``.
 
@@ -112,7 +139,7 @@ class _Program:
         parts = [
             self._head(constants, functions),
             *functions,
-            _BASE.strip("\n"),
+            WEIGHTS_CLASS.text.strip("\n"),
             *("\n".join(one.lines) for one in written),
             *([_DIFFERENCE.strip("\n")] if self.paired else []),
             "\n".join(self._table()),
@@ -157,8 +184,7 @@ class _Program:
             f"VOCABULARY = {self.vocabulary}",
             f"WIDTH = {self.dims.width}",
             *([f"HEAD = {self.dims.head}"] if "HEAD" in constants else []),
-            *([f"CHUNK = {self.dims.chunk}  # tokens of the scan at a time; it changes speed and rounding only"]
-              if "CHUNK" in constants else []),
+            *([CHUNK.format(self.dims.chunk)] if "CHUNK" in constants else []),
             *([f"POSITIONS = {self.dims.max_length}  # of the long filters"] if "POSITIONS" in constants else []),
             "NORM_EPSILON = 1e-6",
         ]  # fmt: skip

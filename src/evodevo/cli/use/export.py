@@ -31,7 +31,7 @@ def export(
         typer.Option(
             metavar="FORMAT",
             help="hf: transformers. source: one file of plain PyTorch. pt2: torch.export. onnx: ONNX Runtime."
-            "  [default: source for backbones, else pt2]",
+            "  [default: source where it holds the network, else pt2]",
         ),
     ] = None,
     task: Annotated[str | None, typer.Option(metavar="NAME", help="Of a system: task of the exported path.")] = None,

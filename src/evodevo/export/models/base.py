@@ -6,7 +6,7 @@ Legend: B samples, T tokens.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,7 @@ from evodevo.registry import Registry, table
 if TYPE_CHECKING:
     from torch import nn
 
+    from evodevo.operators.source.sheet import Program
     from evodevo.tasks.text.tokenizers import Tokenizer
 
 Arrays = tuple[NDArray[Any], ...]
@@ -106,6 +107,7 @@ class ModelSubject:
         model: The network as its room made it, for formats of one kind.
         tokenizer: Tokenizer of its text, or None.
         context_length: Tokens of the windows that it was trained on; 0 without text.
+        program: Writes its source; raises ``UsageError`` where a part of it has none. None where its kind has none.
     """
 
     kind: str
@@ -118,6 +120,7 @@ class ModelSubject:
     tokenizer: Tokenizer | None = None
     context_length: int = 0
     notes: tuple[str, ...] = field(default=())
+    program: Callable[[], Program] | None = None
 
     @property
     def longest(self) -> int | None:
@@ -189,6 +192,14 @@ class ModelExporter(ABC):
                 f" {quoted_list(sorted(self.kinds))} only. Take --to pt2, which holds every kind (formats: {others})."
             )
 
+    def holds(self, subject: ModelSubject) -> bool:
+        """Whether it can hold the model, as far as can be told before it is written."""
+        try:
+            self.check(subject)
+        except UsageError:
+            return False
+        return True
+
     @abstractmethod
     def write(self, subject: ModelSubject, folder: Path) -> Written:
         """Write the files of the format.
@@ -219,5 +230,6 @@ class ModelExporter(ABC):
 
 
 MODEL_EXPORTERS: Registry[ModelExporter] = table("format of exported models", "evodevo.model_exporters")
+MODEL_EXPORTERS.add("source", "evodevo.export.models.source:SOURCE")
 MODEL_EXPORTERS.add("pt2", "evodevo.export.models.pt2:PT2")
 MODEL_EXPORTERS.add("onnx", "evodevo.export.models.onnx:ONNX")

@@ -13,6 +13,7 @@ from evodevo.h_model.aggregations.base import AggregationSizes, AggregationSpec
 
 if TYPE_CHECKING:
     from evodevo.h_model.aggregations.attention_model import SourceAttention
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class AttentionAggregation(AggregationSpec):
@@ -28,6 +29,13 @@ class AttentionAggregation(AggregationSpec):
         """K N S d multiply-adds of the sum, and of each key d² for its map and N d for the scores."""
         keys = sources * (length if per_position else 1)
         return 2 * sources * targets * length * width + 2 * keys * width * (width + targets)
+
+    def source(self, sheet: SourceSheet, sizes: AggregationSizes) -> str:
+        """See ``AggregationSpec``."""
+        from evodevo.h_model.source.aggregations import attention
+
+        name = sheet.add(attention(per_position=sizes.per_position))
+        return f"{name}({sizes.width}, {sizes.inputs}, {sizes.hidden}, {sizes.targets})"
 
     def build(self, sizes: AggregationSizes) -> SourceAttention:
         """See ``AggregationSpec``."""

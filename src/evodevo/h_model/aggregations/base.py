@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, PlainSerializer
 
+from evodevo.errors import UsageError
 from evodevo.registry import Registry, table
 from evodevo.settings import RowOf, Settings
 
 if TYPE_CHECKING:
     from evodevo.h_model.aggregations.module import Aggregation as Module
+    from evodevo.operators.source.sheet import SourceSheet
 
 Normaliser = Literal["sum", "count", "softmax", "sinkhorn", "rms"]
 
@@ -86,6 +88,16 @@ class AggregationSpec(Settings):
     @abstractmethod
     def build(self, sizes: AggregationSizes) -> Module:
         """The module, with parameters from the global random stream."""
+
+    def source(self, sheet: SourceSheet, sizes: AggregationSizes) -> str:
+        """The expression that makes the module in a generated file; its classes are added to the sheet.
+
+        The module is called as ``Aggregation`` with ``of_input`` by position, and has the same parameters.
+
+        Raises:
+            UsageError: A kind without source, such as one of a package that has not written it.
+        """
+        raise UsageError(f"an aggregation of kind {self.kind!r} has no source; take --to pt2.")
 
 
 def usual(kind: str) -> AggregationSpec:

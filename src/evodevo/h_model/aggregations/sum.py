@@ -11,6 +11,7 @@ from evodevo.h_model.aggregations.base import AggregationSizes, AggregationSpec
 
 if TYPE_CHECKING:
     from evodevo.h_model.aggregations.sum_model import NormalisedSum
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class SumAggregation(AggregationSpec):
@@ -21,6 +22,12 @@ class SumAggregation(AggregationSpec):
     def products(self, width: int, length: int, sources: int, targets: int, *, per_position: bool) -> int:
         """K N S d multiply-adds."""
         return 2 * sources * targets * length * width
+
+    def source(self, sheet: SourceSheet, sizes: AggregationSizes) -> str:
+        """See ``AggregationSpec``."""
+        from evodevo.h_model.source.aggregations import summed
+
+        return f"{sheet.add(summed(sizes.normaliser))}()"
 
     def build(self, sizes: AggregationSizes) -> NormalisedSum:
         """See ``AggregationSpec``."""

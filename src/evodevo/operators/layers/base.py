@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, S
 import numpy as np
 from pydantic import Field
 
+from evodevo.errors import UsageError
 from evodevo.operators.cost import Work
 from evodevo.registry import Registry, table
 from evodevo.settings import RowOf, Settings
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 RouterHead = Literal["feedforward", "linear", "channel", "constant", "independent"]
 
@@ -110,6 +112,21 @@ class LayerSpec(Settings):
         Raises:
             UsageError: sizes that do not fit, or a layer that cannot be causal or cannot be without residuals.
         """
+
+    # Source
+
+    def source(self, sheet: SourceSheet, width: int, *, causal: bool, residual: bool) -> str:
+        """The expression that makes the module of ``build`` in a generated file; its classes are added to the sheet.
+
+        Args:
+            sheet: The file.
+            width: d_i.
+            causal, residual: See ``build``.
+
+        Raises:
+            UsageError: A kind without source, such as one of a package that has not written it.
+        """
+        raise UsageError(f"a layer of kind {self.kind!r} has no source; take --to pt2.")
 
     # Drawing
 

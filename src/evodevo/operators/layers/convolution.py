@@ -15,6 +15,7 @@ from evodevo.operators.layers.base import LayerSizes, LayerSpec
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class ConvolutionLayer(LayerSpec):
@@ -54,6 +55,15 @@ class ConvolutionLayer(LayerSpec):
         from evodevo.operators.local_convolution import LocalConvolution
 
         return Block(LocalConvolution(width, self.kernel, causal=causal), width, residual=residual)
+
+    def source(self, sheet: SourceSheet, width: int, *, causal: bool, residual: bool) -> str:
+        """See ``LayerSpec``."""
+        from evodevo.operators.source.layers import CONVOLUTION
+        from evodevo.operators.source.rows import block
+
+        ahead = 0 if causal else self.kernel // 2
+        made = f"{sheet.add(CONVOLUTION)}({width}, {self.kernel}, ahead={ahead})"
+        return block(sheet, made, width, residual=residual)
 
     def sizes(self, width: int) -> str:
         """See ``LayerSpec``."""

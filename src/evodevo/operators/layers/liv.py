@@ -22,6 +22,7 @@ from evodevo.operators.spec import Dimensions, OperatorSpec
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class LIVLayer(LayerSpec):
@@ -80,6 +81,14 @@ class LIVLayer(LayerSpec):
             return Block(build_operator(operator, dims), width, residual=residual)
         both = BothWays(build_operator(operator, dims), build_operator(operator, dims))
         return Block(both, width, residual=residual)
+
+    def source(self, sheet: SourceSheet, width: int, *, causal: bool, residual: bool) -> str:
+        """See ``LayerSpec``."""
+        from evodevo.operators.source.livs import closed_liv
+        from evodevo.operators.source.rows import block, both_ways
+
+        made = closed_liv(sheet, self.operator, *self.compiled(width))
+        return block(sheet, made if causal else both_ways(sheet, made), width, residual=residual)
 
     @property
     def type_name(self) -> str:

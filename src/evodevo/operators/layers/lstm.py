@@ -12,6 +12,7 @@ from evodevo.operators.layers.base import LayerSizes, LayerSpec
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class LSTMLayer(LayerSpec):
@@ -39,6 +40,13 @@ class LSTMLayer(LayerSpec):
         from evodevo.operators.lstm import LSTM
 
         return Block(LSTM(width, causal=causal), width, residual=residual)
+
+    def source(self, sheet: SourceSheet, width: int, *, causal: bool, residual: bool) -> str:
+        """See ``LayerSpec``."""
+        from evodevo.operators.source.layers import lstm
+        from evodevo.operators.source.rows import block
+
+        return block(sheet, f"{sheet.add(lstm(causal=causal))}({width})", width, residual=residual)
 
     @classmethod
     def sized(cls, sizes: LayerSizes) -> Self:

@@ -14,6 +14,7 @@ from evodevo.operators.layers.base import LayerSizes, LayerSpec
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class MLPLayer(LayerSpec):
@@ -46,6 +47,13 @@ class MLPLayer(LayerSpec):
         from evodevo.operators.feed_forward import FeedForward
 
         return Block(FeedForward(width, self.hidden or 2 * width, dropout=self.dropout), width, residual=residual)
+
+    def source(self, sheet: SourceSheet, width: int, *, causal: bool, residual: bool) -> str:
+        """See ``LayerSpec``."""
+        from evodevo.operators.source.layers import FEED_FORWARD
+        from evodevo.operators.source.rows import block
+
+        return block(sheet, f"{sheet.add(FEED_FORWARD)}({width}, {self.hidden or 2 * width})", width, residual=residual)
 
     def sizes(self, width: int) -> str:
         """See ``LayerSpec``."""

@@ -18,6 +18,7 @@ from evodevo.operators.pretrained.spec import PretrainedSizes, read_sizes
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class PretrainedLayer(LayerSpec):
@@ -77,6 +78,16 @@ class PretrainedLayer(LayerSpec):
         from evodevo.operators.pretrained.layers import pretrained_block
 
         return pretrained_block(self.path, self.index, train=self.train, digest=self.digest)
+
+    def source(self, sheet: SourceSheet, width: int, *, causal: bool, residual: bool) -> str:
+        """
+        Raises:
+            UsageError: Always: its class belongs to transformers.
+        """
+        raise UsageError(
+            f"layer {self.index} of the pretrained model at {self.path} has no source: its classes belong to"
+            " transformers; take --to pt2."
+        )
 
     def family(self, width: int) -> str:
         """See ``LayerSpec``."""

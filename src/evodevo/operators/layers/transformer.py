@@ -16,6 +16,7 @@ from evodevo.operators.layers.mlp import feedforward_parameters, feedforward_wor
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class TransformerLayer(LayerSpec):
@@ -58,6 +59,13 @@ class TransformerLayer(LayerSpec):
 
         hidden = self.feedforward or 2 * width
         return TransformerBlock(width, self.heads, hidden, causal=causal, dropout=self.dropout, residual=residual)
+
+    def source(self, sheet: SourceSheet, width: int, *, causal: bool, residual: bool) -> str:
+        """See ``LayerSpec``."""
+        from evodevo.operators.source.rows import transformer_of
+
+        hidden = self.feedforward or 2 * width
+        return f"{transformer_of(sheet, causal=causal, residual=residual)}({width}, {self.heads}, {hidden})"
 
     def sizes(self, width: int) -> str:
         """See ``LayerSpec``."""

@@ -8,21 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from evodevo.operators.source.sheet import Fragment
+
 PIECES: dict[str, str] = {
-    "rotate": '''
-def rotate(x, start):
-    """Rotary positions (Su et al. 2021) of x (B, H, T, P), whose first token is number ``start`` of its text."""
-    steps = torch.arange(start, start + x.shape[2], dtype=torch.float64, device=x.device)
-    rates = 10000.0 ** -(torch.arange(0, HEAD, 2, dtype=torch.float64, device=x.device) / HEAD)
-    angles = torch.outer(steps, rates).repeat(1, 2)
+    "turned": '''
+def turned(x, steps):
+    """x (..., T, P), rotated by the angles of its positions (..., T)."""
+    rates = 10000.0 ** -(torch.arange(0, x.shape[-1], 2, dtype=torch.float64, device=x.device) / x.shape[-1])
+    angles = torch.cat([steps.unsqueeze(-1) * rates] * 2, -1)
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     first, second = x.chunk(2, -1)
     return x * cos + torch.cat([-second, first], -1) * sin
 ''',
+    "rotate": '''
+def rotate(x, start):
+    """Rotary positions (Su et al. 2021) of x (B, H, T, P), whose first token is number ``start`` of its text."""
+    steps = torch.arange(start, start + x.shape[2], dtype=torch.float64, device=x.device)
+    return turned(x, steps)
+''',
+    "rotate_real": '''
+def rotate_real(x, mask):
+    """Rotary positions (Su et al. 2021) of x (B, H, T, P), which count the real tokens of mask (B, T)."""
+    if mask is None:
+        return turned(x, torch.arange(x.shape[2], dtype=torch.float64, device=x.device))
+    return turned(x, (mask.double().cumsum(1) - 1).clamp(min=0).unsqueeze(1))
+''',
     "heads": '''
-def heads(x):
-    """(B, T, H P) -> (B, H, T, P)."""
-    return x.unflatten(-1, (-1, HEAD)).transpose(1, 2)
+def heads(x, size):
+    """(B, T, H P) -> (B, H, T, P) with heads of ``size`` channels."""
+    return x.unflatten(-1, (-1, size)).transpose(1, 2)
 ''',
     "remember": '''
 def remember(state, name, new, dim, last=None):
@@ -39,6 +53,21 @@ def visible(query, key, band=None):
     tokens, length = query.shape[2], key.shape[2]
     seen = torch.ones(tokens, length, dtype=torch.bool, device=query.device).tril(length - tokens)
     return seen if band is None else seen.triu(length - tokens - band + 1)
+''',
+    "visible_real": '''
+def visible_real(x, mask, band=None):
+    """(T, T), or (B, 1, T, T) with a mask (B, T): whether each token reads another: itself and the real ones before it;
+    with a band, only the last ones."""
+    own = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
+    seen = torch.ones_like(own).tril()
+    if band is not None:
+        seen = seen.triu(1 - band)
+    return seen if mask is None else ((seen & mask[:, None, :]) | own).unsqueeze(1)
+''',
+    "real": '''
+def real(x, mask):
+    """x (B, T, ...), zero where mask (B, T) is false."""
+    return x if mask is None else x * mask.unsqueeze(-1)
 ''',
     "repeated": '''
 def repeated(x, count):
@@ -146,20 +175,23 @@ def kernel_of(weights, length):
     positions = torch.stack([time / POSITIONS, torch.cos(phase), torch.sin(phase)], 1)
     hidden = torch.sin(8.0 * F.linear(positions, weights.first, weights.first_bias))
     hidden = torch.sin(F.linear(hidden, weights.second, weights.second_bias))
-    rates = torch.logspace(-3, 0, WIDTH, dtype=time.dtype, device=time.device).unsqueeze(1)
+    rates = torch.logspace(-3, 0, len(weights.third), dtype=time.dtype, device=time.device).unsqueeze(1)
     window = torch.exp(-rates * time) * (-torch.expm1(-2 * rates)).sqrt()
     return F.linear(hidden, weights.third).t() * window + F.pad(weights.direct.unsqueeze(1), (0, length - 1))
 ''',
     "normalised": '''
 def normalised(x, gain):
     """RMSNorm."""
-    return F.rms_norm(x, (WIDTH,), gain, NORM_EPSILON)
+    return F.rms_norm(x, gain.shape, gain, 1e-6)
 ''',
 }
 NEEDS: dict[str, tuple[str, ...]] = {
+    "rotate": ("turned",),
+    "rotate_real": ("turned",),
     "modal_filter": ("powers", "modal_kernel", "convolve"),
     "modal_kernel": ("powers",),
 }
+CHUNK = "CHUNK = {}  # tokens of the scan at a time; it changes speed and rounding only"
 
 
 def pieces(names: Collection[str]) -> list[str]:
@@ -168,3 +200,8 @@ def pieces(names: Collection[str]) -> list[str]:
     for name in names:
         wanted.update(NEEDS.get(name, ()))
     return [text.strip("\n") for name, text in PIECES.items() if name in wanted]
+
+
+def fragments(names: Collection[str]) -> list[Fragment]:
+    """The same as fragments."""
+    return [Fragment(text.removeprefix("def ").partition("(")[0], text) for text in pieces(names)]

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evodevo.operators import featurizer_spec as genes
 from evodevo.operators.genome_text import print_segments
+from evodevo.operators.source.layers import DIFFERENCE
+from evodevo.operators.source.pieces import CHUNK, fragments
+from evodevo.operators.source.sheet import Fragment, SourceSheet
 from evodevo.operators.spec import RECURRENT, Dimensions, OperatorSpec
 
+WEIGHTS_CLASS = Fragment(
+    "Weights",
+    '''
+class Weights(nn.Module):
+    """Parameters by name."""
+
+    def __init__(self, shapes):
+        super().__init__()
+        for name, shape in shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+''',
+)
+_BANKED = "; groups live in the model's bank"
 _ACTIVATIONS = {genes.RELU: "F.relu({})", genes.SWISH: "F.silu({})"}
 
 
@@ -36,11 +52,24 @@ class OperatorSource:
         spec: the compiled operator.
         dims: sizes.
         borrowed: roles that some layer of this operator borrows.
+        closed: whether it owns its groups and reads a mask, without a state: the form of layers. Else groups live in
+            the model's bank, and a state continues texts without padding.
     """
 
-    def __init__(self, name: str, title: str, spec: OperatorSpec, dims: Dimensions, borrowed: Collection[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        spec: OperatorSpec,
+        dims: Dimensions,
+        borrowed: Collection[str] = (),
+        *,
+        closed: bool = False,
+    ) -> None:
         self.name, self.title, self.spec, self.dims = name, title, spec, dims
         self.borrowed = frozenset(borrowed)
+        self.closed = closed
+        self.head = str(dims.head) if closed and self._has_heads() else "HEAD"
         self.pieces: set[str] = set()
         self.constants: set[str] = set()
 
@@ -58,7 +87,7 @@ class OperatorSource:
             f"class {self.name}(nn.Module):",
             f'    """{self.title}, operator genome {print_segments([self.spec.operator])}."""',
             "",
-            "    GROUPS = {  # parameters of each feature group; groups live in the model's bank",
+            f"    GROUPS = {{  # parameters of each feature group{'' if self.closed else _BANKED}",
             *(
                 f'        "{role}": {_shapes(self.spec.group_parameters(role, self.dims))},'
                 for role in self.spec.groups
@@ -71,11 +100,24 @@ class OperatorSource:
                 f"        self.{name} = nn.Parameter(torch.empty({', '.join(map(str, shape))}))"
                 for name, shape in self.spec.own_parameters(self.dims).items()
             ),
+            *(["        self.bank = nn.ModuleDict({role: Weights(shapes) for role, shapes in self.GROUPS.items()})"]
+              if self.closed else []),
             "",
-            "    def forward(self, x, weights, made, state):",
+            *(["    def forward(self, x, mask):", "        x = real(x, mask)",
+               "        weights, made, state = self.bank, {}, {}"]
+              if self.closed else ["    def forward(self, x, weights, made, state):"]),
             *(f"        {line}" if line else "" for line in body),
-        ]
+        ]  # fmt: skip
+        if self.closed:
+            self.pieces.add("real")
         return WrittenClass(lines, self.pieces, self.constants)
+
+    def _has_heads(self) -> bool:
+        return self.spec.structure in ("low_rank", *RECURRENT)
+
+    def _real(self, value: str) -> str:
+        """The value, zero at padding where there is some."""
+        return f"real({value}, mask)" if self.closed else value
 
     # Feature groups
 
@@ -94,7 +136,7 @@ class OperatorSource:
             value = f"{value} * {named}.gain"
         if taps:
             self.pieces.add("taps")
-            value = f'short_convolution({value}, {named}.taps, state, "{role}_taps")'
+            value = self._real(f'short_convolution({value}, {named}.taps, state, "{role}_taps")')
         code = group.nonlinearity
         if spec.structure in RECURRENT and taps and code == genes.LINEAR:
             code = genes.SWISH
@@ -122,13 +164,16 @@ class OperatorSource:
 
     def _attention(self) -> Iterator[str]:
         spec = self.spec
-        self.pieces |= {"heads", "rotate", "repeated"}
+        self.pieces |= {"heads", "rotate_real" if self.closed else "rotate", "repeated"}
         self.constants.add("HEAD")
-        yield 'start = state.get("start", 0)'
-        yield 'state["start"] = start + x.shape[1]'
+        if not self.closed:
+            yield 'start = state.get("start", 0)'
+            yield 'state["start"] = start + x.shape[1]'
         for role in ("query", "key", "value"):
-            wrap = "heads({})" if role == "value" else "rotate(heads({}), start)"
-            if role != "query" and spec.keeps_scores:
+            wrap = f"heads({{}}, {self.head})"
+            if role != "value":
+                wrap = f"rotate_real({wrap}, mask)" if self.closed else f"rotate({wrap}, start)"
+            if role != "query" and spec.keeps_scores and not self.closed:
                 self.pieces.add("remember")
                 last = f", {self.dims.band - 1}" if spec.banded else ""
                 wrap = f'remember(state, "{role}", {wrap}, 2{last})'
@@ -148,19 +193,20 @@ class OperatorSource:
 
     def _scores(self) -> Iterator[str]:
         spec = self.spec
-        self.pieces.add("visible")
-        seen = f"visible(query, key{f', {self.dims.band}' if spec.banded else ''})"
+        self.pieces.add("visible_real" if self.closed else "visible")
+        band = f", {self.dims.band}" if spec.banded else ""
+        seen = f"visible_real(x, mask{band})" if self.closed else f"visible(query, key{band})"
         if spec.nonlinearity == genes.SOFTMAX:
             yield f"y = F.scaled_dot_product_attention(query, key, value, attn_mask={seen})"
             return
         self.constants.add("HEAD")
-        scores = _ACTIVATIONS.get(spec.nonlinearity, "{}").format("query @ key.mT * HEAD**-0.5")
+        scores = _ACTIVATIONS.get(spec.nonlinearity, "{}").format(f"query @ key.mT * {self.head}**-0.5")
         yield f"y = ({scores} * {seen}) @ value"
 
     def _linear_attention(self) -> Iterator[str]:
         self.pieces.add("scan")
         self.constants |= {"CHUNK", "HEAD"}
-        yield "value, key, query = (x.transpose(1, 2) for x in (value, key, query * HEAD**-0.5))"
+        yield f"value, key, query = (x.transpose(1, 2) for x in (value, key, query * {self.head}**-0.5))"
         yield "y = scan(value, key, query, x.new_zeros(value.shape[:3]), state).transpose(1, 2)"
 
     def _recurrence(self) -> Iterator[str]:
@@ -169,14 +215,14 @@ class OperatorSource:
         for role in ("value", "gate", "write"):
             yield from self._group(role)
         decay = [
-            'step = F.softplus(F.linear(x, weights["decay"].weight) + weights["decay"].bias)',
+            "step = " + self._real('F.softplus(F.linear(x, weights["decay"].weight) + weights["decay"].bias)'),
             'log_decay = (-weights["decay"].log_rate.exp() * step).clamp_min(-20.0)',
             'made["decay"] = log_decay, step',
         ]
         yield from self._unless_borrowed("decay", decay)
         yield from self._group("read", beside="direct")
         yield 'value, (log_decay, step), (read, direct) = made["value"], made["decay"], made["read"]'
-        yield "steps = value.unflatten(-1, (-1, HEAD)) * step.unsqueeze(-1)"
+        yield f"steps = value.unflatten(-1, (-1, {self.head})) * step.unsqueeze(-1)"
         yield 'y = scan(steps, made["write"].unsqueeze(2), read.unsqueeze(2), log_decay, state)'
         yield "y = y.flatten(2) + direct * value"
         yield f'return F.linear({self._normalised("y")} * F.silu(made["gate"]), self.out)'
@@ -188,13 +234,14 @@ class OperatorSource:
             yield from self._group(role)
         decay = [
             'rates, strengths = F.linear(x, weights["decay"].weight).chunk(2, -1)',
-            'step = F.softplus(rates + weights["decay"].bias)',
+            "step = " + self._real('F.softplus(rates + weights["decay"].bias)'),
             'log_decay = (-weights["decay"].log_rate.exp() * step).clamp_min(-20.0)',
-            'made["decay"] = log_decay, strengths.sigmoid()',
+            'made["decay"] = log_decay, ' + self._real("strengths.sigmoid()"),
         ]
         yield from self._unless_borrowed("decay", decay)
-        yield 'value, key, query = (made[role].unflatten(-1, (-1, HEAD)) for role in ("value", "write", "read"))'
-        yield 'y = delta_scan(value, unit(key), unit(query) * HEAD**-0.5, *made["decay"], state).flatten(2)'
+        heads = f"made[role].unflatten(-1, (-1, {self.head}))"
+        yield f'value, key, query = ({heads} for role in ("value", "write", "read"))'
+        yield f'y = delta_scan(value, unit(key), unit(query) * {self.head}**-0.5, *made["decay"], state).flatten(2)'
         yield f'return F.linear({self._normalised("y")} * F.silu(made["gate"]), self.out)'
 
     def _convolution(self) -> Iterator[str]:
@@ -202,7 +249,7 @@ class OperatorSource:
         for role in ("value", "write", "read"):
             yield from self._group(role)
         yield from self._unless_borrowed("filter", ['made["filter"] = weights["filter"]'])
-        yield 'inputs = made["write"] * made["value"]'
+        yield "inputs = " + self._real('made["write"] * made["value"]')
         if spec.groups["filter"].parametrisation == genes.EXPLICIT:
             self.pieces.add("taps")
             yield 'y = short_convolution(inputs, made["filter"].taps, state, "inputs")'
@@ -228,3 +275,25 @@ class OperatorSource:
 
 def _shapes(parameters: dict[str, tuple[int, ...]]) -> str:
     return "{" + ", ".join(f'"{name}": {shape}' for name, shape in parameters.items()) + "}"
+
+
+def closed_liv(sheet: SourceSheet, name: str, spec: OperatorSpec, dims: Dimensions) -> str:
+    """The expression of an operator that owns its groups; a literal difference is two of the plain ones."""
+    kind = replace(spec, differential="none") if spec.differential == "literal" else spec
+    made = sheet.write(
+        ("liv", kind, dims.model_dump_json()),
+        name.removesuffix("-Diff"),
+        lambda free: _class(sheet, free, name, kind, dims),
+    )
+    if spec.copies == 1:
+        return f"{made}()"
+    return f"{sheet.add(DIFFERENCE)}({made}(), {made}())"
+
+
+def _class(sheet: SourceSheet, free: str, title: str, spec: OperatorSpec, dims: Dimensions) -> str:
+    one = OperatorSource(free, title.removesuffix("-Diff"), spec, dims, closed=True).written()
+    if "CHUNK" in one.constants:
+        sheet.add(Fragment("CHUNK", CHUNK.format(dims.chunk)))
+    for fragment in (*fragments(one.pieces), WEIGHTS_CLASS):
+        sheet.add(fragment)
+    return "\n".join(one.lines)

@@ -1,0 +1,188 @@
+"""The text of ``model.py`` of one H-Model: plain PyTorch, with what this network uses and nothing else.
+
+It has the names of the network's own state dict. Equal networks give equal text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evodevo.h_model.halting import HaltingUnit
+from evodevo.h_model.model import HModel
+from evodevo.h_model.source.core import core_source
+from evodevo.networks.canvas import input_length
+from evodevo.networks.source.arguments import arguments, given, usage_lines
+from evodevo.networks.source.inputs import inputs_source
+from evodevo.networks.source.outputs import outputs_source
+from evodevo.operators.source.layers import MASKED_MEAN
+from evodevo.operators.source.sheet import Fragment, Program, SourceSheet
+
+_UNIT = '''
+class HaltingUnit(nn.Module):
+    """Sums of the outputs (B, O, S, D) -> the chance (B, {axes}) that a {where} halts now."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, 1)
+
+    def forward(self, y, masks):
+        return torch.sigmoid(self.linear({pooled}).squeeze(-1))
+'''
+_MOVED = {
+    "labels": '''
+def moved_labels(now, before):
+    """KL(now || before) of independent labels, in sum."""
+    chance = torch.sigmoid(now)
+    yes = chance * (F.logsigmoid(now) - F.logsigmoid(before))
+    return (yes + (1 - chance) * (F.logsigmoid(-now) - F.logsigmoid(-before))).sum(-1)
+''',
+    "classes": '''
+def moved(now, before):
+    """KL(now || before) of the classes."""
+    now, before = now.log_softmax(-1), before.log_softmax(-1)
+    return (now.exp() * (now - before)).sum(-1)
+''',
+}
+NOTE = (
+    "`model.py` needs torch and safetensors. It computes what the trained network answers in evaluation mode, with"
+    " gradients; dropout, losses on routing and annealing of a training are not in it."
+)
+
+
+def h_model_program(network: HModel) -> Program:
+    """The H-Model as source.
+
+    Raises:
+        UsageError: A layer or an aggregation without source, or a setting that has none; the message says what to do.
+    """
+    return _HModelProgram(network).program()
+
+
+class _HModelProgram:
+    def __init__(self, network: HModel) -> None:
+        self.network = network
+        self.structure = network.structure
+        self.sheet = SourceSheet()
+        self.names = tuple(spec.name for spec in network.input_specs)
+        self.rule = self.structure.halting.rule
+
+    def program(self) -> Program:
+        network, structure, sheet = self.network, self.structure, self.sheet
+        inputs = inputs_source(sheet, network.inputs, causal=structure.causal)
+        core = core_source(sheet, network.core, network.iterations, "Core", length=self._length())
+        outputs = outputs_source(
+            sheet, network.outputs, self.names, causal=structure.causal, beside=structure.canvas == "segments"
+        )
+        body = list(self._model(inputs, core, outputs))
+        text = sheet.text("\n".join(self._docstring()), "\n".join(body))
+        return Program(text, network.state_dict(), arguments(network), notes=(NOTE,))
+
+    def _length(self) -> int | None:
+        """Positions of the canvas where they are fixed."""
+        specs, structure = self.network.input_specs, self.structure
+        if structure.canvas == "latents":
+            return structure.slots
+        if any(spec.modality == "tokens" for spec in specs):
+            return None
+        lengths = [input_length(spec) for spec in specs]
+        return sum(lengths) if structure.canvas == "segments" else max(lengths)
+
+    def _docstring(self) -> Iterator[str]:
+        structure, network = self.structure, self.network
+        count = len(structure.hidden)
+        yield f"An H-Model of {count} hidden layers and {network.iterations} iterations, in plain PyTorch."
+        yield ""
+        yield "Written by evodevo."
+        yield ""
+        yield from usage_lines(network)
+        yield ""
+        yield "Legend: B samples, S positions on which all inputs meet, D width, I inputs, H hidden layers, O outputs,"
+        yield "K sources (I or H), N = H + O targets; P is 1, or S where connections are decided at each position."
+
+    def _model(self, inputs: str, core: str, outputs: str) -> Iterator[str]:
+        values, masks = given(self.network)
+        yield "class Model(nn.Module):"
+        yield '    """Inputs, core, outputs."""'
+        yield ""
+        yield "    def __init__(self):"
+        yield "        super().__init__()"
+        yield f"        self.inputs = {inputs}()"
+        yield f"        self.core = {core}()"
+        yield f"        self.outputs = {outputs}()"
+        if self.network.unit is not None:
+            yield f"        self.unit = {self._unit(self.network.unit)}({self.structure.width})"
+        yield ""
+        yield f"    def forward(self, {', '.join(arguments(self.network))}):"
+        yield '        """Logits, one tensor for each output."""'
+        yield f"        values, masks, lengths = self.inputs({values}, {masks})"
+        if self.rule == "none":
+            yield "        *_, (y, y_masks) = self.core(values, masks)"
+            yield "        return self.outputs(y, y_masks, lengths)"
+        else:
+            yield from self._halting()
+
+    def _unit(self, unit: HaltingUnit) -> str:
+        if unit.per_position:
+            text = _UNIT.format(axes="S", where="position", pooled="y.mean(1)")
+            return self.sheet.add(Fragment("HaltingUnit", text))
+        text = _UNIT.format(axes="1", where="sample", pooled="masked_mean(y, masks).mean(1, keepdim=True)")
+        return self.sheet.add(Fragment("HaltingUnit", text, (MASKED_MEAN,)))
+
+    def _halting(self) -> Iterator[str]:
+        threshold = repr(self.structure.halting.threshold)
+        yield "        steps = self.core(values, masks)"
+        yield "        kept, kept_masks = next(steps)  # replaced when a sample, or a position, halts"
+        yield "        running = True"
+        if self.rule == "kl":
+            yield "        before = self.outputs(kept, kept_masks, lengths)"
+        else:
+            yield "        mass = 0.0"
+        if self.rule == "act":
+            yield "        mixed = torch.zeros_like(kept)"
+        yield "        for t, (y, y_masks) in enumerate(steps, 1):"
+        yield from ("            " + line for line in self._judged(threshold))
+        yield "            if masks is not None and halted.shape[1] > 1:"
+        yield "                halted = halted | ~masks.any(1)  # where there is no input"
+        yield "            new = halted & running"
+        state = "mixed" if self.rule == "act" else "y"
+        yield f"            kept = torch.where(new[:, None, :, None], {state}, kept)"
+        yield "            if kept_masks is not None and y_masks is not None:"
+        yield "                kept_masks = torch.where(new[:, None, :], y_masks, kept_masks)"
+        yield "            running = running & ~halted"
+        yield "            if not running.any():"
+        yield "                break"
+        yield "        return self.outputs(kept, kept_masks, lengths)"
+
+    def _judged(self, threshold: str) -> Iterator[str]:
+        if self.rule == "kl":
+            yield from self._steady(threshold)
+            return
+        yield "chance = self.unit(y, y_masks)"
+        if self.rule == "act":
+            yield f"halted = (mass + chance >= {threshold}) | (t == self.core.iterations)"
+            yield "share = torch.where(halted, 1 - mass, chance)"
+            yield "mixed, mass = mixed + y * share[:, None, :, None], mass + chance"
+        else:
+            yield "mass = 1 - (1 - mass) * (1 - chance)  # the chance of having halted"
+            yield f"halted = (mass >= {threshold}) | (t == self.core.iterations)"
+
+    def _steady(self, threshold: str) -> Iterator[str]:
+        specs = list(enumerate(self.network.output_specs))
+        if self.structure.causal:
+            specs = [pair for pair in specs if pair[1].kind == "tokens"] or specs
+        yield "now = self.outputs(y, y_masks, lengths)"
+        parts = []
+        for number, spec in specs:
+            kind = "labels" if spec.kind == "labels" else "classes"
+            name = self.sheet.add(Fragment("moved_labels" if kind == "labels" else "moved", _MOVED[kind]))
+            calm = f"{name}(now[{number}], before[{number}]) < {threshold}"
+            if spec.kind == "tokens":
+                place = self.names.index(spec.of) if self.structure.canvas == "segments" else 0
+                begin = f"sum(lengths[:{place}])" if place else "0"
+                length = f"lengths[{self.names.index(spec.of)}]"
+                yield f"begin, length = {begin}, {length}"
+                parts.append(f"F.pad({calm}, (begin, y.shape[2] - begin - length), value=True)")
+            else:
+                parts.append(f"({calm}).unsqueeze(1)")
+        yield f"halted, before = {' & '.join(parts)}, now"
+        yield "halted = halted | (t == self.core.iterations)"

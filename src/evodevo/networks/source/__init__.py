@@ -1,0 +1,1 @@
+"""Source of what networks have in common: inputs, outputs, embeddings of iterations, routing."""
