@@ -582,7 +582,7 @@ def test_a_full_disk_is_not_the_fault_of_a_genome(store: Store) -> None:
         problem.full = problem.full or kind == "generation"
 
     one = study(store, evaluate=problem, listener=listen)
-    with pytest.raises(DiskFullError, match="free some space and resume") as caught:
+    with pytest.raises(DiskFullError, match="evodevo store gc") as caught:
         one.run()
     assert caught.value.exit_code == ExitCode.DISK_FULL
     assert all(row.state == "done" for row in store.evaluations(one.run_id) if row.finished_seq is not None)

@@ -15,8 +15,7 @@ import pytest
 from sqlalchemy import text
 
 from evodevo.errors import UsageError
-from evodevo.storage import Evaluation, Score, Store, failpoints, migrations, recording
-from evodevo.storage.blobs import FolderPool
+from evodevo.storage import Evaluation, Score, Store, failpoints, migrations
 from evodevo.storage.engine import open_file
 from evodevo.storage.schema import VERSION_TABLE
 from evodevo.testing.multitask.systems import new_agent, new_system
@@ -33,29 +32,35 @@ TABLES = (
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
     """A store as schema 0001 left it: two runs, ancestry, results, curves, blobs held and released."""
-    folder = tmp_path / "runs"
-    (folder / "blobs").mkdir(parents=True, mode=0o700)
-    database, pool = open_file(folder / "store.db", mode="rwc"), FolderPool(folder / "blobs")
+    made, folder = tmp_path / "made", tmp_path / "runs"
+    with Store.open(made) as store:
+        for seed in (1, 2):
+            run_id = store.create_run(kind="evolve", recipe="r", settings=SETTINGS, seed=seed)
+            lease = store.acquire(run_id)
+            born = [newborn(run_id, "0/0"), newborn(run_id, "0/1")]
+            store.add_individuals(lease, born)
+            store.add_individuals(lease, [newborn(run_id, "1/0", [one.id for one in born])])
+            for one in born:
+                blobs = {"weights": store.blobs.put_bytes(one.id.encode())}
+                outcome = Evaluation(
+                    one.id, FIDELITY, 0, scores={"loss": Score(1.0)}, blobs=blobs, series={"loss": [(0.0, 1.0)]}
+                )
+                store.finish_evaluation(lease, outcome)
+            store.release_blobs(lease, [outcome.id])
+            store.attach_blobs(lease, {"tokenizer": store.blobs.put_bytes(b"tokens")})
+            store.release(lease)
+    (made / "blobs").rename(folder.mkdir(mode=0o700) or folder / "blobs")
+    database = open_file(folder / "store.db", mode="rwc")
     with database.driver() as driver:
         driver.execute("PRAGMA journal_mode=WAL")
     with database.writing() as connection:
         migrations.upgrade(connection, "0001")
-    for seed in (1, 2):
-        with database.writing() as connection:
-            run_id = recording.create_run(
-                connection, kind="evolve", recipe="r", settings=SETTINGS, seed=seed, space=None, versions={}
-            )
-            born = [newborn(run_id, "0/0"), newborn(run_id, "0/1")]
-            recording.add_individuals(connection, run_id, born)
-            recording.add_individuals(connection, run_id, [newborn(run_id, "1/0", [one.id for one in born])])
-            for one in born:
-                blobs = {"weights": pool.put_bytes(one.id.encode())}
-                outcome = Evaluation(
-                    one.id, FIDELITY, 0, scores={"loss": Score(1.0)}, blobs=blobs, series={"loss": [(0.0, 1.0)]}
-                )
-                recording.finish_evaluation(connection, pool, run_id, outcome)
-            recording.release_blobs(connection, run_id, [outcome.id], None)
-            recording.refer(connection, pool, "run", run_id, {"tokenizer": pool.put_bytes(b"tokens")})
+    with database.driver() as driver:
+        # The columns of the first version are those of today's tables.
+        driver.execute("ATTACH ? AS made", (str(made / "store.db"),))
+        driver.execute("PRAGMA foreign_keys=OFF")
+        for table in TABLES[1:]:
+            driver.execute(f"INSERT INTO main.{table} SELECT * FROM made.{table}")
     database.close()
     return folder
 

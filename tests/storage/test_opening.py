@@ -105,7 +105,8 @@ def test_a_version_that_nobody_wrote_is_damage(tmp_path: Path) -> None:
 def test_an_older_store_is_copied_before_it_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.open(tmp_path) as store:
         run_id = new_run(store)
-    monkeypatch.setattr(migrations, "HEAD", "0003")
+    head = migrations.HEAD
+    monkeypatch.setattr(migrations, "HEAD", "0006")
     seen = []
 
     def upgrade(connection: object, target: str = "") -> None:
@@ -116,11 +117,11 @@ def test_an_older_store_is_copied_before_it_is_migrated(tmp_path: Path, monkeypa
         Store.open(tmp_path, "ro")
     Store.open(tmp_path).close()
     Store.open(tmp_path).close()
-    assert seen == [["0002-1.db"], ["0002-1.db", "0002-2.db"]] or seen == [["0002-1.db"], ["0002-2.db", "0002-1.db"]]
+    assert [sorted(names) for names in seen] == [[f"{head}-1.db"], [f"{head}-1.db", f"{head}-2.db"]]
     monkeypatch.undo()
     copy = tmp_path / "copy"
     copy.mkdir()
-    (tmp_path / "backups/0002-1.db").rename(copy / "store.db")
+    (tmp_path / f"backups/{head}-1.db").rename(copy / "store.db")
     with Store.open(copy, "ro") as store:
         assert store.run(run_id).seed == 7
 

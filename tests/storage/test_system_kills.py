@@ -106,8 +106,11 @@ def test_a_half_written_result_would_be_seen(tmp_path: Path, uninterrupted: dict
     run(folder)
     assert described(folder) == uninterrupted
     with Store.open(folder) as store, store._database.writing() as connection:
+        trigger = "SELECT sql FROM sqlite_master WHERE name = 'component_use_no_delete'"
+        statement = connection.exec_driver_sql(trigger).scalar_one()
         connection.exec_driver_sql("DROP TRIGGER component_use_no_delete")
         connection.exec_driver_sql("DELETE FROM component_use WHERE role <> 'shared'")
+        connection.exec_driver_sql(statement)  # a store without it is not opened
     assert described(folder) != uninterrupted
     with pytest.raises(AssertionError):
         _look(folder, "")

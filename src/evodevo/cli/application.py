@@ -26,6 +26,7 @@ from evodevo.cli.extend import COMMAND as extend
 from evodevo.cli.failures import TerminatedError, explain
 from evodevo.cli.keep.repair import repair
 from evodevo.cli.keep.replay import replay
+from evodevo.cli.keep.store import store
 from evodevo.cli.look.cost import cost
 from evodevo.cli.look.diff import diff
 from evodevo.cli.look.front import front
@@ -63,6 +64,7 @@ for _panel, _commands in PANELS.items():
         app.command(rich_help_panel=_panel, cls=CLASSES.get(_command))(_command)
 app.add_typer(recipes, name="recipes", rich_help_panel="Begin")
 app.add_typer(extend, name="extend", rich_help_panel="Search and train")
+app.add_typer(store, name="store", rich_help_panel="Keep")
 
 
 def _version(wanted: bool) -> None:

@@ -27,7 +27,7 @@ from evodevo.randomness import generator, integer_seed
 from evodevo.search.dispatch import Ticket
 from evodevo.search.problem import DAMAGED, Outcome
 from evodevo.search.recorder import Recorder
-from evodevo.storage import Evaluation, NewIndividual, Score, Store
+from evodevo.storage import Evaluation, Lease, NewIndividual, Score, Store
 from evodevo.storage.systems.base import AgentRow, CycleRow, NewComponent, NewPath, Use, path_id
 
 
@@ -175,8 +175,11 @@ class Cycle:
             extra={"fate": decision, "evals": outcome.extra.get(EVALS, []), "bar": details["bar"], "answer": answer},
             seconds=outcome.seconds,
         )
-        self._recorder.finish(evaluation, lambda lease, row: self._store.systems.tell(lease, row, made, uses))
-        self._recorder.release(ticket)
+
+        def write(lease: Lease, row: Evaluation, roles: Sequence[str]) -> bool:
+            return self._store.systems.tell(lease, row, made, uses, releases=roles)
+
+        self._recorder.finish(ticket, evaluation, write, ended=True)
         self._children[child.id] = child = ledger.with_result(self._store, child)
         return child
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evodevo import __version__
+from evodevo.errors import DiskFullError
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.registry import enable_packages
@@ -90,7 +91,12 @@ def drive(
             kind.prepare(settings, problem, executor, listener)
             if not any(event.type == PLAN for event in opened.events(run_id)):
                 record_forecast(opened, run_id, kind.forecast(settings, problem, executor), listener)
-            study.run()
+            try:
+                study.run()
+            except DiskFullError:
+                opened.tidy()  # what nothing holds is not worth a stop
+                raise
+        opened.tidy()
     return Archive(store).run(run_id)
 
 

@@ -195,13 +195,11 @@ class Evaluations:
         outcome = replace(event.outcome, share=ticket.share)
         fidelity, seed = self._fidelity(member, ticket.seed, ticket.share), self.seed(ticket.seed)
         row = to_evaluation(ticket.individual, fidelity, seed, ticket.attempt, outcome)
-        self.recorder.finish(row)
+        self.recorder.finish(ticket, row, ended=outcome.reason not in REPEATABLE)
         if ticket.share < 1:
             member.rungs[ticket.share] = outcome
         else:
             member.outcomes[ticket.seed] = outcome
-        if outcome.reason not in REPEATABLE:
-            self.recorder.release(ticket)
         facts = {"id": ticket.individual, "seed": ticket.seed, "reason": outcome.reason, "seconds": outcome.seconds}
         facts |= {} if ticket.share == 1 else {"share": ticket.share}
         self._listener("evaluated", {**facts, "scores": write_numbers(outcome.scores), "detail": outcome.detail[-300:]})

@@ -7,7 +7,7 @@ the store at once, so that a killed coordinator loses nothing that it has seen.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -79,27 +79,36 @@ class Recorder:
         self._events[key] = digest
         return True
 
-    def finish(self, evaluation: Evaluation, write: Callable[[Lease, Evaluation], object] | None = None) -> None:
-        """Record the end of an evaluation.
+    def finish(
+        self,
+        ticket: Ticket,
+        evaluation: Evaluation,
+        write: Callable[[Lease, Evaluation, Sequence[str]], object] | None = None,
+        *,
+        ended: bool,
+    ) -> None:
+        """Record the end of an evaluation, and let go of its checkpoint in the same transaction.
 
         Args:
+            ticket: Ticket of the evaluation.
             evaluation: Row of the outcome.
-            write: Transaction that records it; None = ``Store.finish_evaluation``.
+            write: Transaction that records it and releases these roles of the run; None = ``Store.finish_evaluation``.
+            ended: Whether it will not be continued, so that its checkpoint is of no use.
 
         Raises:
             DiskFullError: The evaluation found the disk full. That is no property of the genome: nothing is recorded,
                 so that a resume evaluates it again.
         """
         if evaluation.reason == DISK_FULL:
-            raise DiskFullError(f"{evaluation.detail} What was finished is safe; free some space and resume.")
-        (write or self._store.finish_evaluation)(self.lease, evaluation)
-
-    def release(self, ticket: Ticket) -> None:
-        """Release the checkpoint of an evaluation that will not be continued."""
+            raise DiskFullError(
+                f"{evaluation.detail} What was finished is safe; free some space (evodevo store gc) and resume."
+            )
         role = _role(ticket)
-        roles = [name for name in self._checkpoints if name == role or name.startswith(f"{role}/")]
-        if roles:
-            self._store.detach_blobs(self.lease, roles)
+        roles = [name for name in self._checkpoints if name == role or name.startswith(f"{role}/")] if ended else []
+        if write is None:
+            self._store.finish_evaluation(self.lease, evaluation, releases=roles)
+        else:
+            write(self.lease, evaluation, roles)
         for name in roles:
             del self._checkpoints[name]
 

@@ -334,7 +334,7 @@ def _disk_errors(folder: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise DiskFullError(
                 f"no space left for a blob in {folder} ({error.strerror}). What was finished is safe; "
-                "free some space (evodevo gc), then: evodevo resume."
+                "free some space (evodevo store gc), then: evodevo resume."
             ) from error
         raise
 

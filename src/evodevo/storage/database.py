@@ -5,6 +5,7 @@ Reads: ``queries``. Writes: ``recording``. Write access: ``leases``. Blobs: ``bl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,8 @@ from evodevo.storage.schema import metadata
 from evodevo.storage.systems.store import Systems
 
 GRACE_SECONDS = 3600.0
+RELEASED_GRACE_SECONDS = 60.0
+"""A worker that puts such a blob again is recorded within seconds."""
 
 
 class Store:
@@ -289,8 +292,13 @@ class Store:
         with self._writing(lease) as connection:
             return recording.start_evaluation(connection, lease.run_id, individual_id, fidelity, seed)
 
-    def finish_evaluation(self, lease: Lease, evaluation: Evaluation) -> bool:
+    def finish_evaluation(self, lease: Lease, evaluation: Evaluation, *, releases: Sequence[str] = ()) -> bool:
         """Record a whole outcome: state, scores, cost, curves, blobs, and the event that orders it.
+
+        Args:
+            lease: Lease of the run.
+            evaluation: The outcome.
+            releases: Roles of blobs that the run itself held for this evaluation, its checkpoint, and lets go.
 
         Returns:
             False, with nothing written, where this attempt ended before or a later one has begun.
@@ -300,6 +308,7 @@ class Store:
         """
         with self._writing(lease) as connection:
             accepted = recording.finish_evaluation(connection, self.blobs, lease.run_id, evaluation)
+            recording.detach_blobs(connection, lease.run_id, releases)
             failpoint("before_evaluation_commit")
         failpoint("after_evaluation_commit")
         return accepted
@@ -337,7 +346,7 @@ class Store:
     def attach_blobs(self, lease: Lease, blobs: Mapping[str, str]) -> None:
         """Let the run itself hold blobs (role -> digest): a tokenizer, a corpus index."""
         with self._writing(lease) as connection:
-            recording.refer(connection, self.blobs, "run", lease.run_id, blobs)
+            recording.refer(connection, self.blobs, lease.run_id, "run", lease.run_id, blobs)
 
     def detach_blobs(self, lease: Lease, roles: Sequence[str]) -> int:
         """Release blobs that the run itself holds; ``gc`` then frees the space.
@@ -364,26 +373,45 @@ class Store:
         with self._writing(lease) as connection:
             return recording.release_blobs(connection, lease.run_id, list(evaluation_ids), roles)
 
-    def gc(self, *, grace_seconds: float = GRACE_SECONDS, dry_run: bool = False) -> GarbageReport:
+    def gc(
+        self,
+        *,
+        grace_seconds: float = GRACE_SECONDS,
+        released_grace_seconds: float = RELEASED_GRACE_SECONDS,
+        dry_run: bool = False,
+    ) -> GarbageReport:
         """Delete unreferenced blobs; safe beside running workers, whose blobs exist before the rows that refer to them.
 
         Args:
-            grace_seconds: Smallest age of a deleted blob in seconds.
+            grace_seconds: Smallest age in seconds of a deleted blob that no row ever referred to.
+            released_grace_seconds: Smallest age in seconds of one whose owners have all let it go.
             dry_run: Whether to only report.
+
+        Raises:
+            StoreDamagedError: A reference was changed or lost; nothing is deleted.
         """
+        released = min(grace_seconds, released_grace_seconds)
         with self._database.writing() as connection:
-            return integrity.collect(connection, self.blobs, grace=grace_seconds, dry_run=dry_run)
+            return integrity.collect(
+                connection, self.blobs, grace=grace_seconds, released_grace=released, dry_run=dry_run
+            )
+
+    def tidy(self) -> GarbageReport:
+        """Collect what runs have let go of, at once where no run is open; to be called when a run has ended."""
+        return self.gc(released_grace_seconds=RELEASED_GRACE_SECONDS if self.owners() else 0.0)
 
     def check(self, *, deep: bool = False) -> CheckReport:
         """Search for damage; ``deep`` hashes every held blob and reads every row."""
         try:
-            with self._database.reading() as connection:
+            with self._database.reading(math.inf) as connection:
                 return integrity.check(connection, self.blobs, deep=deep)
         except StoreDamagedError as error:
             return CheckReport(0, 0, deep, (Damage("database", self._database.place, str(error)),))
 
     def repair(self) -> RepairReport:
-        """Quarantine damaged blobs and mark the evaluations that lost theirs, so that a resume repeats them.
+        """Quarantine damaged blobs; mark the evaluations that lost theirs, or whose rows were changed, for repetition.
+
+        A resume repeats them.
 
         Raises:
             RunOwnedError: An affected run is open in a living process; nothing of that run was changed.
@@ -402,12 +430,30 @@ class Store:
                     marked.extend(integrity.mark_lost(connection, run_id, lost))
             finally:
                 self.release(lease)
+        marked += self._mark_changed()
         with self._database.writing():
             for loss in lost:
                 # A worker may have put the right bytes again in the meantime.
                 if self.blobs.verify(loss.digest) is not None:
                     self.blobs.quarantine(loss.digest)
         return RepairReport(tuple(loss.digest for loss in lost), tuple(marked), self.check(deep=True).problems)
+
+    def _mark_changed(self) -> list[str]:
+        """Mark the evaluations whose rows were changed, in all runs; returns their ids."""
+        with self._database.reading(math.inf) as connection:
+            changed = {
+                run_id: integrity.changed_evaluations(connection, run_id) for run_id in integrity.run_ids(connection)
+            }
+        for run_id, evaluations in changed.items():
+            if not evaluations:
+                continue
+            lease = self.acquire(run_id)
+            try:
+                with self._writing(lease) as connection:
+                    integrity.mark_changed(connection, run_id, evaluations)
+            finally:
+                self.release(lease)
+        return [evaluation for evaluations in changed.values() for evaluation in evaluations]
 
     def _reindex(self) -> None:
         try:
@@ -423,6 +469,11 @@ class Store:
     def backup(self) -> Path | None:
         """Copy the database (not the blobs) into ``backups/``; None in memory."""
         return backup(self._database, self._layout, migrations.HEAD) if self._layout else None
+
+    def copy_database(self, target: Path) -> None:
+        """Write a compact, consistent copy of the database, without blobs, into a new file."""
+        with self._database.driver() as driver:
+            driver.execute("VACUUM INTO ?", (str(target),))
 
     @contextmanager
     def _writing(self, lease: Lease) -> Iterator[Connection]:

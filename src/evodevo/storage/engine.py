@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -12,11 +14,28 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, StatementError
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
 
 from evodevo.errors import DiskFullError, EvodevoError, RunOwnedError, StoreDamagedError, UsageError
 
 BUSY_SECONDS = 30.0
+SEALED, _DEADLINE = "evodevo_sealed", "evodevo_deadline"
+"""Facts of a connection (``Connection.info``): whether its store has seals; when its reading ends."""
+READ_SECONDS = 120.0
+"""Seconds after which a read transaction is stopped: no file may keep a command for ever."""
+_STEPS = 100_000
+"""Instructions of SQLite between two looks at the clock, under a millisecond."""
+_READS = frozenset(
+    (
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_TRANSACTION,
+        sqlite3.SQLITE_RECURSIVE,
+        sqlite3.SQLITE_PRAGMA,
+    )
+)
+"""What a connection for reading may do at all."""
 
 
 class Database:
@@ -33,12 +52,20 @@ class Database:
         self.engine = engine
         self.place = place
         self.writable = writable
+        self.sealed = True  # only stores of an older schema, read alone, have no seals
         self._turn = threading.RLock() if single else nullcontext()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A read transaction with a consistent view; never blocks and is never blocked by a writer (in WAL mode)."""
-        with self._transaction("BEGIN") as connection:
+    def reading(self, seconds: float = READ_SECONDS) -> Iterator[Connection]:
+        """A read transaction with a consistent view; never blocks and is never blocked by a writer (in WAL mode).
+
+        Args:
+            seconds: Time after which its statements are stopped.
+
+        Raises:
+            StoreDamagedError: The file differs from what SQLite wrote, or a statement did not end in time.
+        """
+        with self._transaction("BEGIN", seconds) as connection:
             yield connection
             # There is nothing to commit, and on a damaged file even a commit fails.
             connection.rollback()
@@ -61,8 +88,10 @@ class Database:
             yield connection
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Connection]:
+    def _transaction(self, begin: str, seconds: float = math.inf) -> Iterator[Connection]:
         with self._turn, translated(self.place), self.engine.connect() as connection:
+            connection.info[_DEADLINE] = time.monotonic() + seconds
+            connection.info[SEALED] = self.sealed
             connection = connection.execution_options(evodevo_begin=begin)
             with connection.begin():
                 yield connection
@@ -71,9 +100,15 @@ class Database:
     def driver(self) -> Iterator[sqlite3.Connection]:
         """A connection of the driver outside of any transaction, for statements that SQLite allows only there."""
         with self._turn, translated(self.place), self.engine.connect() as connection:
+            connection.info[_DEADLINE] = math.inf
             connection_of_driver = connection.connection.driver_connection
             assert isinstance(connection_of_driver, sqlite3.Connection), "a live pool hands out live connections"
-            yield connection_of_driver
+            connection_of_driver.set_authorizer(None)
+            try:
+                yield connection_of_driver
+            finally:
+                if not self.writable:
+                    connection_of_driver.set_authorizer(_only_reads)
 
     def close(self) -> None:
         """Close all connections; everything committed stays."""
@@ -102,7 +137,7 @@ def open_file(path: Path, *, mode: str) -> Database:
             cached_statements=256,
         )
 
-    engine = _engine(connect, QueuePool)
+    engine = _engine(connect, QueuePool, writable=mode != "ro")
     return Database(engine, str(path), writable=mode != "ro")
 
 
@@ -113,16 +148,22 @@ def open_memory() -> Database:
     return Database(engine, "the store in memory", writable=True, single=True)
 
 
-def _engine(connect: Callable[[], sqlite3.Connection], pool: type[QueuePool] | type[StaticPool]) -> Engine:
+def _engine(
+    connect: Callable[[], sqlite3.Connection], pool: type[QueuePool] | type[StaticPool], *, writable: bool = True
+) -> Engine:
     engine = create_engine("sqlite://", creator=connect, poolclass=pool)
 
     @event.listens_for(engine, "connect")
-    def prepare(connection: sqlite3.Connection, _record: object) -> None:
+    def prepare(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
         # Foreign keys are unchecked by default. Some builds of SQLite default to synchronous=NORMAL in WAL mode, which
         # may lose the last commits at a loss of power. trusted_schema=OFF keeps the schema of a file from an untrusted
         # source from calling functions with side effects.
         for pragma in ("foreign_keys=ON", "synchronous=FULL", "trusted_schema=OFF", "cell_size_check=ON"):
             connection.execute(f"PRAGMA {pragma}")
+        record.info[_DEADLINE] = math.inf
+        connection.set_progress_handler(lambda: time.monotonic() > record.info[_DEADLINE], _STEPS)
+        if not writable:
+            connection.set_authorizer(_only_reads)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -130,6 +171,10 @@ def _engine(connect: Callable[[], sqlite3.Connection], pool: type[QueuePool] | t
         connection.exec_driver_sql(connection.get_execution_options().get("evodevo_begin", "BEGIN"))
 
     return engine
+
+
+def _only_reads(action: int, *_names: str | None) -> int:
+    return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
 
 
 def _needs_immutable(path: Path) -> bool:
@@ -148,6 +193,11 @@ def translated(place: str) -> Iterator[None]:
         raise _translation(error.orig, place) from error
     except sqlite3.Error as error:
         raise _translation(error, place) from error
+    except UnicodeDecodeError as error:
+        # SQLite quotes a damaged schema in its message, and the driver decodes that.
+        raise StoreDamagedError(
+            f"{place} is damaged ({error}). Next: evodevo repair; backups lie in backups/."
+        ) from error
     except (StatementError, UnicodeEncodeError, OverflowError) as error:
         # Raised while values are bound: a lone surrogate, an integer over 64 bits, text for a number.
         raise UsageError(f"{place} refuses this record: {str(error).splitlines()[0]}.") from error
@@ -159,10 +209,18 @@ def _translation(error: BaseException | None, place: str) -> EvodevoError:
     if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC):
         # A quota (EDQUOT) or file size limit (EFBIG) arrives as a failed write, a full disk as SQLITE_FULL.
         return DiskFullError(
-            f"no space left for {place} ({error}). What was finished is safe; free some space, then: evodevo resume."
+            f"no space left for {place} ({error}). What was finished is safe; free some space (evodevo store gc), "
+            "then: evodevo resume."
         )
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreDamagedError(f"{place} is damaged ({error}). Next: evodevo repair; backups lie in backups/.")
+    if primary == sqlite3.SQLITE_INTERRUPT:
+        return StoreDamagedError(
+            f"reading {place} did not end within {READ_SECONDS:.0f} s. Next: evodevo store check; backups lie in "
+            "backups/."
+        )
+    if isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error):
+        return StoreDamagedError(f"{place} is damaged ({error}). Next: evodevo store check; backups lie in backups/.")
     if primary == sqlite3.SQLITE_BUSY:
         return RunOwnedError(
             f"another process kept {place} locked for {BUSY_SECONDS:.0f} s; try again when it is done."

@@ -5,17 +5,18 @@ Nothing here invents data: a lost result is marked and repeated, never reconstru
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection, and_, func, select, update
 from sqlalchemy.exc import DatabaseError
 
 from evodevo.errors import StoreDamagedError
 from evodevo.storage import queries
-from evodevo.storage.base import CheckReport, Damage, GarbageReport, individual_id
+from evodevo.storage.base import CheckReport, Damage, GarbageReport, evaluation_id, individual_id
 from evodevo.storage.blobs import BlobPool
-from evodevo.storage.recording import add_event
+from evodevo.storage.recording import add_event, change_evaluation, release
 from evodevo.storage.schema import blob_reference_table, blob_table, evaluation_table, individual_table, run_table
 from evodevo.storage.systems import garbage as system_garbage
 from evodevo.storage.systems import integrity as system_integrity
@@ -43,8 +44,8 @@ def check(connection: Connection, pool: BlobPool, *, deep: bool) -> CheckReport:
     count = size = 0
     if not problems:
         problems.extend(_row_problems(connection, deep=deep))
-        held = _held(connection)
-        count, size = len(held), sum(held.values())
+        sizes = held(connection)
+        count, size = len(sizes), sum(sizes.values())
         problems.extend(Damage("blob", loss.digest, loss.problem) for loss in losses(connection, pool, deep=deep))
     return CheckReport(count, size, deep, tuple(problems))
 
@@ -52,7 +53,7 @@ def check(connection: Connection, pool: BlobPool, *, deep: bool) -> CheckReport:
 def losses(connection: Connection, pool: BlobPool, *, deep: bool) -> list[Loss]:
     """The held blobs that are missing or damaged, with their owners."""
     faults: dict[str, str] = {}
-    for digest, length in _held(connection).items():
+    for digest, length in held(connection).items():
         size = pool.size(digest)
         if size is None:
             faults[digest] = "the file is missing"
@@ -70,26 +71,21 @@ def mark_lost(connection: Connection, run_id: str, lost: list[Loss]) -> list[str
     closed cycle nothing repeats it, and only the component itself is marked as lost. Returns the ids of the
     evaluations.
     """
-    reference, evaluation = blob_reference_table, evaluation_table
+    reference = blob_reference_table
     marked: dict[str, None] = {}
     for loss in lost:
         own = [(kind, owner) for kind, owner, run in loss.owners if run == run_id]
         for kind, owner in own:
-            connection.execute(
-                update(reference)
-                .where(reference.c.owner_kind == kind, reference.c.owner_id == owner, reference.c.digest == loss.digest)
-                .values(released=1)
-            )
+            own_one = (reference.c.owner_kind == kind, reference.c.owner_id == owner)
+            release(connection, run_id, *own_one, reference.c.digest == loss.digest)
             affected = [owner] if kind == "evaluation" else []
             if kind == "component":
                 affected = system_garbage.evaluations_to_redo(connection, owner)
-            for evaluation_id in affected:
-                marked[evaluation_id] = None
-                connection.execute(
-                    update(evaluation)
-                    .where(evaluation.c.id == evaluation_id, evaluation.c.state.in_(("done", "failed")))
-                    .values(state="failed", reason="lost", detail=f"blob {loss.digest}: {loss.problem}")
-                )
+            for evaluation in affected:
+                marked[evaluation] = None
+                if _state(connection, evaluation) in ("done", "failed"):
+                    values = {"state": "failed", "reason": "lost", "detail": f"blob {loss.digest}: {loss.problem}"}
+                    change_evaluation(connection, run_id, evaluation, values)
             payload = {"digest": loss.digest, "owner": owner, "problem": loss.problem}
             add_event(connection, run_id, f"{kind}.lost", owner, payload)
         if own:
@@ -97,30 +93,43 @@ def mark_lost(connection: Connection, run_id: str, lost: list[Loss]) -> list[str
     return list(marked)
 
 
+def _state(connection: Connection, evaluation: str) -> str | None:
+    return connection.execute(select(evaluation_table.c.state).where(evaluation_table.c.id == evaluation)).scalar()
+
+
 def reindex(connection: Connection) -> None:
     """Rebuild the indexes from the rows: the only damage of a database that can be repaired without inventing data."""
     connection.exec_driver_sql("REINDEX")
 
 
-def collect(connection: Connection, pool: BlobPool, *, grace: float, dry_run: bool) -> GarbageReport:
+def collect(
+    connection: Connection, pool: BlobPool, *, grace: float, released_grace: float, dry_run: bool
+) -> GarbageReport:
     """Delete unreferenced blobs. The open write transaction prevents new references in the meantime.
 
     Args:
         connection: Connection with an open write transaction.
         pool: Pool of the blobs.
-        grace: Smallest age of a deleted blob in seconds: the row that refers to a younger one may not be written yet.
+        grace: Smallest age in seconds of a deleted blob that no row ever referred to: the row that refers to a younger
+            one may not be written yet.
+        released_grace: Smallest age in seconds of one whose owners have all let it go, which may have been put again.
         dry_run: Whether to only report.
     """
+    # A reference that was changed to released would cost its blob.
+    for run_id in run_ids(connection):
+        queries.references(connection, run_id)
     # Weights of unreachable components are released here, under the same write lock.
     idle = system_garbage.unreachable(connection)
-    held = _held(connection, but=idle)
+    kept = held(connection, but=idle)
     if not dry_run:
         system_garbage.release(connection, idle)
-    grace = max(grace, system_garbage.oldest_ask_seconds(connection))
+    asked = system_garbage.oldest_ask_seconds(connection)
+    known = set(connection.execute(select(blob_table.c.digest)).scalars())
+    ages = {True: max(released_grace, asked), False: max(grace, asked)}
     gone: list[str] = []
     size = 0
     for digest in sorted(pool.digests()):
-        if digest not in held and pool.age(digest) >= grace:
+        if digest not in kept and pool.age(digest) >= ages[digest in known]:
             size += pool.size(digest) or 0
             gone.append(digest)
             if not dry_run:
@@ -130,11 +139,17 @@ def collect(connection: Connection, pool: BlobPool, *, grace: float, dry_run: bo
                     .values(state="collected")
                 )
                 pool.remove(digest)
-    count, temporary = pool.remove_temporary(grace, dry_run=dry_run)
+    count, temporary = pool.remove_temporary(ages[False], dry_run=dry_run)
     return GarbageReport(tuple(gone), count, size + temporary)
 
 
-def _held(connection: Connection, *, but: Collection[str] = ()) -> dict[str, int]:
+def held(connection: Connection, *, but: Collection[str] = ()) -> dict[str, int]:
+    """Digest -> bytes of the blobs that a row refers to, in the order of the digests.
+
+    Args:
+        connection: Connection with an open transaction.
+        but: Components whose references do not count.
+    """
     reference, without = blob_reference_table, set(but)
     query = (
         select(blob_table.c.digest, blob_table.c.bytes, reference.c.owner_kind, reference.c.owner_id)
@@ -178,11 +193,53 @@ def _row_problems(connection: Connection, *, deep: bool) -> Iterator[Damage]:
     yield from system_integrity.problems(connection)
     if not deep:
         return
-    for run_id in connection.execute(select(run_table.c.id)).scalars().all():
+    named: set[str] = set()
+    for what, reading in _readings(connection):
         try:
-            queries.run(connection, run_id)
-            queries.individuals(connection, run_id, None, 0)
-            queries.evaluations(connection, run_id=run_id)
-            queries.events(connection, run_id, 0, None)
+            reading()
         except StoreDamagedError as error:
-            yield Damage("row", f"run {run_id}", str(error))
+            if str(error) not in named:
+                yield Damage("row", what, str(error))
+            named.add(str(error))
+
+
+def _readings(connection: Connection) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Everything that readers read of runs, each with its name; the seals are compared there."""
+    for run_id in run_ids(connection):
+        what = f"run {run_id}"
+        yield what, partial(queries.run, connection, run_id)
+        yield what, partial(queries.individuals, connection, run_id, None, 0)
+        yield what, partial(queries.evaluations, connection, run_id=run_id)
+        yield what, partial(queries.all_series, connection, run_id)
+        yield what, partial(queries.run_blobs, connection, run_id)
+        yield what, partial(queries.events, connection, run_id, 0, None)
+    yield "the store", partial(queries.runs, connection)
+
+
+def run_ids(connection: Connection) -> list[str]:
+    """Ids of all runs, also of rows that were changed."""
+    return list(connection.execute(select(run_table.c.id)).scalars())
+
+
+def changed_evaluations(connection: Connection, run_id: str) -> list[str]:
+    """Ids of the ended evaluations of a run whose rows or scores are not those that were written.
+
+    Only those whose id still follows from what they evaluate: what such a row is can be trusted, what it holds not.
+    """
+    changed = []
+    for row in connection.execute(select(evaluation_table).where(evaluation_table.c.run_id == run_id)).all():
+        known = row.id == evaluation_id(row.individual_id, row.fidelity, row.seed, row.attempt)
+        if known and row.state in ("done", "failed") and row.finished_seq is not None:
+            try:
+                queries.evaluations(connection, id=row.id)
+            except StoreDamagedError:
+                changed.append(row.id)
+    return changed
+
+
+def mark_changed(connection: Connection, run_id: str, evaluations: Collection[str]) -> None:
+    """Mark changed evaluations as ``failed: lost``, so that a resume repeats them, and seal what is there."""
+    for evaluation in evaluations:
+        values = {"state": "failed", "reason": "lost", "detail": "its row or its scores were changed"}
+        change_evaluation(connection, run_id, evaluation, values, trusted=False)
+        add_event(connection, run_id, "evaluation.lost", evaluation, {"owner": evaluation, "problem": values["detail"]})

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
-from evodevo.storage import migrations
+from evodevo.errors import NotFoundError, RunOwnedError, StoreDamagedError, UsageError
+from evodevo.storage import leases, migrations
+from evodevo.storage.declared import check_programs, check_tables
 from evodevo.storage.engine import Database, open_file
 from evodevo.storage.failpoints import failpoint
 from evodevo.storage.filesystems import is_network
+from evodevo.storage.liveness import is_alive
 
 Mode = Literal["rw", "ro"]
 
@@ -98,12 +100,14 @@ def _open_for_reading(path: Path) -> Database:
     try:
         with database.reading() as connection:
             version = migrations.current(connection)
-        if version is None:
-            raise NotFoundError(f"{path} holds no runs yet.")
-        if version != migrations.HEAD:
-            raise UsageError(
-                f"{path} is of schema {version}; open it once for writing (evodevo repair) to bring it to ours."
-            )
+            if version is None:
+                raise NotFoundError(f"{path} holds no runs yet.")
+            if version not in (migrations.HEAD, migrations.UNSEALED):
+                raise UsageError(
+                    f"{path} is of schema {version}; open it once for writing (evodevo repair) to bring it to ours."
+                )
+            database.sealed = version != migrations.UNSEALED
+            check_tables(connection, sealed=database.sealed)
     except BaseException:
         database.close()
         raise
@@ -121,20 +125,33 @@ def _open_for_writing(layout: StoreLayout) -> tuple[Database, bool]:
         with _alone(layout.folder / "store.lock"):
             with database.reading() as connection:
                 version = migrations.current(connection)
+                if version is not None:
+                    check_programs(connection)
             with database.driver() as driver:
                 driver.execute(f"PRAGMA journal_mode={'DELETE' if network else 'WAL'}")
                 # Without a limit, the WAL file would stay as large as the largest transaction ever was.
                 driver.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
             if version is not None and version != migrations.HEAD:
+                _refuse_while_in_use(database, one_kernel=not network)
                 backup(database, layout, version)
             if version != migrations.HEAD:
                 with database.writing() as connection:
                     migrations.upgrade(connection)
                     failpoint("before_migration_commit")
+            with database.reading() as connection:
+                check_tables(connection)
     except BaseException:
         database.close()
         raise
     return database, network
+
+
+def _refuse_while_in_use(database: Database, *, one_kernel: bool) -> None:
+    """An older evodevo that has a run open would go on to write without what a migration adds."""
+    with database.reading() as connection:
+        for run_id, owner in leases.owners(connection).items():
+            if is_alive(owner, one_kernel=one_kernel):
+                raise RunOwnedError(f"run {run_id} is open in {owner} of an older evodevo; end it, then try again.")
 
 
 def _is_emptied(layout: StoreLayout) -> bool:

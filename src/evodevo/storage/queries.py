@@ -6,11 +6,13 @@ import json
 import re
 import struct
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, literal, select
+from sqlalchemy import Connection, Row, Select, Table, and_, literal, or_, select
 
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError, quoted_list
+from evodevo.storage import seals
 from evodevo.storage.base import EvaluationRow, EventRow, IndividualRow, Parent, PrefixMatch, RunRow, Score
 from evodevo.storage.schema import (
     blob_reference_table,
@@ -28,7 +30,9 @@ MAX_NAMED = 8
 
 def runs(connection: Connection) -> list[RunRow]:
     """All runs, oldest first."""
-    return [_run(row) for row in connection.execute(select(run_table).order_by(run_table.c.created_seq))]
+    rows = connection.execute(select(run_table).order_by(run_table.c.created_seq)).all()
+    seals.confirm_all(connection, seals.STORE, seals.RUN, _sealed(run_table, rows, "id"))
+    return [_run(row) for row in rows]
 
 
 def run(connection: Connection, run_id: str) -> RunRow:
@@ -36,6 +40,7 @@ def run(connection: Connection, run_id: str) -> RunRow:
     row = connection.execute(select(run_table).where(run_table.c.id == run_id)).first()
     if row is None:
         raise NotFoundError(f"no run {run_id!r} in this store. List them with: evodevo status.")
+    seals.confirm(connection, seals.RUN, {(seals.STORE, row.id): seals.digest(run_table, row._mapping)})
     return _run(row)
 
 
@@ -44,9 +49,16 @@ def events(connection: Connection, run_id: str | None, since_seq: int, limit: in
     query = select(event_table).where(event_table.c.seq > since_seq).order_by(event_table.c.seq).limit(limit)
     if run_id is not None:
         query = query.where(event_table.c.run_id == run_id)
+    rows = connection.execute(query).all()
+    if run_id is not None and since_seq == 0 and limit is None:
+        seals.confirm_all(connection, run_id, seals.EVENT, _sealed(event_table, rows, "seq"))
+    else:
+        digests = _sealed(event_table, rows, "seq")
+        some = {(row.run_id or seals.STORE, str(row.seq)): digests[str(row.seq)] for row in rows}
+        seals.confirm(connection, seals.EVENT, some)
     return [
         EventRow(row.seq, row.run_id, row.at, row.type, row.subject, read_json(row.payload, f"event {row.seq}"))
-        for row in connection.execute(query)
+        for row in rows
     ]
 
 
@@ -57,7 +69,7 @@ def individuals(connection: Connection, run_id: str, generation: int | None, sin
     if generation is not None:
         query = query.where(table.c.generation == generation)
     order = query.order_by(table.c.created_seq, table.c.generation, table.c.slot)
-    return _individuals(connection, order)
+    return _individuals(connection, order, all_of=run_id if generation is None and since_seq == 0 else None)
 
 
 def individual(connection: Connection, individual_id: str) -> IndividualRow:
@@ -80,6 +92,7 @@ def evaluations(
     individual_id: str | None = None,
     state: str | None = None,
     individual_ids: list[str] | None = None,
+    id: str | None = None,
 ) -> list[EvaluationRow]:
     """Evaluations in order of completion, unfinished ones last; ``individual_ids`` has at most a few hundred ids."""
     table = evaluation_table
@@ -92,31 +105,77 @@ def evaluations(
         chosen = chosen.where(table.c.individual_id.in_(individual_ids))
     if state is not None:
         chosen = chosen.where(table.c.state == state)
+    if id is not None:
+        chosen = chosen.where(table.c.id == id)
     # Scores and blobs are statements of their own: a join would repeat each evaluation for every pair of them.
     scores: dict[str, dict[str, Score]] = defaultdict(dict)
+    belonging: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for score in connection.execute(
         select(score_table).where(score_table.c.evaluation_id.in_(chosen)).order_by(score_table.c.objective)
     ):
-        scores[score.evaluation_id][score.objective] = Score(score.value, score.status)
-    blobs: dict[str, dict[str, str]] = defaultdict(dict)
+        belonging[score.evaluation_id].append((score.objective, score.value, score.status))
     reference = blob_reference_table
-    for row in connection.execute(
-        select(reference.c.owner_id, reference.c.role, reference.c.digest)
-        .where(reference.c.owner_kind == "evaluation", reference.c.released == 0, reference.c.owner_id.in_(chosen))
+    references = connection.execute(
+        select(reference)
+        .where(reference.c.owner_kind == "evaluation", reference.c.owner_id.in_(chosen))
         .order_by(reference.c.role)
-    ):
-        blobs[row.owner_id][row.role] = row.digest
+    ).all()
     order = (table.c.finished_seq.is_(None), table.c.finished_seq, table.c.started_at, table.c.id)
-    return [
-        _evaluation(row, scores.get(row.id, {}), blobs.get(row.id, {}))
-        for row in connection.execute(select(table).where(table.c.id.in_(chosen)).order_by(*order))
-    ]
+    rows = connection.execute(select(table).where(table.c.id.in_(chosen)).order_by(*order)).all()
+    some = any(value is not None for value in (individual_id, individual_ids, state, id))
+    whole = None if some else run_id
+    _confirm_evaluations(connection, rows, belonging, references, whole)
+    for evaluation, values in belonging.items():
+        scores[evaluation] = {objective: Score(value, status) for objective, value, status in values}
+    blobs: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in references:
+        if not row.released:
+            blobs[row.owner_id][row.role] = row.digest
+    return [_evaluation(row, scores.get(row.id, {}), blobs.get(row.id, {})) for row in rows]
+
+
+def _confirm_evaluations(
+    connection: Connection,
+    rows: Sequence[Row[Any]],
+    belonging: Mapping[str, list[tuple[Any, ...]]],
+    references: Sequence[Row[Any]],
+    whole: str | None,
+) -> None:
+    """Compare the seals of evaluations, with their scores, and of their references to blobs.
+
+    Args:
+        connection: Connection with an open transaction.
+        rows: Evaluations, of any runs.
+        belonging: Evaluation -> its scores.
+        references: References of these evaluations.
+        whole: Run of which these are all evaluations; None where they are some.
+    """
+    runs_of = {row.id: row.run_id for row in rows}
+    digests = {row.id: seals.digest(evaluation_table, row._mapping, belonging.get(row.id, ())) for row in rows}
+    held = sealed_references([row._mapping for row in references])
+    if whole is not None:
+        seals.confirm_all(connection, whole, seals.EVALUATION, digests)
+        seals.confirm_all(connection, whole, seals.BLOB, held, "evaluation/")
+        return
+    seals.confirm(connection, seals.EVALUATION, {(runs_of[key], key): digest for key, digest in digests.items()})
+    some = {(runs_of[key.split("/")[1]], key): digest for key, digest in held.items()}
+    seals.confirm(connection, seals.BLOB, some)
+
+
+def sealed_references(rows: Iterable[Mapping[Any, Any]]) -> dict[str, str]:
+    """Key of the seal -> digest of references to blobs. Those of components of multitask systems have no seals."""
+    return {
+        f"{row['owner_kind']}/{row['owner_id']}/{row['role']}": seals.digest(blob_reference_table, row)
+        for row in rows
+        if row["owner_kind"] != "component"
+    }
 
 
 def parents(connection: Connection, individual_id: str) -> list[Parent]:
     """The edges from an individual to its parents, in role order."""
     table = parentage_table
     query = select(table).where(table.c.child_id == individual_id).order_by(table.c.role)
+    individuals_by_id(connection, [individual_id])  # its seal covers its parents
     return [Parent(row.child_id, row.parent_id, row.role) for row in connection.execute(query)]
 
 
@@ -129,7 +188,9 @@ def children(connection: Connection, individual_id: str) -> list[Parent]:
         .where(table.c.parent_id == individual_id)
         .order_by(child.c.created_seq, child.c.slot, table.c.role)
     )
-    return [Parent(row.child_id, row.parent_id, row.role) for row in connection.execute(query)]
+    edges = [Parent(row.child_id, row.parent_id, row.role) for row in connection.execute(query)]
+    _confirm_parents(connection, edges)
+    return edges
 
 
 def lineage(connection: Connection, individual_id: str, depth: int | None) -> list[Parent]:
@@ -157,21 +218,58 @@ def lineage(connection: Connection, individual_id: str, depth: int | None) -> li
         .where(table.c.child_id.in_(select(line.c.id)))
         .order_by(child.c.created_seq.desc(), child.c.slot.desc(), table.c.child_id, table.c.role)
     )
-    return [Parent(row.child_id, row.parent_id, row.role) for row in connection.execute(query)]
+    edges = [Parent(row.child_id, row.parent_id, row.role) for row in connection.execute(query)]
+    _confirm_parents(connection, edges)
+    return edges
 
 
 def series(connection: Connection, evaluation_id: str) -> dict[str, list[tuple[float, float]]]:
     """The curves of an evaluation by name; y may be non-finite."""
     table = series_table
     query = select(table).where(table.c.evaluation_id == evaluation_id).order_by(table.c.name)
-    return {row.name: list(struct.iter_unpack("<dd", row.points)) for row in connection.execute(query)}
+    rows = connection.execute(query).all()
+    owner = connection.execute(select(evaluation_table.c.run_id).where(evaluation_table.c.id == evaluation_id)).scalar()
+    if owner is not None:
+        digests = {f"{evaluation_id}/{row.name}": seals.digest(table, row._mapping) for row in rows}
+        seals.confirm_all(connection, owner, seals.SERIES, digests, f"{evaluation_id}/")
+    return {row.name: list(struct.iter_unpack("<dd", row.points)) for row in rows}
+
+
+def all_series(connection: Connection, run_id: str) -> int:
+    """Number of curves of a run, all of which are compared with their seals."""
+    table = series_table
+    query = select(table).join(evaluation_table, evaluation_table.c.id == table.c.evaluation_id)
+    digests = {
+        f"{row.evaluation_id}/{row.name}": seals.digest(table, row._mapping)
+        for row in connection.execute(query.where(evaluation_table.c.run_id == run_id))
+    }
+    seals.confirm_all(connection, run_id, seals.SERIES, digests)
+    return len(digests)
+
+
+def references(connection: Connection, run_id: str) -> int:
+    """Number of references to blobs of a run and its evaluations, all of which are compared with their seals."""
+    table = blob_reference_table
+    own = select(evaluation_table.c.id).where(evaluation_table.c.run_id == run_id)
+    query = select(table).where(
+        or_(
+            and_(table.c.owner_kind == "run", table.c.owner_id == run_id),
+            and_(table.c.owner_kind == "evaluation", table.c.owner_id.in_(own)),
+        )
+    )
+    digests = sealed_references(connection.execute(query).mappings())
+    seals.confirm_all(connection, run_id, seals.BLOB, digests)
+    return len(digests)
 
 
 def run_blobs(connection: Connection, run_id: str) -> dict[str, str]:
     """Role -> digest of the blobs that a run itself holds."""
     table = blob_reference_table
-    query = select(table).where(table.c.owner_kind == "run", table.c.owner_id == run_id, table.c.released == 0)
-    return {row.role: row.digest for row in connection.execute(query.order_by(table.c.role))}
+    query = select(table).where(table.c.owner_kind == "run", table.c.owner_id == run_id).order_by(table.c.role)
+    rows = connection.execute(query).all()
+    digests = sealed_references([row._mapping for row in rows])
+    seals.confirm_all(connection, run_id, seals.BLOB, digests, f"run/{run_id}/")
+    return {row.role: row.digest for row in rows if not row.released}
 
 
 def find(connection: Connection, prefix: str) -> PrefixMatch:
@@ -244,12 +342,32 @@ def _run(row: Row[Any]) -> RunRow:
     )
 
 
-def _individuals(connection: Connection, query: Select[Any]) -> list[IndividualRow]:
-    parents_of: dict[str, list[str]] = defaultdict(list)
+def _sealed(table: Table, rows: Sequence[Row[Any]], key: str) -> dict[str, str]:
+    """Key of the seal -> digest of rows to which no others belong."""
+    return {str(row._mapping[key]): seals.digest(table, row._mapping) for row in rows}
+
+
+def _confirm_parents(connection: Connection, edges: Sequence[Parent]) -> None:
+    """Compare the seals of the children of edges, which cover all their parents."""
+    children_of_all = sorted({edge.child_id for edge in edges})
+    for start in range(0, len(children_of_all), seals.BATCH):
+        individuals_by_id(connection, children_of_all[start : start + seals.BATCH])
+
+
+def _individuals(connection: Connection, query: Select[Any], *, all_of: str | None = None) -> list[IndividualRow]:
+    """Individuals of a query; ``all_of`` names the run of which they are all."""
+    parents_of: dict[str, list[tuple[str, str]]] = defaultdict(list)
     table = parentage_table
     chosen = query.order_by(None).with_only_columns(individual_table.c.id)
     for arrow in connection.execute(select(table).where(table.c.child_id.in_(chosen)).order_by(table.c.role)):
-        parents_of[arrow.child_id].append(arrow.parent_id)
+        parents_of[arrow.child_id].append((arrow.role, arrow.parent_id))
+    rows = connection.execute(query).all()
+    runs_of = {row.id: row.run_id for row in rows}
+    digests = {row.id: seals.digest(individual_table, row._mapping, parents_of.get(row.id, ())) for row in rows}
+    if all_of is not None:
+        seals.confirm_all(connection, all_of, seals.INDIVIDUAL, digests)
+    else:
+        seals.confirm(connection, seals.INDIVIDUAL, {(runs_of[key], key): digest for key, digest in digests.items()})
     return [
         IndividualRow(
             id=row.id,
@@ -261,12 +379,12 @@ def _individuals(connection: Connection, query: Select[Any]) -> list[IndividualR
             genome_hash=row.genome_hash,
             operation=row.operation,
             details=read_json(row.details, f"individual {row.id}"),
-            parents=tuple(parents_of.get(row.id, ())),
+            parents=tuple(parent for _, parent in parents_of.get(row.id, ())),
             seed=row.seed,
             created_seq=row.created_seq,
             created_at=row.created_at,
         )
-        for row in connection.execute(query)
+        for row in rows
     ]
 
 

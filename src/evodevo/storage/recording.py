@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.storage import queries
+from evodevo.storage import queries, seals
 from evodevo.storage.base import (
     MAX_DETAIL,
     ROLES,
@@ -49,14 +49,16 @@ _SAME = (
     evaluation_table.c.fidelity == bindparam("of_fidelity"),
     evaluation_table.c.seed == bindparam("of_seed"),
 )
-_OUTDATE = update(evaluation_table).where(
+_RUNNING = select(evaluation_table.c.id).where(
     *_SAME, evaluation_table.c.run_id == bindparam("of_run"), evaluation_table.c.state == "running"
 )
 _LAST_ATTEMPT = select(evaluation_table.c.attempt).where(*_SAME).order_by(evaluation_table.c.attempt.desc()).limit(1)
 _ATTEMPTS_FROM = select(evaluation_table.c.run_id, evaluation_table.c.attempt, evaluation_table.c.state).where(
     *_SAME, evaluation_table.c.attempt >= bindparam("of_attempt")
 )
-_FINISH = update(evaluation_table).where(evaluation_table.c.id == bindparam("of_id"))
+_CHANGE = update(evaluation_table).where(evaluation_table.c.id == bindparam("of_id"))
+_ONE_EVALUATION = select(evaluation_table).where(evaluation_table.c.id == bindparam("of_id"))
+_ITS_SCORES = select(score_table).where(score_table.c.evaluation_id == bindparam("of_id"))
 
 
 def now() -> str:
@@ -69,7 +71,10 @@ def add_event(connection: Connection, run_id: str | None, kind: str, subject: st
     values = {"run_id": run_id, "at": now(), "type": kind, "subject": subject, "payload": _json(payload)}
     key = connection.execute(_ADD_EVENT, values).inserted_primary_key
     assert key is not None, "an insert of one row has a key"
-    return int(key[0])
+    seq = int(key[0])
+    sealed = {str(seq): seals.digest(event_table, {**values, "seq": seq})}
+    seals.put(connection, seals.STORE if run_id is None else run_id, seals.EVENT, sealed)
+    return seq
 
 
 def create_run(
@@ -85,20 +90,20 @@ def create_run(
     """Record a new run in state ``running``, without an owner; returns its id."""
     run_id = new_run_id()
     seq = add_event(connection, run_id, "run.created", run_id, {"kind": kind, "recipe": recipe})
-    connection.execute(
-        insert(run_table).values(
-            id=run_id,
-            kind=kind,
-            recipe=recipe,
-            settings=_json(settings),
-            seed=_checked_seed(seed),
-            space=_json(space),
-            versions=_json(versions),
-            state="running",
-            created_seq=seq,
-            created_at=now(),
-        )
-    )
+    row = {
+        "id": run_id,
+        "kind": kind,
+        "recipe": recipe,
+        "settings": _json(settings),
+        "seed": _checked_seed(seed),
+        "space": _json(space),
+        "versions": _json(versions),
+        "state": "running",
+        "created_seq": seq,
+        "created_at": now(),
+    }
+    connection.execute(insert(run_table).values(row))
+    seals.put(connection, seals.STORE, seals.RUN, {run_id: seals.digest(run_table, row)})
     return run_id
 
 
@@ -107,15 +112,22 @@ def set_run_state(connection: Connection, run_id: str, state: RunState) -> None:
     if state not in get_args(RunState):
         raise UsageError(f"unknown run state {state!r}; known: {', '.join(get_args(RunState))}.")
     ended = None if state == "running" else now()
-    connection.execute(update(run_table).where(run_table.c.id == run_id).values(state=state, finished_at=ended))
+    _change_run(connection, run_id, {"state": state, "finished_at": ended})
     add_event(connection, run_id, f"run.{state}", run_id, {})
 
 
 def set_run_settings(connection: Connection, run_id: str, settings: Mapping[str, Any]) -> None:
     """Replace a run's settings; the event records the old and the new ones."""
     before = queries.run(connection, run_id).settings
-    connection.execute(update(run_table).where(run_table.c.id == run_id).values(settings=_json(settings)))
+    _change_run(connection, run_id, {"settings": _json(settings)})
     add_event(connection, run_id, "run.settings", run_id, {"before": before, "after": settings})
+
+
+def _change_run(connection: Connection, run_id: str, values: Mapping[str, Any]) -> None:
+    queries.run(connection, run_id)  # a damaged row is not sealed anew
+    row = connection.execute(select(run_table).where(run_table.c.id == run_id)).mappings().one()
+    connection.execute(update(run_table).where(run_table.c.id == run_id).values(**values))
+    seals.put(connection, seals.STORE, seals.RUN, {run_id: seals.digest(run_table, {**row, **values})})
 
 
 def add_individuals(connection: Connection, run_id: str, individuals: Sequence[NewIndividual]) -> int:
@@ -170,6 +182,11 @@ def add_individuals(connection: Connection, run_id: str, individuals: Sequence[N
     ]
     if arrows:
         connection.execute(insert(parentage_table), arrows)
+    sealed = {
+        str(row["id"]): seals.digest(individual_table, row, zip(_roles(individual), individual.parents, strict=True))
+        for row, individual in zip(rows, fresh, strict=True)
+    }
+    seals.put(connection, run_id, seals.INDIVIDUAL, sealed)
     return len(fresh)
 
 
@@ -180,7 +197,8 @@ def start_evaluation(connection: Connection, run_id: str, individual: str, fidel
         Number of the attempt, from 1.
     """
     same = {"of_individual": individual, "of_fidelity": fidelity, "of_seed": _checked_seed(seed)}
-    connection.execute(_OUTDATE, {**same, "of_run": run_id, "state": "stale"})
+    for left in connection.execute(_RUNNING, {**same, "of_run": run_id}).scalars().all():
+        change_evaluation(connection, run_id, left, {"state": "stale"})
     last = connection.execute(_LAST_ATTEMPT, same).scalar()
     attempt = 1 if last is None else int(last) + 1
     row = {
@@ -198,6 +216,7 @@ def start_evaluation(connection: Connection, run_id: str, individual: str, fidel
         "started_at": now(),
     }
     connection.execute(_ADD_EVALUATION, row)
+    seals.put(connection, run_id, seals.EVALUATION, {str(row["id"]): seals.digest(evaluation_table, row)})
     payload = {"fidelity": fidelity, "seed": seed, "attempt": attempt}
     add_event(connection, run_id, "evaluation.started", individual, payload)
     return attempt
@@ -232,17 +251,20 @@ def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evalu
         "finished_seq": seq,
         "finished_at": now(),
     }
-    if started:
-        connection.execute(_FINISH, {**outcome, "of_id": evaluation.id})
-    else:
-        names = dict(zip(("individual_id", "fidelity", "seed"), key, strict=True))
-        row = {"id": evaluation.id, "run_id": run_id, "attempt": evaluation.attempt, "started_at": now()}
-        connection.execute(_ADD_EVALUATION, {**names, **row, **outcome})
-    refer(connection, pool, "evaluation", evaluation.id, evaluation.blobs)
     scores = [
         {"evaluation_id": evaluation.id, "objective": name, "value": score.value, "status": score.status}
         for name, score in evaluation.scores.items()
     ]
+    if started:
+        change_evaluation(connection, run_id, evaluation.id, outcome, scores)
+    else:
+        names = dict(zip(("individual_id", "fidelity", "seed"), key, strict=True))
+        row = {"id": evaluation.id, "run_id": run_id, "attempt": evaluation.attempt, "started_at": now()}
+        row |= {**names, **outcome}
+        connection.execute(_ADD_EVALUATION, row)
+        sealed = seals.digest(evaluation_table, row, map(_belonging, scores))
+        seals.put(connection, run_id, seals.EVALUATION, {evaluation.id: sealed})
+    refer(connection, pool, run_id, "evaluation", evaluation.id, evaluation.blobs)
     if scores:
         connection.execute(_ADD_SCORES, scores)
     curves = [
@@ -251,11 +273,49 @@ def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evalu
     ]
     if curves:
         connection.execute(_ADD_SERIES, curves)
+        sealed_curves = {f"{evaluation.id}/{row['name']}": seals.digest(series_table, row) for row in curves}
+        seals.put(connection, run_id, seals.SERIES, sealed_curves)
     return True
 
 
-def refer(connection: Connection, pool: BlobPool, kind: str, owner: str, blobs: Mapping[str, str]) -> None:
-    """Let an owner hold blobs by role; a role that exists already gets the new blob.
+def change_evaluation(
+    connection: Connection,
+    run_id: str,
+    evaluation: str,
+    values: Mapping[str, Any],
+    added: Sequence[Mapping[str, Any]] = (),
+    *,
+    trusted: bool = True,
+) -> None:
+    """Change a row of an evaluation of a run, and seal it anew.
+
+    Args:
+        connection: Connection with an open write transaction.
+        run_id: Its run.
+        evaluation: Its id.
+        values: Columns that change.
+        added: Rows of scores that the caller adds.
+        trusted: Whether the row must be the one that was written.
+
+    Raises:
+        StoreDamagedError: It is not.
+    """
+    row = dict(connection.execute(_ONE_EVALUATION, {"of_id": evaluation}).mappings().one())
+    recorded = [dict(score) for score in connection.execute(_ITS_SCORES, {"of_id": evaluation}).mappings()]
+    if trusted:
+        before = seals.digest(evaluation_table, row, map(_belonging, recorded))
+        seals.confirm(connection, seals.EVALUATION, {(run_id, evaluation): before})
+    connection.execute(_CHANGE, {**values, "of_id": evaluation})
+    after = seals.digest(evaluation_table, {**row, **values}, map(_belonging, [*recorded, *added]))
+    seals.put(connection, run_id, seals.EVALUATION, {evaluation: after})
+
+
+def _belonging(score: Mapping[Any, Any]) -> tuple[Any, ...]:
+    return (score["objective"], score["value"], score["status"])
+
+
+def refer(connection: Connection, pool: BlobPool, run_id: str, kind: str, owner: str, blobs: Mapping[str, str]) -> None:
+    """Let an owner, which belongs to a run, hold blobs by role; a role that exists already gets the new blob.
 
     The files are looked up inside the transaction: ``gc`` deletes only under the same write lock, so that no row can
     refer to a blob that was deleted in the meantime.
@@ -272,33 +332,55 @@ def refer(connection: Connection, pool: BlobPool, kind: str, owner: str, blobs: 
         held = {"digest": digest, "released": 0}
         primary = ["owner_kind", "owner_id", "role"]
         connection.execute(upsert(blob_reference_table).values(**row).on_conflict_do_update(primary, set_=held))
+        _seal_references(connection, run_id, [row])
 
 
 def release_blobs(connection: Connection, run_id: str, evaluations: Sequence[str], roles: Sequence[str] | None) -> int:
     """Release blobs of evaluations of this run, so that ``gc`` may delete them; returns the number of references."""
-    reference, count = blob_reference_table, 0
+    reference = blob_reference_table
     own = select(evaluation_table.c.id).where(evaluation_table.c.run_id == run_id)
-    for batch in _batches(evaluations):
-        change = update(reference).where(
+    chosen = [] if roles is None else [reference.c.role.in_(list(roles))]
+    return sum(
+        release(
+            connection,
+            run_id,
             reference.c.owner_kind == "evaluation",
             reference.c.owner_id.in_(batch),
             reference.c.owner_id.in_(own),
-            reference.c.released == 0,
+            *chosen,
         )
-        if roles is not None:
-            change = change.where(reference.c.role.in_(list(roles)))
-        count += connection.execute(change.values(released=1)).rowcount
-    return count
+        for batch in _batches(evaluations)
+    )
 
 
 def detach_blobs(connection: Connection, run_id: str, roles: Sequence[str]) -> int:
     """Release the blobs that the run itself holds under these roles; returns the number of references."""
-    reference, count = blob_reference_table, 0
-    for batch in _batches(roles):
-        own = (reference.c.owner_kind == "run", reference.c.owner_id == run_id, reference.c.released == 0)
-        change = update(reference).where(*own, reference.c.role.in_(batch)).values(released=1)
-        count += connection.execute(change).rowcount
-    return count
+    reference = blob_reference_table
+    own = (reference.c.owner_kind == "run", reference.c.owner_id == run_id)
+    return sum(release(connection, run_id, *own, reference.c.role.in_(batch)) for batch in _batches(roles))
+
+
+def release(connection: Connection, run_id: str, *where: ColumnElement[bool]) -> int:
+    """Release the held references of a run, its evaluations or components that fulfil all conditions.
+
+    Returns:
+        Number of references.
+    """
+    reference = blob_reference_table
+    rows = [
+        dict(row) for row in connection.execute(select(reference).where(*where, reference.c.released == 0)).mappings()
+    ]
+    digests = queries.sealed_references(rows)
+    seals.confirm(connection, seals.BLOB, {(run_id, key): digest for key, digest in digests.items()})
+    for row in rows:
+        mine = [reference.c[column] == row[column] for column in ("owner_kind", "owner_id", "role")]
+        connection.execute(update(reference).where(*mine).values(released=1))
+    _seal_references(connection, run_id, [{**row, "released": 1} for row in rows])
+    return len(rows)
+
+
+def _seal_references(connection: Connection, run_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    seals.put(connection, run_id, seals.BLOB, queries.sealed_references(rows))
 
 
 def _beginning(connection: Connection, run_id: str, evaluation: Evaluation) -> bool | None:

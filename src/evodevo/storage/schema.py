@@ -191,6 +191,18 @@ blob_reference_table = Table(
     Index("blob_reference_by_digest", "digest"),
 )
 
+# Digests of rows; see ``seals``. A table of its own: SQLite puts the columns that are added to a table last, behind its
+# constraints, so that a migrated store would have another schema than a new one.
+seal_table = Table(
+    "seal",
+    metadata,
+    Column("run_id", Text, primary_key=True, nullable=False),
+    Column("kind", Text, primary_key=True, nullable=False),
+    Column("key", Text, primary_key=True, nullable=False),
+    Column("digest", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # The record is never rewritten. The triggers refuse it even to a mistake in this package or to a SQL shell.
 KEPT_FOR_EVER = (
     ("individual", "DELETE"),

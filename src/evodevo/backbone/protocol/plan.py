@@ -298,6 +298,7 @@ def _refusal(settings: EvolveSettings, found: Plan, each: int) -> str:
     if found.disk_bytes > found.disk_left:
         return (
             f"the store will take up to {size(found.disk_bytes)}, and {size(found.disk_left)} are free there. Take "
-            "another --store, fewer checkpoints (evaluation.training.checkpoint_every), or free some space."
+            "another --store, fewer checkpoints (evaluation.training.checkpoint_every), or free some space: "
+            "evodevo store gc."
         )
     return ""

@@ -147,7 +147,6 @@ class Protocol:
         )
         if run.state != "finished":
             raise _InterruptedError
-        self._store.gc()
         return run
 
     def _pass_forecast(self, stage: str, run_id: str) -> None:

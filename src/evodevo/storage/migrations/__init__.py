@@ -13,7 +13,9 @@ from sqlalchemy import Connection, inspect, text
 from evodevo.errors import StoreDamagedError, StoreVersionError
 from evodevo.storage.schema import APPLICATION_ID, VERSION_TABLE
 
-HEAD = "0002"
+HEAD = "0003"
+UNSEALED = "0002"
+"""The version before seals, which is still read."""
 
 
 def current(connection: Connection) -> str | None:

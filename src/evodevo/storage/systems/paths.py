@@ -105,7 +105,7 @@ def tell(
         return False
     for component in components:
         key = component_key(agent_id, split_component(component.id)[1])
-        recording.refer(connection, pool, "component", key, {WEIGHTS: component.digest})
+        recording.refer(connection, pool, agent_id, "component", key, {WEIGHTS: component.digest})
     if made:
         connection.execute(insert(component_table), made)
         names = [component.id for component in components]

@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from evodevo.storage import recording
 from evodevo.storage.base import Evaluation, EvaluationRow, IndividualRow, Lease
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.engine import Database
@@ -160,6 +161,8 @@ class Systems:
         evaluation: Evaluation,
         components: Sequence[NewComponent] = (),
         uses: Sequence[Use] = (),
+        *,
+        releases: Sequence[str] = (),
     ) -> bool:
         """Record the result of a path: evaluation, new components with their blobs, and all components it consists of.
 
@@ -168,12 +171,14 @@ class Systems:
             evaluation: Evaluation of a recorded path; ``extra`` holds the decision about it.
             components: Components that were trained for the path, their blobs in the pool; empty where it is discarded.
             uses: All components of the path in order, new and old; empty where it is discarded.
+            releases: Roles of blobs that the run itself held for this evaluation, its checkpoint, and lets go.
 
         Returns:
             False, with nothing written, where this attempt ended before or a later one has begun.
         """
         with self._writing(lease) as connection:
             accepted = asking.tell(connection, self._pool, lease.run_id, evaluation, components, uses)
+            recording.detach_blobs(connection, lease.run_id, releases)
             failpoint("before_tell_commit")
         failpoint("after_tell_commit")
         return accepted

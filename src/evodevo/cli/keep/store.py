@@ -1,0 +1,122 @@
+"""``evodevo store``: check, mend, tidy, copy and pack a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.keep.repair import repair
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+from evodevo.errors import ExitCode
+
+if TYPE_CHECKING:
+    from evodevo.storage.moving import Moved
+
+store = typer.Typer(help="Check, mend, tidy, back up, pack and copy a store.", no_args_is_help=True)
+store.command()(repair)
+
+
+@store.command()
+def check(store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
+    """Search for damage, and change nothing: hash every blob, compare every row with its seal, derive fronts anew.
+
+    Exit code 7 where there is damage.
+    """
+    from evodevo.runs.rederive import rederived
+    from evodevo.storage import Store
+
+    with Store.open(Path(store), "ro", create=False) as opened:
+        report = opened.check(deep=True)
+    problems = report.problems or rederived(Path(store))
+    if json:
+        rows = [{"kind": p.kind, "subject": p.subject, "message": p.message} for p in problems]
+        output.document("evodevo.store.check/1", {"blobs": report.blobs, "bytes": report.bytes, "problems": rows})
+    else:
+        for problem in problems:
+            output.line(f"found   {problem.kind} {problem.subject}: {problem.message}")
+    if problems:
+        output.words("the store is damaged. Next: evodevo store repair")
+        raise typer.Exit(ExitCode.STORE_DAMAGED)
+    output.words(f"no damage in {report.blobs:,} blobs ({report.bytes:,} bytes) and all rows.")
+
+
+@store.command()
+def gc(
+    store: StoreFolder = DEFAULT_STORE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete the blobs that nothing holds any more: checkpoints of ended trainings, weights that were let go.
+
+    Blobs of the last hour stay, since the rows that refer to them may not be written yet.
+    """
+    from evodevo.storage import Store
+
+    with Store.open(Path(store), create=False) as opened:
+        report = opened.gc(dry_run=dry_run)
+    if json:
+        data = {"dry_run": dry_run, "blobs": len(report.blobs), "temporary": report.temporary, "bytes": report.bytes}
+        output.document("evodevo.store.gc/1", data)
+        return
+    verb = "would be deleted" if dry_run else "deleted"
+    output.line(f"{len(report.blobs):,} blobs and {report.temporary:,} temporary files {verb}: {report.bytes:,} bytes")
+
+
+@store.command()
+def backup(store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
+    """Copy the database, without blobs, into the folder ``backups`` of the store; it may be in use."""
+    from evodevo.storage import Store
+
+    with Store.open(Path(store), create=False) as opened:
+        path = opened.backup()
+    if json:
+        output.document("evodevo.store.backup/1", {"path": str(path)})
+        return
+    output.line(str(path))
+
+
+@store.command()
+def pack(
+    file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")],
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Write all that a store holds into one file, to be kept or sent; the store may be in use."""
+    from evodevo.storage import moving
+
+    _made("pack", moving.pack(Path(store), file), json=json)
+
+
+@store.command()
+def unpack(
+    file: Annotated[Path, typer.Argument(help="A pack.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the new store; it must not exist, or be empty.")],
+    json: Json = False,
+) -> None:
+    """Make a store of a pack. Every byte and row is checked before the folder appears."""
+    from evodevo.storage import moving
+
+    _made("unpack", moving.unpack(file, folder), json=json)
+
+
+@store.command()
+def copy(
+    source: Annotated[Path, typer.Argument(help="Folder of a store; it may be in use.")],
+    target: Annotated[Path, typer.Argument(help="Folder of the new store; it must not exist, or be empty.")],
+    json: Json = False,
+) -> None:
+    """Copy all that a store holds into a new store. Every byte and row is checked before the folder appears."""
+    from evodevo.storage import moving
+
+    _made("copy", moving.copy(source, target), json=json)
+
+
+def _made(verb: str, moved: Moved, *, json: bool) -> None:
+    data = {"path": str(moved.path), "blobs": moved.blobs, "bytes": moved.bytes}
+    if json:
+        output.document(f"evodevo.store.{verb}/1", data)
+        return
+    output.line(f"{moved.path}   {moved.blobs:,} blobs, {moved.bytes:,} bytes")

@@ -1,0 +1,48 @@
+"""Fronts and hypervolumes of recorded generations, derived anew from the recorded scores."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from evodevo.errors import UsageError
+from evodevo.runs.archive import Archive, Run
+from evodevo.search.front import front_places, hypervolume
+from evodevo.storage.base import Damage
+
+
+def rederived(folder: Path) -> tuple[Damage, ...]:
+    """The generations of generational searches whose recorded front or hypervolume is not that of their scores.
+
+    Runs with lost evaluations are left out: they are repeated by a resume.
+    """
+    problems: list[Damage] = []
+    with Archive(folder) as archive:
+        for run in archive.runs():
+            try:
+                problems += _of(run)
+            except UsageError:
+                continue  # settings of another evodevo, or of a package that is not installed
+    return tuple(problems)
+
+
+def _of(run: Run) -> list[Damage]:
+    closed = run.generations()
+    if not closed or run.row.settings.get("study", {}).get("mode", "generational") != "generational":
+        return []
+    individuals = run.individuals()
+    if any(one.reason == "lost" or one.evaluation is None for one in individuals):
+        return []
+    problems = []
+    for facts in closed:
+        generation, reference = facts["generation"], facts["reference"]
+        pool = [one for one in individuals if one.row.generation <= generation]
+        outcomes = [one.outcome for one in pool]
+        front = [pool[place].id for place in front_places(outcomes, run.goals)]
+        volume = 0.0 if reference is None else hypervolume(outcomes, run.goals, tuple(reference))
+        subject = f"run {run.id}, generation {generation}"
+        if sorted(front) != sorted(facts["front"]):
+            problems.append(Damage("row", subject, "its recorded front is not that of the recorded scores"))
+        elif not math.isclose(volume, facts["hypervolume"], rel_tol=1e-9, abs_tol=1e-12):
+            problems.append(Damage("row", subject, "its recorded hypervolume is not that of the recorded scores"))
+    return problems

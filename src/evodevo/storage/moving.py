@@ -1,0 +1,269 @@
+"""Whole stores as one file, and as copies: what is held, and nothing that nobody holds.
+
+A pack is a zip file without compression: ``manifest.json`` first, with the size and the SHA-256 of every other member,
+then ``store.db`` and the held blobs, ``blobs/<digest>``. A pack from a stranger is data: members are read only as far
+as the manifest names them, and no name of a member becomes a path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.storage import integrity, migrations
+from evodevo.storage.blobs import CHUNK, FolderPool
+from evodevo.storage.database import Store
+from evodevo.storage.engine import open_file
+from evodevo.storage.opening import StoreLayout
+
+FORMAT = "evodevo.pack/1"
+MANIFEST, DATABASE, BLOBS = "manifest.json", "store.db", "blobs/"
+MOST_MEMBERS = 2_000_000
+MOST_MANIFEST_BYTES = 512 * 2**20
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are written, and all."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A pack or a copy that was made.
+
+    Attributes:
+        path: Absolute path of the file or folder.
+        blobs: Number of blobs in it.
+        bytes: Bytes of the database and the blobs.
+    """
+
+    path: Path
+    blobs: int
+    bytes: int
+
+
+def _quiet(done: int, whole: int) -> None:
+    """Progress that is not shown."""
+
+
+def pack(folder: Path, target: Path, progress: Progress = _quiet) -> Moved:
+    """Write a store into one file; it may be in use, and what it holds now is written.
+
+    Raises:
+        NotFoundError: There is no store.
+        UsageError: The target exists, or cannot be written.
+        StoreDamagedError: A held blob is missing or damaged; nothing is written.
+    """
+    _refuse_existing(target)
+    with _snapshot(folder, _beside(target)) as (database, held, pool), _place(target) as draft:
+        members: list[dict[str, Any]] = [
+            {"name": DATABASE, "bytes": database.stat().st_size, "sha256": _sha256(database)}
+        ]
+        members += [{"name": f"{BLOBS}{digest}", "bytes": size, "sha256": digest} for digest, size in held.items()]
+        whole = sum(int(member["bytes"]) for member in members)
+        manifest = {"format": FORMAT, "schema": migrations.HEAD, "files": members}
+        done = 0
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(zipfile.ZipInfo(MANIFEST, _DATE), canonical.dumps(manifest))
+            for member in members:
+                name, digest = str(member["name"]), str(member["sha256"])
+                source = database if name == DATABASE else pool.path(digest)
+                info = zipfile.ZipInfo(name, _DATE)
+                info.file_size = int(member["bytes"])
+                read = hashlib.sha256()
+                with source.open("rb") as file, archive.open(info, "w") as out:
+                    while chunk := file.read(CHUNK):
+                        out.write(chunk)
+                        read.update(chunk)
+                        done += len(chunk)
+                        progress(done, whole)
+                if read.hexdigest() != digest:
+                    raise StoreDamagedError(f"blob {digest} is damaged, and nothing was packed. Next: evodevo repair.")
+        return Moved(target.absolute(), len(held), whole)
+
+
+def unpack(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
+    """Make a store of a pack, and check every byte and row of it before it appears.
+
+    Raises:
+        NotFoundError: There is no such file.
+        UsageError: The folder exists and is not empty.
+        UnsafeFileError: The file is no pack, or holds anything but what its manifest names; nothing is written.
+        StoreDamagedError: A member is not the one that was packed, or a row is not as written; nothing is written.
+        DiskFullError: It does not fit.
+    """
+    if not source.is_file():
+        raise NotFoundError(f"there is no file {source}.")
+    _refuse_existing(folder, empty=True)
+    try:
+        with zipfile.ZipFile(source) as archive:
+            files = _members(archive)
+            whole = sum(size for size, _ in files.values())
+            if whole > shutil.disk_usage(_existing(folder)).free:
+                raise DiskFullError(f"{source} unpacks to {whole:,} bytes, and there is less space at {folder}.")
+            with _store_at(folder) as (draft, pool):
+                done = 0
+                for name, (size, digest) in files.items():
+                    part = draft / f".{secrets.token_hex(8)}"
+                    with archive.open(name) as file, part.open("xb") as out:
+                        read = _copied(file, out, size)
+                    if read != digest:
+                        raise StoreDamagedError(f"{name} of {source} is not what was packed; nothing is unpacked.")
+                    if name == DATABASE:
+                        part.rename(draft / DATABASE)
+                    else:
+                        pool.put_file(part)
+                        part.unlink()
+                    done += size
+                    progress(done, whole)
+            return Moved(folder.absolute(), len(files) - 1, whole)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UnsafeFileError(f"{source} is not a pack of evodevo ({error}); nothing is unpacked.") from None
+
+
+def copy(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
+    """Copy what a store holds into a new one, and check it before it appears; the source may be in use.
+
+    Raises:
+        NotFoundError: There is no store.
+        UsageError: The target exists and is not empty.
+        StoreDamagedError: A held blob or a row is damaged; nothing is written.
+    """
+    _refuse_existing(folder, empty=True)
+    with _snapshot(source, _beside(folder)) as (database, held, pool), _store_at(folder) as (draft, own):
+        whole = done = database.stat().st_size
+        whole += sum(held.values())
+        shutil.copyfile(database, draft / DATABASE)
+        for digest, size in held.items():
+            if own.put_file(pool.path(digest)) != digest:
+                raise StoreDamagedError(f"blob {digest} is damaged, and nothing was copied. Next: evodevo repair.")
+            done += size
+            progress(done, whole)
+        return Moved(folder.absolute(), len(held), whole)
+
+
+@contextmanager
+def _snapshot(folder: Path, draft: Path) -> Iterator[tuple[Path, dict[str, int], FolderPool]]:
+    """A copy of the database of a store, the held blobs (digest -> bytes), and their pool."""
+    layout = StoreLayout(folder)
+    try:
+        with Store.open(folder, "ro", create=False) as store:
+            store.copy_database(draft)
+        database = open_file(draft, mode="ro")
+        try:
+            with database.reading() as connection:
+                held = integrity.held(connection)
+        finally:
+            database.close()
+        yield draft, held, FolderPool(layout.blobs)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _store_at(folder: Path) -> Iterator[tuple[Path, FolderPool]]:
+    """A folder to be filled with a store; it takes its place when the store has been checked."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = _beside(folder)
+    draft.mkdir(mode=0o700)
+    try:
+        pool = FolderPool(draft / "blobs")
+        yield draft, pool
+        with Store.open(draft, "rw", create=False) as store:
+            store.check(deep=True).require()
+        if folder.exists():
+            folder.rmdir()
+        draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _place(target: Path) -> Iterator[Path]:
+    """A file to be written, which takes its place when it is whole and on the disk."""
+    draft = _beside(target)
+    try:
+        yield draft
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.rename(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, tuple[int, str]]:
+    """Name -> size and SHA-256 of the members, which are exactly those of the manifest."""
+    infos = archive.infolist()
+    if not infos or infos[0].filename != MANIFEST or len(infos) > MOST_MEMBERS:
+        raise ValueError("it does not begin with a manifest, or has too many members")
+    for info in infos:
+        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or info.flag_bits & 1:
+            raise ValueError("a member is compressed or encrypted")
+    if infos[0].file_size > MOST_MANIFEST_BYTES:
+        raise ValueError("the manifest is too large")
+    try:
+        manifest = canonical.loads(archive.read(infos[0]), what="its manifest", max_bytes=MOST_MANIFEST_BYTES)
+    except UsageError as error:
+        raise ValueError(error) from None
+    files: dict[str, tuple[int, str]] = {}
+    rows: Any = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(rows, list) or manifest.get("format") != FORMAT:
+        raise ValueError("its manifest is of another format")
+    for row in rows:
+        name, size, digest = (
+            (row.get(key) for key in ("name", "bytes", "sha256")) if isinstance(row, dict) else [None] * 3
+        )
+        named = isinstance(name, str) and isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest)
+        if not named or not isinstance(size, int) or name not in (DATABASE, f"{BLOBS}{digest}") or name in files:
+            raise ValueError("its manifest names something else than a database and blobs")
+        files[str(name)] = (size, str(digest))
+    if DATABASE not in files or [info.filename for info in infos[1:]] != list(files):
+        raise ValueError("its members are not those of its manifest")
+    if any(info.file_size != files[info.filename][0] for info in infos[1:]):
+        raise ValueError("a member has another size than the manifest states")
+    return files
+
+
+def _copied(source: Any, target: Any, size: int) -> str:
+    """Copy at most ``size`` bytes and return their SHA-256."""
+    digest, left = hashlib.sha256(), size
+    while left and (chunk := source.read(min(CHUNK, left))):
+        target.write(chunk)
+        digest.update(chunk)
+        left -= len(chunk)
+    return digest.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _beside(path: Path) -> Path:
+    return path.absolute().parent / f".{path.name[:100]}.{secrets.token_hex(8)}"
+
+
+def _existing(path: Path) -> Path:
+    """The nearest folder above that exists."""
+    return next(parent for parent in path.absolute().parents if parent.is_dir())
+
+
+def _refuse_existing(target: Path, *, empty: bool = False) -> None:
+    if empty and target.is_dir() and not any(target.iterdir()):
+        return
+    if target.exists() or target.is_symlink():
+        raise UsageError(f"{target} exists already; name another place.")
+    if not empty and not target.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {target.parent}.")

@@ -1,0 +1,122 @@
+"""Seals: digests by which a reader notices that rows are not those that were written, or not all of them.
+
+Every run, individual, evaluation, event, curve, and reference to a blob has a digest of its columns, and of the rows
+that belong to it alone (parents, scores), in a table of its own. Readers compute the digests of what they read again.
+Where they read all rows of a run, the keys of both tables must be the same, so that a lost row is noticed, too. A store
+of the schema before seals is read without them until it is written.
+
+Seals find damage and changes by other programs; they are no signatures, and whoever can write the file can seal anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from evodevo.errors import StoreDamagedError
+from evodevo.storage.engine import SEALED
+from evodevo.storage.schema import seal_table
+
+RUN, INDIVIDUAL, EVALUATION, EVENT, SERIES, BLOB = "run", "individual", "evaluation", "event", "series", "blob"
+"""Kinds of rows that have seals; ``blob`` is a reference to one."""
+STORE = ""
+"""In place of a run's id: seals of runs, and of events without a run."""
+BATCH = 500
+NEXT = "Next: evodevo store check; backups lie in backups/."
+
+_INSERT = upsert(seal_table)
+_PUT = _INSERT.on_conflict_do_update(["run_id", "kind", "key"], set_={"digest": _INSERT.excluded.digest})
+
+
+def digest(table: Table, row: Mapping[Any, Any], belonging: Iterable[Sequence[Any]] = ()) -> str:
+    """The digest of a row.
+
+    Args:
+        table: Table of the row; the order of its columns counts.
+        row: Values by column; columns that are left out are None. Damaged values of a wrong type have a digest, too.
+        belonging: Rows of another table that belong to it, each beginning with its name, in any order.
+
+    Returns:
+        64 hexadecimal digits of BLAKE2b.
+    """
+    values = [row.get(column.name) for column in table.columns]
+    own = sorted((list(values) for values in belonging), key=lambda values: str(values[0]))
+    text = json.dumps([table.name, values, own], separators=(",", ":"), default=_text)
+    return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+
+
+def _text(value: Any) -> str:
+    return f"{type(value).__name__}:{bytes(value).hex() if isinstance(value, bytes) else value!r}"
+
+
+def put(connection: Connection, run_id: str, kind: str, digests: Mapping[str, str]) -> None:
+    """Write the seals of new or changed rows of a run: key -> digest."""
+    if digests:
+        rows = [{"run_id": run_id, "kind": kind, "key": key, "digest": value} for key, value in digests.items()]
+        connection.execute(_PUT, rows)
+
+
+def confirm_all(connection: Connection, run_id: str, kind: str, digests: Mapping[str, str], begin: str = "") -> None:
+    """Refuse rows that are not exactly those that were written.
+
+    Args:
+        connection: Connection with an open transaction.
+        run_id: Run of the rows, or ``STORE``.
+        kind: Kind of the rows.
+        digests: Key -> digest of every row of the kind that was read, computed now.
+        begin: Beginning of the keys that count; empty for all.
+
+    Raises:
+        StoreDamagedError: A row has another digest, is missing, or was never written.
+    """
+    if not connection.info.get(SEALED, True):
+        return
+    table = seal_table
+    query = select(table.c.key, table.c.digest).where(table.c.run_id == run_id, table.c.kind == kind)
+    if begin:
+        query = query.where(table.c.key >= begin, table.c.key < begin + "\U0010ffff")
+    _confirm({row.key: row.digest for row in connection.execute(query)}, digests, kind)
+
+
+def confirm(connection: Connection, kind: str, digests: Mapping[tuple[str, str], str]) -> None:
+    """As ``confirm_all`` for some of the rows, of any runs: those that were not read are not missing.
+
+    Args:
+        connection: Connection with an open transaction.
+        kind: Kind of the rows.
+        digests: (run, key) -> digest.
+
+    Raises:
+        StoreDamagedError: A row has another digest, or was never written.
+    """
+    if not connection.info.get(SEALED, True):
+        return
+    table, keys = seal_table, sorted(digests, key=str)
+    written: dict[tuple[str, str], str] = {}
+    for start in range(0, len(keys), BATCH):
+        batch = keys[start : start + BATCH]
+        query = select(table.c.run_id, table.c.key, table.c.digest).where(
+            table.c.run_id.in_({run for run, _ in batch}),
+            table.c.kind == kind,
+            table.c.key.in_({key for _, key in batch}),
+        )
+        written.update({(row.run_id, row.key): row.digest for row in connection.execute(query)})
+    found = {key: digest for (_, key), digest in digests.items()}
+    _confirm({key: written[run, key] for run, key in digests if (run, key) in written}, found, kind)
+
+
+def _confirm(written: Mapping[str, str], found: Mapping[str, str], kind: str) -> None:
+    if written == found:
+        return
+    changed = [key for key in found if key in written and found[key] != written[key]]
+    missing, foreign = written.keys() - found.keys(), found.keys() - written.keys()
+    if changed:
+        raise StoreDamagedError(f"{kind} {changed[0]} is not what evodevo wrote: its digest is another. {NEXT}")
+    if missing:
+        raise StoreDamagedError(f"{kind} {min(missing)} was written and is not there. {NEXT}")
+    raise StoreDamagedError(f"{kind} {min(foreign, key=str)} was not written by evodevo. {NEXT}")

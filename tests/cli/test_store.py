@@ -1,0 +1,102 @@
+"""``evodevo store``: what its commands print, and that they change nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evodevo.cli.application import run
+from evodevo.errors import ExitCode
+from evodevo.storage import Store, seals
+from evodevo.storage.schema import event_table
+
+if TYPE_CHECKING:
+    from ..conftest import Small
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    code = run([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def folder(small: Small, tmp_path: Path) -> Path:
+    """A copy of the store of a small search."""
+    target = tmp_path / "runs"
+    shutil.copytree(small.store, target)
+    return target
+
+
+def test_a_sound_store_is_checked_packed_unpacked_copied_and_backed_up(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, seen = asked(capsys, "store", "check", "--store", str(folder))
+    assert (code, seen["problems"]) == (0, [])
+    fronts = asked(capsys, "front", "last", "--store", str(folder))
+    code, packed = asked(capsys, "store", "pack", str(tmp_path / "runs.evo"), "--store", str(folder))
+    assert (code, packed["blobs"]) == (0, seen["blobs"])
+    assert asked(capsys, "store", "unpack", str(tmp_path / "runs.evo"), str(tmp_path / "again"))[0] == 0
+    assert asked(capsys, "store", "copy", str(folder), str(tmp_path / "copy"))[0] == 0
+    for name in ("again", "copy"):
+        assert asked(capsys, "front", "last", "--store", str(tmp_path / name)) == fronts
+    code, saved = asked(capsys, "store", "backup", "--store", str(folder))
+    assert code == 0
+    assert Path(saved["path"]).parent == folder / "backups"
+    assert run(["store", "unpack", str(tmp_path / "runs.evo"), str(tmp_path / "again")]) == ExitCode.USAGE
+    assert run(["store", "pack", str(tmp_path / "more.evo"), "--store", str(tmp_path / "none")]) == ExitCode.NOT_FOUND
+
+
+def test_gc_deletes_what_nothing_holds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import os
+
+    with Store.open(folder) as store:
+        orphan = store.blobs.put_bytes(b"nobody's")
+        os.utime(store.blobs.path(orphan), (0, 0))
+    code, seen = asked(capsys, "store", "gc", "--dry-run", "--store", str(folder))
+    assert (code, seen["blobs"], seen["bytes"]) == (0, 1, 8)
+    assert asked(capsys, "store", "gc", "--store", str(folder))[1]["blobs"] == 1
+    assert asked(capsys, "store", "gc", "--store", str(folder))[1]["blobs"] == 0
+
+
+def test_a_changed_score_is_damage_to_every_command_until_it_is_repaired(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(folder / "store.db")) as database:
+        database.execute("UPDATE score SET value = value / 2 WHERE rowid = 1")
+        database.commit()
+    for command in (["front", "last"], ["show", "last"], ["status"], ["pick", "last"]):
+        assert run([*command, "--store", str(folder)]) == ExitCode.STORE_DAMAGED, command
+        assert "evodevo store check" in capsys.readouterr().err
+    assert asked(capsys, "store", "check", "--store", str(folder))[0] == ExitCode.STORE_DAMAGED
+    code, seen = asked(capsys, "store", "repair", "--store", str(folder))
+    assert (code, len(seen["evaluations_to_redo"])) == (0, 1)
+    assert run(["front", "last", "--store", str(folder)]) == 0
+
+
+def test_a_front_that_is_not_that_of_the_scores_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sealed anew, as somebody who knows how can do it: only the derivation finds it."""
+    with Store.open(folder) as store:
+        (run_row,) = store.runs()
+        chosen = next(event for event in store.events(run_row.id) if event.type == "generation")
+        front = {**chosen.payload, "front": chosen.payload["front"][:-1]}
+        with store._database.writing() as connection:
+            connection.exec_driver_sql("DROP TRIGGER event_no_update")
+            values = {"payload": json.dumps(front)}
+            connection.execute(event_table.update().where(event_table.c.seq == chosen.seq).values(**values))
+            row = connection.execute(event_table.select().where(event_table.c.seq == chosen.seq)).one()
+            sealed = {str(chosen.seq): seals.digest(event_table, row._mapping)}
+            seals.put(connection, run_row.id, seals.EVENT, sealed)
+            trigger = "BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'rows of event are kept for ever'); END"
+            connection.exec_driver_sql(f"CREATE TRIGGER event_no_update {trigger}")
+    code, seen = asked(capsys, "store", "check", "--store", str(folder))
+    assert code == ExitCode.STORE_DAMAGED
+    assert [problem["message"] for problem in seen["problems"]] == [
+        "its recorded front is not that of the recorded scores"
+    ]
