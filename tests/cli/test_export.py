@@ -88,9 +88,10 @@ def test_a_tokenizer_of_another_vocabulary_is_refused(
             subject_of(individual)
 
 
-def test_a_format_of_backbones_says_what_holds_other_networks(small: Any, best: str) -> None:
+def test_a_format_says_what_holds_networks_that_it_does_not(small: Any, best: str) -> None:
     with Archive(small.store) as archive:
-        zoo = replace(subject_of(archive.individual(best)), kind="module_zoo")
-    for name in ("hf", "source"):
-        with pytest.raises(UsageError, match="Take --to pt2"):
-            MODEL_EXPORTERS.get(name).check(zoo)
+        subject = subject_of(archive.individual(best))
+    with pytest.raises(UsageError, match="Take --to pt2"):
+        MODEL_EXPORTERS.get("hf").check(replace(subject, kind="module_zoo"))
+    with pytest.raises(UsageError, match=r"of kind 'stack', which has no source; take --to pt2\.$"):
+        MODEL_EXPORTERS.get("source").check(replace(subject, kind="stack", program=None))

@@ -14,6 +14,7 @@ from evodevo.operators.cost import Cost
 
 if TYPE_CHECKING:
     from evodevo.module_zoo.model import ModuleZoo
+    from evodevo.operators.source.sheet import Program
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -40,6 +41,13 @@ class ModuleZooNetwork(ReadingNetwork):
         from evodevo.module_zoo.model import ModuleZoo
 
         return ModuleZoo(self.structure, inputs, outputs)
+
+    @classmethod
+    def source(cls, network: Any) -> Program:
+        """See ``NetworkSpec``."""
+        from evodevo.module_zoo.source.program import zoo_program
+
+        return zoo_program(network)
 
 
 def structure_of_zoo(network: NetworkSpec) -> ZooStructure | None:

@@ -18,6 +18,7 @@ from evodevo.operators.layers.base import LayerSpec
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class GenotypeLayer(LayerSpec):
@@ -77,6 +78,12 @@ class GenotypeLayer(LayerSpec):
         if not residual:
             raise UsageError("a module of a zoo has the residuals of its graph; use other layers in this control.")
         return PositionModule(genotype) if causal else build_module(genotype)
+
+    def source(self, sheet: SourceSheet, width: int, *, causal: bool, residual: bool) -> str:
+        """See ``LayerSpec``."""
+        from evodevo.module_zoo.source.modules import module_source
+
+        return module_source(sheet, self.checked(width, causal))
 
     @property
     def type_name(self) -> str:

@@ -115,7 +115,7 @@ def {name}(logits, alpha, legal):
     return sheet.add(Fragment(name, text, needs))
 
 
-_LARGEST = Fragment(
+LARGEST = Fragment(
     "largest",
     '''
 def largest(values, count):
@@ -124,7 +124,7 @@ def largest(values, count):
     return torch.zeros_like(values, dtype=torch.bool).scatter(-1, order, True)
 ''',
 )
-_EVENED = Fragment(
+EVENED = Fragment(
     "evened",
     '''
 def evened(values):
@@ -155,7 +155,7 @@ def kept_source(
         body = f"    kept = weights[..., :{hidden}]\n"
         body += f"    kept = kept.masked_fill(kept < {inference.threshold!r}, 0.0)\n    return {rest}"
     elif mode == "source_topk":
-        needs = (_LARGEST,)
+        needs = (LARGEST,)
         words = f"Each source keeps its {inference.k} largest connections" + (
             "." if inference.outputs_count else " to hidden layers; those to outputs stay."
         )
@@ -166,13 +166,13 @@ def kept_source(
                 f"    kept = weights[..., :{hidden}]\n    kept = kept * largest(kept, {inference.k})\n    return {rest}"
             )
     elif mode == "target_topm":
-        needs = (_EVENED, _LARGEST)
+        needs = (EVENED, LARGEST)
         words = f"The {inference.m} hidden layers with the largest inflow receive; outputs always do."
         body = f"    kept = weights[..., :{hidden}]\n"
         body += f"    kept = kept * largest(evened(kept.sum(-2)), {inference.m}).unsqueeze(-2)\n    return {rest}"
     else:
         assert budget is not None
-        needs = (_EVENED,)
+        needs = (EVENED,)
         prices, steps = budget
         limit = inference.flops / max(steps, 1) * (1 + 1e-9)
         words = (

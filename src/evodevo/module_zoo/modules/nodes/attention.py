@@ -15,6 +15,7 @@ from evodevo.operators.cost import Work
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class AttentionNode(NodeSpec):
@@ -58,6 +59,12 @@ class AttentionNode(NodeSpec):
         from evodevo.operators.self_attention import SelfAttention
 
         return SelfAttention(width, self.heads, causal=False, dropout=self.dropout)
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """See ``NodeSpec``."""
+        from evodevo.operators.source.layers import ATTENTION
+
+        return f"{sheet.add(ATTENTION)}({width}, {self.heads})"
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from evodevo.operators.base import Operator
     from evodevo.operators.layers.base import LayerSpec
+    from evodevo.operators.source.sheet import SourceSheet
 
 NODES: Registry[type[NodeSpec]] = table("type of node", "evodevo.zoo_nodes")
 """Type -> its class."""
@@ -159,6 +160,24 @@ class NodeSpec(Settings):
             UsageError: the node reads one value.
         """
         raise UsageError(f"node {self.id!r} ({self.type}) reads one value; it joins nothing.")
+
+    # Source
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """The expression that makes the module of ``build`` in a generated file; its classes are added to the sheet.
+
+        Raises:
+            UsageError: A kind without source, such as one of a package that has not written it.
+        """
+        raise UsageError(f"a node of kind {self.type!r} has no source; take --to pt2.")
+
+    def join_source(self, values: Sequence[str]) -> str:
+        """The expression of ``join``, from those of its values.
+
+        Raises:
+            UsageError: See ``source``.
+        """
+        raise UsageError(f"a node of kind {self.type!r} has no source; take --to pt2.")
 
     # Mutation
 

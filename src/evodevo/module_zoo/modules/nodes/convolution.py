@@ -15,6 +15,7 @@ from evodevo.operators.spec import Activation
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class ConvolutionNode(NodeSpec):
@@ -61,6 +62,13 @@ class ConvolutionNode(NodeSpec):
 
         activation = None if self.activation == "none" else self.activation
         return Convolution(width, self.width, self.kernel, activation, self.dropout)
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """See ``NodeSpec``."""
+        from evodevo.module_zoo.source.nodes import CONVOLUTION
+
+        activation = "" if self.activation == "none" else f", F.{self.activation}"
+        return f"{sheet.add(CONVOLUTION)}({width}, {self.width}, {self.kernel}{activation})"
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

@@ -15,6 +15,7 @@ from evodevo.operators.spec import Activation
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class FeedForwardNode(NodeSpec):
@@ -53,6 +54,14 @@ class FeedForwardNode(NodeSpec):
         if self.outer == "sigmoid":
             return OuterSigmoid(width, self.hidden, self.activation, self.dropout)
         return FeedForward(width, self.hidden, dropout=self.dropout, activation=self.activation)
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """See ``NodeSpec``."""
+        from evodevo.module_zoo.source.nodes import OUTER_SIGMOID
+        from evodevo.operators.source.layers import FEED_FORWARD
+
+        name = sheet.add(OUTER_SIGMOID if self.outer == "sigmoid" else FEED_FORWARD)
+        return f"{name}({width}, {self.hidden}, F.{self.activation})"
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

@@ -11,6 +11,7 @@ from evodevo.report.charts.numbers import show
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class GateNode(NodeSpec):
@@ -43,6 +44,12 @@ class GateNode(NodeSpec):
         from evodevo.module_zoo.modules.nodes.channels_model import GateModule
 
         return GateModule(width, self.start)
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """See ``NodeSpec``."""
+        from evodevo.module_zoo.source.nodes import GATE
+
+        return f"{sheet.add(GATE)}({width})"
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from evodevo.module_zoo.modules.nodes.base import JoinNode
@@ -21,6 +22,10 @@ class SumNode(JoinNode):
         """See ``NodeSpec``."""
         return sum(values[1:], start=values[0])
 
+    def join_source(self, values: Sequence[str]) -> str:
+        """See ``NodeSpec``."""
+        return " + ".join(values)
+
 
 class ConcatNode(JoinNode):
     """Channels of all that comes in, side by side, in the order of the edges."""
@@ -36,3 +41,7 @@ class ConcatNode(JoinNode):
         import torch
 
         return torch.cat(values, -1)
+
+    def join_source(self, values: Sequence[str]) -> str:
+        """See ``NodeSpec``."""
+        return f"torch.cat([{', '.join(values)}], -1)"

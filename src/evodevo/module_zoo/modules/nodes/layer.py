@@ -17,6 +17,7 @@ from evodevo.operators.layers.cost import layer_parameters, layer_work
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 USUAL_WIDTH = 64
 """Channels where a graph alone does not determine them; the family of a LIV does not depend on them."""
@@ -57,6 +58,12 @@ class LayerNode(NodeSpec):
         from evodevo.operators.layers.build import build_layer
 
         return build_layer(self.layer, width, causal=False)
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """See ``NodeSpec``."""
+        from evodevo.operators.source.rows import layer_source
+
+        return layer_source(self.layer, sheet, width, causal=False)
 
     def mutated(self, width: int, rng: np.random.Generator, scale: float) -> Self:
         """With the layer mutated as its kind mutates, with chance 0.1."""

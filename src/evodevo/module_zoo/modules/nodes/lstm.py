@@ -14,6 +14,7 @@ from evodevo.operators.cost import Work
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class LSTMNode(NodeSpec):
@@ -64,6 +65,12 @@ class LSTMNode(NodeSpec):
         from evodevo.module_zoo.modules.nodes.lstm_model import Recurrent
 
         return Recurrent(width, self.hidden, self.layers, both_ways=self.both_ways, dropout=self.dropout)
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """See ``NodeSpec``."""
+        from evodevo.module_zoo.source.nodes import RECURRENT
+
+        return f"{sheet.add(RECURRENT)}({width}, {self.hidden}, {self.layers}, {self.both_ways})"
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

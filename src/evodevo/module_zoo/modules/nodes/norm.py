@@ -10,6 +10,7 @@ from evodevo.operators.cost import Work
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class NormNode(NodeSpec):
@@ -38,6 +39,12 @@ class NormNode(NodeSpec):
         from evodevo.module_zoo.modules.nodes.channels_model import Norm
 
         return Norm(width)
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """See ``NodeSpec``."""
+        from evodevo.module_zoo.source.nodes import NORM
+
+        return f"{sheet.add(NORM)}({width})"
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

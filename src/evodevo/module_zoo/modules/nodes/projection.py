@@ -14,6 +14,7 @@ from evodevo.operators.cost import Work
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class ProjectionNode(NodeSpec):
@@ -48,6 +49,12 @@ class ProjectionNode(NodeSpec):
         from evodevo.module_zoo.modules.nodes.channels_model import ProjectionModule
 
         return ProjectionModule(width, self.width)
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """See ``NodeSpec``."""
+        from evodevo.module_zoo.source.nodes import PROJECTION
+
+        return f"{sheet.add(PROJECTION)}({width}, {self.width})"
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

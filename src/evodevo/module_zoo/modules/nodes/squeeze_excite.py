@@ -15,6 +15,7 @@ from evodevo.operators.spec import Activation
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class SqueezeExciteNode(NodeSpec):
@@ -47,6 +48,12 @@ class SqueezeExciteNode(NodeSpec):
         from evodevo.module_zoo.modules.nodes.squeeze_excite_model import SqueezeExcite
 
         return SqueezeExcite(width, self.units(width), self.activation)
+
+    def source(self, sheet: SourceSheet, width: int) -> str:
+        """See ``NodeSpec``."""
+        from evodevo.module_zoo.source.nodes import SQUEEZE_EXCITE
+
+        return f"{sheet.add(SQUEEZE_EXCITE)}({width}, {self.units(width)}, F.{self.activation})"
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

@@ -1,0 +1,1 @@
+"""A zoo of modules as one file of plain PyTorch. Open ``program.py`` first."""
