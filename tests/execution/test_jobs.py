@@ -33,3 +33,17 @@ def test_what_has_not_ended_at_the_deadline_is_cancelled() -> None:
         assert results["short"].payload == b"x"
         executor.poll(5.0)
         assert not executor.running()
+
+
+def test_what_is_dropped_has_no_result() -> None:
+    answers: list[bytes] = []
+
+    def noted(payload: bytes, report: Report) -> bytes:
+        answers.append(payload)
+        return payload
+
+    with SerialExecutor(evaluators={"noted": noted}) as executor:
+        jobs = [Job("a", "noted", b"1"), Job("b", "noted", b"2")]
+        assert set(run_jobs(executor, jobs, dropped=lambda: bool(answers))) == {"a"}
+        assert answers == [b"1"]
+        assert not executor.waiting()

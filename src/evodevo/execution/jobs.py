@@ -17,6 +17,7 @@ def run_jobs(
     *,
     seconds: float = math.inf,
     listener: Callable[[Progress], None] | None = None,
+    dropped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Result]:
     """Submit jobs and wait for their results.
 
@@ -25,6 +26,7 @@ def run_jobs(
         jobs: Jobs with different ids.
         seconds: Longest wait in seconds; what has not ended by then is cancelled.
         listener: Called with each live message.
+        dropped: Asked about once a second; what is waiting when it says yes is cancelled.
 
     Returns:
         Id of a job -> its result; cancelled jobs are left out.
@@ -33,7 +35,7 @@ def run_jobs(
         executor.submit(job)
     results: dict[str, Result] = {}
     waiting, deadline = {job.id for job in jobs}, time.monotonic() + seconds
-    while waiting and time.monotonic() < deadline:
+    while waiting and time.monotonic() < deadline and not dropped():
         for event in executor.poll(POLL_SECONDS):
             if event.id not in waiting:
                 continue

@@ -85,6 +85,20 @@ class NetworkSlice(Slice[Run, Individual]):
 
         return load_network(individual.run.archive.store.blobs, individual.weights())[0]
 
+    def tokenizer(self, individual: Individual) -> Any:
+        """That of the task that the network was trained on, where it reads text.
+
+        Raises:
+            UsageError: the task has no text.
+            DataError: its data are gone, or are others by now.
+        """
+        from evodevo.networks.saved import reopen_task
+        from evodevo.training import checkpoints
+
+        kept = checkpoints.load(individual.run.archive.store.blobs, individual.weights())
+        tokenizer = getattr(reopen_task(kept.manifest.input), "tokenizer", None)
+        return super().tokenizer(individual) if tokenizer is None else tokenizer
+
     def generate(
         self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
     ) -> str:

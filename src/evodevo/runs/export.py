@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,10 @@ def subject_of(individual: Individual) -> ModelSubject:
             f"{individual.id} has not been trained yet; go on with its run: evodevo resume {individual.run.id}"
         )
     network = individual.load()
-    tokenizer = individual.tokenizer() if _writes(network) else None
+    tokenizer = None
+    if _writes(network):
+        with suppress(UsageError):  # the tokens of a generated task are no text
+            tokenizer = individual.tokenizer()
     return model_subject(
         TensorNetwork(network),
         name=individual.id,
@@ -164,7 +168,7 @@ def story_of(individual: Individual) -> Story:
         title=f"{individual.name}: {individual.title}"[:200],
         source={
             "individual": individual.id,
-            "genome": individual.text,
+            "genome": _genome(individual),
             "run": run.id,
             "recipe": run.recipe or "none",
             "seed": str(run.seed),
@@ -177,6 +181,12 @@ def story_of(individual: Individual) -> Story:
         lineage=tuple(_lineage(individual)),
         notes=tuple(_notes(individual)),
     )
+
+
+def _genome(individual: Individual) -> str:
+    """The genome; of a training in an experiment that of its network, where it has one."""
+    network = getattr(individual.genome, "network", None)
+    return str(getattr(getattr(network, "structure", None), "genome", individual.text))
 
 
 def _drawing(individual: Individual) -> str | None:
@@ -224,16 +234,16 @@ def _cell(summary: Any) -> str:
 
 def _lineage(individual: Individual) -> Iterator[tuple[str, str, str]]:
     """Every ancestor once, nearest first."""
-    run, seen, nearest = individual.run, {individual.id}, list(individual.parents)
+    archive, seen, nearest = individual.run.archive, {individual.id}, list(individual.parents)
     while nearest and len(seen) <= MOST_ANCESTORS:
         identity = nearest.pop(0)
         if identity in seen:
             continue
         seen.add(identity)
         try:
-            parent = run.individual(identity)
+            parent = archive.individual(identity)
         except NotFoundError:
-            yield identity, "of another run", ""
+            yield identity, "of another store", ""
             continue
         yield parent.id, parent.operation, parent.text
         nearest += list(parent.parents)

@@ -210,6 +210,11 @@ class Study:
         return self._evaluations.stop != "no"
 
     @property
+    def dropping(self) -> bool:
+        """Whether ``stop`` was called again."""
+        return self._stop == "now"
+
+    @property
     def lease(self) -> Lease:
         """The run's write lease, held during ``run``."""
         return self.recorder.lease

@@ -13,7 +13,10 @@ from evodevo.backbone.protocol.record import TableRow, read_protocol, sentences,
 from evodevo.backbone.protocol.text import cells, headings
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
+from evodevo.experiments.downstream.individuals import evaluate
+from evodevo.export.models.base import MODEL_EXPORTERS
 from evodevo.runs.archive import Run
+from evodevo.runs.export import subject_of
 
 if TYPE_CHECKING:
     from .conftest import Carried
@@ -31,7 +34,15 @@ def test_the_report_has_the_table_and_its_json_beside_it(carried: Carried, tmp_p
     assert text.count("<svg") >= 2
     assert "One model dominates another" in text
     assert data["evaluations"] == {"search": 8, "random": 8}
-    assert any("Against random search (8 and 8 evaluations" in sentence for sentence in data["sentences"])
+    assert data["stopped"] == {"search": 0, "random": 0}
+    assert any("Against random search (8 and 8 evaluations; both" in sentence for sentence in data["sentences"])
+    assert "generation  0" not in text, "the points of the picture have no generation"
+
+
+def test_evaluations_that_stopped_at_a_rung_are_told_apart(protocol: Run) -> None:
+    record = read_protocol(protocol)
+    said = sentences(record.rows, protocol.settings, record.evaluations, {"search": 6, "random": 5})
+    assert "(8 and 8 evaluations, 2 and 3 of them to the whole budget; both" in said[-1]
 
 
 def test_commands_take_the_protocol_and_its_stages(
@@ -66,7 +77,7 @@ def test_files_of_questions_are_columns_with_an_average_and_hits(protocol: Run) 
         assert row.average == 50.0
     assert "Hit rate by the mean over downstream tasks: 2 of 2." in record.sentences
     best = [replace(row, average=40.0) if row.name == "star-2" else row for row in record.rows]
-    said = sentences(best, protocol.settings, record.evaluations)
+    said = sentences(best, protocol.settings, record.evaluations, record.stopped)
     assert "Hit rate by the mean over downstream tasks: 1 of 2." in said
 
 
@@ -78,6 +89,23 @@ def test_last_names_the_finalist_that_is_best_after_the_last_training(protocol: 
     }
     best = protocol.archive.individual("last")
     assert best.id == protocol.best().id == min(means, key=means.__getitem__)
+
+
+def test_what_a_protocol_trained_to_the_end_is_evaluated_and_can_leave(
+    carried: Carried, protocol: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    best = protocol.best()
+    subject = subject_of(best)
+    assert (subject.kind, subject.tokenizer.vocabulary) == ("backbone", 256)
+    for name in ("source", "hf", "pt2"):
+        MODEL_EXPORTERS.get(name).check(subject)
+    row = next(row for row in read_protocol(protocol).rows if best.id in row.trainings)
+    assert subject.story.source["genome"] == row.genome
+    assert subject.story.lineage[0][0] == row.individual, "its ancestors are those of the search"
+    assert subject.story.lineage[0][2] == row.genome
+    (found,) = evaluate(best, tasks=carried.changes["protocol"]["tasks"])
+    assert found.name == "fox"
 
 
 def test_a_protocol_that_has_only_begun_is_readable(protocol: Run) -> None:

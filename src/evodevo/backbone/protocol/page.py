@@ -9,7 +9,7 @@ from evodevo.backbone.protocol.record import ProtocolRecord, TableRow, read_prot
 from evodevo.backbone.protocol.text import cells, headings, stage_words
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series, line_chart
-from evodevo.report.charts.front import BaselinePoint, FrontPoint, front_chart
+from evodevo.report.charts.front import BaselinePoint, FrontPoint, State, front_chart
 from evodevo.report.charts.numbers import show
 from evodevo.report.html import Content, cut, details, element, figure, navigation, page, paragraph, section, table
 from evodevo.runs.archive import Run
@@ -63,7 +63,6 @@ def _picture(record: ProtocolRecord, run: Run) -> Element | None:
             row.name,
             float(getattr(row, limit)),
             None if row.test is None else row.test.mean,
-            generation=1 if row.role == "control" else 0,
             state="front" if row.role == "finalist" else "dominated",
             y_spread=_range(row),
             label=row.name,
@@ -79,7 +78,8 @@ def _picture(record: ProtocolRecord, run: Run) -> Element | None:
         for row in tested
         if row.role == "baseline"
     ]
-    svg = front_chart(points, cost, Axis("test bits per byte", minimise=True), baselines, step_line=False)
+    names: dict[State, str] = {"front": "finalist", "dominated": "random search"}
+    svg = front_chart(points, cost, Axis("test bits per byte", minimise=True), baselines, step_line=False, names=names)
     caption = (
         "The test split: diamonds are finalists of the search, discs what random search found by the same rule, "
         "triangles the baselines, each at its own tuned learning rate. Bars are ranges over seeds."
@@ -101,8 +101,10 @@ def _courses(record: ProtocolRecord) -> Element | None:
     ]
     if not lines:
         return None
-    svg = line_chart(lines, Axis("evaluations"), Axis("lowest validation bits per byte", minimise=True))
+    svg = line_chart(lines, Axis("evaluations"), Axis("best bits per byte", minimise=True))
     caption = "The best so far on validation, at equal evaluations. Both begin with the same generation."
+    if any(record.stopped.values()):
+        caption += " Evaluations that stopped at a rung count, and their scores do not."
     return section("searches", "Search and random search", figure(svg, caption))
 
 

@@ -82,6 +82,7 @@ class ProtocolRecord:
         stages: stage -> id and state of its run.
         rate: learning rate of the search; None before it is known.
         evaluations: stage -> number of finished evaluations of the search and of random search, without baselines.
+        stopped: stage -> number of those that stopped at a rung.
         rows: baselines, finalists, controls.
         courses: "search" and "random" -> (number of evaluations, lowest validation bits per byte until then).
         count_models: bits per byte of count models on the test split.
@@ -95,6 +96,7 @@ class ProtocolRecord:
     stages: Mapping[str, Mapping[str, str]]
     rate: float | None
     evaluations: Mapping[str, int]
+    stopped: Mapping[str, int]
     rows: tuple[TableRow, ...]
     courses: Mapping[str, Sequence[tuple[int, float]]]
     count_models: Mapping[str, float]
@@ -110,6 +112,7 @@ class ProtocolRecord:
             "stages": {name: dict(stage) for name, stage in self.stages.items()},
             "search_learning_rate": self.rate,
             "evaluations": dict(self.evaluations),
+            "stopped": dict(self.stopped),
             "rows": [row.to_json() for row in self.rows],
             "courses": {name: [list(point) for point in course] for name, course in self.courses.items()},
             "count_models": dict(self.count_models),
@@ -157,6 +160,7 @@ def read_protocol(run: Run) -> ProtocolRecord:
     rate = runs["search"].settings.evaluation.training.optimizer.learning_rate if "search" in runs else None
     searches: dict[str, Run] = {name: runs[name] for name in ("search", "random") if name in runs}
     evaluations = {name: sum(one.state == "done" for one in found.individuals()) for name, found in searches.items()}
+    stopped = {name: sum(one.stopped for one in found.individuals()) for name, found in searches.items()}
     return ProtocolRecord(
         run=run.id,
         recipe=run.recipe,
@@ -165,10 +169,11 @@ def read_protocol(run: Run) -> ProtocolRecord:
         stages={name: {"run": found.id, "state": found.state} for name, found in runs.items()},
         rate=rate,
         evaluations=evaluations,
+        stopped=stopped,
         rows=rows,
         courses={name: _course(found) for name, found in searches.items()},
         count_models={} if tested is None else tested["count_models"],
-        sentences=tuple(sentences(rows, settings, evaluations)),
+        sentences=tuple(sentences(rows, settings, evaluations, stopped)),
     )
 
 
@@ -268,7 +273,12 @@ def goals_of(row: TableRow, goals: Sequence[str]) -> dict[str, GoalValues]:
     return found
 
 
-def sentences(rows: Sequence[TableRow], settings: ProtocolSettings, evaluations: Mapping[str, int]) -> list[str]:
+def sentences(
+    rows: Sequence[TableRow],
+    settings: ProtocolSettings,
+    evaluations: Mapping[str, int],
+    stopped: Mapping[str, int],
+) -> list[str]:
     """What the table shows, in words."""
     stages = settings.protocol
     baselines = [row for row in rows if row.role == "baseline"]
@@ -299,7 +309,7 @@ def sentences(rows: Sequence[TableRow], settings: ProtocolSettings, evaluations:
                 f"{_listed(names)} {baseline.name} ({several} of {len(finalists)} finalists have the seeds for that)."
             )
     if tested and controls:
-        said.append(_against_random(tested[0], controls[0], evaluations))
+        said.append(_against_random(tested[0], controls[0], _counts(evaluations, stopped)))
     return said
 
 
@@ -309,7 +319,17 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'dominates' if len(names) == 1 else 'dominate'}"
 
 
-def _against_random(first: TableRow, control: TableRow, evaluations: Mapping[str, int]) -> str:
+def _counts(evaluations: Mapping[str, int], stopped: Mapping[str, int]) -> str:
+    """``8 and 8 evaluations, 4 and 4 of them to the whole budget``."""
+    every = [evaluations.get(name, 0) for name in ("search", "random")]
+    counts = f"{every[0]} and {every[1]} evaluations"
+    if not any(stopped.values()):
+        return counts
+    whole = [count - stopped.get(name, 0) for name, count in zip(("search", "random"), every, strict=True)]
+    return f"{counts}, {whole[0]} and {whole[1]} of them to the whole budget"
+
+
+def _against_random(first: TableRow, control: TableRow, counts: str) -> str:
     """Whether the best of random search would have done as well as the best of the search, by the same rule."""
     if first.test is None or control.test is None:
         return "Random search's best was not tested."
@@ -321,9 +341,8 @@ def _against_random(first: TableRow, control: TableRow, evaluations: Mapping[str
         "open": "random search's best does as well, as far as these seeds can tell",
     }[found]
     same = " (it is the same genome)" if first.genome == control.genome else ""
-    counts = f"{evaluations.get('search', 0)} and {evaluations.get('random', 0)} evaluations"
     return (
-        f"Against random search ({counts}, both chosen by the same rule): {first.name} {_range(ours)} and "
+        f"Against random search ({counts}; both chosen by the same rule): {first.name} {_range(ours)} and "
         f"{control.name} {_range(theirs)} bits per byte on test; {words}{same}."
     )
 

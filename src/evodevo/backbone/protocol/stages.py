@@ -246,7 +246,9 @@ class Protocol:
             for digest in dict.fromkeys(digests.values())
         ]
         with create_executor(self.settings.execution, ("torch", "networks")) as executor:
-            answers = run_jobs(executor, jobs)
+            answers = run_jobs(executor, jobs, dropped=lambda: self._study is not None and self._study.dropping)
+        if len(answers) < len(jobs):
+            raise _InterruptedError
         measured = {
             digest: canonical.loads(answer.payload, what="a test")
             for digest, answer in answers.items()

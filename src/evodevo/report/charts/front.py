@@ -7,7 +7,7 @@ number; one that lacks both is counted in words. Bars span the seeds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -73,9 +73,19 @@ def front_chart(
     width: float = 760,
     height: float = 470,
     step_line: bool = True,
+    names: Mapping[State, str] | None = None,
 ) -> str:
-    """The scatter as an SVG string; ``step_line`` joins the points of state ``front`` that are not dominated in these
-    two objectives, along the edge of what they dominate (``Axis.minimise`` is the direction; None counts as lower)."""
+    """The scatter as an SVG string.
+
+    Args:
+        points, baselines: individuals and reference models.
+        x_axis, y_axis: the objectives.
+        width, height: size of the drawing.
+        step_line: whether the points of state ``front`` that are not dominated in these two objectives are joined
+            along the edge of what they dominate (``Axis.minimise`` is the direction; None counts as lower).
+        names: names of the states, for points that are no individuals of generations: the legend has these, there is no
+            scale of generations, and all points have their label.
+    """
     if not points and not baselines:
         return empty("No individual has been scored yet.", width)
     everyone: list[FrontPoint | BaselinePoint] = [*points, *baselines]
@@ -108,7 +118,7 @@ def front_chart(
     for point in drawn:
         x, y = frame.x(finite(point.x) or 0.0), frame.y(finite(point.y) or 0.0)
         role = "failed" if point.state == "failed" else generation_role(point.generation, last)
-        with drawing.group(f"point {point.state}", title=_words(point, x_axis, y_axis)):
+        with drawing.group(f"point {point.state}", title=_words(point, x_axis, y_axis, names)):
             taken += _draw_spread(drawing, frame, point, x, y, role)
             _draw_marker(drawing, point.state, x, y, role)
         reach = 7.0 if point.state == "front" else 4.5
@@ -122,17 +132,17 @@ def front_chart(
 
     _draw_strips(drawing, frame, no_y, no_x, x_axis, y_axis)
     if neither:
-        names = ", ".join(_name(p) for p in neither)
-        text = f"× {len(neither)} without either number: {names}"
+        listed = ", ".join(_name(p) for p in neither)
+        text = f"× {len(neither)} without either number: {listed}"
         drawing.text(
             LEFT_MARGIN, height - 8, shorten(one_line(text), width - LEFT_MARGIN - 20, 10.5), "fill-failed", size=10.5
         )
     for baseline in (b for b in baselines if _is_whole(b)):
         _draw_label(drawing, frame, taken, baseline, one_line(baseline.name, 60), 11, "fill-ink strong", always=True)
-    labelled = [p for p in drawn if p.state == "front" and p.label]
+    labelled = [p for p in drawn if (p.state == "front" or names is not None) and p.label]
     for point in labelled if len(labelled) <= _MOST_LABELS else ():
         _draw_label(drawing, frame, taken, point, one_line(point.label, 24), 9.5, "fill-muted", always=False)
-    _draw_legend(drawing, points, bool(baselines), last, width)
+    _draw_legend(drawing, points, bool(baselines), last, width, names)
     return drawing.svg()
 
 
@@ -145,13 +155,15 @@ def _name(point: FrontPoint | BaselinePoint) -> str:
     return point.name if isinstance(point, BaselinePoint) else point.id
 
 
-def _words(point: FrontPoint | BaselinePoint, x_axis: Axis, y_axis: Axis) -> str:
+def _words(
+    point: FrontPoint | BaselinePoint, x_axis: Axis, y_axis: Axis, names: Mapping[State, str] | None = None
+) -> str:
     lines = [_name(point)]
     for axis, value, spread in ((x_axis, point.x, point.x_spread), (y_axis, point.y, point.y_spread)):
         seeds = f" (seeds {show(spread[0], axis.unit)} to {show(spread[1], axis.unit)})" if spread else ""
         lines.append(f"{axis.name}: {show(value, axis.unit)}{seeds}")
     if isinstance(point, FrontPoint):
-        lines.append(f"generation {point.generation}, {point.state}")
+        lines.append(names[point.state] if names else f"generation {point.generation}, {point.state}")
     return "\n".join([*lines, point.title] if point.title else lines)
 
 
@@ -284,11 +296,20 @@ def _draw_label(
     taken.append(box)
 
 
-def _draw_legend(drawing: Drawing, points: Sequence[FrontPoint], baselines: bool, last: int, width: float) -> None:
+def _draw_legend(
+    drawing: Drawing,
+    points: Sequence[FrontPoint],
+    baselines: bool,
+    last: int,
+    width: float,
+    names: Mapping[State, str] | None,
+) -> None:
     x, y = LEFT_MARGIN, 22.0
     states = {point.state for point in points}
-    for state, words in (("front", "front"), ("dominated", "dominated")):
+    shapes: tuple[State, ...] = ("front", "dominated")
+    for state in shapes:
         if state in states:
+            words = names[state] if names else state
             _draw_marker(drawing, state, x + 5, y - 4, generation_role(last, last))
             drawing.text(x + 17, y, words, "fill-muted")
             x += 17 + text_width(words, 11) + 14
@@ -299,7 +320,7 @@ def _draw_legend(drawing: Drawing, points: Sequence[FrontPoint], baselines: bool
     if "failed" in states:
         _draw_marker(drawing, "failed", x + 5, y - 4, "failed")
         drawing.text(x + 17, y, "failed", "fill-muted")
-    if last > 0:
+    if last > 0 and names is None:
         shown = min(last + 1, 12)
         start = width - 20 - shown * 12 - 14 - text_width(str(last), 11)
         drawing.text(start - 8, y, "generation  0", "fill-muted", anchor="end")

@@ -100,7 +100,7 @@ def _lines(path: Path) -> Iterator[tuple[str, Values]]:
             try:
                 value = canonical.loads(line, what=place)
             except UsageError as error:
-                raise DataError(f"{error} {_FORMS}.") from None
+                raise DataError(f"{str(error).rstrip('.')}. {_FORMS}.") from None
             if not isinstance(value, dict):
                 raise DataError(f"{place} is no JSON object. {_FORMS}.")
             yield place, value
