@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +87,20 @@ def test_an_earlier_export_is_replaced_if_alone_and_an_empty_folder_used(tmp_pat
     (target / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"notes\.txt"):
         write_export(Sums(), of_sums(), target)
+
+
+def test_drafts_of_killed_exports_are_removed_and_those_of_living_ones_are_not(tmp_path: Path) -> None:
+    for name in ("killed", "living"):
+        (tmp_path / f".out.draft-{name}").mkdir()
+        (tmp_path / f".out.draft-{name}" / "model.pt2").write_bytes(b"half")
+    (tmp_path / ".other.draft-killed").mkdir()
+    handle = os.open(tmp_path / ".out.draft-living", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        write_export(Sums(), of_sums(), tmp_path / "out")
+    finally:
+        os.close(handle)
+    assert left(tmp_path) == [".other.draft-killed", ".out.draft-living", "out"]
 
 
 @pytest.mark.parametrize("also", ["mine.txt", "manifest.json"])

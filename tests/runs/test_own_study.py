@@ -71,5 +71,9 @@ def test_what_needs_its_code_says_where_that_is(
     for words in (["resume", result.run], ["train", result.members[0].id, "--steps", "5"]):
         assert type_command([*words, "--store", str(path)]) == ExitCode.USAGE
         assert "Study(…, run=…)" in capsys.readouterr().err
+    assert type_command(["cost", "last", "--store", str(path)]) == ExitCode.USAGE
+    assert "it has no cost" in capsys.readouterr().err
+    assert type_command(["front", "--store", str(path)]) == ExitCode.SUCCESS
+    assert "evodevo train" not in capsys.readouterr().err
     with Archive(path) as archive:
         assert len(archive.runs()) == 1, "nothing was begun"

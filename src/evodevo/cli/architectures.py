@@ -60,6 +60,10 @@ def _space(given: Given, depth: int | None, width: int | None, head_size: int | 
             raise UsageError(f"{given.source} is a training of run {run.id}; see its cost with: evodevo show {run.id}")
         if changes["dimensions"]:
             raise UsageError(f"{given.source} has the sizes of its own run; --width and --head-size are for backbones.")
+        if not hasattr(space, "cost"):
+            raise UsageError(
+                f"{given.source} is of a study of your own, whose space is in your code alone: it has no cost."
+            )
         return space
     kind = str(given.envelope["space"]) if given.envelope is not None else "backbone"
     if "|" in given.text:

@@ -72,6 +72,7 @@ def inheritance_words(individual: Individual) -> list[str]:
 def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
     """Print whether the scores come from fresh seeds."""
     from evodevo.runs.recorded import RETRAINING
+    from evodevo.runs.slices import OWN_STUDY
 
     summaries = [
         result for individual in individuals for goal in goals if (result := individual.summary(goal.name)) is not None
@@ -86,7 +87,9 @@ def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
         brackets = "; in brackets the lowest and highest" if max(fresh) > 1 else ""
         output.words(f"scores: over {count} that played no part in the search, which chose by its own{brackets}.")
     elif summaries:
-        output.words("scores: of the search's own seed; a front picked by them flatters itself. See: evodevo train")
+        # The function of a study of one's own is in its user's code alone.
+        remedy = "" if individuals[0].run.kind == OWN_STUDY else " See: evodevo train"
+        output.words(f"scores: of the search's own seed; a front picked by them flatters itself.{remedy}")
 
 
 def record(individual: Individual) -> dict[str, Any]:

@@ -7,6 +7,7 @@ and the SHA-256 of every other file).
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -84,8 +85,11 @@ def publish(target: Path, fill: Callable[[Path], tuple[Verified, dict[str, Any]]
     check_target(target)
     with _writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        _remove_abandoned(target)
+        draft = Path(tempfile.mkdtemp(prefix=_draft_prefix(target), dir=target.parent))
+        held = os.open(draft, os.O_RDONLY)
     try:
+        fcntl.flock(held, fcntl.LOCK_EX)
         with _writing(target):
             verified, manifest = fill(draft)
             files = {file.name: file_digest(file) for file in sorted(draft.iterdir())}
@@ -98,7 +102,29 @@ def publish(target: Path, fill: Callable[[Path], tuple[Verified, dict[str, Any]]
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
+    finally:
+        os.close(held)
     return Export(target, files, verified)
+
+
+def _draft_prefix(target: Path) -> str:
+    return f".{target.name}.draft-"
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove the drafts of exports to this target that were killed: those that no process has locked."""
+    for draft in target.parent.iterdir():
+        if not draft.name.startswith(_draft_prefix(target)) or draft.is_symlink() or not draft.is_dir():
+            continue
+        handle = os.open(draft, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        else:
+            shutil.rmtree(draft, ignore_errors=True)
+        finally:
+            os.close(handle)
 
 
 def check_target(target: Path) -> None:
