@@ -212,7 +212,7 @@ class Study:
     @property
     def dropping(self) -> bool:
         """Whether ``stop`` was called again."""
-        return self._stop == "now"
+        return self._evaluations.stop == "now"
 
     @property
     def lease(self) -> Lease:
