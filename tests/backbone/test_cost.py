@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evodevo.backbone import cost
 from evodevo.backbone.space import BackboneSpace
 from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
@@ -236,6 +237,25 @@ def test_only_filters_of_positions_end() -> None:
         space.cost(((number, 1, 1, 1, 1),), length=101)
     modal = BackboneSpace(BackboneSettings(depth=2, dimensions=Dimensions(width=64, max_length=100)))
     modal.cost(((8, 1, 1, 1, 1),), length=10_000)
+
+
+def test_remembered_costs_are_those_of_a_first_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "MOST_LIVS", 5)
+    asked = []
+    for number, (space, genome) in enumerate(random_genomes(12)):
+        for convention in ("star", "actual"):
+            options: dict[str, Any] = {
+                "length": 7 + 100 * (number % 3),
+                "mode": ("prefill", "decode", "train")[number % 3],
+                "element_bytes": (None, 1)[number % 2],
+                "causal": number % 4 > 0,
+                "convention": convention,
+            }
+            asked.append((space, genome, options, space.cost(genome, **options)))
+    for space, genome, options, found in asked:
+        cost._table.cache_clear()
+        assert space.cost(genome, **options) == found
+    assert len({found for *_, found in asked}) == len(asked)
 
 
 def test_record_is_json() -> None:

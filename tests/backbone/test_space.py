@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from evodevo.backbone import space as module
 from evodevo.backbone.genome import (
     BackboneGenome,
     SharingOptions,
@@ -457,6 +458,18 @@ def test_hashes_are_equal_exactly_where_models_are(options: dict[str, Any]) -> N
         assert by_hash.setdefault(canonical, meaning) == meaning
         assert by_meaning.setdefault(meaning, canonical) == canonical
     assert 100 < len(by_hash) < 500
+
+
+def test_remembered_canonical_forms_are_those_of_a_new_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 50)
+    options = {"depth": 6, "classes": ("SA-1", "GConv-1", "GMemless"), "partial_featurizers": True, "residuals": True}
+    space, rng = space_of(**options), generator(1)
+    for _ in range(100):
+        genome = space.sample(rng)
+        canonical = space.canonical(genome)
+        assert space_of(**options).canonical(genome) == canonical
+        assert space_of(**options).canonical(canonical) == canonical
+        assert len(space._canonical_forms) <= 52
 
 
 def test_bits_without_a_partner_and_groups_of_one_are_dropped() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 from evodevo.backbone.genome import (
+    CLASS,
     FEATURE,
     FEATURE_STRATEGY,
     FEATURIZER,
@@ -17,59 +19,67 @@ from evodevo.backbone.genome import (
     feature_strategy,
     featurizer_mask,
     featurizer_strategy,
+    plan_backbone,
 )
-from evodevo.operators.spec import OperatorSpec
+from evodevo.operators.classes import LIVClass
+
+NOTHING: frozenset[str] = frozenset()
 
 
-def canonical_form(genome: BackboneGenome, plans: tuple[LIVPlan, ...], *, partial_featurizers: bool) -> BackboneGenome:
+def canonical_form(
+    genome: BackboneGenome, classes: Mapping[int, LIVClass], *, partial_featurizers: bool
+) -> BackboneGenome:
     """Strategies keep only the bits that have a partner, and indices count the groups that remain.
 
     Args:
         genome: Valid genome.
-        plans: Its LIVs with their connections resolved.
+        classes: Number -> every LIV class.
         partial_featurizers: Whether featurizers may be shared for some groups only (STAR 3.1, item 3).
     """
     rows = [list(segment) for segment in genome]
-    for number in {plan.row.number for plan in plans}:
-        members = [plan.position for plan in plans if plan.row.number == number]
-        spec = plans[members[0]].spec
-        features = {n: feature_mask(spec, genome[n][FEATURE_STRATEGY]) for n in members}
-        weights = {n: featurizer_mask(spec, genome[n][FEATURIZER_STRATEGY]) & plans[n].owned for n in members}
-        for place, masks in ((FEATURE, features), (FEATURIZER, weights)):
-            _renumber(rows, place, members, masks)
-        for n in members:
-            _write_strategies(rows, n, plans[n].spec, members, features, weights, partial_featurizers)
+    plans: tuple[LIVPlan, ...] = ()  # made where something needs it
+    members: dict[int, list[int]] = {}
+    for n, segment in enumerate(genome):
+        members.setdefault(segment[CLASS], []).append(n)
+    for number, places in members.items():
+        if len(places) == 1:
+            rows[places[0]][FEATURIZER : FEATURE_STRATEGY + 1] = (1, 1, 1, 1)
+            continue
+        spec = classes[number].spec
+        features = {n: feature_mask(spec, genome[n][FEATURE_STRATEGY]) for n in places}
+        weights = {n: featurizer_mask(spec, genome[n][FEATURIZER_STRATEGY]) for n in places}
+        if any(features.values()):  # weights of borrowed features are unused
+            plans = plans or plan_backbone(genome, classes)
+            weights = {n: mask & plans[n].owned for n, mask in weights.items()}
+        for n, partners in _renumber(rows, FEATURE, places, features).items():
+            rows[n][FEATURE_STRATEGY] = feature_strategy(spec, partners)
+        for n, tied in _renumber(rows, FEATURIZER, places, weights).items():
+            rows[n][FEATURIZER_STRATEGY] = featurizer_strategy(spec, tied) if partial_featurizers else 1 + bool(tied)
     if len(genome[0]) > RESIDUAL:
-        _renumber_residuals(rows, plans)
-    return tuple(tuple(row) for row in rows)
+        _renumber_residuals(rows, plans or plan_backbone(genome, classes))
+    return tuple(map(tuple, rows))
 
 
-def _renumber(rows: list[list[int]], place: int, members: list[int], masks: dict[int, frozenset[str]]) -> None:
-    links = ((a, b) for a, b in combinations(members, 2) if rows[a][place] == rows[b][place] and masks[a] & masks[b])
-    for index, group in enumerate(components(members, links), 1):
-        for member in group:
-            rows[member][place] = index
+def _renumber(
+    rows: list[list[int]], place: int, members: list[int], masks: dict[int, frozenset[str]]
+) -> dict[int, frozenset[str]]:
+    """Count the groups of LIVs that are connected; the roles that each LIV has in common with others of its group.
 
-
-def _write_strategies(
-    rows: list[list[int]],
-    n: int,
-    spec: OperatorSpec,
-    members: list[int],
-    features: dict[int, frozenset[str]],
-    weights: dict[int, frozenset[str]],
-    partial_featurizers: bool,
-) -> None:
-    # Indices were renumbered above; LIVs of one index are now exactly those that are connected.
-    alike = [m for m in members if m != n and rows[m][FEATURE] == rows[n][FEATURE]]
-    partners = frozenset().union(*(features[m] for m in alike)) & features[n] if alike else frozenset()
-    rows[n][FEATURE_STRATEGY] = feature_strategy(spec, frozenset(partners))
-    alike = [m for m in members if m != n and rows[m][FEATURIZER] == rows[n][FEATURIZER]]
-    tied = frozenset().union(*(weights[m] for m in alike)) & weights[n] if alike else frozenset()
-    if partial_featurizers:
-        rows[n][FEATURIZER_STRATEGY] = featurizer_strategy(spec, frozenset(tied))
-    else:
-        rows[n][FEATURIZER_STRATEGY] = 2 if tied else 1
+    Only LIVs of one index can be connected, and none whose mask is empty.
+    """
+    sharing: dict[int, list[int]] = {}
+    for n in members:
+        if masks[n]:
+            sharing.setdefault(rows[n][place], []).append(n)
+    links = [(a, b) for alike in sharing.values() for a, b in combinations(alike, 2) if masks[a] & masks[b]]
+    common = dict.fromkeys(members, NOTHING)
+    groups = components(members, iter(links)) if links else [[n] for n in members]
+    for index, group in enumerate(groups, 1):
+        for n in group:
+            rows[n][place] = index
+            if len(group) > 1:
+                common[n] = masks[n] & NOTHING.union(*(masks[m] for m in group if m != n))
+    return common
 
 
 def _renumber_residuals(rows: list[list[int]], plans: tuple[LIVPlan, ...]) -> None:

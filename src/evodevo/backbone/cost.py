@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from evodevo.backbone.genome import LIVPlan
 from evodevo.errors import UsageError
 from evodevo.operators.cost import Convention, Cost, Mode
-from evodevo.operators.spec import Dimensions
+from evodevo.operators.spec import Dimensions, OperatorSpec
 
 STAR_BYTES = 2
 FULL_PRECISION_BYTES = 4
+MOST_LIVS = 4096
+"""LIVs whose costs are remembered at one setting."""
 
 
 def backbone_cost(
@@ -48,21 +52,22 @@ def backbone_cost(
         raise UsageError(f"length {length} is beyond the {dims.max_length} positions of the long filters (max_length).")
     star = convention == "star"
     bytes_each = element_bytes or (STAR_BYTES if star else 4)
-    parameters = _parameters(plans, dims, norms=not star)
+    table = _table(dims, length, mode == "decode", star, bytes_each)
+    costs = [table[plan.spec, plan.owned] for plan in plans]
     embedding = vocabulary * dims.width * (1 if tied else 2)
-    cache = batch * sum(_state_bytes(plan, plans, dims, length, star, bytes_each) for plan in plans)
-    read_state = batch * sum(_read_bytes(plan, dims, length, bytes_each) for plan in plans)
-    decode = mode == "decode"
-    head = 2 * vocabulary * dims.width * (1 if decode else length)
-    flops, executed = (batch * (_flops(plans, dims, length, decode, half) + head) for half in (causal, False))
+    cache = batch * sum(_state_bytes(plan, cost) for plan, cost in zip(plans, costs, strict=True))
+    read_state = batch * sum(cost.read_bytes for cost in costs)
+    head = 2 * vocabulary * dims.width * (1 if mode == "decode" else length)
+    executed = batch * (sum(cost.executed_flops for cost in costs) + head)
+    flops = batch * (sum(cost.causal_flops for cost in costs) + head) if causal else executed
     passes = 3 if mode == "train" else 1
     return Cost(
-        parameters=parameters,
+        parameters=_parameters(plans, costs, dims, norms=not star),
         embedding_parameters=embedding,
         cache_bytes=cache,
         flops=passes * flops,
         executed_flops=passes * executed,
-        bytes_read=bytes_each * (_weights_used(plans, dims) + vocabulary * dims.width) + read_state,
+        bytes_read=bytes_each * (sum(cost.weights_used for cost in costs) + vocabulary * dims.width) + read_state,
     )
 
 
@@ -77,70 +82,106 @@ def _check(length: int, batch: int, vocabulary: int, element_bytes: int | None) 
             raise UsageError(f"{name} is {value}; it must be {low} to {high}.")
 
 
-def _parameters(plans: tuple[LIVPlan, ...], dims: Dimensions, *, norms: bool) -> int:
+@dataclass(frozen=True)
+class _LIVCost:
+    """Cost of one LIV, for one sequence.
+
+    Attributes:
+        own: Parameters that are never shared, without norms.
+        norm: Parameters of the norm behind the mixing.
+        groups: Role -> parameters of the group's featurizer, of those that it computes itself.
+        weights_used: Weights that a pass reads.
+        state: Name of each state tensor -> its bytes; 0 where the convention does not count it.
+        read_bytes: Bytes of state that a step reads, borrowed or not.
+        causal_flops: FLOPs with the visible half of attention scores.
+        executed_flops: FLOPs with all attention scores.
+    """
+
+    own: int
+    norm: int
+    groups: dict[str, int]
+    weights_used: int
+    state: dict[str, int]
+    read_bytes: int
+    causal_flops: int
+    executed_flops: int
+
+
+class _CostTable(dict[tuple[OperatorSpec, frozenset[str]], _LIVCost]):
+    """(operator, groups that it computes itself) -> cost at these sizes, made when it is asked for.
+
+    A search asks for the cost of some hundred backbones per proposal, which consist of few LIVs that differ.
+    """
+
+    def __init__(self, dims: Dimensions, length: int, decode: bool, star: bool, bytes_each: int) -> None:
+        super().__init__()
+        self._dims, self._length, self._decode = dims, length, decode
+        self._star, self._bytes_each = star, bytes_each
+
+    def __missing__(self, key: tuple[OperatorSpec, frozenset[str]]) -> _LIVCost:
+        (spec, owned), dims = key, self._dims
+        own = {name: spec.copies * prod(shape) for name, shape in spec.own_parameters(dims).items()}
+        groups = {role: spec.copies * _group_size(spec, role, dims) for role in spec.groups if role in owned}
+        if len(self) > MOST_LIVS:
+            self.clear()
+        found = self[key] = _LIVCost(
+            own=sum(own.values()) - own.get("norm", 0),
+            norm=own.get("norm", 0),
+            groups=groups,
+            weights_used=sum(own.values()) + sum(groups.values()),
+            state=self._state(spec, owned),
+            read_bytes=self._read_bytes(spec, owned),
+            causal_flops=self._flops(spec, owned, causal=True),
+            executed_flops=self._flops(spec, owned, causal=False),
+        )
+        return found
+
+    def _state(self, spec: OperatorSpec, owned: frozenset[str]) -> dict[str, int]:
+        total = {}
+        for name, tensor in spec.state(owned, self._dims).items():
+            size = FULL_PRECISION_BYTES if tensor.full_precision and not self._star else self._bytes_each
+            counted = tensor.in_star or not self._star
+            total[name] = spec.copies * max(size, self._bytes_each) * tensor.entries(self._length) if counted else 0
+        return total
+
+    def _read_bytes(self, spec: OperatorSpec, owned: frozenset[str]) -> int:
+        total = 0
+        for name, tensor in spec.state(frozenset(spec.groups), self._dims).items():
+            if name.endswith("_taps") and name.removesuffix("_taps") not in owned:
+                continue
+            size = max(FULL_PRECISION_BYTES, self._bytes_each) if tensor.full_precision else self._bytes_each
+            total += size * tensor.entries(self._length)
+        return spec.copies * total
+
+    def _flops(self, spec: OperatorSpec, owned: frozenset[str], *, causal: bool) -> int:
+        products = spec.matmul_flops(owned, self._dims, self._length, decode=self._decode, causal=causal)
+        return spec.copies * (products + spec.other_flops(owned, self._dims, self._length, decode=self._decode))
+
+
+@lru_cache(maxsize=64)
+def _table(dims: Dimensions, length: int, decode: bool, star: bool, bytes_each: int) -> _CostTable:
+    return _CostTable(dims, length, decode, star, bytes_each)
+
+
+def _group_size(spec: OperatorSpec, role: str, dims: Dimensions) -> int:
+    return sum(prod(shape) for shape in spec.group_parameters(role, dims).values())
+
+
+def _parameters(plans: tuple[LIVPlan, ...], costs: list[_LIVCost], dims: Dimensions, *, norms: bool) -> int:
     total = dims.width if norms else 0  # the norm before the head
     seen: set[tuple[int, str]] = set()
-    for plan in plans:
-        spec = plan.spec
-        own = spec.own_parameters(dims)
-        if not norms:
-            own.pop("norm", None)
-        total += spec.copies * sum(prod(shape) for shape in own.values())
-        if norms and plan.reads_input:
-            total += dims.width
+    for plan, cost in zip(plans, costs, strict=True):
+        total += cost.own
+        if norms:
+            total += cost.norm + (dims.width if plan.reads_input else 0)
         for role, source in plan.weights.items():
             if (source, role) not in seen:
                 seen.add((source, role))
-                total += spec.copies * _group_size(plan, role, dims)
+                total += cost.groups[role]
     return total
 
 
-def _weights_used(plans: tuple[LIVPlan, ...], dims: Dimensions) -> int:
-    """Numbers of weights that one pass reads: shared ones once per use."""
-    return sum(
-        plan.spec.copies
-        * (
-            sum(prod(shape) for shape in plan.spec.own_parameters(dims).values())
-            + sum(_group_size(plan, role, dims) for role in plan.weights)
-        )
-        for plan in plans
-    )
-
-
-def _group_size(plan: LIVPlan, role: str, dims: Dimensions) -> int:
-    return sum(prod(shape) for shape in plan.spec.group_parameters(role, dims).values())
-
-
-def _state_bytes(
-    plan: LIVPlan, plans: tuple[LIVPlan, ...], dims: Dimensions, length: int, star: bool, bytes_each: int
-) -> int:
-    total = 0
-    for name, tensor in plan.spec.state(plan.owned, dims).items():
-        if plan.state_owner.get(name, plan.position) != plan.position or (star and not tensor.in_star):
-            continue
-        size = FULL_PRECISION_BYTES if tensor.full_precision and not star else bytes_each
-        total += max(size, bytes_each) * tensor.entries(length)
-    return plan.spec.copies * total
-
-
-def _read_bytes(plan: LIVPlan, dims: Dimensions, length: int, bytes_each: int) -> int:
-    """State that one step reads, borrowed or not."""
-    every = plan.spec.state(frozenset(plan.spec.groups), dims)
-    total = 0
-    for name, tensor in every.items():
-        if name.endswith("_taps") and name.removesuffix("_taps") not in plan.owned:
-            continue
-        size = max(FULL_PRECISION_BYTES, bytes_each) if tensor.full_precision else bytes_each
-        total += size * tensor.entries(length)
-    return plan.spec.copies * total
-
-
-def _flops(plans: tuple[LIVPlan, ...], dims: Dimensions, length: int, decode: bool, causal: bool) -> int:
-    return sum(
-        plan.spec.copies
-        * (
-            plan.spec.matmul_flops(plan.owned, dims, length, decode=decode, causal=causal)
-            + plan.spec.other_flops(plan.owned, dims, length, decode=decode)
-        )
-        for plan in plans
-    )
+def _state_bytes(plan: LIVPlan, cost: _LIVCost) -> int:
+    """State that this LIV keeps; another one may keep an equal tensor for both."""
+    owners = plan.state_owner
+    return sum(size for name, size in cost.state.items() if owners.get(name, plan.position) == plan.position)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from evodevo.operators.classes import LIVClass
 from evodevo.operators.featurizer_spec import PROJECTED
-from evodevo.operators.spec import RECURRENT, SHARED_ROLES, OperatorSpec
+from evodevo.operators.spec import RECURRENT, SHARED_ROLES, OperatorSpec, Structure
 
 BackboneGenome = tuple[tuple[int, ...], ...]
 
@@ -55,21 +56,19 @@ class SharingOptions:
 
 def feature_mask(spec: OperatorSpec, strategy: int) -> frozenset[str]:
     """Groups that a feature-group strategy shares: 1 + the sum of 2^bit (docs/spec/star.md#backbone-genome)."""
-    bits = strategy - 1
-    return frozenset(role for bit, role in enumerate(SHARED_ROLES[spec.structure]) if bits >> bit & 1)
+    return _roles_of(spec.structure, strategy - 1)
 
 
 def featurizer_mask(spec: OperatorSpec, strategy: int) -> frozenset[str]:
     """Groups whose weights a featurizer strategy shares."""
     if strategy == 2:
         return frozenset(spec.groups)
-    bits = 0 if strategy == 1 else strategy - 2
-    return frozenset(role for bit, role in enumerate(SHARED_ROLES[spec.structure]) if bits >> bit & 1)
+    return _roles_of(spec.structure, 0 if strategy == 1 else strategy - 2)
 
 
 def feature_strategy(spec: OperatorSpec, roles: frozenset[str]) -> int:
     """The inverse of ``feature_mask``."""
-    return 1 + sum(1 << bit for bit, role in enumerate(SHARED_ROLES[spec.structure]) if role in roles)
+    return 1 + _bits_of(spec.structure, roles)
 
 
 def featurizer_strategy(spec: OperatorSpec, roles: frozenset[str]) -> int:
@@ -78,7 +77,27 @@ def featurizer_strategy(spec: OperatorSpec, roles: frozenset[str]) -> int:
         return 1
     if roles == frozenset(spec.groups):
         return 2
-    return 2 + sum(1 << bit for bit, role in enumerate(SHARED_ROLES[spec.structure]) if role in roles)
+    return 2 + _bits_of(spec.structure, roles)
+
+
+# A search translates some hundred masks per proposal, of which few differ.
+
+
+@cache
+def _masks(structure: Structure) -> tuple[frozenset[str], ...]:
+    roles = SHARED_ROLES[structure]
+    return tuple(
+        frozenset(role for bit, role in enumerate(roles) if bits >> bit & 1) for bits in range(1 << len(roles))
+    )
+
+
+def _roles_of(structure: Structure, bits: int) -> frozenset[str]:
+    masks = _masks(structure)
+    return masks[bits & len(masks) - 1]
+
+
+def _bits_of(structure: Structure, roles: frozenset[str]) -> int:
+    return sum(1 << bit for bit, role in enumerate(SHARED_ROLES[structure]) if role in roles) if roles else 0
 
 
 @dataclass(frozen=True)
@@ -133,21 +152,24 @@ def plan_backbone(genome: BackboneGenome, classes: Mapping[int, LIVClass]) -> tu
         row = classes[segment[CLASS]]
         spec = row.spec
         shared = feature_mask(spec, segment[FEATURE_STRATEGY])
-        tied = featurizer_mask(spec, segment[FEATURIZER_STRATEGY])
-        origin, weights = {}, {}
-        for role in spec.groups:
-            origin[role] = position
-            if role in shared:
-                origin[role] = first_feature.setdefault((row.number, segment[FEATURE], role), position)
-            if origin[role] == position:
-                weights[role] = position
-                if role in tied:
-                    weights[role] = first_weights.setdefault((row.number, segment[FEATURIZER], role), position)
+        origin = dict.fromkeys(spec.groups, position)
+        weights = origin.copy()
+        for role in shared:
+            owner = first_feature.setdefault((row.number, segment[FEATURE], role), position)
+            if owner != position:
+                origin[role] = owner
+                del weights[role]
+        if segment[FEATURIZER_STRATEGY] != 1:
+            for role in featurizer_mask(spec, segment[FEATURIZER_STRATEGY]) & weights.keys():
+                weights[role] = first_weights.setdefault((row.number, segment[FEATURIZER], role), position)
         residual = None
         if len(segment) > RESIDUAL:
             residual = nearest.get(segment[RESIDUAL])
             nearest[segment[RESIDUAL]] = position
-        plans.append(LIVPlan(position, row, origin, weights, _keepers(spec, origin, position, keepers), residual))
+        names = _state_roles(spec.structure, spec.keeps_scores)
+        # A LIV that may share no features has all groups for itself, and so all its state.
+        state = _keepers(spec, origin, position, keepers) if shared and names else dict.fromkeys(names, position)
+        plans.append(LIVPlan(position, row, origin, weights, state, residual))
     return tuple(plans)
 
 
@@ -156,21 +178,22 @@ def _keepers(
 ) -> dict[str, int]:
     """State tensors of LIVs whose determining groups come from the same places are one tensor."""
     owners: dict[str, int] = {}
-    for name, roles in state_roles(spec).items():
+    for name, roles in _state_roles(spec.structure, spec.keeps_scores).items():
         # A LIV with an own group among them has a key that no LIV before it can have.
-        key = (name, spec.operator, spec.differential, *sorted((role, origin[role]) for role in roles))
+        key = (name, spec.operator, spec.differential, *[origin[role] for role in roles])
         owners[name] = keepers.setdefault(key, position)
     return owners
 
 
-def state_roles(spec: OperatorSpec) -> dict[str, frozenset[str]]:
+@cache
+def _state_roles(structure: Structure, keeps_scores: bool) -> dict[str, tuple[str, ...]]:
     """The state tensors that more than one group determines, and these groups."""
-    if spec.structure == "low_rank" and not spec.keeps_scores:
-        return {"matrix": frozenset(["key", "value"])}
-    if spec.structure in RECURRENT:
-        return {"matrix": frozenset(["value", "decay", "write"])}
-    if spec.structure == "toeplitz":
-        return {"inputs": frozenset(["value", "write"]), "modes": frozenset(["value", "write", "filter"])}
+    if structure == "low_rank" and not keeps_scores:
+        return {"matrix": ("key", "value")}
+    if structure in RECURRENT:
+        return {"matrix": ("value", "decay", "write")}
+    if structure == "toeplitz":
+        return {"inputs": ("value", "write"), "modes": ("value", "write", "filter")}
     return {}
 
 

@@ -36,7 +36,11 @@ from evodevo.errors import GenomeError, UsageError, quoted_list, unknown_name
 from evodevo.operators.classes import OPERATORS, LIVClass, liv_classes
 from evodevo.operators.cost import Convention, Cost, Mode
 from evodevo.operators.genome_text import parse_segments, print_segments
+from evodevo.randomness import draw_one
 from evodevo.search.space import Space
+
+REMEMBERED = 8192
+"""Canonical forms that a space remembers: a search asks for that of each of its children several times."""
 
 
 class BackboneSpace(Space[BackboneGenome]):
@@ -62,6 +66,7 @@ class BackboneSpace(Space[BackboneGenome]):
             )
         self.depths = (low, high)
         self._stages: dict[str, BackboneSpace] = {}
+        self._canonical_forms: dict[BackboneGenome, BackboneGenome] = {}
         self.genes = 6 if self.settings.residuals else 5
         for row in self.classes.values():
             row.spec.check(self.settings.dimensions)
@@ -129,7 +134,7 @@ class BackboneSpace(Space[BackboneGenome]):
         counts = Counter(row[CLASS] for row in rows)
         for row in rows:
             for place in range(1, self.genes):
-                row[place] = int(rng.choice(list(self._rules.allowed(row, place, counts, depth))))
+                row[place] = draw_one(self._rules.values(row[CLASS], place, counts, depth), rng)
         return tuple(tuple(row) for row in rows)
 
     def at(self, generation: int) -> BackboneSpace:
@@ -225,7 +230,14 @@ class BackboneSpace(Space[BackboneGenome]):
 
     def canonical(self, genome: BackboneGenome) -> BackboneGenome:
         """Strategies keep only the bits that have a partner, and indices count the groups that remain."""
-        return canonical_form(genome, self.plan(genome), partial_featurizers=self.sharing.partial_featurizers)
+        found = self._canonical_forms.get(genome)
+        if found is None:
+            partial = self.sharing.partial_featurizers
+            found = canonical_form(genome, self.all_classes, partial_featurizers=partial)
+            if len(self._canonical_forms) > REMEMBERED:
+                self._canonical_forms.clear()
+            self._canonical_forms[genome] = self._canonical_forms[found] = found
+        return found
 
     # Writing
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import le
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from evodevo.backbone.written_classes import SMALLEST, LIVClasses, written_class
 from evodevo.errors import GenomeError
 from evodevo.operators.classes import LIVClass
 from evodevo.operators.spec import Dimensions
+from evodevo.randomness import draw_one
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class Validity:
     genes: int
     depths: tuple[int, int]
     dimensions: Dimensions
+    # Of classes that were met: largest strategies, and those that exist at these sizes.
+    _strategies: dict[int, tuple[int, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _existing: set[int] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def check(self, genome: BackboneGenome) -> None:
         """Raise ``GenomeError`` for the first integer that is not allowed at its place.
@@ -58,16 +63,7 @@ class Validity:
         for position, segment in enumerate(genome):
             if len(segment) != self.genes:
                 raise GenomeError(f"segment {position + 1} has {len(segment)} integers; {self.genes} are wanted.")
-            for place, value in enumerate(segment):
-                if place == CLASS and value >= SMALLEST and value not in self.classes:
-                    written_class(value)  # says what is wrong with the digits
-                allowed = self.allowed(segment, place, counts, len(genome))
-                if value not in allowed:
-                    more = ", or an operator genome such as 12141" if place == CLASS else ""
-                    raise GenomeError(
-                        f"segment {position + 1}, integer {place + 1} ({PLACES[place]}) is {value}; "
-                        f"allowed: {_ranges(allowed)}{more}."
-                    )
+            self._check_integers(segment, position, counts, len(genome))
             if self.genes > RESIDUAL:
                 value = segment[RESIDUAL]
                 if last.get(value) == position - 1:
@@ -76,26 +72,44 @@ class Validity:
                         "the output of the LIV just before is in the stream already. Choose another value."
                     )
                 last[value] = position
-            self.classes[segment[CLASS]].spec.check(self.dimensions)
+            if (number := segment[CLASS]) not in self._existing:
+                self.classes[number].spec.check(self.dimensions)
+                self._existing.add(number)
 
-    def allowed(self, segment: Sequence[int], place: int, counts: Counter[int], depth: int) -> Collection[int]:
-        """Values of one integer.
+    def _check_integers(self, segment: tuple[int, ...], position: int, counts: Counter[int], depth: int) -> None:
+        number, *others = segment
+        known = number in self.classes
+        if known and min(others) >= 1 and all(map(le, others, self._largest(number, counts, depth))):
+            return
+        for place, value in enumerate(segment):
+            if place == CLASS and value >= SMALLEST and value not in self.classes:
+                written_class(value)  # says what is wrong with the digits
+            allowed = self.classes if place == CLASS else self.values(number, place, counts, depth)
+            if value not in allowed:
+                more = ", or an operator genome such as 12141" if place == CLASS else ""
+                raise GenomeError(
+                    f"segment {position + 1}, integer {place + 1} ({PLACES[place]}) is {value}; "
+                    f"allowed: {_ranges(allowed)}{more}."
+                )
+
+    def values(self, number: int, place: int, counts: Counter[int], depth: int) -> Sequence[int]:
+        """Values of one integer after the first.
 
         Args:
-            segment: Integers of the LIV, of which the class is valid.
-            place: Place of the integer in the segment, from 0.
+            number: Valid class of the LIV.
+            place: Place of the integer in the segment, from 1.
             counts: Number of LIVs of each class.
             depth: Number of LIVs.
         """
-        if place == CLASS:
-            return self.classes
-        if place == RESIDUAL:
-            return range(1, depth + 1)
-        if place in (FEATURIZER, FEATURE):
-            return range(1, counts[segment[CLASS]] + 1)
-        spec = self.classes[segment[CLASS]].spec
-        most = self.sharing.featurizer_strategies if place == FEATURIZER_STRATEGY else self.sharing.feature_strategies
-        return range(1, most(spec) + 1)
+        return range(1, self._largest(number, counts, depth)[place - 1] + 1)
+
+    def _largest(self, number: int, counts: Counter[int], depth: int) -> tuple[int, ...]:
+        """Largest integer at each place after the first; the smallest is 1."""
+        if number not in self._strategies:
+            spec, sharing = self.classes[number].spec, self.sharing
+            self._strategies[number] = (sharing.featurizer_strategies(spec), sharing.feature_strategies(spec))
+        weights, features = self._strategies[number]
+        return counts[number], weights, counts[number], features, depth
 
     def repair(self, genome: BackboneGenome, rng: np.random.Generator) -> BackboneGenome:
         """Remove invalid connections and draw invalid values anew (STAR 4.2); valid genomes come back unchanged."""
@@ -112,15 +126,15 @@ class Validity:
         drawn = list(self.drawn)
         for row in rows:
             if row[CLASS] not in self.classes or not self._fits(row[CLASS]):
-                row[CLASS] = int(rng.choice(drawn))
+                row[CLASS] = draw_one(drawn, rng)
         counts = Counter(row[CLASS] for row in rows)
         for place in (FEATURIZER, FEATURE):
             self._repair_indices(rows, place, counts)
         for row in rows:
             for place in (FEATURIZER_STRATEGY, FEATURE_STRATEGY):
-                allowed = self.allowed(row, place, counts, len(rows))
+                allowed = self.values(row[CLASS], place, counts, len(rows))
                 if row[place] not in allowed:
-                    row[place] = int(rng.choice(list(allowed)))
+                    row[place] = draw_one(allowed, rng)
         if self.genes > RESIDUAL:
             self._repair_residuals(rows)
         return tuple(tuple(row) for row in rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from evodevo.errors import UsageError
 from evodevo.operators.compile import compile_operator
@@ -32,7 +32,7 @@ class LIVClass:
     sampled: bool = False
     featurizer: Featurizer | None = None
 
-    @property
+    @cached_property
     def spec(self) -> OperatorSpec:
         """The compiled operator."""
         return _compiled(self.operator, self.featurizer, self.differential)

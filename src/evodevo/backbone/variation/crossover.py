@@ -60,11 +60,15 @@ def _join_common(child: Draft, drafts: tuple[Draft, Draft], kind: str, origins: 
     """Join groups of unequal parents where both parents connect LIVs of them, unless that connected further roles."""
     common: dict[tuple[int, int], frozenset[str]] = {}
     room = min(len(drafts[0]), len(drafts[1]), len(child))
-    for one, other in combinations(range(room), 2):
-        roles = _shared(drafts[0], kind, one, other) & _shared(drafts[1], kind, one, other)
-        if origins[one] != origins[other] and roles:
+    inside = [place for place in range(room) if all(draft.roles[kind][place] for draft in drafts)]
+    for one, other in combinations(inside, 2):
+        if origins[one] == origins[other]:
+            continue
+        if roles := _shared(drafts[0], kind, one, other) & _shared(drafts[1], kind, one, other):
             first, second = sorted((child.labels[kind][one], child.labels[kind][other]))
             common[first, second] = common.get((first, second), NO_ROLES) | roles
+    if not common:
+        return
     groups = {label: label for pair in common for label in pair}
     for (first, second), roles in sorted(common.items()):
         left, right = (child.members(kind, groups[label]) for label in (first, second))

@@ -111,7 +111,9 @@ class Draft:
         ):
             labels[kind] = _numbered([(segment[CLASS], segment[index]) for segment in genome])
             roles[kind] = [mask(scope.classes[segment[CLASS]].spec, segment[strategy]) for segment in genome]
-        residuals = [liv.residual for liv in plan_backbone(genome, scope.classes)]
+        residuals: list[int | None] = [None] * len(genome)
+        if scope.residuals:
+            residuals = [liv.residual for liv in plan_backbone(genome, scope.classes)]
         return cls(numbers, labels, roles, residuals)
 
     def __len__(self) -> int:
@@ -217,8 +219,11 @@ def links_of(plans: tuple[LIVPlan, ...]) -> frozenset[Link]:
     users: dict[tuple[str, str, int], list[int]] = {}
     for liv in plans:
         for role, source in liv.origin.items():
-            users.setdefault((FEATURES, role, source), []).append(liv.position)
-            users.setdefault((FEATURIZERS, role, plans[source].weights[role]), []).append(liv.position)
+            if source != liv.position:
+                users.setdefault((FEATURES, role, source), [source]).append(liv.position)
+            named = plans[source].weights[role]
+            if named != liv.position:
+                users.setdefault((FEATURIZERS, role, named), [named]).append(liv.position)
     links = {
         (kind, role, one, other)
         for (kind, role, _), group in users.items()

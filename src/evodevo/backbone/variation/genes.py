@@ -17,6 +17,7 @@ from evodevo.errors import GenomeError
 from evodevo.operators.compile import STRUCTURES, compile_operator
 from evodevo.operators.featurizer_spec import FEATURIZERS, Featurizer, GroupGenes
 from evodevo.operators.spec import Dimensions, OperatorGenome, OperatorSpec
+from evodevo.randomness import draw_one
 
 OPERATOR, FEATURIZER = "operator", "featurizer"
 OPERATOR_GENES = ("featurization", "token_mixing", "sparsity", "nonlinearity", "channel_mixing")
@@ -66,7 +67,7 @@ def mutant_class(
     genes = open_genes(places, level)
     if spec.differential != "none" or not genes:
         return None
-    gene = str(rng.choice(genes))
+    gene = draw_one(genes, rng)
     if level == OPERATOR:
         place = OPERATOR_GENES.index(gene)
         value = _other(OPERATOR_OPTIONS[place], spec.operator[place], rng)
@@ -75,11 +76,11 @@ def mutant_class(
         group = int(rng.integers(len(spec.featurizer)))
         value = _other(FEATURIZER_OPTIONS[gene], getattr(spec.featurizer[group], gene), rng)
         near = _nearest_featurizers(spec, group, gene, value, dims)
-    return int(rng.choice(near)) if near else None
+    return draw_one(near, rng) if near else None
 
 
 def _other(options: tuple[int, ...], value: int, rng: np.random.Generator) -> int:
-    return int(rng.choice([option for option in options if option != value]))
+    return draw_one([option for option in options if option != value], rng)
 
 
 def _nearest_operators(spec: OperatorSpec, place: int, value: int, dims: Dimensions) -> list[int]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from evodevo.backbone.genome import CLASS, BackboneGenome
 from evodevo.backbone.validity import Validity
+from evodevo.randomness import draw_one
 
 
 def mutate_integers(
@@ -22,14 +23,14 @@ def mutate_integers(
     low, high = rules.depths
     if low < high and rng.random() < probability:
         rows = _change_depth(rows, rules, rng)
-    counts = Counter(row[CLASS] for row in rows)
+    counts, drawn = Counter(row[CLASS] for row in rows), list(rules.drawn)
     for row in rows:
         hits = rng.random(rules.genes) < probability
-        for place in np.flatnonzero(hits):
-            allowed = list(rules.drawn) if place == CLASS else rules.allowed(row, int(place), counts, len(rows))
+        for place in np.flatnonzero(hits).tolist():
+            allowed = drawn if place == CLASS else rules.values(row[CLASS], place, counts, len(rows))
             others = [value for value in allowed if value != row[place]]
             if others:
-                row[place] = int(rng.choice(others))
+                row[place] = draw_one(others, rng)
     return tuple(tuple(row) for row in rows)
 
 
@@ -38,7 +39,7 @@ def _change_depth(rows: list[list[int]], rules: Validity, rng: np.random.Generat
     grow = len(rows) < high and (len(rows) == low or bool(rng.random() < 0.5))
     if grow:
         place = int(rng.integers(len(rows) + 1))
-        return [*rows[:place], [int(rng.choice(list(rules.drawn))), *([0] * (rules.genes - 1))], *rows[place:]]
+        return [*rows[:place], [draw_one(list(rules.drawn), rng), *([0] * (rules.genes - 1))], *rows[place:]]
     place = int(rng.integers(len(rows)))
     return rows[:place] + rows[place + 1 :]
 

@@ -10,6 +10,7 @@ import numpy as np
 from evodevo.backbone.genome import BackboneGenome
 from evodevo.backbone.variation.draft import Draft, VariationScope
 from evodevo.backbone.variation.operations import OPERATIONS, drawn_operations
+from evodevo.randomness import draw_weighted
 
 MOST_DRAWS = 20
 """Draws after which a mutation gives up: in a space of one network every draw is without a change."""
@@ -75,9 +76,7 @@ def _operate(
     """The genome after one operation, and its name; "" where none is possible."""
     left = {name: share for name, share in shares.items() if share > 0}
     while left:
-        names = list(left)
-        chances = np.array([left[name] for name in names])
-        name = names[int(rng.choice(len(names), p=chances / chances.sum()))]
+        name = list(left)[draw_weighted(tuple(left.values()), rng)]
         apply = OPERATIONS[name].apply
         if apply is None:
             return scope.canonical(integers(genome, rng)), name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ from evodevo.backbone.variation.draft import (
     links_of,
 )
 from evodevo.backbone.variation.genes import FEATURIZER, OPERATOR, mutant_class, open_genes
+from evodevo.randomness import draw_one
 
 T = TypeVar("T")
 Change = tuple[Draft, str]
@@ -90,7 +92,7 @@ def extend(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Cha
                 if not left:
                     continue
                 changed = draft.copy()
-                role = frozenset([str(rng.choice(left))])
+                role = frozenset([draw_one(left, rng)])
                 for place in (one, other):
                     changed.roles[kind][place] |= role
             if _first([changed], draft, scope, kind, more=more):
@@ -139,7 +141,7 @@ def change_class(draft: Draft, scope: VariationScope, rng: np.random.Generator) 
     if not others:
         return None
     changed = draft.copy()
-    changed.numbers[place] = int(rng.choice(others))
+    changed.numbers[place] = draw_one(others, rng)
     for kind in GROUP_KINDS:
         changed.leave(kind, place)
     return changed, ""
@@ -150,11 +152,11 @@ def change_group_class(draft: Draft, scope: VariationScope, rng: np.random.Gener
     linked = [place for place in range(len(draft)) if any(draft.roles[kind][place] for kind in GROUP_KINDS)]
     if not linked:
         return None
-    group = _connected(draft, int(rng.choice(linked)))
+    group = _connected(draft, draw_one(linked, rng))
     others = [number for number in scope.drawn if number != draft.numbers[group[0]]]
     if not others:
         return None
-    return _reclassed(draft, scope, group, int(rng.choice(others))), ""
+    return _reclassed(draft, scope, group, draw_one(others, rng)), ""
 
 
 def change_operator(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Change | None:
@@ -218,7 +220,7 @@ def insert(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Cha
     if len(draft) >= scope.depths[1]:
         return None
     changed = draft.copy()
-    changed.insert(int(rng.integers(len(draft) + 1)), int(rng.choice(scope.drawn)))
+    changed.insert(int(rng.integers(len(draft) + 1)), draw_one(scope.drawn, rng))
     return changed, ""
 
 
@@ -252,10 +254,15 @@ OPERATIONS: dict[str, PlanOperation] = {
 
 def drawn_operations(scope: VariationScope) -> dict[str, PlanOperation]:
     """The operations of a space."""
+    return dict(_drawn_operations(scope.open_genes))
+
+
+@lru_cache(maxsize=64)
+def _drawn_operations(places: tuple[str, ...]) -> dict[str, PlanOperation]:
     return {
         name: row
         for name, row in OPERATIONS.items()
-        if row.level not in (OPERATOR, FEATURIZER) or open_genes(scope.open_genes, row.level)
+        if row.level not in (OPERATOR, FEATURIZER) or open_genes(places, row.level)
     }
 
 

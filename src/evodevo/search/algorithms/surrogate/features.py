@@ -10,7 +10,7 @@ that exp(-distance) is a valid kernel:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ import numpy as np
 
 from evodevo.search.dominance import Floats, Integers
 
+DistanceTo = Callable[[Integers], Floats]
+"""Indices of genomes, shape (right,) -> distances to them, shape (left, right)."""
 OWN_SCALES = 16
 """Most positions (times places) that have a length scale each; beyond, all positions of a place share one."""
 
@@ -53,11 +55,24 @@ class Features:
         """
         return self._distance(left, right, self.weights * scales[self.groups])
 
+    def from_all(self, left: Integers, scales: Floats) -> DistanceTo:
+        """``distance`` from these genomes to others, for several questions: what they have in common is made once."""
+        return self._distance_to(left, self.weights * scales[self.groups])
+
     def _distance(self, left: Integers, right: Integers, weights: Floats) -> Floats:
+        return self._distance_to(left, weights)(right)
+
+    def _distance_to(self, left: Integers, weights: Floats) -> DistanceTo:
         used = np.flatnonzero(weights)
-        a, b, w = self.rows[left][:, used], self.rows[right][:, used], weights[used]
-        # Of zeros and ones, |a - b| is a + b - 2ab.
-        return np.maximum((a @ w)[:, None] + (b @ w)[None, :] - 2 * (a * w) @ b.T, 0.0)
+        a, w = self.rows[left][:, used], weights[used]
+        sums, doubled = (a @ w)[:, None], 2 * (a * w)
+
+        def distance(right: Integers) -> Floats:
+            b = self.rows[right][:, used]
+            # Of zeros and ones, |a - b| is a + b - 2ab.
+            return np.asarray(np.maximum(sums + (b @ w)[None, :] - doubled @ b.T, 0.0))
+
+        return distance
 
 
 def encode(genomes: Sequence[Sequence[Hashable]]) -> Features:

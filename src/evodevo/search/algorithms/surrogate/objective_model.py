@@ -85,12 +85,12 @@ class ObjectiveModel:
         self, fitted: Fitted, features: Features, observed: Integers, values: Floats, candidates: Integers
     ) -> None:
         usual = float(np.exp(KernelPrior().scale))  # of groups in which the genomes of the fit did not differ
-        self._fitted, self._features, self._candidates = fitted, features, candidates
-        self._scales = np.array([fitted.scales.get(name, usual) for name in features.names])
-        kernel = np.exp(-features.distance(observed, observed, self._scales))
+        self._fitted, self._candidates = fitted, candidates
+        scales = np.array([fitted.scales.get(name, usual) for name in features.names])
+        kernel = np.exp(-features.distance(observed, observed, scales))
         self._process = GaussianProcess(kernel, fitted.transform(values), fitted.noise)
-        cross = np.exp(-features.distance(candidates, observed, self._scales))
-        self._means, self._explained = self._process.predict(cross)
+        self._distance_to = features.from_all(candidates, scales)
+        self._means, self._explained = self._process.predict(np.exp(-self._distance_to(observed)))
 
     @property
     def deviations(self) -> Floats:
@@ -118,7 +118,7 @@ class ObjectiveModel:
     def imagine(self, candidate: int) -> None:
         """Count this candidate as evaluated with the mean as its value: nearby deviations shrink, means stay."""
         own = self._candidates[[candidate]]
-        kernel = np.exp(-self._features.distance(self._candidates, own, self._scales))[:, 0]
+        kernel = np.exp(-self._distance_to(own))[:, 0]
         row = self._explained[candidate]
         left = max(1.0 - float(row @ row), 1e-9) + self._process.noise
         added = (kernel - self._explained @ row) / np.sqrt(left)
