@@ -2,10 +2,10 @@
 
 ZDT1 to ZDT3 with a real-vector space (SBX 15, polynomial mutation 20; Deb et al. 2002, Zitzler et al. 2000), population
 100; and two tables in which every network was trained, NAS-Bench-201 and NAS-Bench-Macro, population 16 (288
-evaluations are the budget of STAR): all algorithms of ours, pymoo's NSGA-II, Optuna's NSGA-II and TPE where Optuna is
-installed, and random search, with equally many evaluations. What a network costs (parameters, FLOPs) is known before
-it is trained; only ``surrogate`` makes use of that, and a row of its own says what it finds without. The gates are
-numbers that other engines reach on the same problems, and the aims of the surrogate.
+evaluations are the budget of STAR): all algorithms of ours, pymoo's NSGA-II, Optuna's NSGA-II (population 16) and its
+TPE as they come, and random search, with equally many evaluations. What a network costs (parameters, FLOPs) is known
+before it is trained; only ``surrogate`` makes use of that, and a row of its own says what it finds without. The gates
+are numbers that other engines reach on the same problems, and the aims of the surrogate.
 
     python benchmarks/search_quality.py --only NB201 --only Macro --json quality.json
 """
@@ -13,7 +13,7 @@ numbers that other engines reach on the same problems, and the aims of the surro
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib.metadata
 import statistics
 import sys
 import time
@@ -168,12 +168,9 @@ def search(table: Table, row: str, seed: int, most: int) -> Searched:
     return Searched(row, points, time.process_time() - begin)
 
 
-def networks(report: Report, table: Table, seeds: int, most: int, workers: int) -> None:
-    """A table of trained networks; one search serves all budgets."""
-    name, rows = table.name, [*OURS, *PEERS]
-    if importlib.util.find_spec("optuna") is None:
-        print("  Optuna is left out: it is not installed (pip install optuna)", file=sys.stderr)
-        rows = [row for row in rows if not row.startswith("Optuna")]
+def networks(report: Report, table: Table, chosen: Sequence[str], seeds: int, most: int, workers: int) -> None:
+    """A table of trained networks; one search serves all budgets. Random search is always among the rows."""
+    name, rows = table.name, [row for row in (*OURS, *PEERS) if row == "random" or row in chosen]
     found: dict[str, list[Searched]] = {row: [] for row in rows}
     # Row after row, so that the rows of a seed meet about the same load of the machine.
     asked = [(row, seed) for seed in range(seeds) for row in rows]
@@ -208,14 +205,15 @@ def networks(report: Report, table: Table, seeds: int, most: int, workers: int) 
                 notes.append(_spread_of([one.points[:budget] for one in found[row]]))
             report.rows.append(_row(f"{name} {row}", budget, values, "; ".join(notes)))
     for which, row, budget, aim in AIMS:
-        if which == name and budget <= most:
+        if which == name and row in shares and budget <= most:
             mean = statistics.fmean(shares[row][budget])
             report.at_least(f"{name}, {row}, {budget} evaluations, mean share of {seeds} seeds", mean, aim)
-    for row in ("nsga2", "surrogate"):
+    for row in (row for row in ("nsga2", "surrogate") if row in shares):
         chance = _chance(shares[row][SHORT], shares["random"][SHORT])
         report.at_most(f"{name}, {row}, {SHORT} evaluations, p against random search", chance, 1e-3)
-    statement = f"{name}, surrogate: ms CPU per evaluation, drawing, model, store and all"
-    report.at_most(statement, milliseconds["surrogate"], MOST_MILLISECONDS)
+    if "surrogate" in milliseconds:
+        statement = f"{name}, surrogate: ms CPU per evaluation, drawing, model, store and all"
+        report.at_most(statement, milliseconds["surrogate"], MOST_MILLISECONDS)
 
 
 def _spread_of(runs: list[Points]) -> str:
@@ -312,6 +310,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path, default=TABLE, help="table.npz of NAS-Bench-201")
     parser.add_argument("--macro", type=Path, default=MACRO, help="table.csv.gz of NAS-Bench-Macro")
     parser.add_argument("--only", choices=("ZDT", "NB201", "Macro"), action="append", help="repeatable; default: all")
+    parser.add_argument("--row", choices=(*OURS, *PEERS), action="append", help="repeatable; default: all rows")
     parser.add_argument("--seeds", type=int, default=3, help="of ZDT")
     parser.add_argument("--cell-seeds", type=int, default=30, help="of the tables of networks")
     parser.add_argument("--evaluations", type=int, default=20_000, help="of ZDT; the gates hold for 20,000")
@@ -323,13 +322,22 @@ def main() -> None:
     torch.set_num_threads(1)
     wanted = options.only or ["ZDT", "NB201", "Macro"]
     report, clock = Report("search quality"), Clock()
+    versions = (f"{name} {importlib.metadata.version(name)}" for name in ("pymoo", "optuna"))
+    report.settings["peers"] = ", ".join(versions)
     if "ZDT" in wanted:
         zdt(report, clock, options.seeds, options.evaluations)
         each = 1000 * clock.seconds / clock.evaluations
         report.settings["ZDT, CPU time"] = f"{each:.2f} ms per evaluation, over {clock.evaluations:,}"
     for name, path in (("NB201", options.table), ("Macro", options.macro)):
         if name in wanted and path.is_file():
-            networks(report, Table(name, path), options.cell_seeds, options.most, options.workers)
+            networks(
+                report,
+                Table(name, path),
+                options.row or (*OURS, *PEERS),
+                options.cell_seeds,
+                options.most,
+                options.workers,
+            )
         elif name in wanted:
             print(f"{name} is left out: there is no {path}")
     report.finish(options.json)
