@@ -9,16 +9,14 @@ every mixer, attention at any layers one names, all at our sizes (expand 1, N = 
 the ones that suit it better here. Zamba2 shares one attention block and wraps it in adapters, and Jamba has Mamba-1
 with a decay per channel and state, which scans token by token: neither can take the same shape.
 
-The first line of each table is our model with the matrix products that torch takes by itself, the second with
-oneDNN's, which evodevo takes on processors with AVX-512 (evodevo/operators/dense.py). A processor without it is
-imitated by ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2.
+All models have the matrix products that torch takes by itself. A processor without AVX-512 is imitated by
+ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +24,6 @@ from transformers import BambaConfig, BambaForCausalLM, LlamaConfig, LlamaForCau
 
 from evodevo.backbone.space import BackboneSpace
 from evodevo.backbone.space_settings import BackboneSettings
-from evodevo.operators import dense
 from evodevo.operators.spec import Dimensions
 from evodevo.testing.networks import small_backbone, text_batch
 from evodevo.training import optimizers
@@ -35,9 +32,6 @@ from measuring import Report, Spread, arguments, ratio, take_turns
 
 BAMBA_CHUNKS = (256, 64, 32)
 STATE = 32
-TORCH, ONE_DNN = "torch's products", "oneDNN's products"
-LEAST_GAIN = 1.15
-"""Gain in speed from which a second library of matrix products is worth having."""
 
 
 def ours(name: str, width: int, depth: int, vocabulary: int) -> nn.Module:
@@ -103,42 +97,22 @@ def step(model: nn.Module, windows: Tensor) -> Callable[[], None]:
     return run
 
 
-def with_products(run: Callable[[], None], one_dnn: bool) -> Callable[[], None]:
-    """The same call with oneDNN's matrix products, or with torch's own (``evodevo.operators.dense``)."""
-
-    def chosen() -> None:
-        with patch.object(dense, "one_dnn", lambda: one_dnn):
-            run()
-
-    return chosen
-
-
-Times = dict[str, tuple[Spread, Spread]]
-"""Peer -> its time over ours with torch's products, and over ours with the products that evodevo takes here."""
-
-
-def compare(report: Report, models: dict[str, nn.Module], windows: Tensor, rounds: int) -> Times:
-    """Measure one family; the first model is ours."""
-    (first, model), *peers = models.items()
-    own = step(model, windows)
-    runs = {f"{first}, {TORCH}": with_products(own, False), f"{first}, {ONE_DNN}": with_products(own, True)}
-    runs |= {name: step(peer, windows) for name, peer in peers}
-    seconds = take_turns(runs, rounds)
-    base, other = seconds[f"{first}, {TORCH}"], seconds[f"{first}, {ONE_DNN}"]
+def compare(report: Report, models: dict[str, nn.Module], windows: Tensor, rounds: int) -> dict[str, Spread]:
+    """Measure one family; the first model is ours. Returns theirs / ours."""
+    first = next(iter(models))
+    seconds = take_turns({name: step(model, windows) for name, model in models.items()}, rounds)
+    times = {name: ratio(values, seconds[first]) for name, values in seconds.items()}
     for name, values in seconds.items():
         report.rows.append(
             {
                 "who": name,
-                "parameters": f"{count(models.get(name, model)):,}",
+                "parameters": f"{count(models[name]):,}",
                 "ms (quartiles)": Spread.of(values).show(1e3, 4),
                 "tokens/s": f"{windows[:, 1:].numel() / Spread.of(values).median:,.0f}",
-                "time / first line": ratio(values, base).show(),
+                "time / ours": times[name].show(),
             }
         )
-    gain, statement = ratio(base, other).median, f"{first}: times as fast with {ONE_DNN} as with {TORCH}"
-    (report.at_least if dense.one_dnn() else report.at_most)(statement, gain, LEAST_GAIN)
-    taken = other if dense.one_dnn() else base
-    return {name: (ratio(seconds[name], base), ratio(seconds[name], taken)) for name, _ in peers}
+    return times
 
 
 def count(model: nn.Module) -> int:
@@ -151,8 +125,7 @@ def main() -> None:
     options = arguments(__doc__, width=768, depth=24, vocabulary=8192, batch=1, length=512, rounds=7)
     width, depth, vocabulary, length = options.width, options.depth, options.vocabulary, options.length
     shape = f"B={options.batch} L={length} D={width} LIVs={depth} V={vocabulary}, float32"
-    products = ONE_DNN if dense.one_dnn() else TORCH
-    settings = {"shape": shape, "capability": torch.backends.cpu.get_cpu_capability(), "evodevo takes": products}
+    settings = {"shape": shape, "capability": torch.backends.cpu.get_cpu_capability()}
     report = Report("Training step: forward, backward, AdamW", settings=settings)
     windows = torch.randint(0, vocabulary, (options.batch, length + 1))
 
@@ -163,8 +136,7 @@ def main() -> None:
     times = compare(report, models, windows, options.rounds)
     mine, theirs = (count(model) for model in models.values())
     report.at_most("transformer++ and Llama: difference of parameters, %", 100 * abs(theirs / mine - 1), 2)
-    for words, one in zip((TORCH, "as it runs here"), times["transformers Llama"], strict=True):
-        report.at_least(f"transformer++, {words}: times as fast as Llama", one.median, 1)
+    report.at_least("transformer++: times as fast as Llama", times["transformers Llama"].median, 1)
 
     space = BackboneSpace(BackboneSettings(depth=depth, dimensions=Dimensions(width=width)))
     genome = space.named("striped-mamba", depth)
@@ -175,10 +147,9 @@ def main() -> None:
     times = compare(report, models, windows, options.rounds)
     mine, theirs = (count(model) for model in list(models.values())[:2])
     report.at_most("striped-mamba and Bamba: difference of parameters, %", 100 * abs(theirs / mine - 1), 2)
-    for place, words in enumerate((TORCH, "as it runs here")):
-        default, *_ = fastest = [times[f"transformers Bamba, chunk {chunk}"][place].median for chunk in BAMBA_CHUNKS]
-        report.at_least(f"striped-mamba, {words}: times as fast as Bamba at its default chunk", default, 1.5)
-        report.at_least(f"striped-mamba, {words}: times as fast as Bamba at its best chunk", min(fastest), 1.5)
+    default, *_ = fastest = [times[f"transformers Bamba, chunk {chunk}"].median for chunk in BAMBA_CHUNKS]
+    report.at_least("striped-mamba: times as fast as Bamba at its default chunk", default, 1.5)
+    report.at_least("striped-mamba: times as fast as Bamba at its best chunk", min(fastest), 1.5)
     report.finish(options.json)
 
 

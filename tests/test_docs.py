@@ -469,6 +469,12 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
                 yield from enumerate(token.string.splitlines(), token.start[0])
 
 
+def test_every_benchmark_is_listed() -> None:
+    folder = ROOT / "benchmarks"
+    named = set(re.findall(r"`([\w/]+\.py)`", (folder / "README.md").read_text()))
+    assert named == {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
+
+
 def test_every_citation_of_a_specification_names_a_page_and_a_heading() -> None:
     pages = {page.name: anchors(page) for page in (ROOT / "docs" / "spec").glob("*.md")}
     wrong, count = [], 0

@@ -24,7 +24,6 @@ FILES = (
     "module_zoo/modules/test_nodes.py",
     "multitask/paths/test_text_path.py",
     "multitask/paths/test_vision_path.py",
-    "operators/test_dense.py",
     "operators/test_layer_operators.py",
     "operators/test_layers.py",
     "operators/test_lstm_dtype.py",
@@ -32,7 +31,7 @@ FILES = (
     "operators/test_taps.py",
 )
 
-CHOSEN = "half_precision or autocast or lstm or dense or scan or loop or of_pytorch"
+CHOSEN = "half_precision or autocast or lstm or scan or loop or of_pytorch"
 """Tests in half precision, and tests that compare two ways to compute the same products."""
 
 RUN = """

@@ -64,7 +64,7 @@ def counting(layer: nn.Module) -> Iterator[Any]:
 @given(spec=layers(), causal=st.booleans(), length=st.integers(1, 40))
 @settings(max_examples=25, deadline=None)
 def test_stated_parameters_are_built_and_stated_products_executed(spec: Layer, causal: bool, length: int) -> None:
-    # oneDNN's products are not seen by the counter; on the meta device PyTorch's own are taken. An LSTM must run.
+    # The meta device computes nothing; an LSTM must run.
     recurrent = spec.kind == "lstm"
     with torch.device("cpu" if recurrent else "meta"), torch.no_grad():
         layer = build_layer(spec, WIDTH, causal=causal)

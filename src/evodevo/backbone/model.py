@@ -24,7 +24,6 @@ from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.base import select_rows, used_bytes
 from evodevo.operators.block import Block
-from evodevo.operators.dense import linear
 from evodevo.operators.liv import NORM_EPSILON
 from evodevo.tasks.base import NO_TARGET, OutputSpec
 from evodevo.tasks.inputs import InputSpec
@@ -155,7 +154,7 @@ class Backbone(Network):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, V)."""
-        return linear(hidden, self.embedding.weight if self.head is None else self.head.weight)
+        return F.linear(hidden, self.embedding.weight if self.head is None else self.head.weight)
 
     def initial_state(self, batch: int, max_length: int = 0) -> GenerationState:
         """The state before the first token; room for ``max_length`` tokens is set aside.

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.operators.base import Operator, Output
-from evodevo.operators.dense import affine
 from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack, group, signature, together
 
 
@@ -70,8 +69,8 @@ class Adapted(Operator):
     ) -> Output:
         """See ``Operator``."""
         # Under autocast maps answer in half precision; a stream keeps the precision of what came in.
-        output: Output = self.operator(affine(x, self.enter).to(x.dtype), mask=mask, state=state)
-        return Output(affine(output.y, self.leave).to(x.dtype), {}, output.state)
+        output: Output = self.operator(self.enter(x).to(x.dtype), mask=mask, state=state)
+        return Output(self.leave(output.y).to(x.dtype), {}, output.state)
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """The operator's."""

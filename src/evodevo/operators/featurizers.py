@@ -16,7 +16,6 @@ from torch.nn import functional as F
 
 from evodevo.operators import featurizer_spec as genes
 from evodevo.operators.base import full_precision, is_free
-from evodevo.operators.dense import linear
 from evodevo.operators.fourier import convolve
 from evodevo.operators.spec import RECURRENT, Dimensions, OperatorSpec
 from evodevo.operators.taps import causal_taps, taps_after
@@ -80,7 +79,7 @@ class Projection(FeatureGroup):
             features (B, T, C) and the new past.
         """
         if self.dense:
-            x = linear(x, self.weight)
+            x = F.linear(x, self.weight)
         elif not self.convolved:
             x = x * self.gain
         if self.convolved:
@@ -112,7 +111,7 @@ class Decay(FeatureGroup):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(log α, Δ), each (B, T, H), in float32 or better; 0 and 0 at padding, which leaves a state as it is."""
-        return self.decays(linear(x, self.weight), mask)
+        return self.decays(F.linear(x, self.weight), mask)
 
     def decays(self, logits: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """(log α, Δ) of their projections (B, T, H)."""
@@ -130,7 +129,7 @@ class DecayAndStrength(Decay):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(log α, β), each (B, T, H), in float32 or better; 0 and 0 at padding, which leaves a state as it is."""
-        rates, strengths = linear(x, self.weight).chunk(2, -1)
+        rates, strengths = F.linear(x, self.weight).chunk(2, -1)
         log_decay, _ = self.decays(rates, mask)
         strength = torch.sigmoid(strengths.to(log_decay.dtype))
         return log_decay, strength if mask is None else strength * mask.unsqueeze(-1)

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.operators.base import Operator, Output
-from evodevo.operators.dense import affine
 from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack, dropout_now, signature, together
 from evodevo.operators.spec import Activation
 
@@ -68,7 +67,7 @@ class FeedForward(Operator):
         state: dict[str, Any] | None = None,
     ) -> Output:
         """See ``Operator``."""
-        y = affine(self.activation(affine(x, self.inner)), self.outer)
+        y = self.outer(self.activation(self.inner(x)))
         return Output(F.dropout(y, self.dropout, self.training), {}, state)
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:

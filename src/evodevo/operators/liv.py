@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.operators.base import Operator, Output, Slab
-from evodevo.operators.dense import linear
 from evodevo.operators.featurizers import FeatureGroup, build_group
 from evodevo.operators.spec import Dimensions, OperatorSpec
 
@@ -81,7 +80,7 @@ class LIV(Operator):
         mixed, groups, after = self.mix(x, mask, shared or {}, state)
         if after is not None:
             after = {name: value for name, value in after.items() if name in self.state_tensors or name in self.extra}
-        return Output(linear(mixed, self.out), groups, after)
+        return Output(F.linear(mixed, self.out), groups, after)
 
     extra: frozenset[str] = frozenset()
     """Bookkeeping in the state beside the tensors that the specification names."""

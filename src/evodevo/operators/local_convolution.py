@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from evodevo.errors import UsageError
 from evodevo.operators.base import Operator, Output
-from evodevo.operators.dense import linear
 from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack
 from evodevo.operators.taps import causal_taps, taps_after
 
@@ -96,7 +95,7 @@ class LocalConvolution(Operator):
         else:
             reach = self.taps.shape[0] // 2
             mixed = causal_taps(F.pad(x, (0, 0, 0, reach)), self.taps)[:, reach:]
-        return Output(linear(F.gelu(mixed), self.weight), {}, after)
+        return Output(F.linear(F.gelu(mixed), self.weight), {}, after)
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """The last K - 1 tokens.

@@ -16,7 +16,6 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError
 from evodevo.operators.attention import attend
 from evodevo.operators.base import Operator, Output, Slab
-from evodevo.operators.dense import affine
 from evodevo.operators.featurizer_spec import SOFTMAX
 from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack, dropout_now, signature, together
 
@@ -99,7 +98,7 @@ class SelfAttention(Operator):
     ) -> Output:
         """See ``Operator``."""
         split = (*x.shape[:2], 3, self.heads, x.shape[2] // self.heads)
-        query, key, value = affine(x, self.project).view(split).unbind(2)  # (B, T, H, P)
+        query, key, value = self.project(x).view(split).unbind(2)  # (B, T, H, P)
         valid, after = mask, None
         if state is not None:
             key, value, valid, after = self._remember(key, value, mask, state)
@@ -108,7 +107,7 @@ class SelfAttention(Operator):
             mixed = attend(query, key, value, valid=valid, band=None, nonlinearity=SOFTMAX)
         else:
             mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible_keys(valid))
-        y = affine(mixed.transpose(1, 2).flatten(2), self.out)
+        y = self.out(mixed.transpose(1, 2).flatten(2))
         return Output(F.dropout(y, self.dropout, self.training), {}, after)
 
     @staticmethod

@@ -159,7 +159,6 @@ class Whole(torch.nn.Module):
 @given(structure=ROUTERS, count=st.integers(1, 9))
 @settings(max_examples=20, deadline=None)
 def test_stated_parameters_are_built_and_stated_products_executed(structure: ZooRouterStructure, count: int) -> None:
-    # oneDNN's products are not seen by the counter; on the meta device PyTorch's own are taken.
     with torch.device("meta"), torch.no_grad():
         whole = Whole(structure, count).eval()
         with counting(whole) as counter:

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
 from evodevo.module_zoo.encoders.model import EncodedModality
-from evodevo.operators.dense import affine
 from evodevo.operators.feed_forward import ACTIVATIONS
 
 
@@ -40,8 +39,9 @@ class Perceptron(nn.Module):
         """(B, inputs) -> (B, d)."""
         for layer in self.layers:
             assert isinstance(layer, nn.Linear)
-            x = self.dropout(self.activation(affine(x, layer)))
-        return affine(x, self.out)
+            x = self.dropout(self.activation(layer(x)))
+        y: Tensor = self.out(x)
+        return y
 
 
 class ConcatTrunk(Trunk):

@@ -19,7 +19,6 @@ from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
 from evodevo.module_zoo.encoders.model import EncodedModality, side_by_side
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.block import Block
-from evodevo.operators.dense import affine
 from evodevo.operators.feed_forward import FeedForward
 from evodevo.operators.liv import NORM_EPSILON
 from evodevo.operators.self_attention import visible_keys
@@ -41,11 +40,11 @@ class StreamAttention(nn.Module):
         """(B, L, d), (B, M, d) and its mask (B, M) -> (B, L, d); zeros where no token of the other is real."""
         batch, width = x.shape[0], x.shape[2]
         size = width // self.heads
-        query = affine(x, self.query).view(batch, -1, self.heads, size).transpose(1, 2)
-        context = affine(other, self.context).view(batch, -1, 2, self.heads, size)
+        query = self.query(x).view(batch, -1, self.heads, size).transpose(1, 2)
+        context = self.context(other).view(batch, -1, 2, self.heads, size)
         key, value = (part.transpose(1, 2) for part in context.unbind(2))
         read = F.scaled_dot_product_attention(query, key, value, attn_mask=visible_keys(mask))
-        y: Tensor = self.dropout(affine(read.transpose(1, 2).flatten(2), self.out))
+        y: Tensor = self.dropout(self.out(read.transpose(1, 2).flatten(2)))
         return y if mask is None else y * mask.any(1)[:, None, None]
 
 
@@ -109,7 +108,7 @@ class TwoStreamTrunk(Trunk):
         streams = [norm(x) for norm, x in zip(self.norms, streams, strict=True)]
         tokens, mask = side_by_side(streams, masks)
         pooled = [
-            F.relu(affine(masked_mean(x, real), pooler))
+            F.relu(pooler(masked_mean(x, real)))
             for x, real, pooler in zip(streams, masks, _linear(self.poolers), strict=True)
         ]
         return TrunkOutput(tokens, mask, pooled[0] * pooled[1] if len(pooled) == 2 else pooled[0])
@@ -173,7 +172,7 @@ class CrossModalityTrunk(Trunk):
         for layer in self.layers:
             streams = layer(streams, masks)
         tokens, mask = self.norm(streams[-1]), masks[-1]
-        return TrunkOutput(tokens, mask, torch.tanh(affine(masked_mean(tokens, mask), self.pooler)))
+        return TrunkOutput(tokens, mask, torch.tanh(self.pooler(masked_mean(tokens, mask))))
 
 
 def _norm(width: int) -> nn.RMSNorm:

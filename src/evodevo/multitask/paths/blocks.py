@@ -24,7 +24,6 @@ from evodevo.multitask.paths.blocks_spec import (
     PathActivation,
     PathBlock,
 )
-from evodevo.operators.dense import affine
 from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
 
@@ -114,12 +113,13 @@ class AttentionBlock(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, n, h) -> the same; tokens (B, n) at which the mask is false are not read."""
         y = self.attention_norm(x)
-        query, key, value = (self._by_head(affine(y, part)) for part in (self.query, self.key, self.value))
+        query, key, value = (self._by_head(part(y)) for part in (self.query, self.key, self.value))
         attended = None if mask is None else mask[:, None, None]
         mixed = F.scaled_dot_product_attention(query, key, value, attended)  # (B, H, n, value width)
-        x = x + affine(mixed.transpose(1, 2).flatten(2), self.out)
-        hidden = affine(self.hidden_norm(x), self.inner)
-        return x + affine(self.activation(hidden), self.outer)
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        hidden = self.inner(self.hidden_norm(x))
+        result: Tensor = x + self.outer(self.activation(hidden))
+        return result
 
     def _by_head(self, y: Tensor) -> Tensor:
         """(B, n, H c) -> (B, H, n, c)."""
@@ -168,7 +168,8 @@ class Head(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """See the class."""
-        return affine(x, self.project)
+        y: Tensor = self.project(x)
+        return y
 
 
 def _dense(inputs: int, outputs: int, bias_std: float = 0.0) -> nn.Linear:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.module_zoo.modules.nodes.base_model import WholeSequence
-from evodevo.operators.dense import affine
 
 
 class Norm(WholeSequence):
@@ -32,7 +31,8 @@ class ProjectionModule(WholeSequence):
         self.map = nn.Linear(width, outer)
 
     def _read(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        return affine(x, self.map)
+        y: Tensor = self.map(x)
+        return y
 
 
 class GateModule(WholeSequence):

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.module_zoo.modules.nodes.base_model import WholeSequence
-from evodevo.operators.dense import affine
 from evodevo.operators.lstm import run_lstm, run_packed
 
 
@@ -31,4 +30,4 @@ class Recurrent(WholeSequence):
 
     def _read(self, x: Tensor, mask: Tensor | None) -> Tensor:
         y, _ = run_lstm(self.lstm, x) if mask is None else run_packed(self.lstm, x, mask)
-        return F.dropout(affine(y, self.out), self.dropout, self.training)
+        return F.dropout(self.out(y), self.dropout, self.training)

@@ -18,7 +18,6 @@ from evodevo.multitask.paths.network.spec import HEAD, LOOSE, NORM, NetworkStruc
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.build import build_network
 from evodevo.networks.newborns import newborns
-from evodevo.operators.dense import affine
 from evodevo.randomness import integer_seed
 from evodevo.tasks.inputs import InputSpec
 from evodevo.training.parts import packed_name
@@ -76,7 +75,8 @@ class NetworkPath(nn.Module):
         norm, head = self.own[NORM], self.own[HEAD]
         assert isinstance(norm, nn.LayerNorm)
         assert isinstance(head, nn.Linear)
-        return affine(norm(pooled.to(head.weight.dtype)), head)
+        logits: Tensor = head(norm(pooled.to(head.weight.dtype)))
+        return logits
 
     def represent(self, batch: Batch) -> Representation:
         """Representation of the network itself."""
