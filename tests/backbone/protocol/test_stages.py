@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,3 +205,14 @@ def test_who_stopped_at_a_rung_is_never_chosen(protocol: Run, monkeypatch: pytes
     first, *others = [one.id for one in chosen(search, settings, 100)]
     monkeypatch.setitem(search.individual(first).evaluation.extra, "share", 0.25)  # type: ignore[union-attr]
     assert [one.id for one in chosen(search, settings, 100)] == others
+
+
+def test_what_was_not_tested_dominates_nothing(protocol: Run) -> None:
+    from evodevo.backbone.protocol.record import goals_of
+    from evodevo.runs.verdict import dominates
+
+    goals = ("quality", "cache")
+    rows = {row.name: row for row in read_protocol(protocol).rows}
+    ours, theirs = (replace(rows[name], test=None) for name in ("star-1", "transformer++"))
+    assert ours.cache_bytes < theirs.cache_bytes
+    assert not dominates(goals_of(ours, goals), goals_of(theirs, goals))

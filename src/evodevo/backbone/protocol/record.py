@@ -266,7 +266,9 @@ def goals_of(row: TableRow, goals: Sequence[str]) -> dict[str, GoalValues]:
     """A row's goals on the test split, as ``runs.verdict`` compares them; goals with a clock are left out."""
     exact = {"parameters": row.parameters, "cache": row.cache_bytes}
     found = {name: GoalValues((float(exact[name]),), exact=True) for name in goals if name in exact}
-    if row.test is not None:
+    if row.test is None:
+        found[QUALITY] = GoalValues(())  # not known, so that costs alone decide nothing
+    else:
         # The lowest and the highest are all that ranges over seeds need.
         ends = (row.test.low, row.test.high) if row.test.count > 1 else (row.test.mean,)
         found[QUALITY] = GoalValues(ends)
