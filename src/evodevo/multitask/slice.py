@@ -10,6 +10,12 @@ declare(
     },
 )
 declare(
+    "evodevo.exporters",
+    {
+        "source": "evodevo.multitask.source.exporter:PATH_SOURCE",
+    },
+)
+declare(
     "evodevo.evaluators",
     {
         "path": "evodevo.multitask.evaluate:evaluate_path",

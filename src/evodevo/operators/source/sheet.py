@@ -115,12 +115,13 @@ class SourceSheet:
         self.parts[free] = make(free).strip("\n")
         return free
 
-    def text(self, docstring: str, last: str) -> str:
+    def text(self, docstring: str, last: str, load: str = "") -> str:
         """The whole file.
 
         Args:
             docstring: Text of the file's docstring.
             last: Text of the network's class.
+            load: Text of ``load``, where it is not the usual one.
         """
         body = "\n\n\n".join([*self.parts.values(), last.strip("\n")])
         lines = [line for word, line in _IMPORTS if _used(word, body)]
@@ -134,7 +135,12 @@ class SourceSheet:
             *more,
         ]
         return folded(
-            "\n".join([f'"""{docstring.strip()}', '"""', "", *head]) + "\n\n\n" + body + "\n\n\n" + _LOAD + "\n"
+            "\n".join([f'"""{docstring.strip()}', '"""', "", *head])
+            + "\n\n\n"
+            + body
+            + "\n\n\n"
+            + (load.strip("\n") or _LOAD)
+            + "\n"
         )
 
 

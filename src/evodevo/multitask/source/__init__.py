@@ -1,0 +1,1 @@
+"""A path of a multitask system as one file of plain PyTorch. Open ``exporter.py`` first."""
