@@ -24,9 +24,11 @@ def answers(images):
 """
 _ALONE = """\
 import json
+import sys
 
 import torch
 
+sys.path.insert(0, ".")  # the folder of model.py
 import model as written
 
 spec, model = json.load(open("spec.json")), written.load()
@@ -44,6 +46,7 @@ import numpy
 import torch
 from PIL import Image
 
+sys.path.insert(0, ".")  # the folder of model.py
 import model as written
 
 spec, model = json.load(open("spec.json")), written.load()
