@@ -77,7 +77,7 @@ def test_a_process_without_evodevo_gives_the_logits_of_every_class_with_every_sh
 def test_equal_backbones_give_equal_text_with_only_what_they_use() -> None:
     plain = program(backbone_subject("11111 91111").model.structure, 256)
     assert plain == program(backbone_subject("11111 91111", seed=3).model.structure, 256)
-    for word in ("scan", "convolve", "taps", "Difference", "layer.residual", "borrowed.items", "evodevo."):
+    for word in ("scan", "convolve", "taps", "DifferentialPair", "layer.residual", "borrowed.items", "evodevo."):
         assert word not in plain, word
     compile(plain, FILE, "exec")
     assert max(map(len, program(backbone_subject().model.structure, 256).splitlines())) <= 120

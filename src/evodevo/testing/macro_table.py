@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import csv
 import gzip
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from evodevo.errors import DataError, NotFoundError
-from evodevo.search import dominance
-from evodevo.testing.tabular import Cell, CellSpace
+from evodevo.testing.tabular import AnswerTable, CellSpace
 
 
 class MacroSpace(CellSpace):
@@ -27,8 +25,8 @@ class MacroSpace(CellSpace):
     values = 3
 
 
-class MacroTable:
-    """The answer for every network.
+class MacroTable(AnswerTable):
+    """(Error from 0 to 1, FLOPs over the largest) of every network.
 
     Args:
         path: ``table.csv.gz`` with the columns arch (eight digits), mean_acc (percent) and flops.
@@ -37,8 +35,6 @@ class MacroTable:
         NotFoundError: no such file.
         DataError: another table.
     """
-
-    reference = (1.0, 1.0)
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -52,13 +48,5 @@ class MacroTable:
         flops = np.array([float(row["flops"]) for row in rows])
         scaled = (errors - errors.min()) / (errors.max() - errors.min())
         genomes = [space.parse(row["arch"].zfill(space.genes)) for row in rows]
-        self._rows = dict(zip(genomes, zip(scaled.tolist(), (flops / flops.max()).tolist(), strict=True), strict=True))
-
-    def objectives(self, genome: Cell) -> tuple[float, float]:
-        """(Error from 0 to 1, FLOPs over the largest), both to minimise."""
-        return self._rows[genome]
-
-    @cached_property
-    def optimum(self) -> float:
-        """The hypervolume of all networks at the reference point."""
-        return dominance.hypervolume(list(self._rows.values()), self.reference)
+        shares = (flops / flops.max()).tolist()
+        super().__init__(dict(zip(genomes, zip(scaled.tolist(), shares, strict=True), strict=True)))

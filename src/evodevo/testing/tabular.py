@@ -7,7 +7,7 @@ largest number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -98,8 +98,30 @@ class CellSpace(Space[Cell]):
         return int(rng.integers(self.values))
 
 
-class CellTable:
-    """The answer for every cell.
+class AnswerTable:
+    """The two objectives of every network of a finite space, both to minimise.
+
+    Args:
+        rows: Genome -> its two values, at most 1.
+    """
+
+    reference = (1.0, 1.0)
+
+    def __init__(self, rows: Mapping[Cell, tuple[float, float]]) -> None:
+        self._rows = rows
+
+    def objectives(self, genome: Cell) -> tuple[float, float]:
+        """The two values of a genome."""
+        return self._rows[genome]
+
+    @cached_property
+    def optimum(self) -> float:
+        """The hypervolume of all networks at the reference point."""
+        return dominance.hypervolume(list(self._rows.values()), self.reference)
+
+
+class CellTable(AnswerTable):
+    """(1 − CIFAR-100 validation accuracy, parameters / 1,531,546) of every cell; the optimum is 0.56026.
 
     Args:
         path: ``table.npz`` with arrays genes (15625, 6), ops (5,), acc (6, 15625) in percent, acc_columns (6,) and
@@ -110,8 +132,6 @@ class CellTable:
         DataError: another table.
     """
 
-    reference = (1.0, 1.0)
-
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise NotFoundError(f"no table of NAS-Bench-201 at {path}.")
@@ -121,13 +141,4 @@ class CellTable:
             accuracy = table["acc"][table["acc_columns"].tolist().index("cifar100-val")].astype(float)
             errors, shares = 1 - accuracy / 100, table["params"] / table["params"].max()
             cells = map(tuple, table["genes"].tolist())
-        self._rows = dict(zip(cells, zip(errors.tolist(), shares.tolist(), strict=True), strict=True))
-
-    def objectives(self, genome: Cell) -> tuple[float, float]:
-        """(1 − CIFAR-100 validation accuracy, parameters / 1,531,546), both to minimise."""
-        return self._rows[genome]
-
-    @cached_property
-    def optimum(self) -> float:
-        """The hypervolume of all cells at the reference point: 0.56026."""
-        return dominance.hypervolume(list(self._rows.values()), self.reference)
+        super().__init__(dict(zip(cells, zip(errors.tolist(), shares.tolist(), strict=True), strict=True)))

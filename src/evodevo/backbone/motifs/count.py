@@ -10,16 +10,17 @@ ratio is a description and no test.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from evodevo.backbone.draw import label
 from evodevo.backbone.genome import LIVPlan, connections
 
 Plans = tuple[LIVPlan, ...]
 Classes = tuple[str, ...]
+K = TypeVar("K", bound=Hashable)
 
 LENGTHS = (2, 3, 4)
 """LIVs of a class motif."""
@@ -39,9 +40,9 @@ class ClassMotif:
         count: Number of occurrences; they may overlap.
         expected: Mean number of occurrences with the LIVs of each genome in random order.
         genomes: Number of genomes that have it.
-        per_genome: ``count`` per genome of the population.
-        first: Occurrences per genome in the first generation; None where there is none to compare with.
-        position: Mean place of its middle, from 0 (first LIV) to 1 (last).
+        per_genome: Mean number of occurrences per genome of the population.
+        first: Mean number of occurrences per genome in the first generation; None where there is none to compare with.
+        position: Mean position of its middle, from 0 (first LIV) to 1 (last).
     """
 
     classes: Classes
@@ -58,12 +59,12 @@ class SharingMotif:
     """A connection with the classes that it spans.
 
     Attributes:
-        kind: feature or featurizer.
+        kind: Kind of the connection: feature or featurizer.
         classes: Names of the classes from owner to user; of far ends only these, around "…".
         groups: Shared groups in the paper's letters.
-        distance: LIVs from owner to user, at least 1.
-        count, expected, genomes, per_genome, first: As for ``ClassMotif``; ``expected`` with random partners.
-        position: Mean place of the owner, from 0 (first LIV) to 1 (last).
+        distance: Number of LIVs from owner to user, at least 1.
+        count, expected, genomes, per_genome, first: The numbers of ``ClassMotif``; ``expected`` with random partners.
+        position: Mean position of the owner, from 0 (first LIV) to 1 (last).
     """
 
     kind: str
@@ -83,8 +84,8 @@ class DistanceCount:
     """Connections of one kind and distance.
 
     Attributes:
-        kind: feature or featurizer.
-        distance: LIVs from owner to user.
+        kind: Kind of the connections: feature or featurizer.
+        distance: Number of LIVs from owner to user, at least 1.
         count: Number of connections.
         expected: Mean number with random partners of the class.
     """
@@ -134,6 +135,28 @@ def connection_counts(population: Sequence[Plans]) -> dict[str, float]:
     return {kind: counts[kind] / len(population) for kind in ("feature", "featurizer")} if population else {}
 
 
+class _Tally(Generic[K]):
+    """Occurrences of motifs in a population, genome after genome.
+
+    Attributes:
+        counts: Motif -> number of occurrences.
+        genomes: Motif -> number of genomes that have it.
+        positions: Motif -> sum of its positions, each from 0 to 1.
+    """
+
+    def __init__(self) -> None:
+        self.counts = Counter[K]()
+        self.genomes = Counter[K]()
+        self.positions: dict[K, float] = {}
+
+    def add(self, found: Sequence[tuple[K, float]]) -> None:
+        """Count the occurrences in one genome, (motif, position) each."""
+        self.genomes.update({motif for motif, _ in found})
+        for motif, position in found:
+            self.counts[motif] += 1
+            self.positions[motif] = self.positions.get(motif, 0.0) + position
+
+
 # Classes
 
 
@@ -158,29 +181,24 @@ def expected_in_random_order(plans: Plans, classes: Classes) -> float:
 
 
 def _class_motifs(population: Sequence[Plans], first: Sequence[Plans]) -> tuple[ClassMotif, ...]:
-    counts, genomes = Counter[Classes](), Counter[Classes]()
-    places: dict[Classes, float] = {}
+    tally = _Tally[Classes]()
     for plans in population:
-        found = list(class_windows(plans))
-        genomes.update({classes for _, classes in found})
-        for start, classes in found:
-            counts[classes] += 1
-            middle = (start + (len(classes) - 1) / 2) / (len(plans) - 1)
-            places[classes] = places.get(classes, 0.0) + middle
+        last = len(plans) - 1
+        tally.add([(classes, (start + (len(classes) - 1) / 2) / last) for start, classes in class_windows(plans)])
     before = Counter(classes for plans in first for _, classes in class_windows(plans))
     rows = []
-    for classes, count in counts.most_common(_COUNTED):
-        if genomes[classes] < min(2, len(population)):
+    for classes, count in tally.counts.most_common(_COUNTED):
+        if tally.genomes[classes] < min(2, len(population)):
             continue
         rows.append(
             ClassMotif(
                 classes,
                 count,
                 sum(expected_in_random_order(plans, classes) for plans in population),
-                genomes[classes],
+                tally.genomes[classes],
                 count / len(population),
                 before[classes] / len(first) if first else None,
-                places[classes] / count,
+                tally.positions[classes] / count,
             )
         )
     return tuple(sorted(rows, key=lambda row: (row.expected - row.count, row.classes))[:LISTED])
@@ -215,44 +233,41 @@ def random_partners(plans: Plans) -> dict[str, Counter[tuple[Classes, int]]]:
     return {name: Counter((path(plans, i, j), j - i) for i, j in combinations(own, 2)) for name, own in places.items()}
 
 
+def _keys(plans: Plans) -> Iterable[tuple[Key, int]]:
+    """(motif, position of the owner) of every connection."""
+    for (kind, _, groups), owner, user in edges(plans):
+        yield (kind, groups, path(plans, owner, user), user - owner), owner
+
+
 def _sharing_motifs(population: Sequence[Plans], first: Sequence[Plans]) -> tuple[SharingMotif, ...]:
-    counts, genomes = Counter[Key](), Counter[Key]()
-    places: dict[Key, float] = {}
+    tally = _Tally[Key]()
     expected: dict[Key, float] = {}
     for plans in population:
-        here = set()
-        for (kind, _, groups), owner, user in edges(plans):
-            key = (kind, groups, path(plans, owner, user), user - owner)
-            counts[key] += 1
-            here.add(key)
-            places[key] = places.get(key, 0.0) + owner / (len(plans) - 1)
-        genomes.update(here)
+        tally.add([(key, owner / (len(plans) - 1)) for key, owner in _keys(plans)])
         partners = random_partners(plans)
         for (kind, name, groups), number in Counter(edge for edge, _, _ in edges(plans)).items():
             pairs = partners[name]
             for (classes, distance), among in pairs.items():
                 key = (kind, groups, classes, distance)
                 expected[key] = expected.get(key, 0.0) + number * among / pairs.total()
-    before = Counter(
-        (kind, groups, path(plans, owner, user), user - owner)
-        for plans in first
-        for (kind, _, groups), owner, user in edges(plans)
-    )
-    rows = [
-        SharingMotif(
-            kind,
-            classes,
-            groups,
-            distance,
-            count,
-            expected[kind, groups, classes, distance],
-            genomes[kind, groups, classes, distance],
-            count / len(population),
-            before[kind, groups, classes, distance] / len(first) if first else None,
-            places[kind, groups, classes, distance] / count,
+    before = Counter(key for plans in first for key, _ in _keys(plans))
+    rows = []
+    for key, count in tally.counts.items():
+        kind, groups, classes, distance = key
+        rows.append(
+            SharingMotif(
+                kind,
+                classes,
+                groups,
+                distance,
+                count,
+                expected[key],
+                tally.genomes[key],
+                count / len(population),
+                before[key] / len(first) if first else None,
+                tally.positions[key] / count,
+            )
         )
-        for (kind, groups, classes, distance), count in counts.items()
-    ]
     order = sorted(rows, key=lambda row: (row.expected - row.count, row.kind, row.classes, row.groups, row.distance))
     return tuple(order[:LISTED])
 

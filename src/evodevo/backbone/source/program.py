@@ -19,7 +19,7 @@ from evodevo.operators.source.sheet import WEIGHTS, Program
 from evodevo.operators.spec import Dimensions, OperatorSpec
 
 _DIFFERENCE = '''
-class Difference(nn.Module):
+class DifferentialPair(nn.Module):
     """Two operators of one kind, with weights of their own: the second's output is subtracted."""
 
     def __init__(self, kind):
@@ -34,7 +34,7 @@ class Difference(nn.Module):
         return outputs[0] - outputs[1]
 '''
 _BLOCK = '''
-class Block(nn.Module):
+class PreNorm(nn.Module):
     """The pre-norm operator of a layer; the model adds its output to the residual stream."""
 
     def __init__(self, layer):
@@ -215,13 +215,17 @@ class _Program:
         return f"Layer({', '.join(values)})"
 
     def _block(self) -> str:
-        make = "Difference(layer.operator) if layer.pair else layer.operator()" if self.paired else "layer.operator()"
+        make = (
+            "DifferentialPair(layer.operator) if layer.pair else layer.operator()"
+            if self.paired
+            else "layer.operator()"
+        )
         return _BLOCK.format(make=make).strip("\n")
 
     def _model(self) -> Iterator[str]:
         tied = self.structure.tied
         yield "class Model(nn.Module):"
-        yield '    """The whole: embedding, layers, norm, head. Weights of feature groups live once in ``bank``."""'
+        yield '    """Embedding, layers, norm, head. Weights of feature groups are stored once in ``bank``."""'
         yield ""
         yield "    def __init__(self):"
         yield "        super().__init__()"
@@ -236,7 +240,7 @@ class _Program:
         else:
             yield '                if f"{owner}_{role}" not in self.bank:'
             yield '                    self.bank[f"{owner}_{role}"] = Weights(layer.operator.GROUPS[role])'
-        yield "        self.blocks = nn.ModuleList(Block(layer) for layer in LAYERS)"
+        yield "        self.blocks = nn.ModuleList(PreNorm(layer) for layer in LAYERS)"
         yield "        self.norm = nn.RMSNorm(WIDTH, eps=NORM_EPSILON)"
         if not tied:
             yield "        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)"
@@ -265,7 +269,7 @@ class _Program:
         yield from self._weights()
         yield ""
         yield "    def new_states(self):"
-        yield '        """What the layers keep of a text, before its first token."""'
+        yield '        """States of the layers before the first token of a text."""'
         yield "        return [{} for _ in LAYERS]"
         yield ""
         yield "    @torch.no_grad()"

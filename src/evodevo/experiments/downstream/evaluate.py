@@ -15,7 +15,7 @@ from evodevo.experiments.downstream.results import QuestionsResult, TextResult
 from evodevo.networks.likelihood.documents import score_documents
 from evodevo.networks.likelihood.options import Request, encode_pair, likelihoods, room_for
 from evodevo.networks.likelihood.reader import Progress, Reader, no_progress, reader_of
-from evodevo.tasks.questions.accuracy import Accuracy, Likelihood, credits
+from evodevo.tasks.questions.accuracy import Likelihood, credits
 from evodevo.tasks.questions.files import read
 from evodevo.tasks.questions.question import Question, QuestionSet
 from evodevo.tasks.text.corpus import Corpus
@@ -37,8 +37,8 @@ def evaluate_tasks(
         tokenizer: Its tokenizer, as ``Individual.tokenizer`` returns it.
         tasks: Files or folders of questions; see ``tasks.questions.files``.
         limit: Largest number of questions of each set; None = all.
-        context_length: Tokens that the model reads at once; None = the context length of its training.
-        device: auto, cpu, cuda, cuda:N.
+        context_length: Number of tokens that the model reads at once; None = the context length of its training.
+        device: Name of the device: auto, cpu, cuda, cuda:N.
 
     Returns:
         Name of the set -> result, whose ``metrics`` are ``acc`` and ``acc_norm`` with intervals.
@@ -74,10 +74,10 @@ def evaluate_questions(
     """The model's answers to a set of questions.
 
     Args:
-        reader: The model.
+        reader: Reader of the model.
         asked: The questions.
         cached: Whether options share the prefill of their context; the result is the same.
-        progress: Called with the number of finished contexts, and of all.
+        progress: Function called with the numbers of finished and of all contexts.
     """
     requests, owners = [], []
     for question in asked.questions:
@@ -92,25 +92,13 @@ def evaluate_questions(
             options += found[place]
             place += 1
         answers.append(options)
-    right = credits(asked, answers)
-    main = asked.main_metric
     shortened = sum(len(request.context) > room_for(request, reader.length) for request in requests)
     perplexity = None
     if asked.kind == "continuation":
         tokens = sum(len(request.options[0]) for request in requests)
         mean = -math.fsum(options[0].log_likelihood for options in answers) / tokens
         perplexity = math.exp(mean) if mean < 700 else None
-    return QuestionsResult(
-        name=asked.name,
-        digest=asked.digest,
-        chance=asked.chance,
-        main=main,
-        metrics={name: Accuracy.of(values) for name, values in right.items()},
-        groups={name: Accuracy.of(right[main][places]) for name, places in asked.groups().items()},
-        credits=right,
-        perplexity=perplexity,
-        shortened=shortened,
-    )
+    return QuestionsResult.of(asked, credits(asked, answers), perplexity, shortened)
 
 
 def evaluate_text(
@@ -119,11 +107,11 @@ def evaluate_text(
     """The model's prediction of documents.
 
     Args:
-        reader: The model.
+        reader: Reader of the model.
         texts: The documents.
         name: Name in tables.
-        stride: Tokens by which a window goes on; None = half of what is read at once.
-        progress: Called with the number of finished predictions, and of all.
+        stride: Number of tokens by which a window goes on; None = half of those read at once.
+        progress: Function called with the numbers of finished and of all predictions.
 
     Raises:
         UsageError: An impossible stride.

@@ -26,7 +26,6 @@ from evodevo.networks.likelihood.documents import score_documents
 from evodevo.networks.likelihood.options import Request, encode_pair, likelihoods
 from evodevo.networks.likelihood.reader import Reader
 from evodevo.networks.sampling import SamplingSettings
-from evodevo.tasks.questions.accuracy import Accuracy
 from evodevo.tasks.questions.question import QuestionSet
 
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
@@ -46,7 +45,7 @@ def require_harness() -> None:
 def pair_likelihoods(reader: Reader, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, bool]]:
     """(log-likelihood in nats, whether greedy) of each continuation after its context, in order.
 
-    Neighbours with one context share its prefill: the harness asks for the options of a question one after the other.
+    Adjacent pairs of one context share its prefill: the harness requests the options of a question in order.
     """
     requests = []
     for context, group in groupby(pairs, key=lambda pair: pair[0]):
@@ -64,7 +63,7 @@ def text_likelihood(reader: Reader, text: str) -> float:
 
 
 def write_until(reader: Reader, context: str, options: Mapping[str, Any]) -> str:
-    """What greedy decoding writes after a context, up to the first of the ``until`` texts."""
+    """The text of greedy decoding after a context, up to the first of the ``until`` texts."""
     until = options.get("until") or []
     ends = [until] if isinstance(until, str) else list(until)
     count = int(options.get("max_gen_toks", _MOST_WRITTEN))
@@ -183,17 +182,7 @@ def read_harness(asked: QuestionSet, found: Mapping[str, Any]) -> QuestionsResul
     samples = sorted(found["samples"][asked.name], key=lambda sample: sample["doc_id"])
     names = ("acc", "acc_norm") if asked.kind == "choice" else ("acc",)
     right = {name: np.asarray([float(sample[name]) for sample in samples]) for name in names}
-    main = asked.main_metric
-    return QuestionsResult(
-        name=asked.name,
-        digest=asked.digest,
-        chance=asked.chance,
-        main=main,
-        metrics={name: Accuracy.of(values) for name, values in right.items()},
-        groups={name: Accuracy.of(right[main][places]) for name, places in asked.groups().items()},
-        credits=right,
-        perplexity=found["results"][asked.name].get("perplexity,none"),
-    )
+    return QuestionsResult.of(asked, right, found["results"][asked.name].get("perplexity,none"))
 
 
 def _delimiter(asked: QuestionSet) -> str:

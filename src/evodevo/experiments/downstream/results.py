@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from evodevo.experiments.correct_bits import pack, unpack
 from evodevo.randomness import generator
 from evodevo.tasks.questions.accuracy import Accuracy
+from evodevo.tasks.questions.question import QuestionSet
 
 _DRAWS = 2000
 _MOST_DOCUMENTS = 4096
@@ -27,11 +28,11 @@ class QuestionsResult:
         name: Name of the set.
         digest: Digest of the questions that were asked.
         chance: Accuracy of a uniform draw among the options.
-        main: The metric that tables show: ``acc_norm`` for HellaSwag and ARC-Challenge, else ``acc``.
+        main: Name of the metric that tables show: ``acc_norm`` for HellaSwag and ARC-Challenge, else ``acc``.
         metrics: Metric -> accuracy.
         groups: Group -> accuracy in the main metric.
-        credits: Metric -> credit of each question.
-        perplexity: Of continuations, per token; None for choices.
+        credits: Metric -> credit of each question, 0 to 1.
+        perplexity: Perplexity per token of continuations; None for choices.
         shortened: Number of questions whose context lost its beginning.
     """
 
@@ -44,6 +45,28 @@ class QuestionsResult:
     credits: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False, compare=False)
     perplexity: float | None = None
     shortened: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        asked: QuestionSet,
+        credits: Mapping[str, NDArray[np.float64]],
+        perplexity: float | None = None,
+        shortened: int = 0,
+    ) -> QuestionsResult:
+        """The result of the credits of a set's questions; the other arguments are fields."""
+        main = asked.main_metric
+        return cls(
+            name=asked.name,
+            digest=asked.digest,
+            chance=asked.chance,
+            main=main,
+            metrics={name: Accuracy.of(values) for name, values in credits.items()},
+            groups={name: Accuracy.of(credits[main][places]) for name, places in asked.groups().items()},
+            credits=credits,
+            perplexity=perplexity,
+            shortened=shortened,
+        )
 
     @property
     def score(self) -> Accuracy:
@@ -91,12 +114,14 @@ class TextResult:
     Attributes:
         name: Name in tables.
         digest: Digest of the documents.
-        bits_per_byte: Over all documents.
+        bits_per_byte: Bits per byte over all documents.
         low, high: 95 % interval by a bootstrap over documents; None for a single one.
-        perplexity: Per token.
-        documents, tokens, bytes: Amounts.
+        perplexity: Perplexity per token.
+        documents: Number of documents.
+        tokens: Number of predicted tokens.
+        bytes: Number of bytes of the documents.
         lossless: Whether the tokenizer restores the text.
-        each: (documents, 2), nats and bytes of each document; empty where there are more than 4,096.
+        each: Nats and bytes of each document, (documents, 2); empty where there are more than 4,096.
     """
 
     name: str
@@ -152,7 +177,7 @@ class Gap:
     """The difference of two models on the same questions or texts: the first one's value minus the other's.
 
     Attributes:
-        value: The difference.
+        value: Difference of the two values.
         low, high: 95 % interval by a bootstrap over questions or documents.
     """
 

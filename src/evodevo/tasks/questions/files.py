@@ -30,7 +30,6 @@ from evodevo.tasks.text import corpus
 
 MAX_LINE_BYTES = 1 << 20
 MAX_OPTIONS = 26
-_CONTEXTS = ("question", "context", "query")
 _ANSWERS = ("answer", "gold")
 _GROUPS = ("uid", "group")
 _FORMS = (
