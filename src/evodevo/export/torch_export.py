@@ -142,7 +142,8 @@ def exported(module: nn.Module, subject: ExportSubject) -> torch.export.Exported
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch about itself
             program = torch.export.export(module, (sample,), dynamic_shapes=({0: batch},), strict=False)
-    except Exception as error:  # torch.export reports what it cannot do by many classes
+    # See export.models.pt2.graph: errors of torch.export have no common class.
+    except Exception as error:
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise UsageError(
             f"{subject.provenance.path} cannot be written as pt2: torch.export cannot follow a layer of it"

@@ -87,7 +87,7 @@ class HuggingFace(ModelExporter):
     def write(self, subject: ModelSubject, folder: Path) -> Written:
         """See ``ModelExporter.write``."""
         with _quiet():
-            native = self._native(subject)
+            native, refused = self._native(subject)
             model = native or self._own(subject)
             self._ends(subject, model)
             model.save_pretrained(folder)
@@ -99,19 +99,27 @@ class HuggingFace(ModelExporter):
         if native is not None:
             note = f"The backbone is exactly of the family `{kind}`: transformers alone loads it."
         else:
-            note = "It is of no family of transformers: `import evodevo.hf` registers its model type. No remote code."
+            why = "It is of no family of transformers"
+            if refused:
+                why = f"This release of transformers cannot hold it ({'; '.join(refused)})"
+            note = f"{why}: `import evodevo.hf` registers its model type. No remote code."
         facts = {"model_type": kind, "native": native is not None}
         return Written(facts, None, (note,), alone=native is not None)
 
-    def _native(self, subject: ModelSubject) -> Any:
-        """The model as a family of transformers, if one gives its logits; else None."""
+    def _native(self, subject: ModelSubject) -> tuple[Any, list[str]]:
+        """The model as a family of transformers, if one gives its logits, else None; and why families do not."""
         from evodevo.backbone.hugging_face.families import families
 
+        refused = []
         for family in families(subject.model):
-            model = _built(family)
-            if model is not None and _agrees(model, subject):
-                return model
-        return None
+            try:
+                model = _built(family)
+                _check(model, subject)
+            except _UnsuitableError as error:
+                refused.append(f"{family.model_type}: {error}")
+            else:
+                return model, []
+        return None, refused
 
     def _own(self, subject: ModelSubject) -> Any:
         from evodevo.backbone.hugging_face.register import EvodevoConfig, EvodevoForCausalLM
@@ -171,21 +179,35 @@ class HuggingFace(ModelExporter):
         return {"torch": str(torch.__version__), "transformers": metadata.version("transformers")}
 
 
+class _UnsuitableError(Exception):
+    """A family of the installed transformers does not compute what the backbone does."""
+
+
 def _built(family: NativeFamily) -> Any:
-    """The family's model with these weights; None where this transformers does not have it, or it is another by now."""
+    """The family's model with these weights.
+
+    Raises:
+        _UnsuitableError: This transformers does not have it, or has it with other parameters.
+    """
     from transformers import AutoConfig, AutoModelForCausalLM
 
     try:
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family.model_type, **family.values))
         missing, unknown = model.load_state_dict(dict(family.weights), strict=False)
-    except (ValueError, TypeError, AttributeError, RuntimeError):
-        return None
+    except (ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise _UnsuitableError(_first_line(error)) from error
     tied = {"lm_head.weight"} if family.values["tie_word_embeddings"] else set()
-    return None if unknown or set(missing) - tied else model.eval()
+    if others := sorted({*unknown, *(set(missing) - tied)}):
+        raise _UnsuitableError(f"it has other parameters ({', '.join(others[:3])})")
+    return model.eval()
 
 
-def _agrees(model: Any, subject: ModelSubject) -> bool:
-    """Whether it gives the logits of the network, at once and with its cache, for texts padded on the left too."""
+def _check(model: Any, subject: ModelSubject) -> None:
+    """Refuse a model of transformers that does not give the logits of the network, or cannot generate.
+
+    Raises:
+        _UnsuitableError: It does not.
+    """
     for probe in subject.probes():
         (wanted,) = subject.answer(probe)
         tokens = torch.from_numpy(probe[0])
@@ -193,11 +215,17 @@ def _agrees(model: Any, subject: ModelSubject) -> bool:
             with torch.no_grad():
                 whole = model(tokens).logits
                 model.generate(tokens, max_new_tokens=2, do_sample=False, pad_token_id=0, eos_token_id=None)
-        except Exception:  # whatever this release of transformers cannot do with it
-            return False
-        if float(np.abs(whole.float().numpy() - wanted).max()) > TOLERANCE * max(1.0, float(np.abs(wanted).max())):
-            return False
-    return True
+        # Code of transformers, of any release: a family without its optional kernels, an argument of another version,
+        # a cache of another class. None of it may end the export, which can take the model type evodevo instead.
+        except Exception as error:
+            raise _UnsuitableError(_first_line(error)) from error
+        largest = float(np.abs(whole.float().numpy() - wanted).max())
+        if largest > TOLERANCE * max(1.0, float(np.abs(wanted).max())):
+            raise _UnsuitableError(f"its logits differ by {largest:.2g}")
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:200]
 
 
 @contextmanager

@@ -36,11 +36,11 @@ class TensorInput:
     """One input of an exported model.
 
     Attributes:
-        name: Its name.
+        name: Name of the input.
         dtype: Type of its numbers.
         shape: Sizes after the axis of samples; None is a number of tokens.
         below: Number above every integer, for token ids; 0 = none.
-        longest: Largest number of tokens; 0 without such an axis.
+        longest: Largest number of tokens; 0 where the input has no such axis.
     """
 
     name: str
@@ -72,9 +72,9 @@ class Story:
     """Origin of a model, for people and for the manifest.
 
     Attributes:
-        title: One line.
-        source: What it is of: individual, run, recipe, seed, each a short text.
-        architecture: The architecture in sentences.
+        title: Title in one line.
+        source: Origin of the model: individual, run, recipe, seed, each a short text.
+        architecture: Description of the architecture in sentences.
         svg: Drawing of the architecture, or None.
         training: Facts of its training (name, value).
         scores: Tables of scores: (heading, column names, rows).
@@ -98,16 +98,17 @@ class ModelSubject:
 
     Attributes:
         kind: Kind of its network, a row of ``NETWORKS``.
-        name: Its name in messages.
+        name: Name of the model in messages.
         network: Module in evaluation mode, on the CPU, from tensors in the order of ``inputs`` to a tuple of tensors in
             the order of ``outputs``.
-        inputs: Inputs.
+        inputs: Inputs of the network.
         outputs: (name, meaning of its last axis, names of the entries of that axis where it has some).
-        story: Origin.
+        story: Origin and history of the model.
         model: The network as its room made it, for formats of one kind.
         tokenizer: Tokenizer of its text, or None.
-        context_length: Tokens of the windows that it was trained on; 0 without text.
-        program: Writes its source; raises ``UsageError`` where a part of it has none. None where its kind has none.
+        context_length: Number of tokens of the windows that it was trained on; 0 without text.
+        program: Function that writes its source; it raises ``UsageError`` where a part of it has none. None where its
+            kind has none.
     """
 
     kind: str
@@ -152,12 +153,12 @@ class ModelSubject:
 
 @dataclass(frozen=True)
 class Written:
-    """What a format wrote.
+    """The result of writing a format.
 
     Attributes:
         facts: Entries of ``spec.json``.
         lengths: Numbers of tokens that the file takes; None = any.
-        notes: What is special about this file, a sentence each.
+        notes: Remarks on this file, a sentence each.
         alone: Whether the files are read without evodevo.
         samples: Number of samples that the file takes at a time; None = any.
     """
@@ -184,7 +185,7 @@ class ModelExporter(ABC):
     kinds: frozenset[str] = frozenset()
 
     def check(self, subject: ModelSubject) -> None:
-        """Raise ``UsageError`` for a model that this format cannot hold; the message says what can."""
+        """Raise ``UsageError`` for a model that this format cannot hold; the message names one that can."""
         if self.kinds and subject.kind not in self.kinds:
             others = quoted_list(sorted(set(MODEL_EXPORTERS.names()) - {self.name}))
             raise UsageError(

@@ -52,20 +52,18 @@ class Onnx(ModelExporter):
         """See ``ModelExporter.write``."""
         share_equal(subject.network)
         program, written = graph(subject, self.name)
+        names = [one.name for one in subject.inputs], [name for name, _, _ in subject.outputs]
         try:
             with warnings.catch_warnings():
                 # torch's exporter calls what torch has deprecated.
                 warnings.simplefilter("ignore", FutureWarning)
                 made = torch.onnx.export(
-                    program,
-                    dynamo=True,
-                    input_names=[one.name for one in subject.inputs],
-                    output_names=[name for name, _, _ in subject.outputs],
-                    verbose=False,
+                    program, dynamo=True, input_names=names[0], output_names=names[1], verbose=False
                 )
-            assert made is not None
-            (folder / FILE).write_bytes(_without_history(made.model_proto))
-        except Exception as error:  # the exporter reports what it cannot do by many classes
+            model = made.model_proto if made is not None else None
+        # Only calls of torch.onnx and onnxscript, whose passes and translations raise errors without a common class:
+        # OnnxExporterError, RuntimeError, NotImplementedError, ValueError, TypeError, AssertionError and more.
+        except Exception as error:
             first: BaseException = error
             while (before := first.__cause__ or first.__context__) is not None:
                 first = before
@@ -74,6 +72,8 @@ class Onnx(ModelExporter):
                 f"{subject.name} cannot be written as onnx: its exporter cannot follow a part of it ({reason[:300]})."
                 " Take --to pt2."
             ) from error
+        assert model is not None, "torch.onnx.export returns a program where dynamo is set"
+        (folder / FILE).write_bytes(_without_history(model))
         return written
 
     def ask(self, folder: Path, probes: Sequence[Arrays]) -> list[list[Arrays]]:

@@ -102,9 +102,13 @@ def graph(subject: ModelSubject, format_name: str) -> tuple[torch.export.Exporte
     ways += [_Way(None, context), _Way(1, context)]
     for way in ways:
         try:
-            return _traced(subject, way), _described(subject, way, texts)
-        except Exception as error:  # torch.export reports what it cannot do by many classes
+            program = _traced(subject, way)
+        # torch.export runs the whole network symbolically; what it cannot do comes as errors of torch._dynamo,
+        # torch.fx and sympy, or as ValueError, TypeError, RuntimeError and AssertionError of the network's own lines.
+        except Exception as error:
             failure = error
+        else:
+            return program, _described(subject, way, texts)
     raise UsageError(f"{subject.name} cannot be written as {format_name}: {_reason(failure)}.") from failure
 
 
