@@ -46,7 +46,7 @@ def motif_of(genome: BackboneGenome, canonical: Canonical) -> BackboneGenome:
 
 
 def at_depth(genome: BackboneGenome, depth: int, canonical: Canonical) -> tuple[BackboneGenome, str]:
-    """A backbone of ``depth`` LIVs made of the motif of this one, and a sentence that says so.
+    """A backbone of ``depth`` LIVs made of the motif of this one, and a sentence that describes the change.
 
     At its own depth the backbone stays as it is, and the sentence is empty.
 

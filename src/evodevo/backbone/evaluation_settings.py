@@ -20,21 +20,22 @@ class EvaluationSettings(Settings):
     """The settings of a genome's evaluation.
 
     Attributes:
-        objectives: names, each with ``:minimise`` or ``:maximise`` where the other direction is wanted.
-        language: text, tokenizer, context length.
-        tied: the head is the embedding.
-        training: budget and optimiser of every candidate.
-        validation_tokens: number of predicted tokens of the validation split; None for all.
-        validation_batch: number of windows that are measured at once, where they hold at most ``MOST_AT_ONCE`` tokens,
+        objectives: Names of the objectives, each with ``:minimise`` or ``:maximise`` where the other direction is
+            wanted.
+        language: Settings of the text: data, tokenizer, context length.
+        tied: Whether the head is the embedding.
+        training: Budget and optimiser of every candidate.
+        validation_tokens: Number of predicted tokens of the validation split; None for all.
+        validation_batch: Number of windows that are measured at once, where they hold at most ``MOST_AT_ONCE`` tokens,
             but at least the training's batch; None for the training's batch.
-        length: context for cache, FLOPs and latency; the task's context length if left out.
-        convention: convention of the cost model (``operators/cost.py``).
-        max_parameters: largest number of parameters; a genome above it is refused before training.
-        max_cache_bytes: largest cache in bytes, likewise.
-        seconds: wall-clock limit of one evaluation.
-        memory_bytes: memory limit of one evaluation.
-        keep_weights: trained weights go into the store.
-        recall: sequences and budget of the objectives mqar, noisy_recall, induction and selective_copying, each of
+        length: Number of tokens for which cache, FLOPs and latency are computed; the task's context length if left out.
+        convention: Convention of the cost model (``operators/cost.py``).
+        max_parameters: Largest number of parameters; a genome above it is refused before training.
+        max_cache_bytes: Largest cache in bytes; a genome above it is refused before training.
+        seconds: Wall-clock limit of one evaluation in seconds; None = no limit.
+        memory_bytes: Memory limit of one evaluation in bytes; None = no limit.
+        keep_weights: Whether trained weights are kept in the store.
+        recall: Sequences and budget of the objectives mqar, noisy_recall, induction and selective_copying, each of
             which trains a network of its own.
     """
 

@@ -1,4 +1,4 @@
-"""What each LIV of a backbone is and takes from others: what is left of its integers once connections are resolved.
+"""Class and connections of each LIV of a backbone: the part of its integers that has an effect.
 
 Two backbones whose LIVs are all equal here are one network; integers without effect (an index that nobody else has, a
 strategy whose bits have no partner) do not occur.
@@ -26,10 +26,10 @@ class ResolvedLIV:
     """One LIV of a backbone.
 
     Attributes:
-        number: LIV class.
+        number: number of the LIV class.
         name: name of the LIV class.
         features: (group, position of the LIV whose features it uses) of each group that it borrows.
-        weights: (group, position of the LIV whose featurizer weights it uses), likewise.
+        weights: (group, position of the LIV whose featurizer weights it uses) of each group that it shares.
         residual: position of the earlier LIV whose output is added to its input, or None.
         words: class and connections as text; LIVs are counted from 1.
     """

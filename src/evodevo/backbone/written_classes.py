@@ -1,6 +1,6 @@
 """LIV classes that no table lists: the class number is the operator genome itself, written in decimal digits.
 
-``12141`` is the operator genome 1, 2, 1, 4, 1: its last four digits are integers 2 to 5, what stands before them is the
+``12141`` is the operator genome 1, 2, 1, 4, 1: its last four digits are integers 2 to 5, the number before them is the
 featurizer class. In the place of a featurizer class of the table a featurizer genome may be written, again in digits:
 one size (the repeat of keys and values, the state size of a recurrence, the expansion of a memoryless operator; else
 1), then two digits per group. The first digit of a group tells parametrisation, short convolution and channel mixing

@@ -1,4 +1,4 @@
-"""What a search did with its genomes: the worth of its operations, and the motifs of its population."""
+"""Analysis of a search: the worth of its operations, and the motifs of its population."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ def read_architecture(
     """The architecture that a user names: its space, its genome, and how it was brought to the depth.
 
     Args:
-        word: see ``runs.given.find``.
-        depth: LIVs of a backbone; None keeps its own, and is 24 for a name.
-        width: channels of the residual stream; None is that of an individual's run, or 768.
-        head_size: channels per head; None is that of an individual's run, or chosen by the width.
+        word: word of the user, see ``runs.given.find``.
+        depth: number of LIVs of a backbone; None keeps its own, and is 24 for a name.
+        width: number of channels of the residual stream; None is that of an individual's run, or 768.
+        head_size: number of channels per head; None is that of an individual's run, or chosen by the width.
         store: folder of the store, where individuals are looked up.
 
     Raises:

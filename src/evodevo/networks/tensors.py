@@ -15,7 +15,7 @@ class TensorNetwork(nn.Module):
     """Tensors in the order of the inputs, each text followed by its mask where it has one -> a tuple of logits.
 
     Args:
-        network: Put into evaluation mode, without gradients.
+        network: Module to wrap; it is put into evaluation mode, without gradients.
     """
 
     def __init__(self, network: Network) -> None:

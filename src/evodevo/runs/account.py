@@ -1,4 +1,4 @@
-"""What the training of a search cost: tokens by rung, who stopped where, and what a rung said of the end."""
+"""Cost of the training of a search: tokens by rung, stopped individuals, correlation of a rung with the end."""
 
 from __future__ import annotations
 

@@ -284,8 +284,8 @@ class Individual(RecordedIndividual):
         Args:
             prompt: the text to continue.
             count: number of tokens to write.
-            sampling: temperature, top-k, top-p.
-            seed: equal seeds give equal text.
+            sampling: temperature, top-k and top-p of the draws.
+            seed: seed of the draws; equal seeds give equal text.
 
         Returns:
             The new text alone.

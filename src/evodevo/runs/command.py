@@ -92,7 +92,7 @@ def _found(run: Run) -> list[str] | None:
 
 
 def _differences(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes ``above`` of ``below`` when it is merged."""
+    """The settings that, merged into ``below``, give ``above``."""
     changes: dict[str, Any] = {}
     for name, value in above.items():
         if isinstance(value, dict) and isinstance(below.get(name), dict):

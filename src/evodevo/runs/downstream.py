@@ -1,4 +1,4 @@
-"""What trained language models scored on sets of questions and on texts, as the store keeps it: one event per result.
+"""Scores of trained language models on sets of questions and on texts, in the store: one event per result.
 
 The last result of an individual on the same data, read in the same way, is the valid one.
 """
@@ -23,9 +23,9 @@ class Reading:
 
     Attributes:
         weights: Digest of the checkpoint.
-        length: Tokens that the model read at once.
-        stride: Tokens by which a window over a text went on; None for questions.
-        engine: What measured: evodevo or lm-eval.
+        length: Number of tokens that the model read at once.
+        stride: Number of tokens by which a window over a text went on; None for questions.
+        engine: Name of the engine: evodevo or lm-eval.
     """
 
     weights: str
@@ -42,7 +42,7 @@ def recorded(run: Run, individual: Individual | None = None) -> dict[str, list[d
     """Id of an individual -> its results in the order of their first record, as JSON: ``reading`` and ``result``.
 
     Args:
-        run: The run.
+        run: Run to read.
         individual: One of its individuals; None = all.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -59,10 +59,11 @@ class ResultLine:
 
     Attributes:
         data: Name of the set or text.
-        metric: Accuracy, normalised accuracy, or bits per byte.
-        value, low, high: The value with its 95 % interval; None where there is none.
+        metric: Name of the metric: accuracy, normalised accuracy, or bits per byte.
+        value: Value of the metric.
+        low, high: Ends of its 95 % interval; None where there is none.
         chance: Value of a uniform draw.
-        amount: Questions or bytes, in words.
+        amount: Number of questions or of bytes, in words.
     """
 
     data: str
@@ -109,8 +110,8 @@ def record(individual: Individual, reading: Reading, result: Mapping[str, Any]) 
     """Keep a result in the store of an individual.
 
     Args:
-        individual: The individual.
-        reading: How it was measured.
+        individual: Individual that was measured.
+        reading: Conditions of the measurement.
         result: JSON with ``digest``, the digest of the data.
 
     Returns:

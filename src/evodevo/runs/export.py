@@ -31,7 +31,7 @@ def export_individual(individual: Individual, target: str | Path, *, to: str | N
     """Export a trained individual.
 
     Args:
-        individual: of any run with kept weights.
+        individual: individual of any run with kept weights.
         target: a folder that is missing, empty, or an earlier export, which is replaced.
         to: a row of ``MODEL_EXPORTERS``; None takes ``source`` where it holds the network, else ``pt2``.
 
@@ -202,7 +202,7 @@ def _training(individual: Individual) -> Iterator[tuple[str, str]]:
     limits = [f"{value:,} {name}" for name, value in budget.items() if value is not None]
     yield "budget of the training", ", ".join(limits) or "none"
     data = evaluation.get("language", evaluation.get("task_settings", {})).get("data")
-    # Its name alone: a card is for others, and a path tells of this machine.
+    # Its name alone: a card is for others, and a path is private to this machine.
     yield "data", Path(str(data)).name if data else str(evaluation.get("task", "the recipe's own"))
     for name, said in FACTS.items():
         value = individual.fact.get(name)

@@ -30,7 +30,7 @@ class Given:
         source: origin in words, for messages and records.
         text: a genome as text, or a known name.
         envelope: a genome as JSON.
-        individual: an individual of an open store.
+        individual: individual of an open store.
     """
 
     source: str
@@ -59,13 +59,13 @@ class Given:
 
 
 def find(word: str | Path | Individual, names: Sequence[str], archive: Archive | None, store: str | Path) -> Given:
-    """What a user's word means: a known name, a file, an individual, or else a genome as text, in this order.
+    """The meaning of a user's word: a known name, a file, an individual, or else a genome as text, in this order.
 
     Args:
         word: word of the user; ``last`` is the individual that answers for the newest run. An individual is itself.
         names: known names of genomes (``Space.named_genomes``), each also with ``@`` and a depth.
         archive: the open store; None where there is none.
-        store: its folder, for messages.
+        store: folder of the store, for messages.
 
     Raises:
         NotFoundError: none of these.
@@ -118,7 +118,7 @@ def starts(
         words: words of the user (see ``find``), or individuals.
         space: space of the search.
         store: folder of the store, where individuals are looked up.
-        depth: depth that the user asks for; each genome is brought to it by the rule of the space.
+        depth: number of LIVs to which each genome is brought by the rule of the space; None keeps its own.
 
     Raises:
         NotFoundError, UsageError: see ``find`` and ``Space.at_depth``.

@@ -1,4 +1,4 @@
-"""What operations of variation were worth: how far children lie in front of their parents, or behind them.
+"""Worth of the operations of variation: ranks by which children are better than their parents, or worse.
 
 Legend: I individuals, G goals.
 """
@@ -26,7 +26,7 @@ DEFINITION = (
 
 @dataclass(frozen=True)
 class Worth:
-    """What one operation, or one kind of birth, did in a run.
+    """The effect of one operation, or of one kind of birth, in a run.
 
     Attributes:
         name: Name of the operation.

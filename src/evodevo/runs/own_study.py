@@ -35,7 +35,7 @@ class RecordedGoal(Settings):
 
 
 class OwnStudySettings(RunSettings):
-    """What a study of one's own records: its settings and its goals."""
+    """The record of a study of one's own: its settings and its goals."""
 
     study: StudySettings
     goals: tuple[RecordedGoal, ...] = ()

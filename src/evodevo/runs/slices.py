@@ -205,7 +205,7 @@ class Slice(ABC, Generic[RunT, IndividualT]):
         )
 
     def recall(self, individual: IndividualT, task: str, device: str = "cpu") -> Any:
-        """What an individual's architecture recalls after a small training of its own on a task of recall.
+        """Recall of an individual's architecture after a small training of its own on a task of recall.
 
         Raises:
             UsageError: networks of this slice predict no next token.
@@ -251,7 +251,7 @@ class Slice(ABC, Generic[RunT, IndividualT]):
         raise NotImplementedError(f"runs of the slice {self.name!r} are driven as one")
 
     def data(self, run: RunT) -> dict[str, Any] | None:
-        """What the page on a run shows, as JSON to be kept beside it; None where the page is all."""
+        """Content of the page on a run, as JSON to be kept beside it; None where the page is all."""
         return None
 
     def best(self, run: RunT) -> list[IndividualT]:

@@ -1,4 +1,4 @@
-"""What "dominates" means, here and nowhere else: on test, ranges over seeds apart, against a tuned baseline."""
+"""The only definition of "dominates": on test, ranges over seeds apart, against a tuned baseline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GoalValues:
     """One goal of one model.
 
     Attributes:
-        values: one per seed, on the test split; one where the value is exact.
+        values: values on the test split, one per seed; one where the value is exact.
         exact: whether the value follows from the architecture alone, and has no spread.
         higher_is_better: whether larger values are better.
     """
@@ -54,7 +54,8 @@ def dominates(ours: Mapping[str, GoalValues], theirs: Mapping[str, GoalValues]) 
     """Whether one model dominates another; see ``DOMINATES``. Goals that only one of both has do not count.
 
     Args:
-        ours, theirs: goal -> its values; of the baseline, at its own tuned learning rate.
+        ours: goal -> values of the candidate.
+        theirs: goal -> values of the baseline at its own tuned learning rate.
     """
     relations = {name: relation(ours[name], theirs[name]) for name in ours if name in theirs}
     if "better" not in relations.values():

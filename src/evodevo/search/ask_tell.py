@@ -1,4 +1,4 @@
-"""The algorithm of a search: asked for proposals with keyed draws, told the scores of members."""
+"""Ask and tell in a search: proposals of its algorithm from keyed draws, and the scores that it gets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Weight inheritance in a search: a child begins with tensors of its parents.
 
-Which tensors those are is decided where networks are (``networks.inheritance``); here, from whom: the better parent by
-its standing in the population comes first, the other one is asked for what the first does not have.
+``networks.inheritance`` decides which tensors those are; this file decides from whom: the better parent by its rank in
+the population comes first, and tensors that it does not have are taken from the other one.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def spent_tokens(courses: Iterable[Mapping[float, Outcome]]) -> dict[float, int]
     What an interruption made a worker train twice is not counted, nor an outcome that was copied from an equal genome.
 
     Args:
-        courses: Of each individual, share of the budget -> outcome there. An outcome's tokens (``extra["tokens"]``)
+        courses: Share of the budget -> outcome there, for each individual. An outcome's tokens (``extra["tokens"]``)
             are those since the beginning; outcomes without them (a crash, a problem without tokens) add none.
     """
     spent: dict[float, int] = {}

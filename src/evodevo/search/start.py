@@ -38,7 +38,7 @@ def founders(starts: Sequence[Start], space: Space[Any], population: int) -> lis
     Args:
         starts: given genomes.
         space: space of the search.
-        population: size of the initial population, which they are a part of.
+        population: number of individuals of the initial population, these included.
 
     Raises:
         UsageError: more than the population, two of one network, or a genome that the search cannot begin with.

@@ -1,4 +1,4 @@
-"""Steady state: a free worker gets the next child at once, and every result is told as it comes."""
+"""Steady state: a free worker gets the next child at once, and the algorithm every result as it comes."""
 
 from __future__ import annotations
 

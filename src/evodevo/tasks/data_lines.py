@@ -12,7 +12,7 @@ def data_lines(description: Mapping[str, Any]) -> dict[str, str]:
     """Title -> line, for what a task's ``describe`` holds; records of older versions hold less.
 
     Args:
-        description: What the task described, or what a run recorded of it.
+        description: Description of the data by the task, as a run records it.
     """
     lines = {
         "data": _source(description.get("source")),

@@ -12,11 +12,11 @@ from evodevo.backbone.model import Backbone, GenerationState
 
 
 class EvodevoCache(Cache):  # type: ignore[misc]
-    """What the LIVs keep of a text: keys, values, states of recurrences and convolutions; shared ones once.
+    """The states of the LIVs after a text: keys, values, states of recurrences and convolutions; shared ones once.
 
     Args:
-        backbone: the model.
-        room: tokens for which room is set aside.
+        backbone: Model whose states are kept.
+        room: Number of tokens for which memory is allocated.
     """
 
     is_compileable = False
@@ -73,7 +73,7 @@ class EvodevoCache(Cache):  # type: ignore[misc]
             self.reorder_cache(torch.arange(self.rows).repeat_interleave(repeats))
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Not possible: a recurrence does not remember what it was."""
+        """Not possible: a recurrence keeps no earlier states."""
         raise NotImplementedError("the state of a recurrence cannot be cut; start again from the text.")
 
     @property

@@ -19,13 +19,13 @@ class EvodevoConfig(PreTrainedConfig):  # type: ignore[misc]
     """A backbone.
 
     Args:
-        genome: the genome as written.
+        genome: genome as text.
         space: settings of its space, as plain data.
         vocab_size: number of token ids.
         tied: whether the head is the embedding; it is then stored once, under one name.
-        context_length: tokens of the windows of its training.
+        context_length: number of tokens of a window of its training.
         genome_schema: version of the genome's written form.
-        use_cache: whether a call outside training returns a cache where it is not said.
+        use_cache: whether a call outside training returns a cache by default.
     """
 
     model_type = "evodevo"

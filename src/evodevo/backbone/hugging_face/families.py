@@ -30,7 +30,7 @@ class NativeFamily:
 
     Attributes:
         model_type: Model type of transformers.
-        values: Its configuration.
+        values: Values of its configuration by name.
         weights: Its state dict.
     """
 

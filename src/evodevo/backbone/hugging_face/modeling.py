@@ -59,14 +59,14 @@ class EvodevoForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc
         """Logits of each next token, (B, T, V). Positions count real tokens only; ``position_ids`` are not read.
 
         Args:
-            input_ids: (B, T).
-            attention_mask: (B, tokens so far), 0 at padding.
-            past_key_values: an ``EvodevoCache``, brought up to date.
-            labels: (B, T), -100 is none; they are shifted here.
-            use_cache: whether a cache is returned; not while training unless it is asked for.
-            logits_to_keep: how many of the last logits are computed; 0 = all.
-            inputs_embeds: not supported.
-            return_dict: False returns a tuple.
+            input_ids: Token ids, (B, T).
+            attention_mask: 1 at tokens, 0 at padding, (B, tokens so far).
+            past_key_values: ``EvodevoCache`` of the tokens before; it is updated.
+            labels: Token ids to predict, (B, T), -100 at positions without one; they are shifted here.
+            use_cache: Whether a cache is returned; by default outside training only.
+            logits_to_keep: Number of last positions whose logits are computed; 0 = all.
+            inputs_embeds: None; embeddings in place of ids are not supported.
+            return_dict: Whether the output has named fields; False returns a tuple.
 
         Raises:
             ValueError: no tokens, or a mask of four axes.

@@ -159,7 +159,7 @@ def final_arms(
     """Finalists, controls and baselines at their tuned rates; what has none is left out.
 
     Args:
-        settings: of the protocol.
+        settings: settings of the protocol.
         finalists, controls: name -> individual and genome, best first.
         rates: name -> tuned learning rate.
     """

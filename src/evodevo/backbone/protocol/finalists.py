@@ -17,7 +17,7 @@ class Contender(Generic[T]):
         individual: the individual.
         genome: identity of its architecture; of equal ones the first counts.
         loss: validation loss of the search, in any unit; lower is better.
-        cost: parameters, or bytes of the cache.
+        cost: number of parameters, or of bytes of the cache.
     """
 
     individual: T
@@ -36,9 +36,9 @@ def choose_finalists(
     losses keep the order of birth. Fewer than ``count`` are returned where fewer are below.
 
     Args:
-        contenders: in order of birth.
+        contenders: individuals in order of birth.
         baseline_costs: costs of the baselines; without any, every contender is eligible.
-        count: largest number.
+        count: largest number of finalists.
     """
     bound = min(baseline_costs, default=float("inf"))
     eligible: dict[Hashable, Contender[T]] = {}

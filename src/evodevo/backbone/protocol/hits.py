@@ -19,7 +19,7 @@ def is_hit(value: float, baselines: Sequence[float], *, higher_is_better: bool =
 
     Args:
         value: the finalist's mean over downstream tasks, or another number on the test split.
-        baselines: the same of the baselines; at least one.
+        baselines: values of the baselines; at least one.
         higher_is_better: whether larger values are better.
     """
     sign = 1.0 if higher_is_better else -1.0
@@ -31,7 +31,7 @@ def hit_rate(finalists: Mapping[str, Sequence[float]], baselines: Mapping[str, S
 
     Args:
         finalists: name -> accuracies, one per task.
-        baselines: the same; a hit is at least as good as each of them.
+        baselines: name -> accuracies of the baselines; a hit is at least as good as each of them.
     """
     bars = [mean_accuracy(values) for values in baselines.values()]
     hits = [is_hit(mean_accuracy(values), bars) for values in finalists.values()]

@@ -1,4 +1,4 @@
-"""What this machine has left: memory and disk."""
+"""Free memory and free disk space of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a protocol or a search will need on this machine, from the static costs and a short measurement."""
+"""Needs of a protocol or a search on this machine, from the static costs and a short measurement."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class PlannedStage:
     """One stage.
 
     Attributes:
-        stage: its name.
+        stage: name of the stage.
         trainings: number of trainings.
-        tokens: mean number of training tokens of each, which rungs lower.
-        flops: FLOPs of all, measurements included.
-        hours: with all workers.
+        tokens: mean number of training tokens of a training, which rungs lower.
+        flops: FLOPs of all its trainings, measurements included.
+        hours: duration with all workers, in hours.
     """
 
     stage: str
@@ -62,15 +62,18 @@ class Plan:
     Attributes:
         stages: needs by stage.
         trainings: number of trainings, evaluations of searches included.
-        tokens: training tokens of all.
-        flops: FLOPs of all.
-        memory_bytes: of all workers together, at most; memory_left: free bytes now, None where that is not known.
-        disk_bytes: written to the store, at most; disk_left: free bytes now.
-        expected_seconds: duration with these workers.
+        tokens: training tokens of all stages.
+        flops: FLOPs of all stages.
+        memory_bytes: largest memory of all workers together, in bytes.
+        memory_left: free memory now, in bytes; None where that is not known.
+        disk_bytes: largest size of what is written to the store, in bytes.
+        disk_left: free bytes of the disk now.
+        expected_seconds: duration with these workers, in seconds.
         workers: number of evaluations at a time.
-        flops_per_second: measured speed of one worker.
-        warnings: one sentence each.
-        refusal: why it does not fit in memory or on the disk, and what helps; empty where it does.
+        flops_per_second: measured speed of one worker, in FLOPs per second.
+        warnings: warnings, one sentence each.
+        refusal: sentence with the reason why the run does not fit in memory or on the disk, and a remedy; empty where
+            it does.
     """
 
     stages: tuple[PlannedStage, ...]
@@ -109,7 +112,7 @@ def plan(settings: EvolveSettings, store: Path, cache_folder: Path | None = None
     """Measure, and add up.
 
     Args:
-        settings: of a protocol, or of a search alone.
+        settings: settings of a protocol, or of a search alone.
         store: folder of the store, which need not exist.
         cache_folder: folder of prepared data; None is the user's.
 

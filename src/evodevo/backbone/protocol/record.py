@@ -32,17 +32,19 @@ class TableRow:
         name: ``transformer++``, ``star-1``, ``random-1``, …
         role: baseline, finalist or control.
         individual: id in the search; empty for baselines.
-        genome: the genome as text.
-        parameters, cache_bytes: static cost, without embeddings, at the settings' length.
-        learning_rate: the tuned one; None before it is known.
+        genome: genome as text.
+        parameters: number of parameters without embeddings.
+        cache_bytes: size of the cache at the settings' length, in bytes.
+        learning_rate: tuned learning rate; None before it is known.
         rates: learning rate -> validation loss of its trial, in nats per token.
         seeds: number of finished trainings.
-        trainings: their ids.
-        validation, test: bits per byte over seeds.
-        perplexity: test perplexity per token over seeds.
+        trainings: ids of the finished trainings.
+        validation: bits per byte on the validation split, over seeds.
+        test: bits per byte on the test split, over seeds.
+        perplexity: perplexity per token on the test split, over seeds.
         tasks: downstream task -> accuracy in percent.
-        average: mean over downstream tasks.
-        dominates: baselines that it dominates, see ``runs.verdict``.
+        average: mean accuracy over downstream tasks, in percent.
+        dominates: names of the baselines that it dominates, see ``runs.verdict``.
     """
 
     name: str
@@ -77,16 +79,18 @@ class ProtocolRecord:
     """A protocol as far as it has come.
 
     Attributes:
-        run, recipe, state: of its run.
+        run: id of the protocol's run.
+        recipe: name of its recipe.
+        state: state of its run.
         goals: names of the search's objectives.
         stages: stage -> id and state of its run.
         rate: learning rate of the search; None before it is known.
         evaluations: stage -> number of finished evaluations of the search and of random search, without baselines.
         stopped: stage -> number of those that stopped at a rung.
-        rows: baselines, finalists, controls.
+        rows: rows of the table: baselines, finalists, controls.
         courses: "search" and "random" -> (number of evaluations, lowest validation bits per byte until then).
         count_models: bits per byte of count models on the test split.
-        sentences: what the table shows, one sentence each.
+        sentences: findings of the table, one sentence each.
     """
 
     run: str
@@ -281,7 +285,7 @@ def sentences(
     evaluations: Mapping[str, int],
     stopped: Mapping[str, int],
 ) -> list[str]:
-    """What the table shows, in words."""
+    """The findings of the table, in words."""
     stages = settings.protocol
     baselines = [row for row in rows if row.role == "baseline"]
     finalists = [row for row in rows if row.role == "finalist"]

@@ -19,8 +19,8 @@ class Stages(Settings):
         learning_rates: learning rates that are tried for every baseline and every finalist; the lowest validation loss
             decides.
         tuning_tokens: number of training tokens of each of these trials.
-        search_rate: ``tuned``: candidates are trained at the rate with the lowest mean validation loss over the
-            baselines; ``given``: at that of the training settings of the evaluation.
+        search_rate: learning rate of the candidates: ``tuned`` is the one with the lowest mean validation loss over the
+            baselines, ``given`` that of the training settings of the evaluation.
         finalists: largest number of individuals that are chosen from the search (STAR, section 5: 8).
         controls: number of individuals that are chosen from random search by the same rule, and trained alike.
         limit: cost in which a finalist must be below every baseline: parameters or cache_bytes.
@@ -59,7 +59,7 @@ class ProtocolSettings(EvolveSettings):
     """All settings of a protocol: those of its search, and its stages.
 
     Attributes:
-        protocol: the stages around the search.
+        protocol: settings of the stages around the search.
     """
 
     protocol: Stages

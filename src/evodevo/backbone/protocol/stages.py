@@ -42,12 +42,12 @@ class Protocol:
     """One protocol, new or resumed.
 
     Args:
-        run_id: its run, recorded.
+        run_id: id of its recorded run.
         settings: settings with which it goes on; only the workers may differ from the recorded ones.
         store: folder of the store.
-        listener: called with the events of all stages, and with ``stage`` {"stage", "run", "number", "of",
+        listener: function called with the events of all stages, and with ``stage`` {"stage", "run", "number", "of",
             "protocol"} before each.
-        on_start: called with the study of each stage before it runs.
+        on_start: function called with the study of each stage before it runs.
         cache_folder: folder of prepared data; None is the user's.
     """
 

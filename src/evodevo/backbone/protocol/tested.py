@@ -1,4 +1,4 @@
-"""What a worker measures for a protocol: a trained network on the test split, and the pace and memory of a training."""
+"""Measurements of a worker for a protocol: a trained network on the test split, pace and memory of a training."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _STAGES = {
 
 
 def stage_words(stage: str) -> str:
-    """What a stage does."""
+    """The purpose of a stage."""
     return _STAGES.get(stage, stage)
 
 

@@ -1,1 +1,1 @@
-"""Objectives of recall: what an architecture remembers, found by a small training of its own."""
+"""Objectives of recall: the accuracy of an architecture on recall tasks, after a small training of its own."""

@@ -1,4 +1,4 @@
-"""How much a genome's architecture remembers, apart from what a corpus taught it.
+"""Recall of a genome's architecture, apart from what a corpus taught it.
 
 A network of the genome, of the same sizes but with the vocabulary of the task, is trained from scratch on a generated
 recall task for the small budget of ``RecallProbeSettings``; the answer is its accuracy on validation sequences.
@@ -40,12 +40,12 @@ def recall_accuracy(task_name: str, subject: Subject) -> Measurement:
 
 @dataclass(frozen=True)
 class Recalled:
-    """What an architecture recalls after its training.
+    """The recall of an architecture after its training.
 
     Attributes:
         digest: Digest of the sequences and of the training.
-        guess: Accuracy of the best guess without memory.
-        accuracy: Share of right answers.
+        guess: Accuracy of the best guess without memory, 0 to 1.
+        accuracy: Share of right answers, 0 to 1.
     """
 
     digest: str

@@ -21,7 +21,7 @@ def cross_plans(
     Args:
         a, b: Valid genomes.
         scope: Facts of their space.
-        points: Number of cuts; fewer where the shorter parent has less room.
+        points: Number of cuts, at least 1; fewer where the shorter parent has fewer places.
         rng: Generator of the draws.
     """
     drafts = (Draft.of(scope.canonical(a), scope), Draft.of(scope.canonical(b), scope))

@@ -43,7 +43,7 @@ Link = tuple[str, str, int, int]
 
 @dataclass(frozen=True)
 class VariationScope:
-    """What the operations need of a space.
+    """The facts of a space that the operations use.
 
     Attributes:
         classes: All LIV classes by number.

@@ -55,8 +55,8 @@ def mutant_class(
     """The class number of an operator with one integer of that level changed, others as far as it must be.
 
     Args:
-        spec: The operator.
-        level: ``operator`` or ``featurizer``.
+        spec: Compiled operator.
+        level: Level that is mutated: ``operator`` or ``featurizer``.
         places: Open places of the space.
         dims: Sizes at which the mutant must exist.
         rng: Generator of the draws.

@@ -20,11 +20,11 @@ IntegerMutation = Callable[[BackboneGenome, np.random.Generator], BackboneGenome
 
 @dataclass(frozen=True)
 class Mutation:
-    """What a mutation did.
+    """The result of a mutation.
 
     Attributes:
         genome: The mutant, canonical; the given genome where no draw changed the network.
-        operations: Names of the operations that made it, in their order; connections with their kind.
+        operations: Names of the operations that made it, in their order, of connections with their kind.
         draws: Number of draws; each before the last gave the same network.
     """
 
@@ -47,9 +47,9 @@ def mutate_plan(
     Args:
         genome: Valid genome.
         scope: Facts of its space.
-        probability: Of an operation per LIV, 0 to 1; one operation is carried out at least, none at 0.
+        probability: Probability of an operation per LIV, 0 to 1; at least one operation is carried out, none at 0.
         weights: Operation -> weight of the draw; operations that are left out have their default.
-        integers: The paper's mutation, with repair.
+        integers: Mutation of the paper, with repair.
         rng: Generator of the draws.
     """
     if probability == 0:

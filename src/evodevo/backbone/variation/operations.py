@@ -43,7 +43,7 @@ class PlanOperation:
 
     Attributes:
         weight: Share of the draws that it gets by default, relative to the others.
-        apply: Makes the change; None for the paper's mutation of integers, which acts on no draft.
+        apply: Function that makes the change; None for the paper's mutation of integers, which acts on no draft.
         level: Level of the genome that it changes; those below the backbone are drawn where the space opens genes of
             theirs.
     """

@@ -49,7 +49,7 @@ def evaluate(
         int | None, count_option("Tokens by which a window over a text goes on.  [default: half of what is read]")
     ] = None,
     engine: Annotated[str, typer.Option(help="evodevo, or lm-eval: EleutherAI's harness, if installed.")] = "evodevo",
-    again: Annotated[bool, typer.Option("--again", help="Measure also what the store knows already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Measure also what the store holds already.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = "cpu",
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
@@ -182,7 +182,7 @@ def _interval(between: Gap | None) -> str:
 
 
 def _say(found: Sequence[Sequence[Result]]) -> None:
-    """What a reader of the table must know beside it."""
+    """Print the notes to the table."""
     from evodevo.experiments.downstream.results import QuestionsResult, TextResult
 
     output.words("in brackets: 95 % interval; acc_norm: log-likelihood per byte of the option.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EvaluationView(Shown):
-    """What is being measured, with lines on stderr.
+    """The measurement in progress, with lines on stderr.
 
     Args:
         clock: Time in seconds.
@@ -50,7 +50,7 @@ class EvaluationView(Shown):
             output.words(f"{self._what}: {how}")
 
     def status(self) -> str:
-        """What is being done, and the time left."""
+        """The present step, and the time left."""
         spent = self._clock() - self._begun
         left = f", {duration(spent / self._share - spent)} left" if self._share > 0.02 else ""
         return f"{self._what} {100 * self._share:.0f} %{left}"

@@ -58,12 +58,12 @@ def evaluate(
         field: Key of a JSON line, or column of a parquet file, that has the text.
         limit: Largest number of questions of each set; None = all.
         max_bytes: Largest sum of bytes of the documents; None = all.
-        context_length: Tokens that the model reads at once; None = the context length of its training.
-        stride: Tokens by which a window over a text goes on; None = half of the context.
-        engine: ``evodevo``, or ``lm-eval`` for EleutherAI's harness on the same questions.
-        device: auto, cpu, cuda, cuda:N.
+        context_length: Number of tokens that the model reads at once; None = the context length of its training.
+        stride: Number of tokens by which a window over a text goes on; None = half of the context.
+        engine: Name of the engine: ``evodevo``, or ``lm-eval`` for EleutherAI's harness on the same questions.
+        device: Name of the device: auto, cpu, cuda, cuda:N.
         again: Whether recorded results are measured again.
-        listener: Called with what happens.
+        listener: Function called with each event and its facts.
 
     Raises:
         UsageError: Nothing to evaluate on, an unknown engine, an impossible length or stride, or no language model.

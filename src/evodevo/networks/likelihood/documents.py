@@ -22,12 +22,12 @@ from evodevo.networks.likelihood.reader import TOKENS_AT_ONCE, Ids, Progress, Re
 
 @dataclass(frozen=True)
 class DocumentScores:
-    """What a model predicts of documents; arrays have one entry per document.
+    """The likelihood of documents under a model; arrays have one entry per document.
 
     Attributes:
-        nats: Negative log-likelihood of its tokens.
+        nats: Negative log-likelihood of its tokens, in nats.
         tokens: Number of predicted tokens.
-        bytes: Bytes of the text behind them.
+        bytes: Number of bytes of the text of these tokens.
         lossless: Whether decoding restores every document; where a tokenizer changes the text, its bits are too few.
     """
 
@@ -73,10 +73,10 @@ def score_documents(
     """Measure a model on documents.
 
     Args:
-        reader: The model.
+        reader: Reader of the model.
         documents: UTF-8 texts, none of them empty.
-        stride: Tokens by which a window goes on; None = half of the reader's length.
-        progress: Called with the number of finished predictions, and of all.
+        stride: Number of tokens by which a window goes on; None = half of the reader's length.
+        progress: Function called with the numbers of finished and of all predictions.
 
     Raises:
         UsageError: The stride is not between 1 and the reader's length.

@@ -61,10 +61,10 @@ def likelihoods(
     length; of an option that alone is longer, no token is lost, and it is read beyond that length.
 
     Args:
-        reader: The model.
+        reader: Reader of the model.
         requests: Contexts and options.
         cached: Whether options share the prefill of their context, where there are several and the model allows it.
-        progress: Called with the number of finished requests, and of all.
+        progress: Function called with the numbers of finished and of all requests.
     """
     fitted = [_fitted(request, reader.length) for request in requests]
     several = max((len(request.options) for request in requests), default=0) > 1
@@ -112,7 +112,7 @@ def _batches(requests: Sequence[Request], shared: bool) -> Iterator[list[int]]:
 
 
 def _whole(reader: Reader, requests: Sequence[Request]) -> Iterator[list[Likelihood]]:
-    """Each option with its context from the start. Padding is on the right, where no token hears of it."""
+    """Each option with its context from the start. Padding is on the right, where it has no effect on any token."""
     rows = [np.concatenate([request.context, option]) for request in requests for option in request.options]
     lengths = [len(option) for request in requests for option in request.options]
     tokens, _ = reader.place([row[:-1] for row in rows])

@@ -56,8 +56,8 @@ class Reader:
         Args:
             network: Network of one text that predicts its next tokens.
             tokenizer: The tokenizer that it was trained with.
-            length: Tokens that it reads at once; None = the context length of its training.
-            device: auto, cpu, cuda, cuda:N.
+            length: Number of tokens that it reads at once; None = the context length of its training.
+            device: Name of the device: auto, cpu, cuda, cuda:N.
 
         Raises:
             UsageError: The network writes no text, its vocabulary is not the tokenizer's, or the length is below 2.
@@ -77,8 +77,7 @@ class Reader:
 
     @property
     def begin(self) -> list[int]:
-        """What stands before the first token of a text: the end of the document before it, where there is such a
-        token."""
+        """Token ids before the first token of a text: the end of a document, where the tokenizer has such a token."""
         return [] if self.tokenizer.separator is None else [self.tokenizer.separator]
 
     def forks(self) -> bool:

@@ -33,7 +33,7 @@ class WrittenClass:
     """One class of the file.
 
     Attributes:
-        lines: its text.
+        lines: lines of its text.
         pieces: names of the functions that it calls.
         constants: names of the constants that it reads.
     """
@@ -50,7 +50,7 @@ class OperatorSource:
         name: name of the class.
         title: first words of its docstring.
         spec: the compiled operator.
-        dims: sizes.
+        dims: sizes of the operator.
         borrowed: roles that some layer of this operator borrows.
         closed: whether it owns its groups and reads a mask, without a state: the form of layers. Else groups live in
             the model's bank, and a state continues texts without padding.

@@ -1,4 +1,4 @@
-"""The section on the training of a search: tokens by rung, and what a rung said of the end."""
+"""The section on the training of a search: tokens by rung, and the correlation of a rung with the end."""
 
 from __future__ import annotations
 

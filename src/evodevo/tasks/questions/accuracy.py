@@ -3,7 +3,7 @@
 ``acc`` takes the option of the largest log-likelihood, ``acc_norm`` that of the largest log-likelihood per byte of the
 option: the definitions of EleutherAI's lm-evaluation-harness, except that it counts characters of the option, which
 are its bytes in English text, and that it gives a tie to the first option. Here a tie counts 1/k where k options, the
-right one among them, are level: else a model that knows nothing is right wherever the answer comes first.
+right one among them, are level: else a model without any skill is right wherever the answer comes first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Likelihood:
     """The likelihood of one option.
 
     Attributes:
-        log_likelihood: In nats, of all tokens of the option together.
+        log_likelihood: Log-likelihood of all tokens of the option together, in nats.
         greedy: Whether greedy decoding writes exactly the option.
     """
 
@@ -43,8 +43,8 @@ class Accuracy:
     """A share of right answers, 0 to 1.
 
     Attributes:
-        value: The share.
-        low, high: 95 % interval of Wilson's score (Wilson 1927).
+        value: Share of right answers, 0 to 1.
+        low, high: Ends of the 95 % interval of Wilson's score (Wilson 1927).
         count: Number of questions.
     """
 

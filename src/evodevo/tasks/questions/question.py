@@ -27,9 +27,9 @@ class Option:
     """One option.
 
     Attributes:
-        context: Text before it; may be empty.
+        context: Text before the option; may be empty.
         continuation: Text whose likelihood counts, with the white space that separates it from the context.
-        size: Bytes of UTF-8 of the option as the file has it, by which ``acc_norm`` divides.
+        size: Number of UTF-8 bytes of the option as the file has it, by which ``acc_norm`` divides.
     """
 
     context: str
@@ -42,7 +42,7 @@ class Question:
     """One question.
 
     Attributes:
-        options: Its options; one in sets of continuations.
+        options: Options of the question; one in sets of continuations.
         answer: Place of the right option, from 0.
         group: Name of a part of the set that is scored by itself too; empty for none.
     """
@@ -58,9 +58,9 @@ class QuestionSet:
 
     Attributes:
         name: Name in tables, from the file's name.
-        source: The file.
-        kind: What is asked.
-        questions: The questions, in the order of the file.
+        source: Path of the file.
+        kind: Kind of the questions: choice or continuation.
+        questions: Questions in the order of the file.
     """
 
     name: str

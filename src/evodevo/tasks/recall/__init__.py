@@ -1,1 +1,1 @@
-"""Generated sequences whose answers stand earlier in them: how much a network remembers, apart from what it knows."""
+"""Generated sequences that contain their answers: recall from the context, apart from learned facts."""

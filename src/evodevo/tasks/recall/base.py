@@ -1,6 +1,6 @@
-"""The base of the recall tasks: sequences of tokens, some of whose successors the network must remember.
+"""The base of the recall tasks: sequences of tokens, some of whose successors follow from earlier tokens.
 
-A target stands at the position whose next token is asked for; all other positions have none and count in no loss.
+A target is at the position whose next token is predicted; all other positions have none and count in no loss.
 
 Shapes: B samples, L tokens.
 """
