@@ -125,6 +125,19 @@ def test_a_family_that_answers_otherwise_is_not_taken(monkeypatch: pytest.Monkey
     monkeypatch.setattr(families, "BASE", 9000.0)  # other positions
     written = MODEL_EXPORTERS.get("hf").write(backbone_subject("11111 91111"), tmp_path)
     assert written.facts == {"model_type": "evodevo", "native": False}
+    assert "(llama: its logits differ by " in written.notes[0]
+
+
+def test_a_family_that_this_transformers_cannot_run_is_named_with_the_cause(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def generate(self: object, *_: object, **__: object) -> None:
+        raise ImportError("no kernel for this\nsecond line")
+
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "generate", generate)
+    written = MODEL_EXPORTERS.get("hf").write(backbone_subject("11111 91111"), tmp_path)
+    assert written.facts == {"model_type": "evodevo", "native": False}
+    assert "(llama: no kernel for this)" in written.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.export.models.base import ModelSubject, Story
+from evodevo.export.models import onnx
+from evodevo.export.models.base import ModelSubject, Story, Written
 from evodevo.export.models.pt2 import graph
 from evodevo.networks.tensors import TensorNetwork
 from evodevo.runs.export import model_subject
@@ -39,3 +42,29 @@ def test_what_skips_layers_by_the_sample_is_refused_with_a_sentence() -> None:
     skipping = small_model((TEXT,), (NEXT,), causal=True, inference={"mode": "target_topm", "m": 1})
     with pytest.raises(UsageError, match=r"it cannot be written as pt2: it decides by .* inference mode is dense"):
         graph(subject(skipping, "h_model"), "pt2")
+
+
+_EMPTY: Any = SimpleNamespace(network=torch.nn.Identity(), name="it", inputs=(), outputs=())
+
+
+def test_a_disk_that_cannot_be_written_is_no_fault_of_the_exporter(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(onnx, "graph", lambda *_: (None, Written({}, None, ())))
+    monkeypatch.setattr(onnx, "_without_history", lambda model: b"")
+    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: SimpleNamespace(model_proto=b""))
+    with pytest.raises(FileNotFoundError):
+        onnx.ONNX.write(_EMPTY, tmp_path / "missing")
+
+
+def test_the_cause_of_a_failed_onnx_export_is_in_the_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def export(*_: object, **__: object) -> None:
+        try:
+            raise KeyError("aten.nothing")
+        except KeyError as error:
+            raise RuntimeError("conversion failed") from error
+
+    monkeypatch.setattr(onnx, "graph", lambda *_: (None, Written({}, None, ())))
+    monkeypatch.setattr(torch.onnx, "export", export)
+    with pytest.raises(UsageError, match=r"it cannot be written as onnx: .*aten\.nothing.* Take --to pt2"):
+        onnx.ONNX.write(_EMPTY, tmp_path)
