@@ -135,7 +135,7 @@ def connection_counts(population: Sequence[Plans]) -> dict[str, float]:
     return {kind: counts[kind] / len(population) for kind in ("feature", "featurizer")} if population else {}
 
 
-class _Tally(Generic[K]):
+class _MotifTally(Generic[K]):
     """Occurrences of motifs in a population, genome after genome.
 
     Attributes:
@@ -181,7 +181,7 @@ def expected_in_random_order(plans: Plans, classes: Classes) -> float:
 
 
 def _class_motifs(population: Sequence[Plans], first: Sequence[Plans]) -> tuple[ClassMotif, ...]:
-    tally = _Tally[Classes]()
+    tally = _MotifTally[Classes]()
     for plans in population:
         last = len(plans) - 1
         tally.add([(classes, (start + (len(classes) - 1) / 2) / last) for start, classes in class_windows(plans)])
@@ -240,7 +240,7 @@ def _keys(plans: Plans) -> Iterable[tuple[Key, int]]:
 
 
 def _sharing_motifs(population: Sequence[Plans], first: Sequence[Plans]) -> tuple[SharingMotif, ...]:
-    tally = _Tally[Key]()
+    tally = _MotifTally[Key]()
     expected: dict[Key, float] = {}
     for plans in population:
         tally.add([(key, owner / (len(plans) - 1)) for key, owner in _keys(plans)])
