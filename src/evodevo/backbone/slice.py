@@ -7,6 +7,7 @@ declare(
     {
         "backbone": "evodevo.backbone.runs:BACKBONE",
         "protocol": "evodevo.backbone.protocol.runs:PROTOCOL",
+        "search_comparison": "evodevo.backbone.search_comparison.runs:SEARCH_COMPARISON",
     },
 )
 declare(
@@ -18,6 +19,10 @@ declare(
         "backbone.quality": "evodevo.backbone.protocol.recipes:QUALITY",
         "backbone.size": "evodevo.backbone.protocol.recipes:SIZE",
         "backbone.cache": "evodevo.backbone.protocol.recipes:CACHE",
+        "backbone.deep": "evodevo.backbone.protocol.recipes:DEEP",
+        "backbone.algorithms": "evodevo.backbone.search_comparison.recipes:ALGORITHMS",
+        "backbone.variation": "evodevo.backbone.search_comparison.recipes:VARIATION",
+        "backbone.scales": "evodevo.backbone.search_comparison.recipes:SCALES",
     },
 )
 declare(

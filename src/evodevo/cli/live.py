@@ -231,7 +231,7 @@ def task_words(facts: dict[str, Any]) -> list[str]:
 def stage_line(facts: dict[str, Any]) -> str:
     """``protocol rb1c3bead7102, stage 2 of 6: search, run r1d458a4c53ca``."""
     run = f", run {facts['run']}" if facts["run"] else ""
-    return f"protocol {facts['protocol']}, stage {facts['number']} of {facts['of']}: {facts['stage']}{run}"
+    return f"{facts['kind']} {facts['whole']}, stage {facts['number']} of {facts['of']}: {facts['stage']}{run}"
 
 
 def plan_words(facts: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Protocols on the command line: what one will need, its table, its stages."""
+"""Runs that consist of other runs on the command line: what one will need, its stages, its tables."""
 
 from __future__ import annotations
 
@@ -10,43 +10,18 @@ from evodevo.runs.search_progress import duration
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
 
-KIND = "protocol"
 
-
-def searched(run: Run) -> Run:
-    """The run that holds the individuals: the search of a protocol; any other run itself.
-
-    Raises:
-        NotFoundError: the protocol has not begun its search.
-    """
-    if run.kind != KIND:
-        return run
-    from evodevo.backbone.protocol.record import stage_runs
-    from evodevo.errors import NotFoundError
-
-    stages = stage_runs(run)
-    if "search" not in stages:
-        raise NotFoundError(f"the protocol {run.id} has not begun its search. See: evodevo show {run.id}")
-    return stages["search"]
-
-
-def show_protocol(run: Run) -> None:
-    """Print the stages, the table and what it shows, as far as the protocol has come."""
-    from evodevo.backbone.protocol.record import read_protocol
-    from evodevo.backbone.protocol.text import cells, headings, stage_words
-    from evodevo.runs.verdict import DOMINATES
-
-    record = read_protocol(run)
-    stages = [(name, stage["run"], stage["state"], stage_words(name)) for name, stage in record.stages.items()]
-    output.table(("stage", "run", "state", "what it does"), stages)
-    if record.rows:
-        output.line()
-        columns = headings(record.rows, run.settings.evaluation.cost_length)
-        output.table(columns, cells(record.rows), right=columns[1:-1])
-    for sentence in record.sentences:
+def show_composed(run: Run) -> None:
+    """Print the stages, the tables and what they show, as far as the run has come."""
+    results = run.slice.results(run)
+    for place, table in enumerate(each for each in results.tables if each.rows):
+        if place:
+            output.line()
+        output.table(table.columns, table.rows, right=table.right)
+    for sentence in results.sentences:
         output.line(f"\n{sentence}")
-    if any(row.test is not None for row in record.rows):
-        output.words(DOMINATES)
+    if results.note:
+        output.words(results.note)
 
 
 def show_needs(needs: dict[str, Any]) -> None:

@@ -13,14 +13,14 @@ from evodevo.networks.sampling import SamplingSettings
 from evodevo.runs.answers import Prediction, Predicts
 from evodevo.runs.pick import Pick, pick
 from evodevo.runs.recorded import RecordedIndividual, RecordedRun
-from evodevo.runs.slices import OWN_STUDY, PROTOCOL
+from evodevo.runs.slices import OWN_STUDY
 from evodevo.search.front import front_places
 from evodevo.search.members import BASELINE
 from evodevo.storage import EvaluationRow, RunRow, Store
 
 MAX_PROMPT_BYTES = 1 << 20
 STAGE = "protocol.stage"
-"""Type of the event of a protocol that names the run of a stage."""
+"""Type of the event of a composed run that names the run of a stage."""
 OF_SYSTEMS = ("system", "agent")
 """Kinds of the store's runs that are no runs of a recipe."""
 
@@ -54,7 +54,7 @@ class Archive:
         return [Run(self, row) for row in self.store.runs() if row.kind not in OF_SYSTEMS]
 
     def run(self, prefix: str) -> Run:
-        """The run whose id begins so; ``last`` is the newest one, or the protocol that it is a stage of.
+        """The run whose id begins so; ``last`` is the newest one, or the composed one that it is a stage of.
 
         Raises:
             NotFoundError: none.
@@ -71,9 +71,9 @@ class Archive:
         return self._run(reference.id)
 
     def _whole(self, run: Run, every: Sequence[Run]) -> Run:
-        """The protocol that a run is a stage of; a run that stands alone itself."""
+        """The composed run that a run is a stage of; a run that stands alone itself."""
         for other in every:
-            if other.kind == PROTOCOL and any(
+            if other.is_composed and any(
                 event.type == STAGE and event.payload["run"] == run.id for event in other.events()
             ):
                 return other
@@ -152,6 +152,11 @@ class Run(RecordedRun):
                 f"run {self.id} has no trained network yet (state {self.state}); see: evodevo status {self.id}"
             )
         return individuals[0]
+
+    def searched(self) -> Run:
+        """The run whose front is meant: of a composed run that of a stage; see ``Slice.searched``."""
+        found: Run = self.slice.searched(self)
+        return found
 
     def pick(self, rule: str = "knee", where: Sequence[str] = ()) -> Pick[Individual]:
         """One of the front, with the reason and the comparison with the baselines; see ``runs.pick``."""

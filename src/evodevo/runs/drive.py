@@ -16,7 +16,7 @@ from evodevo.runs.archive import Archive, Run
 from evodevo.runs.command import Command, record_command
 from evodevo.runs.fixed_generation import recall_source
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
-from evodevo.runs.slices import PROTOCOL, slice_of
+from evodevo.runs.slices import COMPOSED, slice_of
 from evodevo.search.members import Listener
 from evodevo.search.study import Study
 from evodevo.storage import Store
@@ -62,7 +62,7 @@ def drive(
     enable_packages(settings.execution.packages)
     check_device(settings)
     rooms = type(settings).model_fields
-    if PROTOCOL in rooms:
+    if not rooms.keys().isdisjoint(COMPOSED):
         slice_of("", rooms).carry_out(
             run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder
         )

@@ -98,7 +98,7 @@ def _resolved(
     """All settings of a search, with the architectures that it begins with; see ``evolve``."""
     settings = resolve(recipe, size=size, driver="evolve", overrides=changes)
     if start:
-        settings = _beginning_with(start, recipe, settings, changes.get("space", {}).get("depth"), store)
+        settings = _beginning_with(start, recipe, settings, changes, store)
         for given in settings.study.start:
             if given.scaling and listener is not None:
                 listener(ARCHITECTURE, {"source": given.source, "scaling": given.scaling})
@@ -106,12 +106,17 @@ def _resolved(
 
 
 def _beginning_with(
-    start: Sequence[str | Path | Individual], recipe: str, settings: RunSettings, depth: int | None, store: str | Path
+    start: Sequence[str | Path | Individual],
+    recipe: str,
+    settings: RunSettings,
+    changes: Mapping[str, Any],
+    store: str | Path,
 ) -> RunSettings:
     """The settings with the architectures of the user's; see ``evolve``."""
     enable_packages(settings.execution.packages)
-    space = slice_of(recipe, type(settings).model_fields).space(settings)
-    given = [one.model_dump(mode="json") for one in starts(start, space, store, depth)]
+    which = slice_of(recipe, type(settings).model_fields)
+    depth = changes.get("space", {}).get("depth", which.start_depth(settings))
+    given = [one.model_dump(mode="json") for one in starts(start, which.space(settings), store, depth)]
     values = merge(settings.model_dump(mode="json"), {"study": {"start": given}})
     return validate(type(settings), values, what=f"settings of {recipe}")
 

@@ -12,7 +12,7 @@ from evodevo.objectives.base import parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.registry import enable_packages
 from evodevo.runs.pick import Summary
-from evodevo.runs.slices import EXPERIMENT, OWN_STUDY, SLICES, Slice, slice_of
+from evodevo.runs.slices import COMPOSED, EXPERIMENT, OWN_STUDY, SLICES, Slice, slice_of
 from evodevo.search.members import BASELINE
 from evodevo.search.problem import Goal, Outcome
 from evodevo.search.record import is_final, to_outcome
@@ -41,6 +41,11 @@ class RecordedRun:
         killed = row.state == "running" and store.owner(row.id) is None
         self.state = "interrupted" if killed else row.state
         self.seed = row.seed
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether it consists of other runs; such a run has stages and tables, no individuals of its own."""
+        return self.kind in COMPOSED
 
     @property
     def is_experiment(self) -> bool:

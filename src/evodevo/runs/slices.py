@@ -20,6 +20,7 @@ from evodevo.registry import Registry, table
 from evodevo.runs.answers import Predicts, continues_texts
 from evodevo.runs.differences import setting_differences
 from evodevo.runs.recipe import RunSettings
+from evodevo.runs.results import Results
 from evodevo.search.base import Algorithm
 from evodevo.search.members import Listener
 from evodevo.search.problem import Problem
@@ -27,8 +28,9 @@ from evodevo.search.space import Space
 
 EXPERIMENT = "experiment"
 """Room of the settings of runs that compare given trainings, and the name of their slice."""
-PROTOCOL = "protocol"
-"""Room of the settings of runs that consist of other runs, the name of their slice, and their kind."""
+COMPOSED = ("protocol", "search_comparison")
+"""Rooms of the settings of runs that consist of other runs (``runs.composed``), the names of their slices, and their
+kinds."""
 OWN_STUDY = "study"
 """Kind of the runs of ``Study`` over a user's own function, and the name of their slice."""
 
@@ -250,6 +252,23 @@ class Slice(ABC, Generic[RunT, IndividualT]):
         """Complete a recorded run that consists of other runs."""
         raise NotImplementedError(f"runs of the slice {self.name!r} are driven as one")
 
+    def start_depth(self, settings: Any) -> int | None:
+        """Depth to which what begins a run is brought where the user names none; None keeps each as it is."""
+        return None
+
+    def searched(self, run: RunT) -> RunT:
+        """The run whose individuals ``front`` and ``pick`` look at: of a composed run that of a stage.
+
+        Raises:
+            NotFoundError: that stage has not begun.
+            UsageError: there is more than one.
+        """
+        return run
+
+    def results(self, run: RunT) -> Results:
+        """Tables and sentences of a composed run, as far as it has come."""
+        raise NotImplementedError(f"runs of the slice {self.name!r} consist of individuals")
+
     def data(self, run: RunT) -> dict[str, Any] | None:
         """Content of the page on a run, as JSON to be kept beside it; None where the page is all."""
         return None
@@ -286,8 +305,8 @@ class Slice(ABC, Generic[RunT, IndividualT]):
 
 
 def slice_of(recipe: str, rooms: Container[str]) -> Slice[Any, Any]:
-    """The slice of a run: that which the recipe's name begins with, or protocols or experiments, which any recipe may
-    describe.
+    """The slice of a run: that which the recipe's name begins with, or composed runs or experiments, which any
+    recipe may describe.
 
     Args:
         recipe: name of the recipe.
@@ -296,7 +315,7 @@ def slice_of(recipe: str, rooms: Container[str]) -> Slice[Any, Any]:
     Raises:
         UsageError: no slice of this evodevo.
     """
-    named = next((room for room in (PROTOCOL, EXPERIMENT) if room in rooms), None)
+    named = next((room for room in (*COMPOSED, EXPERIMENT) if room in rooms), None)
     return SLICES.get(named or recipe.partition(".")[0])
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from evodevo.runs.archive import Archive, Run
@@ -62,15 +61,9 @@ class Carried:
 
 
 @pytest.fixture(scope="session")
-def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Documents of words that follow each other by a rule, enough for all splits."""
-    folder = tmp_path_factory.mktemp("novel")
-    words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "sleeps"]
-    rng = np.random.default_rng(0)
-    for number in range(40):
-        lines = (" ".join(words[int(k)] for k in rng.integers(0, 11, 8)) for _ in range(20))
-        (folder / f"{number}.txt").write_text("\n".join(lines))
-    return folder
+def tiny(novel: Path) -> dict[str, Any]:
+    """Changes that make a protocol tiny."""
+    return merge(TINY, {"evaluation": {"language": {"data": str(novel)}}})
 
 
 @pytest.fixture(scope="session")

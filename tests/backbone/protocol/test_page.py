@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from evodevo.backbone.protocol.record import TableRow, read_protocol, sentences, stage_runs
+from evodevo.backbone.protocol.record import TableRow, read_protocol, sentences
 from evodevo.backbone.protocol.text import cells, headings
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
 from evodevo.experiments.downstream.individuals import evaluate
 from evodevo.export.models.base import MODEL_EXPORTERS
 from evodevo.runs.archive import Run
+from evodevo.runs.composed import stage_runs
 from evodevo.runs.export import subject_of
 
 if TYPE_CHECKING:

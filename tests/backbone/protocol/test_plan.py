@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_protocol_has_recorded_its_plan_and_made_as_many_trainings(protocol: Run) -> None:
-    from evodevo.backbone.protocol.record import stage_runs
+    from evodevo.runs.composed import stage_runs
 
     (event,) = [event for event in protocol.events() if event.type == PLAN]
     planned = {stage["stage"]: stage for stage in event.payload["stages"]}

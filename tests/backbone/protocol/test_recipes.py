@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evodevo.backbone.protocol import derived
-from evodevo.backbone.protocol.plan import _trainings
+from evodevo.backbone.protocol.plan import works_of
 from evodevo.backbone.protocol.settings import ProtocolSettings
 from evodevo.errors import UsageError
 from evodevo.runs.resolve import resolve
@@ -57,10 +57,10 @@ def test_the_paper_is_the_papers() -> None:
 
 
 def test_full_is_the_papers_search_on_small_networks() -> None:
-    stages = _trainings(settings_of("backbone.cache", "full"))
-    counted = {stage: trainings for stage, trainings, _ in stages}
+    works = {work.stage: work for work in works_of(settings_of("backbone.cache", "full"))}
     # Four of sixteen go on from a quarter of their budget.
-    assert {stage: tokens for stage, _, tokens in stages}["random"] == 204_800 * 7 // 16
+    assert works["random"].tokens == 204_800 * 7 // 16
+    counted = {stage: work.trainings for stage, work in works.items()}
     assert counted == {"baselines": 6, "search": 290, "random": 288, "tuning": 27, "training": 23, "test": 23}
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evodevo.backbone.protocol import derived
-from evodevo.backbone.protocol.record import TEST, read_protocol, stage_runs
+from evodevo.backbone.protocol.record import TEST, read_protocol
 from evodevo.backbone.protocol.stages import STAGES
 from evodevo.errors import UsageError
 from evodevo.experiments.comparison import compare_arms
 from evodevo.runs.archive import Archive, Run
+from evodevo.runs.composed import stage_runs
 from evodevo.runs.evolve import evolve, resume
 from evodevo.storage import Store
 from evodevo.testing.histories import difference, evaluated_twice, history

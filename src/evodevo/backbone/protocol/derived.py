@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from evodevo.backbone.genome import BackboneGenome
@@ -26,16 +27,22 @@ STAR, RANDOM = "star", "random"
 """Beginnings of the names of what the search and what random search found, as in ``star-1``."""
 
 
-def baselines(settings: ProtocolSettings) -> dict[str, BackboneGenome]:
-    """The paper's baselines at this depth.
-
-    Raises:
-        UsageError: none exists there.
-    """
+def baselines_at(settings: EvolveSettings) -> dict[str, BackboneGenome]:
+    """The paper's baselines that exist at this depth."""
     space, genomes = BackboneSpace(settings.space), {}
     for name in BASELINES:
         with suppress(GenomeError):
             genomes[name] = space.named(name)
+    return genomes
+
+
+def baselines(settings: EvolveSettings) -> dict[str, BackboneGenome]:
+    """The same, where a comparison needs them.
+
+    Raises:
+        UsageError: none exists there.
+    """
+    genomes = baselines_at(settings)
     if not genomes:
         raise UsageError(
             f"neither {' nor '.join(BASELINES)} exists at a depth of {settings.space.depth}, and a protocol compares "
@@ -44,7 +51,16 @@ def baselines(settings: ProtocolSettings) -> dict[str, BackboneGenome]:
     return genomes
 
 
-def cost(settings: ProtocolSettings, genome: BackboneGenome) -> dict[str, int]:
+def given(settings: ProtocolSettings) -> dict[str, tuple[str, BackboneGenome]]:
+    """Architectures that are finalists without a search: name -> individual, empty where it is none, and genome."""
+    space = BackboneSpace(settings.space)
+    return {
+        f"{STAR}-{place}": ("".join(start.parents), space.from_json(start.genome))
+        for place, start in enumerate(settings.study.start, 1)
+    }
+
+
+def cost(settings: EvolveSettings, genome: BackboneGenome) -> dict[str, int]:
     """The static cost that finalists are compared by."""
     evaluation = settings.evaluation
     space = BackboneSpace(settings.space)
@@ -61,7 +77,7 @@ def search(settings: ProtocolSettings, rate: float, *, random: bool) -> EvolveSe
 
 
 def variant(
-    settings: ProtocolSettings,
+    settings: EvolveSettings,
     name: str,
     genome: BackboneGenome,
     *,
@@ -72,8 +88,8 @@ def variant(
 ) -> Variant:
     """One network to be trained."""
     network = BackboneNetwork.of(BackboneSpace(settings.space), genome, tied=settings.evaluation.tied)
-    given = None if rates is None else tuple(rates)
-    return Variant(name=name, role=role, network=network, learning_rates=given, seeds=seeds, parent=parent)
+    own = None if rates is None else tuple(rates)
+    return Variant(name=name, role=role, network=network, learning_rates=own, seeds=seeds, parent=parent or None)
 
 
 def trial(settings: EvolveSettings, name: str, genome: BackboneGenome) -> Trial:
@@ -85,43 +101,58 @@ def trial(settings: EvolveSettings, name: str, genome: BackboneGenome) -> Trial:
 def tuning(settings: ProtocolSettings, arms: Sequence[Variant], title: str) -> ExperimentSettings:
     """Each arm with each learning rate."""
     stages = settings.protocol
-    return _experiment(
-        settings, arms, title, tokens=stages.tuning_tokens, rates=stages.learning_rates, stage="tuning", keep=False
-    )
+    trainings = Trainings("tuning", title, stages.tuning_tokens, stages.learning_rates, stages.curve_points)
+    return experiment(settings, arms, trainings)
 
 
 def training(settings: ProtocolSettings, arms: Sequence[Variant]) -> ExperimentSettings:
     """Each arm for long, at its own rate and with its own number of seeds."""
-    stages = settings.protocol
-    return _experiment(
-        settings, arms, "Training of finalists and baselines", tokens=stages.final_tokens,
-        rates=stages.learning_rates, stage="training", keep=True, warmup=stages.final_warmup,
-    )  # fmt: skip
+    stages, title = settings.protocol, "Training of finalists and baselines"
+    trainings = Trainings(
+        "training", title, stages.final_tokens, stages.learning_rates, stages.curve_points, True, stages.final_warmup
+    )
+    return experiment(settings, arms, trainings)
 
 
-def _experiment(
-    settings: ProtocolSettings,
-    arms: Sequence[Variant],
-    title: str,
-    *,
-    tokens: int,
-    rates: Sequence[float],
-    stage: str,
-    keep: bool,
-    warmup: float | None = None,
-) -> ExperimentSettings:
+@dataclass(frozen=True)
+class Trainings:
+    """Trainings of a stage.
+
+    Attributes:
+        stage: its name.
+        title: its title.
+        tokens: number of training tokens of each.
+        rates: learning rates of the arms that name none.
+        curve_points: number of measurements of the validation loss during each.
+        keep: whether weights are kept, and checkpoints written.
+        warmup: share of the tokens in which the learning rate rises; None for that of the settings.
+    """
+
+    stage: str
+    title: str
+    tokens: int
+    rates: Sequence[float]
+    curve_points: int
+    keep: bool = False
+    warmup: float | None = None
+
+
+def experiment(settings: EvolveSettings, arms: Sequence[Variant], trainings: Trainings) -> ExperimentSettings:
+    """The settings of a run of these trainings."""
     evaluation = settings.evaluation
     context, batch = evaluation.language.context_length, evaluation.training.batch_size
-    steps = tokens // (context * batch)
+    steps = trainings.tokens // (context * batch)
     changes: dict[str, Any] = {"budget": {"steps": steps, "tokens": None}}
-    if warmup is not None:
-        changes["optimizer"] = {"warmup": warmup}
-    if keep and evaluation.training.checkpoint_every is None:
+    if trainings.warmup is not None:
+        changes["optimizer"] = {"warmup": trainings.warmup}
+    if trainings.keep and evaluation.training.checkpoint_every is None:
         changes["checkpoint_every"] = max(1, steps // CHECKPOINTS)
     trained = merge(evaluation.training.model_dump(mode="json"), changes)
     wanted = evaluation.validation_tokens
     return ExperimentSettings(
-        experiment=Comparison(title=title, arms=tuple(arms), learning_rates=tuple(rates), chosen_by="loss"),
+        experiment=Comparison(
+            title=trainings.title, arms=tuple(arms), learning_rates=tuple(trainings.rates), chosen_by="loss"
+        ),
         evaluation=validate(
             NetworkEvaluationSettings,
             {
@@ -131,20 +162,20 @@ def _experiment(
                 "training": trained,
                 "validation_samples": None if wanted is None else max(1, wanted // context),
                 "test_samples": 0,
-                "curve_points": settings.protocol.curve_points,
+                "curve_points": trainings.curve_points,
                 "curve_samples": max(1, min(256, (wanted or 1 << 15) // context)),
                 "inspected": False,
                 "trace_samples": 0,
                 "memory_bytes": evaluation.memory_bytes,
-                "keep_weights": keep,
+                "keep_weights": trainings.keep,
             },
-            what=f"settings of the stage {stage}",
+            what=f"settings of the stage {trainings.stage}",
         ),
         study=StudySettings(
             generations=1,
             baselines=False,
             retries=settings.study.retries,
-            seed=integer_seed(settings.study.seed, "protocol", stage),
+            seed=integer_seed(settings.study.seed, "protocol", trainings.stage),
         ),
         execution=settings.execution,
     )

@@ -11,8 +11,9 @@ from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series, line_chart
 from evodevo.report.charts.front import BaselinePoint, FrontPoint, State, front_chart
 from evodevo.report.charts.numbers import show
-from evodevo.report.html import Content, cut, details, element, figure, navigation, page, paragraph, section, table
+from evodevo.report.html import Content, cut, details, element, figure, paragraph, section, table
 from evodevo.runs.archive import Run
+from evodevo.runs.report.composed import composed_page, stage_section
 from evodevo.runs.verdict import DOMINATES
 
 
@@ -20,15 +21,7 @@ def protocol_page(run: Run) -> str:
     """One self-contained HTML page on a protocol, as far as it has come."""
     record = read_protocol(run)
     parts = (_results(record, run), _picture(record, run), _courses(record), _rates(record), _stages(record))
-    sections = [part for part in parts if part is not None]
-    header = element(
-        "header",
-        element("h1", f"Protocol {cut(run.recipe)}"),
-        paragraph(" · ".join((run.id, run.state, run.row.created_at)), classes="muted"),
-        navigation(sections),
-    )
-    footer = element("footer", paragraph("One file, no scripts, no outside references. Made by evodevo."))
-    return page(f"Protocol {cut(run.id)}", header, element("main", *sections), footer)
+    return composed_page("Protocol", run, parts)
 
 
 def _results(record: ProtocolRecord, run: Run) -> Element:
@@ -124,17 +117,8 @@ def _rates(record: ProtocolRecord) -> Element | None:
 
 
 def _stages(record: ProtocolRecord) -> Element:
-    rows: list[Sequence[Content]] = [
-        [name, element("code", stage["run"]), stage["state"], stage_words(name)]
-        for name, stage in record.stages.items()
-    ]
     genomes: list[Sequence[Content]] = [
         [row.name, element("code", row.individual or "–"), element("code", row.genome)] for row in record.rows
     ]
-    return section(
-        "stages",
-        "Stages",
-        paragraph("Each stage is a run of this store: show, front, report and resume take its id."),
-        table(["stage", "run", "state", "what it does"], rows),
-        details("Genomes", table(["model", "individual of the search", "genome"], genomes)),
-    )
+    found = details("Genomes", table(["model", "individual of the search", "genome"], genomes))
+    return stage_section(record.stages, stage_words, found)

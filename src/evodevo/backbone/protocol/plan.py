@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -23,6 +23,7 @@ from evodevo.operators.cost import Cost
 from evodevo.randomness import generator
 from evodevo.report.charts.numbers import show
 from evodevo.runs.drive import create_executor
+from evodevo.tasks.base import Split
 from evodevo.tasks.text.language import LanguageTask
 
 SAMPLES = 3
@@ -98,6 +99,39 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class PlannedWork:
+    """Trainings that a stage makes.
+
+    Attributes:
+        stage: its name.
+        trainings: their number; of a test, that of the networks.
+        tokens: mean number of training tokens of each, which rungs lower; 0 for a test.
+        settings: sizes of the networks, and how they are trained.
+        split: split that each is measured on at its end.
+        measured: number of tokens of that split; None for all.
+        kept: whether their weights stay in the store.
+        checkpoints: number of checkpoints of each where the settings name no steps between two.
+    """
+
+    stage: str
+    trainings: int
+    tokens: int
+    settings: EvolveSettings
+    split: Split = "validation"
+    measured: int | None = None
+    kept: bool = False
+    checkpoints: int = 0
+
+    @property
+    def checkpoints_written(self) -> int:
+        """Number of checkpoints of each training."""
+        evaluation = self.settings.evaluation
+        every = evaluation.training.checkpoint_every
+        step = evaluation.training.batch_size * evaluation.language.context_length
+        return self.checkpoints if every is None else self.tokens // step // every
+
+
+@dataclass(frozen=True)
 class _Pace:
     """Speed and memory of one kind of network: seconds per FLOP, bytes per token, seconds before the first step, bytes
     held before there is a network."""
@@ -108,86 +142,155 @@ class _Pace:
     base: int
 
 
-def plan(settings: EvolveSettings, store: Path, cache_folder: Path | None = None) -> Plan:
+@dataclass(frozen=True)
+class _Networks:
+    """Networks of one size, on average; of their memory and parameters the most.
+
+    Attributes:
+        flops: FLOPs per training token.
+        seconds: seconds per training token.
+        begin: seconds before the first step.
+        parameters: with embedding and head.
+        memory: bytes of one training.
+    """
+
+    flops: float
+    seconds: float
+    begin: float
+    parameters: int
+    memory: int
+
+
+def plan(
+    settings: EvolveSettings, store: Path, cache_folder: Path | None = None, works: Sequence[PlannedWork] | None = None
+) -> Plan:
     """Measure, and add up.
 
     Args:
-        settings: settings of a protocol, or of a search alone.
+        settings: settings of a protocol, of a search alone, or of what the works belong to.
         store: folder of the store, which need not exist.
         cache_folder: folder of prepared data; None is the user's.
+        works: all trainings; those of the protocol or the search if left out.
 
     Raises:
         UsageError: its budget is not in tokens, or its pace could not be measured.
     """
-    counted = _trainings(settings)
-    evaluation = settings.evaluation
-    task = LanguageTask.open(evaluation.language, cache_folder)
-    space = BackboneSpace(settings.space)
-    drawn = derived.baselines(settings) if isinstance(settings, ProtocolSettings) else {}
-    kinds = [*drawn.values(), *(space.sample(generator(settings.study.seed, n, "plan")) for n in range(SAMPLES))]
-    costs = [_cost(settings, space, genome, task, evaluation.language.context_length) for genome in kinds]
-    flops_per_token = fmean(cost.flops / evaluation.language.context_length for cost in costs)
-    paces = _measure(settings, task, space, kinds, flops_per_token, cache_folder)
-    per_token = flops_per_token * fmean(pace.seconds for pace in paces)
-    validation = min(evaluation.validation_tokens or math.inf, len(task.tokens("validation")))
-    tested = len(task.tokens("test"))
-    if isinstance(settings, ProtocolSettings):
-        tested = min(settings.protocol.test_tokens or tested, tested)
+    works = works_of(settings) if works is None else works
+    task = LanguageTask.open(settings.evaluation.language, cache_folder)
+    sizes: dict[str, _Networks] = {}
+    for work in works:
+        if _size(work) not in sizes:
+            sizes[_size(work)] = _networks(work.settings, task, cache_folder)
     workers = settings.execution.workers
-    begin = fmean(pace.begin for pace in paces)
     stages = []
-    for name, trainings, tokens in counted:
-        # A test is one forward pass; every training ends with one over the validation split.
-        equivalent = _FORWARD * tested if name == "test" else tokens + _FORWARD * validation
-        seconds = trainings * (begin + equivalent * per_token) / min(workers, max(1, trainings))
-        stages.append(PlannedStage(name, trainings, tokens, trainings * equivalent * flops_per_token, seconds / 3600))
-    parameters = max(cost.parameters + cost.embedding_parameters for cost in costs)
-    training = evaluation.training
-    step = training.batch_size // training.parts * evaluation.language.context_length
-    activations = max(pace.bytes for pace in paces) * step
-    each = int(max(pace.base for pace in paces) + 16 * parameters + activations)
+    for work in works:
+        networks = sizes[_size(work)]
+        # Every training ends with a forward pass over what it is measured on; a test is nothing else.
+        equivalent = work.tokens + _FORWARD * min(work.measured or math.inf, len(task.tokens(work.split)))
+        seconds = work.trainings * (networks.begin + equivalent * networks.seconds)
+        hours = seconds / min(workers, max(1, work.trainings)) / 3600
+        flops = work.trainings * equivalent * networks.flops
+        stages.append(PlannedStage(work.stage, work.trainings, work.tokens, flops, hours))
+    each = max(networks.memory for networks in sizes.values())
     found = Plan(
         stages=tuple(stages),
-        trainings=sum(stage.trainings for stage in stages if stage.stage != "test"),
+        trainings=sum(work.trainings for work in works if work.split != "test"),
         tokens=sum(stage.trainings * stage.tokens for stage in stages),
         flops=math.fsum(stage.flops for stage in stages),
         memory_bytes=workers * each,
-        memory_left=memory_left(training.device),
-        disk_bytes=_disk(settings, parameters),
+        memory_left=memory_left(settings.evaluation.training.device),
+        disk_bytes=_disk(works, sizes),
         disk_left=disk_left(store),
         expected_seconds=3600 * math.fsum(stage.hours for stage in stages),
         workers=workers,
-        flops_per_second=flops_per_token / per_token,
-        warnings=_warnings(counted, len(task.tokens("train"))),
+        flops_per_second=fmean(networks.flops / networks.seconds for networks in sizes.values()),
+        warnings=_warnings(works, len(task.tokens("train"))),
     )
     return replace(found, refusal=_refusal(settings, found, each))
 
 
-def _trainings(settings: EvolveSettings) -> list[tuple[str, int, int]]:
-    """(stage, trainings, mean tokens of each); rungs stop most trainings of a search early."""
+def search_work(settings: EvolveSettings, stage: str, evaluations: int, baselines: int = 0) -> PlannedWork:
+    """The trainings of a search; rungs stop most of them early.
+
+    Raises:
+        UsageError: its budget is not in tokens.
+    """
     tokens = settings.evaluation.training.budget.tokens
     if tokens is None:
         raise UsageError(
             "a run is planned by its tokens, and its budget is in steps or seconds; give evaluation.training.budget."
             "tokens."
         )
-    population = settings.study.population
-    evaluations, rungs = population * settings.study.generations, settings.study.rungs
+    population, rungs = settings.study.population, settings.study.rungs
     each = tokens if rungs is None else round(tokens * rungs.planned(population) / population)
+    trainings = evaluations + baselines
+    mean = (evaluations * each + baselines * tokens) // trainings
+    evaluation = settings.evaluation
+    return PlannedWork(
+        stage, trainings, mean, settings, measured=evaluation.validation_tokens, kept=evaluation.keep_weights
+    )
+
+
+def works_of(settings: EvolveSettings) -> list[PlannedWork]:
+    """All trainings of a protocol, or of a search alone.
+
+    Raises:
+        UsageError: the budget is not in tokens.
+    """
+    evaluations = settings.study.population * settings.study.generations
     if not isinstance(settings, ProtocolSettings):
-        return [("search", evaluations, each)]
+        return [search_work(settings, "search", evaluations)]
     stages, drawn = settings.protocol, len(derived.baselines(settings))
-    rates = len(stages.learning_rates)
-    several = min(stages.best, stages.finalists)
-    final = several * stages.seeds + (stages.finalists - several) + (stages.controls + drawn) * stages.seeds
+    rates, measured = len(stages.learning_rates), settings.evaluation.validation_tokens
+    searches = [search_work(settings, "search", evaluations, drawn), search_work(settings, "random", evaluations)]
+    finalists, controls = stages.finalists, stages.controls
+    if stages.finalists_from == "start":
+        searches, finalists, controls = [], max(1, len(settings.study.start)), 0
+    several = min(stages.best, finalists)
+    final = several * stages.seeds + (finalists - several) + (controls + drawn) * stages.seeds
     return [
-        ("baselines", drawn * rates, stages.tuning_tokens),
-        ("search", evaluations + drawn, (evaluations * each + drawn * tokens) // (evaluations + drawn)),
-        ("random", evaluations, each),
-        ("tuning", (stages.finalists + stages.controls) * rates, stages.tuning_tokens),
-        ("training", final, stages.final_tokens),
-        ("test", final, 0),
+        PlannedWork("baselines", drawn * rates, stages.tuning_tokens, settings, measured=measured),
+        *searches,
+        PlannedWork("tuning", (finalists + controls) * rates, stages.tuning_tokens, settings, measured=measured),
+        *final_works(settings, final, stages.final_tokens, stages.test_tokens),
     ]
+
+
+def final_works(settings: EvolveSettings, trainings: int, tokens: int, test_tokens: int | None) -> list[PlannedWork]:
+    """The trainings whose networks are tested, and the test."""
+    measured = settings.evaluation.validation_tokens
+    return [
+        PlannedWork(
+            "training", trainings, tokens, settings, measured=measured, kept=True, checkpoints=derived.CHECKPOINTS
+        ),
+        PlannedWork("test", trainings, 0, settings, split="test", measured=test_tokens),
+    ]
+
+
+def _size(work: PlannedWork) -> str:
+    """What decides how long a token takes."""
+    return canonical.dumps([work.settings.space.model_dump(mode="json"), work.settings.evaluation.tied])
+
+
+def _networks(settings: EvolveSettings, task: LanguageTask, cache_folder: Path | None) -> _Networks:
+    """Measure random genomes, and the baselines where there are some at this depth."""
+    training, context = settings.evaluation.training, settings.evaluation.language.context_length
+    space = BackboneSpace(settings.space)
+    drawn = derived.baselines_at(settings)
+    kinds = [*drawn.values(), *(space.sample(generator(settings.study.seed, n, "plan")) for n in range(SAMPLES))]
+    costs = [_cost(settings, space, genome, task, context) for genome in kinds]
+    flops = fmean(cost.flops / context for cost in costs)
+    paces = _measure(settings, task, space, kinds, flops, cache_folder)
+    parameters = max(cost.parameters + cost.embedding_parameters for cost in costs)
+    activations = max(pace.bytes for pace in paces) * (training.batch_size // training.parts * context)
+    return _Networks(
+        flops=flops,
+        seconds=flops * fmean(pace.seconds for pace in paces),
+        begin=fmean(pace.begin for pace in paces),
+        parameters=parameters,
+        # Weights, their gradients and two moments.
+        memory=int(max(pace.base for pace in paces) + 16 * parameters + activations),
+    )
 
 
 def _measure(
@@ -252,28 +355,15 @@ def _cost(
     )
 
 
-def _disk(settings: EvolveSettings, parameters: int) -> int:
+def _disk(works: Sequence[PlannedWork], sizes: Mapping[str, _Networks]) -> int:
     """Weights that are kept, and the checkpoints of the stage that writes most; these are freed after it."""
-    counted = {name: (trainings, tokens) for name, trainings, tokens in _trainings(settings)}
-    training, context = settings.evaluation.training, settings.evaluation.language.context_length
-    every = training.checkpoint_every
-
-    def checkpoints(tokens: int, otherwise: int) -> int:
-        return otherwise if every is None else tokens // (training.batch_size * context) // every
-
-    if not isinstance(settings, ProtocolSettings):
-        trainings, tokens = counted["search"]
-        kept = 4 * parameters * trainings * settings.evaluation.keep_weights
-        return kept + 12 * parameters * trainings * checkpoints(tokens, 0)
-    most = max(
-        trainings * checkpoints(tokens, derived.CHECKPOINTS if name == "training" else 0)
-        for name, (trainings, tokens) in counted.items()
-    )
-    return 4 * parameters * counted["training"][0] + 12 * parameters * most
+    parameters = [sizes[_size(work)].parameters * work.trainings for work in works]
+    kept = sum(4 * count for work, count in zip(works, parameters, strict=True) if work.kept)
+    return kept + max(12 * count * work.checkpoints_written for work, count in zip(works, parameters, strict=True))
 
 
-def _warnings(counted: Sequence[tuple[str, int, int]], corpus: int) -> tuple[str, ...]:
-    longest = max(tokens for _, _, tokens in counted)
+def _warnings(works: Sequence[PlannedWork], corpus: int) -> tuple[str, ...]:
+    longest = max(work.tokens for work in works)
     if longest <= corpus:
         return ()
     times = longest / corpus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.protocol.settings import Limit, ProtocolSettings, Stages
@@ -18,6 +19,8 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 SIZES: tuple[Size, ...] = ("quick", "full", "paper")
 CACHE_LENGTH = 4096
 """Tokens in the context for cache and size: the paper's ``bytes 4K``."""
+MOST_GIVEN = 64
+"""Most architectures that are trained without a search."""
 BATCH_TOKENS = 64 * 4096
 """The paper's 0.25M tokens."""
 
@@ -116,6 +119,31 @@ def paper(objectives: tuple[str, ...], limit: Limit) -> ProtocolSettings:
     )
 
 
+def deep(size: Size) -> ProtocolSettings:
+    """Given backbones, stacked, beside the baselines at that depth. ``paper``: 48 LIVs of width 2048 (section 5.4,
+    Tables 5.2 and A.3), 50,000 steps of 0.75M tokens; else twice the depth of the searches of that size."""
+    objectives: tuple[str, ...] = ("quality", "cache")
+    whole = (
+        paper(objectives, "cache_bytes") if size == "paper" else small(objectives, "cache_bytes", full=size == "full")
+    )
+    width, training = whole.space.dimensions.width, whole.evaluation.training
+    stages: dict[str, Any] = {"finalists_from": "start", "controls": 0, "best": MOST_GIVEN}
+    if size == "paper":
+        width, batch = 2048, 3 * training.batch_size
+        training = training.model_copy(update={"batch_size": batch, "parts": batch // 2})
+        stages |= {"final_tokens": 50_000 * 3 * BATCH_TOKENS, "final_warmup": 0.07, "seeds": 1}
+    return whole.model_copy(
+        update={
+            "space": whole.space.model_copy(
+                update={"depth": 2 * whole.space.depth, "dimensions": Dimensions(width=width)}
+            ),
+            "evaluation": whole.evaluation.model_copy(update={"training": training}),
+            "study": StudySettings(population=MOST_GIVEN),
+            "protocol": whole.protocol.model_copy(update=stages),
+        }
+    )
+
+
 def sized(objectives: tuple[str, ...], limit: Limit) -> Callable[[Size], ProtocolSettings]:
     """Settings by size."""
 
@@ -140,3 +168,10 @@ QUALITY = _recipe(
 )
 SIZE = _recipe("size", "the paper's protocol for quality and size", ("quality", "parameters"), "parameters")
 CACHE = _recipe("cache", "the paper's protocol for quality and cache", ("quality", "cache"), "cache_bytes")
+DEEP = Recipe(
+    "backbone.deep",
+    "backbones that you name, stacked to twice the depth, against baselines there (Table 5.2)",
+    ("evolve",),
+    by_size(deep),
+    sizes=SIZES,
+)

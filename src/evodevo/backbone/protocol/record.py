@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
@@ -14,7 +14,8 @@ from evodevo.backbone.protocol.hits import is_hit, mean_accuracy
 from evodevo.backbone.protocol.settings import ProtocolSettings
 from evodevo.experiments.comparison import ComparisonRow, Spread, compare_arms
 from evodevo.report.charts.numbers import show
-from evodevo.runs.archive import STAGE, Individual, Run
+from evodevo.runs.archive import Individual, Run
+from evodevo.runs.composed import stage_runs
 from evodevo.runs.verdict import GoalValues, dominates, relation
 
 FINALISTS = "protocol.finalists"
@@ -124,12 +125,6 @@ class ProtocolRecord:
         }
 
 
-def stage_runs(run: Run) -> dict[str, Run]:
-    """Stage -> its run, in the order in which they began."""
-    events = [event for event in run.events() if event.type == STAGE]
-    return {event.subject: run.archive.run(str(event.payload["run"])) for event in events}
-
-
 def tuned_rates(run: Run) -> dict[str, float]:
     """Arm -> the learning rate with its lowest validation loss; arms that no rate trains are left out."""
     return {row.name: row.learning_rate for row in compare_arms(run).rows if row.trainings}
@@ -145,14 +140,20 @@ def common_rate(run: Run) -> float:
 
 def chosen(run: Run, settings: ProtocolSettings, count: int) -> list[Individual]:
     """The individuals of a search that the paper's rule selects, best first; none that stopped at a rung."""
-    limit, goal = settings.protocol.limit, run.goals[0]
+    limit = settings.protocol.limit
+    bounds = [float(derived.cost(settings, genome)[limit]) for genome in derived.baselines(settings).values()]
+    return below(run, lambda one: float(one.fact[limit]), bounds, count)
+
+
+def below(run: Run, cost: Callable[[Individual], float], bounds: Sequence[float], count: int) -> list[Individual]:
+    """The best individuals of a search whose cost is below all bounds, best first; none that stopped at a rung."""
+    goal = run.goals[0]
     contenders = [
-        Contender(one, one.row.genome_hash, one.key(goal), float(one.fact[limit]))
+        Contender(one, one.row.genome_hash, one.key(goal), cost(one))
         for one in run.individuals()
         if one.state == "done" and not one.stopped
     ]
-    costs = [float(derived.cost(settings, genome)[limit]) for genome in derived.baselines(settings).values()]
-    return [contender.individual for contender in choose_finalists(contenders, costs, count)]
+    return [contender.individual for contender in choose_finalists(contenders, bounds, count)]
 
 
 def read_protocol(run: Run) -> ProtocolRecord:
@@ -207,6 +208,7 @@ def _rows(
     named = next((event.payload for event in run.events() if event.type == FINALISTS), {})
     drawn = derived.baselines(settings)
     genomes = {name: ("", genome) for name, genome in drawn.items()}
+    genomes |= derived.given(settings) if settings.protocol.finalists_from == "start" else {}
     for name, identity in sorted(named.items(), key=_place):
         stage = "random" if name.startswith(f"{derived.RANDOM}-") else "search"
         genomes[name] = identity, runs[stage].individual(identity).genome
@@ -291,7 +293,7 @@ def sentences(
     finalists = [row for row in rows if row.role == "finalist"]
     controls = [row for row in rows if row.role == "control"]
     said = []
-    if finalists and len(finalists) < stages.finalists:
+    if finalists and len(finalists) < stages.finalists and stages.finalists_from == "search":
         said.append(
             f"Only {len(finalists)} of {stages.finalists} finalists: no more genomes of the search are below both "
             f"baselines in {stages.limit.replace('_', ' ')}."

@@ -21,6 +21,8 @@ class Stages(Settings):
         tuning_tokens: number of training tokens of each of these trials.
         search_rate: learning rate of the candidates: ``tuned`` is the one with the lowest mean validation loss over the
             baselines, ``given`` that of the training settings of the evaluation.
+        finalists_from: source of the finalists: ``search``; or ``start``, the architectures of ``study.start``,
+            whatever they cost, without a search.
         finalists: largest number of individuals that are chosen from the search (STAR, section 5: 8).
         controls: number of individuals that are chosen from random search by the same rule, and trained alike.
         limit: cost in which a finalist must be below every baseline: parameters or cache_bytes.
@@ -37,6 +39,8 @@ class Stages(Settings):
     learning_rates: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1)
     tuning_tokens: int = Field(ge=1)
     search_rate: Literal["tuned", "given"] = "tuned"
+    # Not written where it is the default, so that protocols from before it go on.
+    finalists_from: Literal["search", "start"] = Field(default="search", exclude_if=lambda value: value == "search")
     finalists: int = Field(default=8, ge=1, le=1000)
     controls: int = Field(default=1, ge=0, le=1000)
     limit: Limit

@@ -24,7 +24,7 @@ from evodevo.cli.options import (
     count_option,
 )
 from evodevo.cli.overrides import overrides
-from evodevo.cli.protocols import KIND, show_needs, show_protocol
+from evodevo.cli.protocols import show_composed, show_needs
 from evodevo.cli.running import carry_out, store_option
 from evodevo.errors import UsageError
 
@@ -152,8 +152,8 @@ def evolve(
         if json:
             return
         where = store_option(store)
-        if run.kind == KIND:
-            show_protocol(run)
+        if run.is_composed:
+            show_composed(run)
             output.words(f"next: evodevo report {run.id}{where}")
         else:
             show_front(run)

@@ -15,7 +15,7 @@ from evodevo.cli.options import (
     Workers,
 )
 from evodevo.cli.overrides import overrides
-from evodevo.cli.protocols import KIND, show_protocol
+from evodevo.cli.protocols import show_composed
 from evodevo.cli.running import carry_out
 
 
@@ -48,8 +48,8 @@ def resume(
     with ended.archive:
         if json:
             return
-        if ended.kind == KIND:
-            show_protocol(ended)
+        if ended.is_composed:
+            show_composed(ended)
         elif ended.is_experiment:
             show_comparison(ended)
         else:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from evodevo.cli import output
 from evodevo.cli.listing import goal_records, print_individuals, record, say_seeds
 from evodevo.cli.options import DEFAULT_STORE, Json, RunName, StoreFolder
-from evodevo.cli.protocols import searched
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
@@ -18,7 +17,7 @@ def front(run: RunName = "last", store: StoreFolder = DEFAULT_STORE, json: Json 
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
-        opened = searched(archive.run(run))
+        opened = archive.run(run).searched()
         if not json:
             show_front(opened)
             return

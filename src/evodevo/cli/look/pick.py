@@ -9,7 +9,6 @@ import typer
 from evodevo.cli import output
 from evodevo.cli.listing import print_individuals, record, say_seeds
 from evodevo.cli.options import DEFAULT_STORE, Json, RunName, StoreFolder
-from evodevo.cli.protocols import searched
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
@@ -30,7 +29,7 @@ def pick(
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
-        opened = searched(archive.run(run))
+        opened = archive.run(run).searched()
         chosen = choosing.pick(opened, rule, where or [])
         if json:
             output.document("evodevo.pick/2", _record(chosen))

@@ -22,7 +22,7 @@ from evodevo.cli.listing import (
     strip,
 )
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
-from evodevo.cli.protocols import KIND, show_protocol
+from evodevo.cli.protocols import show_composed
 from evodevo.runs.search_progress import duration
 
 if TYPE_CHECKING:
@@ -107,11 +107,11 @@ def _show_run(run: Run, json: bool) -> None:
     from evodevo.runs.account import training_account
     from evodevo.tasks.data_lines import data_lines
 
-    if run.kind == KIND:
+    if run.is_composed:
         if json:
-            output.document("evodevo.protocol/1", run.slice.data(run) or {})
+            output.document(f"evodevo.{run.kind}/1", run.slice.data(run) or {})
         else:
-            show_protocol(run)
+            show_composed(run)
         return
     account = training_account(run)
     if json:

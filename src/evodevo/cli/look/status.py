@@ -10,7 +10,7 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
-from evodevo.cli.protocols import KIND, show_protocol
+from evodevo.cli.protocols import show_composed
 from evodevo.cli.running import store_option
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def status(
             output.document("evodevo.status/1", {**facts, "course": closed})
         else:
             _print_run(facts, closed, store)
-            if opened.kind == KIND:
-                show_protocol(opened)
+            if opened.is_composed:
+                show_composed(opened)
 
 
 def _facts(run: Run) -> dict[str, Any]:

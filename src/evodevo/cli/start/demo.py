@@ -11,7 +11,7 @@ from evodevo.cli import output
 from evodevo.cli.look.report import write_report
 from evodevo.cli.options import Events, StoreFolder, Workers
 from evodevo.cli.overrides import overrides
-from evodevo.cli.protocols import show_protocol
+from evodevo.cli.protocols import show_composed
 from evodevo.cli.running import carry_out, store_option
 
 RECIPE = "backbone.demo_protocol"
@@ -46,7 +46,7 @@ def demo(
         if json:
             return
         output.line()
-        show_protocol(run)
+        show_composed(run)
         output.line(f"\n{limits(run.settings.evaluation.training.budget.tokens, run.settings.protocol.final_tokens)}")
         winner = next(row for row in read_protocol(run).rows if row.role == "finalist")
         output.line(f"\n{winner.name} is {winner.individual} of the search, trained on. It writes:\n")
