@@ -34,8 +34,8 @@ class ComposedRun(ABC):
         run_id: id of its recorded run.
         settings: settings with which it goes on; only the workers may differ from the recorded ones.
         store: folder of the store.
-        listener: function called with the events of all stages, and with ``stage`` {"stage", "run", "number", "of", "kind",
-            "whole"} before each.
+        listener: function called with the events of all stages, and with ``stage`` {"stage", "run", "number", "of",
+            "kind", "whole"} before each.
         on_start: function called with the study of each stage before it runs.
         cache_folder: folder of prepared data; None is the user's.
 
