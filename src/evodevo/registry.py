@@ -41,7 +41,7 @@ TABLE_MODULES = (
     "evodevo.export.base",
     "evodevo.export.models.base",
     "evodevo.h_model.aggregations.base",
-    "evodevo.runs.archive",
+    "evodevo.runs.slices",
     "evodevo.runs.recipe",
     "evodevo.experiments.procedures",
     "evodevo.module_zoo.modules.families",

@@ -74,6 +74,8 @@ def find(word: str | Path | Individual, names: Sequence[str], archive: Archive |
     if isinstance(word, Individual):
         return Given(f"individual {word.id}", individual=word)
     text = str(word).strip()
+    if not text:
+        raise unknown_name("architecture", text, names)
     name = text.partition("@")[0]
     if name in names:
         return Given(text, text=text)

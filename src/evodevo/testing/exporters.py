@@ -161,7 +161,7 @@ def _run_without_us(code: str, folder: Path, images: Path) -> str:
     """Output of a script about a.png in an interpreter that cannot import evodevo."""
     script = f"import sys\nsys.modules['evodevo'] = None\n{code}"
     done = subprocess.run(
-        [sys.executable, "-I", "-W", "ignore", "-c", script, str(images / "a.png")],
+        [sys.executable, "-I", "-B", "-W", "ignore", "-c", script, str(images / "a.png")],
         cwd=folder,
         env=worker_environment(os.environ, threads=1),
         capture_output=True,

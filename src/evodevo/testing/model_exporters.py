@@ -113,7 +113,7 @@ class ModelExporterTests:
         blocks = [block.split("```")[0] for block in card.split("```python\n")[1:]]
         assert blocks
         lead = "import sys\nsys.path.insert(0, '.')\n" + ("sys.modules['evodevo'] = None\n" if written.alone else "")
-        words = [sys.executable, "-P", "-W", "ignore", "-c", lead + "\n".join(blocks)]
+        words = [sys.executable, "-P", "-B", "-W", "ignore", "-c", lead + "\n".join(blocks)]
         variables = worker_environment(os.environ, threads=1)
         done = subprocess.run(words, cwd=written.folder, env=variables, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-3000:]

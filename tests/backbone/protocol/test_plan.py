@@ -85,7 +85,9 @@ def test_the_command_prints_it_and_begins_nothing(
     assert needs["tokens"] == 32 * 200_000
     assert command([*words, "--start", "11111 9111"]) == ExitCode.USAGE
     assert "segment 2 ('9111') has 4 integers" in capsys.readouterr().err
-    assert command(["evolve", "backbone.cache", "--data", f"{tmp_path}/none", "--dry-run"]) == ExitCode.NOT_FOUND
+    # As without --dry-run.
+    absent = ["evolve", "backbone.cache", "--data", f"{tmp_path}/none", "--store", f"{tmp_path}/runs"]
+    assert command([*absent, "--dry-run"]) == command(absent) == ExitCode.USAGE
     assert command(["train", "h_model.pointer", "--dry-run"]) == ExitCode.USAGE
     assert command(["evolve", "h_model.small", "--dry-run", "--store", f"{tmp_path}/runs"]) == ExitCode.USAGE
     assert "no dry run" in capsys.readouterr().err

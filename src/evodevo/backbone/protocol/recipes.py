@@ -138,7 +138,7 @@ def deep(size: Size) -> ProtocolSettings:
                 update={"depth": 2 * whole.space.depth, "dimensions": Dimensions(width=width)}
             ),
             "evaluation": whole.evaluation.model_copy(update={"training": training}),
-            "study": StudySettings(population=MOST_GIVEN),
+            "study": StudySettings(population=MOST_GIVEN, rungs=whole.study.rungs),
             "protocol": whole.protocol.model_copy(update=stages),
         }
     )
