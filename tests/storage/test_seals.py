@@ -220,3 +220,14 @@ def test_a_schema_whose_text_is_no_text_is_damage(whole: Path, tmp_path: Path) -
     for mode in ("ro", "rw"):
         with pytest.raises(StoreDamagedError):
             Store.open(folder, mode)  # type: ignore[arg-type]
+
+
+def test_a_size_that_is_no_number_is_damage(whole: Path, tmp_path: Path) -> None:
+    """Found by ``benchmarks/faults/damage.py``, seed 0."""
+    folder = tmp_path / "runs"
+    shutil.copytree(whole, folder)
+    change(folder, "UPDATE blob SET bytes = '' WHERE rowid = 1")
+    with Store.open(folder) as store:
+        assert [problem.kind for problem in store.check(deep=True).problems] == ["database"]
+        with pytest.raises(StoreDamagedError, match="size of blob"):
+            store.gc()

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, and_, func, select, update
 from sqlalchemy.exc import DatabaseError
 
 from evodevo.errors import StoreDamagedError
-from evodevo.storage import queries
+from evodevo.storage import queries, seals
 from evodevo.storage.base import CheckReport, Damage, GarbageReport, evaluation_id, individual_id
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.recording import add_event, change_evaluation, release
@@ -157,7 +157,10 @@ def held(connection: Connection, *, but: Collection[str] = ()) -> dict[str, int]
         .where(reference.c.released == 0)
         .order_by(blob_table.c.digest)
     )
-    rows = connection.execute(query)
+    rows = connection.execute(query).all()
+    for row in rows:
+        if not isinstance(row.bytes, int):
+            raise StoreDamagedError(f"the size of blob {row.digest} is {row.bytes!r}. {seals.NEXT}")
     return {row.digest: row.bytes for row in rows if row.owner_kind != "component" or row.owner_id not in without}
 
 
