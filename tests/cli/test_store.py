@@ -15,6 +15,7 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 from evodevo.storage import Store, seals
 from evodevo.storage.schema import event_table
+from evodevo.testing.storages import newborn
 
 if TYPE_CHECKING:
     from ..conftest import Small
@@ -81,9 +82,13 @@ def test_a_changed_score_is_damage_to_every_command_until_it_is_repaired(
 
 
 def test_a_front_that_is_not_that_of_the_scores_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sealed anew, as somebody who knows how can do it: only the derivation finds it."""
+    """Sealed anew, as somebody who knows how can do it: only the derivation finds it, also in a run that goes on."""
     with Store.open(folder) as store:
         (run_row,) = store.runs()
+        lease, first = store.acquire(run_row.id), store.individuals(run_row.id)[0]
+        same = {"genome_envelope": first.genome_envelope, "genome_hash": first.genome_hash}
+        store.add_individuals(lease, [newborn(run_row.id, "9/0", **same)])
+        store.release(lease)
         chosen = next(event for event in store.events(run_row.id) if event.type == "generation")
         front = {**chosen.payload, "front": chosen.payload["front"][:-1]}
         with store._database.writing() as connection:

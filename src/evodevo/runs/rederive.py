@@ -14,7 +14,7 @@ from evodevo.storage.base import Damage
 def rederived(folder: Path) -> tuple[Damage, ...]:
     """The generations of generational searches whose recorded front or hypervolume is not that of their scores.
 
-    Runs with lost evaluations are left out: they are repeated by a resume.
+    Generations after an individual that is lost or has not ended are left out: a resume repeats its evaluation.
     """
     problems: list[Damage] = []
     with Archive(folder) as archive:
@@ -31,11 +31,13 @@ def _of(run: Run) -> list[Damage]:
     if not closed or run.row.settings.get("study", {}).get("mode", "generational") != "generational":
         return []
     individuals = run.individuals()
-    if any(one.reason == "lost" or one.evaluation is None for one in individuals):
-        return []
+    open_ended = [one.row.generation for one in individuals if one.reason == "lost" or one.evaluation is None]
+    first_open = min(open_ended, default=math.inf)
     problems = []
     for facts in closed:
         generation, reference = facts["generation"], facts["reference"]
+        if generation >= first_open:
+            continue
         pool = [one for one in individuals if one.row.generation <= generation]
         outcomes = [one.outcome for one in pool]
         front = [pool[place].id for place in front_places(outcomes, run.goals)]

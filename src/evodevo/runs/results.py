@@ -27,8 +27,8 @@ class Results:
 
     Attributes:
         tables: its stages, then its numbers.
-        sentences: what the tables show.
-        note: how to read them; empty where there is nothing to read yet.
+        sentences: statements on the tables.
+        note: instructions for reading them; empty without numbers.
     """
 
     tables: Sequence[ResultTable]

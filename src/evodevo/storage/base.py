@@ -266,12 +266,21 @@ class Damage:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The result of ``check``: number and bytes of the checked blobs, and the problems found."""
+    """The result of ``check``.
+
+    Attributes:
+        blobs: Number of checked blobs.
+        bytes: Bytes of these blobs.
+        deep: Whether blobs were hashed and all rows read.
+        problems: The damage found.
+        sealed: Whether the rows have seals to be compared with; those of an older evodevo have none.
+    """
 
     blobs: int
     bytes: int
     deep: bool
     problems: tuple[Damage, ...]
+    sealed: bool = True
 
     @property
     def ok(self) -> bool:

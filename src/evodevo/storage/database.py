@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -404,7 +405,8 @@ class Store:
         """Search for damage; ``deep`` hashes every held blob and reads every row."""
         try:
             with self._database.reading(math.inf) as connection:
-                return integrity.check(connection, self.blobs, deep=deep)
+                report = integrity.check(connection, self.blobs, deep=deep)
+            return replace(report, sealed=self._database.sealed)
         except StoreDamagedError as error:
             return CheckReport(0, 0, deep, (Damage("database", self._database.place, str(error)),))
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
-from evodevo.storage import integrity, migrations
+from evodevo.storage import integrity
 from evodevo.storage.blobs import CHUNK, FolderPool
 from evodevo.storage.database import Store
 from evodevo.storage.engine import open_file
@@ -71,7 +71,7 @@ def pack(folder: Path, target: Path, progress: Progress = _quiet) -> Moved:
         ]
         members += [{"name": f"{BLOBS}{digest}", "bytes": size, "sha256": digest} for digest, size in held.items()]
         whole = sum(int(member["bytes"]) for member in members)
-        manifest = {"format": FORMAT, "schema": migrations.HEAD, "files": members}
+        manifest = {"format": FORMAT, "files": members}
         done = 0
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr(zipfile.ZipInfo(MANIFEST, _DATE), canonical.dumps(manifest))

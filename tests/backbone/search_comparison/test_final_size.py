@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from evodevo.backbone.protocol import derived as protocol
 from evodevo.backbone.protocol.record import TEST
 from evodevo.backbone.search_comparison import derived
-from evodevo.backbone.search_comparison.record import read_search_comparison
+from evodevo.backbone.search_comparison.record import best_first, read_search_comparison
+from evodevo.experiments.comparison import Spread
 from evodevo.runs.archive import Run
 from evodevo.runs.composed import stage_runs
 
@@ -75,13 +77,26 @@ def test_networks_are_trained_at_the_final_size_and_measured_on_the_test_split(s
         assert network.test is not None
         assert [training.individual(name).fact["steps"] for name in network.trainings] == [3]
         assert network.test.mean == event.payload["results"][network.trainings[0]]["bits_per_byte"]
-    assert [measure.name for measure in record.measures] == ["hypervolume_at_final_size", "best_at_final_size"]
+    assert [measure.name for measure in record.measures] == ["hypervolume_at_final_size", "chosen_at_final_size"]
     for arm in record.arms:
-        ends = [one.test.mean for one in record.networks if arm.name in one.arms and one.test is not None]
+        ends = [one for one in record.networks if arm.name in one.arms and one.test and one.validation]
         if ends:
-            assert arm.searches[0].values["best_at_final_size"] == min(ends)
+            chosen = min(ends, key=lambda one: one.validation.mean if one.validation else 0.0)
+            assert chosen.test is not None
+            assert arm.searches[0].values["chosen_at_final_size"] == chosen.test.mean
         assert arm.hits is not None
         assert arm.hits[1] == len(arm.searches[0].finalists)
     assert any("anecdote" in sentence for sentence in record.sentences)
-    best = min((one for one in record.networks if one.arms), key=lambda one: one.test.mean if one.test else 0.0)
+
+
+def test_the_best_is_chosen_on_validation(scaled: Run) -> None:
+    found = [one for one in read_search_comparison(scaled).networks if one.arms]
+    best = min(found, key=lambda one: one.validation.mean if one.validation else 0.0)
     assert scaled.best().id == best.trainings[0]
+    # On made-up numbers, since the best on validation is often the best on test, too.
+    spread = Spread.of([1.0])
+    low, high = replace(found[0], test=spread, validation=Spread.of([2.0])), replace(found[0], test=Spread.of([2.0]))
+    assert best_first([low, replace(high, validation=spread), replace(low, test=None)]) == [
+        replace(high, validation=spread),
+        low,
+    ]

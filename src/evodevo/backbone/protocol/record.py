@@ -252,14 +252,18 @@ def _row(
         rates={} if trial is None else trial.rates,
         seeds=len(trainings),
         trainings=tuple(one.id for one in trainings),
-        validation=Spread.of(
-            one.fact.get("validation", {}).get("outputs", {}).get("next", {}).get("bits_per_byte") for one in trainings
-        ),
+        validation=Spread.of(validation_bits(one) for one in trainings),
         test=Spread.of(test.get("bits_per_byte") for test in tests),
         perplexity=Spread.of(test.get("perplexity") for test in tests),
         tasks=tasks,
         average=mean_accuracy(list(tasks.values())) if tasks else None,
     )
+
+
+def validation_bits(training: Individual) -> float | None:
+    """Bits per byte of a finished training on the validation split; None where it has none."""
+    measured: float | None = training.fact.get("validation", {}).get("outputs", {}).get("next", {}).get("bits_per_byte")
+    return measured
 
 
 def _with_verdict(row: TableRow, baselines: Sequence[TableRow], settings: ProtocolSettings) -> TableRow:

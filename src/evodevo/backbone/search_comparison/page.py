@@ -112,6 +112,7 @@ def _networks(record: SearchComparisonRecord, run: Run) -> Element | None:
             ", ".join(one.arms) or "baseline",
             show(one.parameters, "parameters", 3),
             show(one.cache_bytes, "bytes", 3),
+            MISSING if one.validation is None else show(one.validation.mean, padded=True),
             MISSING if one.test is None else show(one.test.mean, padded=True),
             str(len(one.trainings)),
             MISSING if one.learning_rate is None else f"{one.learning_rate:g}",
@@ -119,7 +120,8 @@ def _networks(record: SearchComparisonRecord, run: Run) -> Element | None:
         ]
         for one in record.networks
     ]
-    columns = ["network", "found by", "size", "cache", "test bits per byte", "seeds", "rate", "genome"]
+    bits = ["validation bits per byte", "test bits per byte"]
+    columns = ["network", "found by", "size", "cache", *bits, "seeds", "rate", "genome"]
     caption = (
         "Networks that the searches found, each named by its arm, and the baselines (triangles), on the test split."
     )
@@ -128,7 +130,7 @@ def _networks(record: SearchComparisonRecord, run: Run) -> Element | None:
         "networks",
         "Networks at the final size",
         figure(svg, caption) if points else None,
-        table(columns, rows, range(2, 7), "All are trained alike. A network that several searches found is one row."),
+        table(columns, rows, range(2, 8), "All are trained alike. A network that several searches found is one row."),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from evodevo.backbone.genome import BackboneGenome
 from evodevo.backbone.protocol import derived as protocol
 from evodevo.backbone.protocol.hits import is_hit
-from evodevo.backbone.protocol.record import TEST
+from evodevo.backbone.protocol.record import TEST, validation_bits
 from evodevo.backbone.search_comparison import derived
 from evodevo.backbone.search_comparison.course import Course, CourseScale, course_of
 from evodevo.backbone.search_comparison.interval import Interval
@@ -52,14 +52,11 @@ def read_search_comparison(run: Run) -> SearchComparisonRecord:
             found = _of_courses(scale, courses, common)
     else:
         goals = _final_goals(run.goals)
-        points = {
-            stage: [_final_point(networks[name], goals) for name in finalists.get(stage, {}).values()]
-            for stage in begun
-        }
-        every = [point for each in points.values() for point in each if point is not None]
+        ended = {stage: [networks[name] for name in finalists.get(stage, {}).values()] for stage in begun}
+        every = [point for each in ended.values() for one in each if (point := _final_point(one, goals)) is not None]
         scale = CourseScale.of(every, every, goals)
         if scale is not None:
-            found = _at_final_size(scale, points, goals)
+            found = _at_final_size(scale, ended, goals)
     rows = tuple(
         SearchRow(
             run=runs[stage].id,
@@ -152,16 +149,29 @@ def _of_courses(scale: CourseScale, courses: Mapping[str, Course], common: tuple
 
 
 def _at_final_size(
-    scale: CourseScale, points: Mapping[str, Sequence[Point | None]], goals: Sequence[Goal]
+    scale: CourseScale, networks: Mapping[str, Sequence[FinalNetwork]], goals: Sequence[Goal]
 ) -> list[_Measured]:
+    # The best on test would be a choice by the test split: who has more finalists would have the better minimum.
     best = _Measured(
-        SearchMeasure("best_at_final_size", "lowest test bits per byte at the final size", False),
-        {stage: min((point[0] for point in each if point is not None), default=None) for stage, each in points.items()},
+        SearchMeasure("chosen_at_final_size", "test bits per byte of the best on validation at the final size", False),
+        {stage: _chosen(each) for stage, each in networks.items()},
     )
     if len(goals) == 1:
         return [best]
     volume = SearchMeasure("hypervolume_at_final_size", "hypervolume at the final size", True)
+    points = {stage: [_final_point(one, goals) for one in each] for stage, each in networks.items()}
     return [_Measured(volume, {stage: scale.measure(each) for stage, each in points.items()}), best]
+
+
+def _chosen(networks: Sequence[FinalNetwork]) -> float | None:
+    """Test bits per byte of the network that is best on validation."""
+    return next((one.test.mean for one in best_first(networks) if one.test is not None), None)
+
+
+def best_first(networks: Iterable[FinalNetwork]) -> list[FinalNetwork]:
+    """The networks that have been tested, the lowest bits per byte on *validation* first."""
+    tested = [(one.validation.mean, one) for one in networks if one.test is not None and one.validation is not None]
+    return [one for _, one in sorted(tested, key=lambda pair: pair[0])]
 
 
 def _final_goals(goals: Sequence[Goal]) -> list[Goal]:
@@ -234,6 +244,7 @@ def _networks(
             cache_bytes=cost["cache_bytes"],
             learning_rate=by_name[name].learning_rate if trainings else None,
             trainings=tuple(one.id for one in trainings),
+            validation=Spread.of(validation_bits(one) for one in trainings),
             test=Spread.of(results.get(one.id, {}).get("bits_per_byte") for one in trainings),
         )
     bars = [network.test.mean for network in found.values() if not network.arms and network.test is not None]

@@ -37,7 +37,8 @@ class FinalNetwork:
         parameters, cache_bytes: static cost, without embeddings.
         learning_rate: the chosen one; None where no training ended.
         trainings: ids of the finished trainings at that rate.
-        test: bits per byte on the test split over its own seeds.
+        validation: bits per byte on the validation split, over seeds.
+        test: bits per byte on the test split, over seeds.
         hit: whether its mean is at least as good as that of every baseline; None before that is known.
     """
 
@@ -48,12 +49,14 @@ class FinalNetwork:
     cache_bytes: int
     learning_rate: float | None = None
     trainings: tuple[str, ...] = ()
+    validation: Spread | None = None
     test: Spread | None = None
     hit: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name."""
-        return {**asdict(self), "test": None if self.test is None else self.test.to_json()}
+        spreads = {"validation": self.validation, "test": self.test}
+        return {**asdict(self), **{name: spread and spread.to_json() for name, spread in spreads.items()}}
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class SearchRow:
     """One search.
 
     Attributes:
-        run, state: of its run.
+        run, state: id and state of its run.
         seed: seed of its run.
         evaluations: number of evaluations that have ended.
         tokens: training tokens of these.
@@ -116,7 +119,7 @@ class SearchComparisonRecord:
     """A comparison of searches as far as it has come.
 
     Attributes:
-        run, recipe, state: of its run.
+        run, recipe, state: id, recipe and state of its run.
         goals: names of the objectives of the searches.
         seeds: number of seeds of each arm, as planned.
         stages: stage -> id and state of its run.
@@ -126,7 +129,7 @@ class SearchComparisonRecord:
             are not compared.
         arms: arms, random search last.
         networks: networks at the final size, baselines first.
-        sentences: what the table shows, one sentence each.
+        sentences: statements on the table, and on what its seeds can tell.
     """
 
     run: str

@@ -100,13 +100,12 @@ class SearchComparisonSlice(BackboneSlice):
 
     def best(self, run: Run) -> list[Individual]:
         """The individuals of all fronts, best in the first goal first; with a training at one size, its networks, best
-        on the test split first."""
-        from evodevo.backbone.search_comparison.record import read_search_comparison
+        on the validation split first."""
+        from evodevo.backbone.search_comparison.record import best_first, read_search_comparison
 
         if run.settings.search_comparison.final is not None:
-            networks = [one for one in read_search_comparison(run).networks if one.arms and one.test is not None]
-            ordered = sorted(networks, key=lambda one: one.test.mean if one.test else 0.0)
-            return [run.archive.individual(one.trainings[0]) for one in ordered]
+            networks = best_first(one for one in read_search_comparison(run).networks if one.arms)
+            return [run.archive.individual(one.trainings[0]) for one in networks]
         fronts = [one for search in stage_runs(run).values() for one in search.front()]
         return sorted(fronts, key=lambda one: one.key(run.goals[0]))
 

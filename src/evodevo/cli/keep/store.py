@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,14 +35,18 @@ def check(store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
     problems = report.problems or rederived(Path(store))
     if json:
         rows = [{"kind": p.kind, "subject": p.subject, "message": p.message} for p in problems]
-        output.document("evodevo.store.check/1", {"blobs": report.blobs, "bytes": report.bytes, "problems": rows})
+        output.document(
+            "evodevo.store.check/1",
+            {"blobs": report.blobs, "bytes": report.bytes, "sealed": report.sealed, "problems": rows},
+        )
     else:
         for problem in problems:
             output.line(f"found   {problem.kind} {problem.subject}: {problem.message}")
     if problems:
         output.words("the store is damaged. Next: evodevo store repair")
         raise typer.Exit(ExitCode.STORE_DAMAGED)
-    output.words(f"no damage in {report.blobs:,} blobs ({report.bytes:,} bytes) and all rows.")
+    compared = "all rows" if report.sealed else "what can be compared: an older evodevo wrote its rows without seals"
+    output.words(f"no damage in {report.blobs:,} blobs ({report.bytes:,} bytes) and {compared}.")
 
 
 @store.command()
@@ -51,7 +57,8 @@ def gc(
 ) -> None:
     """Delete the blobs that nothing holds any more: checkpoints of ended trainings, weights that were let go.
 
-    Blobs of the last hour stay, since the rows that refer to them may not be written yet.
+    Blobs of the last hour to which no row ever referred stay, since their rows may not be written yet; so do those
+    that were let go of in the last minute.
     """
     from evodevo.storage import Store
 
@@ -87,7 +94,9 @@ def pack(
     """Write all that a store holds into one file, to be kept or sent; the store may be in use."""
     from evodevo.storage import moving
 
-    _made("pack", moving.pack(Path(store), file), json=json)
+    with _progress("packing") as progress:
+        moved = moving.pack(Path(store), file, progress)
+    _made("pack", moved, json=json)
 
 
 @store.command()
@@ -99,7 +108,9 @@ def unpack(
     """Make a store of a pack. Every byte and row is checked before the folder appears."""
     from evodevo.storage import moving
 
-    _made("unpack", moving.unpack(file, folder), json=json)
+    with _progress("unpacking") as progress:
+        moved = moving.unpack(file, folder, progress)
+    _made("unpack", moved, json=json)
 
 
 @store.command()
@@ -111,7 +122,22 @@ def copy(
     """Copy all that a store holds into a new store. Every byte and row is checked before the folder appears."""
     from evodevo.storage import moving
 
-    _made("copy", moving.copy(source, target), json=json)
+    with _progress("copying") as progress:
+        moved = moving.copy(source, target, progress)
+    _made("copy", moved, json=json)
+
+
+@contextmanager
+def _progress(words: str) -> Iterator[Callable[[int, int], None]]:
+    """A function of the bytes that are written, and of all, which fills a bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(words, total=None)
+        yield lambda done, whole: bar.update(task, completed=done, total=whole)
 
 
 def _made(verb: str, moved: Moved, *, json: bool) -> None:
