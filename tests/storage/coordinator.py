@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evodevo.storage import Evaluation, NewIndividual, Score, Store, individual_id
 from evodevo.storage.failpoints import failpoint
+from evodevo.storage.heartbeat import Heartbeat
 
 POPULATION = 3
 GENERATIONS = 3
@@ -28,6 +29,19 @@ def hold(folder: Path, run_id: str) -> None:
     """Take the run, say so, and wait to be killed."""
     with Store.open(folder, create=False) as store:
         say("held", store.acquire(run_id).token)
+        signal.pause()
+
+
+def hold_alive(folder: Path, run_id: str, interval: float) -> None:
+    """Take the run with a heartbeat of its own, fork, and wait to be killed; the fork outlives it by a minute."""
+    with Store.open(folder, create=False) as store:
+        store._heartbeat = Heartbeat(folder / "store.db", interval)
+        lease = store.acquire(run_id)
+        store.keep_alive(lease)
+        if os.fork() == 0:
+            say("held", lease.token)
+            time.sleep(60)
+            os._exit(0)
         signal.pause()
 
 

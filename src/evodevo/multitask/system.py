@@ -283,6 +283,7 @@ class System:
             for agent in agents:
                 leases[agent.id] = self.store.acquire(agent.id)
                 held.callback(self.store.release, leases[agent.id])
+                self.store.keep_alive(leases[agent.id])
             held.callback(dispatcher.cancel_all)
             self._note(leases, "running")
             runner = AgentRunner(

@@ -84,6 +84,7 @@ class ComposedRun(ABC):
             self._check_unchanged()
             self.lease: Lease = self.store.acquire(self.run_id)
             try:
+                self.store.keep_alive(self.lease)
                 self.store.finish_run(self.lease, "running")
                 self.go_on()
                 self.store.finish_run(self.lease, "finished")

@@ -113,7 +113,7 @@ class Recorder:
             del self._checkpoints[name]
 
     def heartbeat(self) -> None:
-        """Show that the lease is held, where the last sign is ``HEARTBEAT_SECONDS`` old."""
+        """Confirm the lease, where that was last done ``HEARTBEAT_SECONDS`` ago."""
         if time.monotonic() - self._beat > HEARTBEAT_SECONDS:
             self._beat = time.monotonic()
             self._store.heartbeat(self.lease)

@@ -163,6 +163,7 @@ class Study:
             raise UsageError(f"this study has run already; go on with a new Study(…, run={self.run_id!r}).")
         self._recorder = self._evaluations.recorder = Recorder(self.store, self.store.acquire(self.run_id))
         try:
+            self.store.keep_alive(self.lease)
             if self.store.run(self.run_id).state != "running":
                 self.store.finish_run(self.lease, "running")
             self._recall()

@@ -37,6 +37,7 @@ from evodevo.storage.base import (
 from evodevo.storage.blobs import BlobPool, FolderPool, MemoryPool
 from evodevo.storage.engine import Database, open_memory
 from evodevo.storage.failpoints import failpoint
+from evodevo.storage.heartbeat import Heartbeat
 from evodevo.storage.liveness import Owner, is_alive
 from evodevo.storage.opening import Mode, StoreLayout, backup, backup_hint, open_database
 from evodevo.storage.schema import metadata
@@ -69,6 +70,7 @@ class Store:
         self._layout = layout
         self._one_kernel = not network
         self._leases: set[Lease] = set()
+        self._heartbeat = Heartbeat(layout.database) if layout else None
 
     @classmethod
     def open(cls, path: str | Path = "runs", mode: Mode = "rw", *, create: bool = True) -> Store:
@@ -113,6 +115,8 @@ class Store:
 
     def close(self) -> None:
         """Release this object's leases and close the database."""
+        if self._heartbeat is not None:
+            self._heartbeat.close()
         try:
             if self._database.writable:
                 for lease in list(self._leases):
@@ -185,12 +189,26 @@ class Store:
         return lease
 
     def heartbeat(self, lease: Lease) -> None:
-        """Advance the lease's heartbeat, as every writing method does. To be called at least every 20 seconds."""
+        """Confirm the lease, as every writing method does: whoever waits for long learns that the run was taken over.
+
+        Raises:
+            RunOwnedError: It was.
+        """
         with self._writing(lease):
             pass
 
+    def keep_alive(self, lease: Lease) -> None:
+        """Have the lease's heartbeat advanced by a process of its own until it is released, however busy this one is.
+
+        To be called by whoever holds a lease for more than seconds. Without effect in memory.
+        """
+        if self._heartbeat is not None:
+            self._heartbeat.add(lease)
+
     def release(self, lease: Lease) -> None:
         """Release the lease of a run; without effect where the lease was lost."""
+        if self._heartbeat is not None:
+            self._heartbeat.remove(lease)
         with self._database.writing() as connection:
             leases.release(connection, lease)
         self._leases.discard(lease)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -329,7 +330,12 @@ def test_what_was_stopped_goes_on_to_the_same_system(stores: Path, tmp_path: Pat
 @pytest.mark.slow
 def test_a_wish_to_stop_from_before_the_run_counts(busy: Path) -> None:
     assert work(busy, on_start=lambda session: session.stop()).state == "interrupted"
+    with Store.open(busy) as store:
+        orphan = store.blobs.put_bytes(b"nobody's")
+        os.utime(store.blobs.path(orphan), (0, 0))
     assert work(busy).state == "finished"
+    with Store.open(busy) as store:
+        assert not store.blobs.path(orphan).exists(), "a run collects at its end what nothing holds"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,9 @@ def run_recipe(
             course = RecipeRunner(opened, settings, session, of_workers, cache, listener)
             if on_start is not None:
                 on_start(session)
-            return drive(course, settings)
+            result = drive(course, settings)
+            opened.tidy()
+            return result
     except InterruptedRecipe:
         facts = {"recipe": name, "size": size, "systems": session.label, "state": "interrupted"}
         return RecipeResult(name, size, session.label, "interrupted", facts)

@@ -155,6 +155,7 @@ def run_system(
         finally:
             if own is not None:
                 own.close()
+        opened.tidy()
         return RunSummary(opened_system.row.name, state, summaries(running, chosen))
 
 
