@@ -21,6 +21,7 @@ from zlib import crc32
 from evodevo.backbone.genome import BackboneGenome
 from evodevo.backbone.space import BackboneSpace
 from evodevo.backbone.space_settings import BackboneSettings
+from evodevo.execution.serial import SerialExecutor
 from evodevo.operators.spec import Dimensions
 from evodevo.search.base import Algorithm, Draw, Foresee, Known, Proposal, Scored, SearchState
 from evodevo.search.problem import Goal
@@ -122,6 +123,7 @@ def search(space: Space[Any], values: Values, row: str, seed: int, evaluations: 
             space,
             lambda genome: (quality(genome), cost(genome)),
             goals=goals,
+            executor=SerialExecutor(),
             settings=settings,
             store=store,
             algorithm=timed,

@@ -28,6 +28,7 @@ from typing import Any
 import torch
 from scipy.stats import mannwhitneyu
 
+from evodevo.execution.serial import SerialExecutor
 from evodevo.search import dominance
 from evodevo.search.problem import Goal
 from evodevo.search.settings import StudySettings
@@ -99,7 +100,7 @@ class Clock:
         chosen = StudySettings(baselines=False, **settings)
         goals = (Goal("first"), Goal("second", exact=(lambda genome: function(genome)[1]) if known else None))
         with Store.memory() as store:
-            result = Study(space, function, goals=goals, settings=chosen, store=store).run()
+            result = Study(space, function, goals=goals, settings=chosen, store=store, executor=SerialExecutor()).run()
             self.seconds += time.process_time() - begin
             last = [event for event in store.events(result.run) if event.type == "generation"][-1]
         self.evaluations += len(result.members)

@@ -25,6 +25,7 @@ import torch
 from evodevo.backbone.genome import BackboneGenome, connections
 from evodevo.backbone.space import BackboneSpace
 from evodevo.backbone.space_settings import BackboneSettings
+from evodevo.execution.serial import SerialExecutor
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
 from evodevo.search import dominance
@@ -131,7 +132,11 @@ def bred(space: BackboneSpace, seed: int, population: int, generations: int) -> 
 
     settings = StudySettings(population=population, generations=generations, seed=seed, baselines=False)
     with Store.memory() as store:
-        members = Study(space, scores, goals=("first", "second"), settings=settings, store=store).run().members
+        members = (
+            Study(space, scores, goals=("first", "second"), settings=settings, store=store, executor=SerialExecutor())
+            .run()
+            .members
+        )
     children = [one for one in members if "crossover" in one.operation or "mutation" in one.operation]
     return [(one.generation, {kind for kind, *_ in connections(space.plan(one.genome))}) for one in children]
 
@@ -159,7 +164,18 @@ def attention_and_cache(report: Report, seeds: int, population: int, generations
                 baselines=False,
             )
             with Store.memory() as store:
-                members = Study(space, scores, goals=("cache", "rest"), settings=settings, store=store).run().members
+                members = (
+                    Study(
+                        space,
+                        scores,
+                        goals=("cache", "rest"),
+                        settings=settings,
+                        store=store,
+                        executor=SerialExecutor(),
+                    )
+                    .run()
+                    .members
+                )
             points = [(one.outcomes[0].scores["cache"], one.outcomes[0].scores["rest"]) for one in members]
             volumes.append(dominance.hypervolume(points, (1.0, 1.0)))
         row[name] = interval(volumes)

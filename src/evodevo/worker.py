@@ -11,69 +11,22 @@ without warm process the kernel ends the evaluation, and the guard what the eval
 
 from __future__ import annotations
 
-import os
-import select
-import shutil
-import signal
 import sys
-from contextlib import suppress
 
 from evodevo.errors import ExitCode
-from evodevo.execution import warm
-from evodevo.execution.failures import signal_name
-from evodevo.execution.family import adopt_orphans, die_with, end_descendants, reap
-from evodevo.execution.signals import SignalPipe
-
-_COORDINATOR_SECONDS = 0.5
-"""Seconds between two checks of the guard's parent, in case a third process holds the coordinator's end of the pipe
-open."""
+from evodevo.execution.guard import guard
 
 
 def main(arguments: list[str]) -> int:
     """Run a guard with its warm process until the coordinator is gone; gives the exit status.
 
     Args:
-        arguments: the coordinator's process id (asking for the parent's would be too late if that has died already),
-            and a folder for temporary files, which is removed at the end.
+        arguments: the coordinator's process id, and a folder for temporary files, which is removed at the end.
     """
     if len(arguments) != 2 or not arguments[0].isdecimal():
         print("evodevo.worker is started by evodevo itself; to run a search: evodevo evolve --help", file=sys.stderr)
         return ExitCode.USAGE
-    coordinator, guard, scratch = int(arguments[0]), os.getpid(), arguments[1]
-    adopt_orphans()
-    signals = SignalPipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    pid = os.fork()
-    if pid == 0:
-        signals.release()
-        die_with(guard, signal.SIGTERM)  # one that it can act on: it ends its evaluation's whole group
-        warm.run(scratch)
-    try:
-        # The coordinator must see the end of the stream when the warm process ends.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.close(nowhere)
-        return _watch(pid, coordinator, signals)
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        end_descendants()
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _watch(pid: int, coordinator: int, signals: SignalPipe) -> int:
-    """Until the warm process or the coordinator ends, or the end is requested."""
-    poll = select.poll()
-    poll.register(0, 0)  # the end of the stream only: its content is for the warm process
-    poll.register(signals.fd, select.POLLIN)
-    while True:
-        ready = {fd for fd, _ in poll.poll(_COORDINATOR_SECONDS * 1000)}
-        status = (reap() or {}).get(pid)
-        if status is not None:
-            if os.WIFSIGNALED(status):
-                print(f"the warm process ended with {signal_name(os.WTERMSIG(status))}.", file=sys.stderr)
-            return 1 if status else 0
-        if 0 in ready or signals.read() - {signal.SIGCHLD} or os.getppid() != coordinator:
-            return 0
+    return guard(int(arguments[0]), arguments[1])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from evodevo.cli import live
 from evodevo.cli.live import EventView, LineView, LiveView, View
+from evodevo.execution.serial import SerialExecutor
 from evodevo.search.problem import Goal
 from evodevo.search.settings import StudySettings
 from evodevo.search.study import Study
@@ -22,7 +23,9 @@ SETTINGS = StudySettings(population=4, generations=2)
 
 def search(view: View, *, evaluate: Any = lambda point: (point[0], 1 - point[0])) -> Study:
     goals = (Goal("loss", "bits"), Goal("gain\x1b[31m", direction="maximise"))
-    study = Study(RealVectorSpace(3), evaluate, goals=goals, settings=SETTINGS, listener=view.handle)
+    study = Study(
+        RealVectorSpace(3), evaluate, goals=goals, settings=SETTINGS, listener=view.handle, executor=SerialExecutor()
+    )
     with view:
         view.begin(study)
         study.run()
@@ -127,7 +130,7 @@ def test_it_draws_at_most_four_times_a_second(monkeypatch: pytest.MonkeyPatch) -
     view = LiveView(clock=lambda: now[0])
     pictures = []
     monkeypatch.setattr(live, "picture", lambda *arguments: pictures.append(now[0]) or "")
-    study = Study(RealVectorSpace(2), lambda point: point[0], settings=SETTINGS)
+    study = Study(RealVectorSpace(2), lambda point: point[0], settings=SETTINGS, executor=SerialExecutor())
     with view:
         view.begin(study)
         for _ in range(1000):

@@ -18,7 +18,7 @@ from evodevo.execution.base import EVALUATORS, EXECUTORS, Executor, Job, Progres
 from evodevo.execution.family import descendants
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.testing.executors import (
-    IsolatedExecutorTests,
+    SpawnedExecutorTests,
     alive,
     collect,
     drain,
@@ -30,7 +30,7 @@ from evodevo.testing.executors import (
 make = partial(ProcessExecutor, preload=())
 
 
-class TestProcessExecutor(IsolatedExecutorTests):
+class TestProcessExecutor(SpawnedExecutorTests):
     def make(self, workers: int = 1) -> Executor:
         return make(workers)
 

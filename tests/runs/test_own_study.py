@@ -9,6 +9,7 @@ import pytest
 
 from evodevo.cli.application import run as type_command
 from evodevo.errors import ExitCode
+from evodevo.execution.serial import SerialExecutor
 from evodevo.runs.archive import Archive
 from evodevo.search.problem import Goal
 from evodevo.search.settings import StudySettings
@@ -26,6 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StudyResult]
             zdt1,
             goals=[Goal("first", "bytes"), Goal("second")],
             settings=StudySettings(population=6, generations=3, seed=1),
+            executor=SerialExecutor(),
             store=store,
         )
         return path, study.run()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from evodevo.execution.serial import SerialExecutor
 from evodevo.runs.progress import shown
 from evodevo.search.settings import StudySettings
 from evodevo.search.study import Study
@@ -21,6 +22,7 @@ def searched(progress: bool | None, console: Console, listener: Any = None) -> s
             RealVectorSpace(3),
             zdt1,
             goals=("first", "second"),
+            executor=SerialExecutor(),
             settings=StudySettings(population=4, generations=3),
             listener=listen,
         )

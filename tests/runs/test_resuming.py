@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evodevo.errors import DataError, EvodevoError, ExitCode, NotFoundError, StoreDamagedError, UsageError
+from evodevo.execution.serial import SerialExecutor
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import evolve, resume
 from evodevo.search.settings import StudySettings
@@ -138,7 +139,11 @@ def test_a_longer_run_is_the_same_run_and_says_so(copy: Path, small: Any) -> Non
 def test_a_run_of_ones_own_is_not_for_the_command_line(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         chosen = StudySettings(population=2, generations=1)
-        run = Study(RealVectorSpace(3), zdt1, goals=("a", "b"), settings=chosen, store=store).run().run
+        run = (
+            Study(RealVectorSpace(3), zdt1, goals=("a", "b"), settings=chosen, store=store, executor=SerialExecutor())
+            .run()
+            .run
+        )
     with pytest.raises(UsageError, match=r"Study\(…, run="):
         resume(run, store=tmp_path)
     with Archive(tmp_path) as archive:

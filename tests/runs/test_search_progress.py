@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evodevo.execution.serial import SerialExecutor
 from evodevo.runs.search_progress import SearchProgress, duration
 from evodevo.search.problem import Goal
 from evodevo.search.settings import StudySettings
@@ -30,7 +31,9 @@ def followed(settings: StudySettings, fail: int = 0) -> tuple[SearchProgress, li
         seen.append((kind, standing.share, standing.seconds_left))
 
     goals = (Goal("a"), Goal("b"))
-    study = Study(RealVectorSpace(3), evaluate, goals=goals, settings=settings, listener=listen)
+    study = Study(
+        RealVectorSpace(3), evaluate, goals=goals, settings=settings, listener=listen, executor=SerialExecutor()
+    )
     standing.begin(study)
     study.run()
     return standing, seen

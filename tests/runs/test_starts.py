@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evodevo.errors import EvodevoError, GenomeError, NotFoundError, UsageError
+from evodevo.execution.serial import SerialExecutor
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import evolve, resume
 from evodevo.search.problem import Goal
@@ -174,11 +175,13 @@ def starts(*points: tuple[float, float]) -> tuple[Start, ...]:
 def test_every_algorithm_and_mode_begins_with_them(mode: Any, algorithm: str) -> None:
     given = starts((0.25, 0.5), (0.75, 0.5))
     plan = StudySettings(population=4, generations=2, mode=mode, algorithm=algorithm, start=given)
-    result = Study(SPACE, zdt1, goals=GOALS, settings=plan).run()
+    result = Study(SPACE, zdt1, goals=GOALS, settings=plan, executor=SerialExecutor()).run()
     assert [member.genome for member in result.members[:2]] == [(0.25, 0.5), (0.75, 0.5)]
     assert [member.operation for member in result.members].count("start") == 2
     assert sum(member.generation == 0 for member in result.members) == 4
-    without = Study(SPACE, zdt1, goals=GOALS, settings=plan.model_copy(update={"start": ()})).run()
+    without = Study(
+        SPACE, zdt1, goals=GOALS, settings=plan.model_copy(update={"start": ()}), executor=SerialExecutor()
+    ).run()
     assert [m.genome for m in result.members[2:4]] == [m.genome for m in without.members[:2]], "the others as before"
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.base import Report
+from evodevo.execution.serial import SerialExecutor
 from evodevo.randomness import generator
 from evodevo.search import dominance
 from evodevo.search.base import Scored, SearchState
@@ -65,7 +66,15 @@ class Learning(FunctionProblem):
 def study(store: Store, *, run: str | None = None, listener: Any = None, **changes: Any) -> Study:
     values = {"population": 8, "generations": 3, "seed": 5, "rungs": {"shares": (0.25, 0.5), "minimum": 2}, **changes}
     problem = Learning()
-    return Study(SPACE, problem, settings=StudySettings(**values), store=store, run=run, listener=listener)
+    return Study(
+        SPACE,
+        problem,
+        settings=StudySettings(**values),
+        store=store,
+        run=run,
+        listener=listener,
+        executor=SerialExecutor(),
+    )
 
 
 def told(store: Store, run: str) -> tuple[Any, ...]:

@@ -127,6 +127,7 @@ def study(store: Store | None = None, *, run: str | None = None, **other: Any) -
     arguments: dict[str, Any] = {"space": SPACE, "evaluate": zdt1, "goals": GOALS, "listener": None, "executor": None}
     named = {name: other.pop(name, default) for name, default in arguments.items()}
     chosen = StudySettings(**{"population": 6, "generations": 4, "seed": 3, **other})
+    named["executor"] = named["executor"] or SerialExecutor()
     return Study(named.pop("space"), named.pop("evaluate"), store=store, run=run, settings=chosen, **named)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -146,6 +146,16 @@ class Executor(ABC):
                 raise UsageError(f"job {job.id!r}: {name} is positive, or None for no limit; got {limit}.")
         self._submit(job)
 
+    def adopt(self, evaluators: Mapping[str, Evaluator]) -> None:  # noqa: B027
+        """Know functions of this process, too, where evaluations run in it or in forks of it; else without effect.
+
+        Args:
+            evaluators: Name -> function; they precede the table's rows.
+
+        Raises:
+            UsageError: It is too late for that.
+        """
+
     @abstractmethod
     def poll(self, timeout: float) -> list[Event]:
         """Events since the last call, in order; waits for the first one.
@@ -195,4 +205,5 @@ class Executor(ABC):
 
 EXECUTORS: Registry[type[Executor]] = table("executor", "evodevo.executors")
 EXECUTORS.add("serial", "evodevo.execution.serial:SerialExecutor")
+EXECUTORS.add("forked", "evodevo.execution.forked:ForkedExecutor")
 EXECUTORS.add("processes", "evodevo.execution.processes:ProcessExecutor")

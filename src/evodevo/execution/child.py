@@ -11,17 +11,27 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from evodevo.execution.base import EVALUATORS, Job, check_answer
+from evodevo.execution.base import EVALUATORS, Evaluator, Job, check_answer
 from evodevo.execution.failures import describe_exception
 from evodevo.execution.family import die_with
 from evodevo.execution.memory import allow_all_allocations, refuse_absurd_allocations
 from evodevo.execution.protocol import Message, encode, plain, to_text
 
 
-def live(job: Job, *, parent: int, answer: int, log: int, scratch: str, threads: int) -> NoReturn:
+def live(
+    job: Job,
+    *,
+    parent: int,
+    answer: int,
+    log: int,
+    scratch: str,
+    threads: int | None,
+    evaluators: Mapping[str, Evaluator],
+) -> NoReturn:
     """Evaluate one job and end this process.
 
     Args:
@@ -30,16 +40,17 @@ def live(job: Job, *, parent: int, answer: int, log: int, scratch: str, threads:
         answer: File descriptor for messages; nothing else is ever written to it.
         log: File descriptor for stdout and stderr.
         scratch: Folder for temporary files, which the worker removes.
-        threads: Number of torch threads.
+        threads: Number of torch threads; None leaves them as they are.
+        evaluators: Name -> function of this process; they precede the table's rows.
     """
     status = 1
     try:
         _isolate(job, parent, log, scratch)
         torch = sys.modules.get("torch")
-        if torch is not None:
+        if torch is not None and threads is not None:
             # After the fork and not before it: the call starts torch's threads, and threads do not survive a fork.
             torch.set_num_threads(threads)
-        _evaluate(job, answer)
+        _evaluate(job, answer, evaluators)
         status = 0
     except BaseException:  # this process must end here and never return into the worker's loop
         traceback.print_exc()
@@ -66,7 +77,7 @@ def _isolate(job: Job, parent: int, log: int, scratch: str) -> None:
         refuse_absurd_allocations(job.memory_bytes)
 
 
-def _evaluate(job: Job, answer: int) -> None:
+def _evaluate(job: Job, answer: int, evaluators: Mapping[str, Evaluator]) -> None:
     process = os.getpid()
     lock = threading.Lock()
 
@@ -80,7 +91,8 @@ def _evaluate(job: Job, answer: int) -> None:
         send({"type": "progress", "payload": plain(payload)})
 
     try:
-        payload = check_answer(EVALUATORS.get(job.entry)(job.payload, report))
+        evaluate = evaluators.get(job.entry) or EVALUATORS.get(job.entry)
+        payload = check_answer(evaluate(job.payload, report))
         outcome: Message = {"type": "done", "payload": to_text(payload)}
     except BaseException as error:  # isolation: also SystemExit and KeyboardInterrupt are results of this job
         allow_all_allocations()

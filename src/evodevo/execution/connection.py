@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO
 
 from evodevo.errors import EvodevoError
 from evodevo.execution import protocol
 from evodevo.execution.base import Job
-from evodevo.execution.family import kill_marked
 from evodevo.execution.protocol import Decoder, Message
 from evodevo.execution.tail import Tail
+from evodevo.execution.worker_process import WorkerProcess
 
 GRACE_SECONDS = 30.0
 """Seconds that a worker may take to enforce a limit before the coordinator ends the worker itself."""
@@ -33,35 +31,31 @@ class Connection:
     """Starts a worker process and talks to it.
 
     Args:
-        threads: Number of threads per evaluation.
+        start: Starts the process, with a folder for temporary files.
+        threads: Number of threads per evaluation; None leaves torch's own.
         preload: Names in ``PRELOADS``.
         packages: Packages whose table rows the worker loads.
-        environment: Environment variables of the worker.
+        temporary: Folder in which that of the worker is made; None = the system's.
 
     Raises:
         EvodevoError: The process cannot be started.
     """
 
     def __init__(
-        self, *, threads: int, preload: Sequence[str], packages: Sequence[str], environment: Mapping[str, str]
+        self,
+        start: Callable[[str], WorkerProcess],
+        *,
+        threads: int | None,
+        preload: Sequence[str] = (),
+        packages: Sequence[str] = (),
+        temporary: str | None = None,
     ) -> None:
-        self._mark = f"EVODEVO_WORKER={secrets.token_hex(16)}"
-        name, _, value = self._mark.partition("=")
-        self._scratch = _make_folder(environment.get("TMPDIR"))
+        self._scratch = _make_folder(temporary)
         try:
-            self._process = subprocess.Popen(
-                # -P: files in the current folder must not shadow modules.
-                [sys.executable, "-P", "-m", "evodevo.worker", str(os.getpid()), self._scratch],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                env={**environment, name: value},
-                start_new_session=True,  # Ctrl-C in the terminal is for the coordinator, which decides
-            )
-        except OSError as error:
+            self._process = start(self._scratch)
+        except EvodevoError:
             os.rmdir(self._scratch)
-            raise EvodevoError(f"a worker cannot be started with {sys.executable!r}: {error}") from error
+            raise
         self.stdin, self.stdout, self.stderr = (self._stream(i) for i in range(3))
         self.log = Tail()
         self.ready = False
@@ -145,8 +139,8 @@ class Connection:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
-        if self._process.returncode < 0:  # the guard was killed and may have left something behind
-            kill_marked(self._mark)
+        if (self._process.returncode or 0) < 0:
+            self._process.kill_left()
         shutil.rmtree(self._scratch, ignore_errors=True)
         while self.receive_log():
             pass

@@ -9,9 +9,33 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import suppress
+from pathlib import Path
 
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_USES = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
 WATCH_SECONDS = 0.05
 _DATA_MARGIN = 2  # reserved but untouched memory (thread stacks, arenas) counts for RLIMIT_DATA
+
+
+def free_bytes() -> int | None:
+    """Free bytes of memory of this machine or container; None where the system does not tell."""
+    return min((found for found in (_of_machine(), _of_container()) if found is not None), default=None)
+
+
+def _of_machine() -> int | None:
+    with suppress(OSError), open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _of_container() -> int | None:
+    for limit, use in zip(_LIMITS, _USES, strict=True):
+        with suppress(OSError, ValueError):  # "max" where there is no limit
+            return max(0, int(Path(limit).read_text()) - int(Path(use).read_text()))
+    return None
 
 
 def exceeds(pids: list[int], limit_bytes: int) -> int | None:

@@ -29,6 +29,9 @@ class SerialExecutor(Executor):
         self._running: str | None = None
         self._cancelled: list[Event] = []
 
+    def adopt(self, evaluators: Mapping[str, Evaluator]) -> None:
+        self._evaluators |= evaluators
+
     def poll(self, timeout: float) -> list[Event]:
         """Run the next job to its end, however long that takes; its live messages are returned with its result."""
         events, self._cancelled = self._cancelled, []

@@ -13,12 +13,13 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
 from evodevo.execution import child, memory, protocol
-from evodevo.execution.base import Job, Reason, Result
+from evodevo.execution.base import Evaluator, Job, Reason, Result
 from evodevo.execution.failures import clip, describe_exit
 from evodevo.execution.family import adopt_orphans, descendants, end_descendants, reap
 from evodevo.execution.preload import prepare
@@ -31,11 +32,12 @@ _OUTGOING_BYTES = 2**20
 """Limit of unsent bytes; above it the evaluation's pipe is not read, so that ``report`` waits for the coordinator."""
 
 
-def run(scratch: str) -> NoReturn:
+def run(scratch: str, evaluators: Mapping[str, Evaluator]) -> NoReturn:
     """Serve the coordinator over this process's stdin and stdout until it has ended, then end this process.
 
     Args:
         scratch: Folder for the evaluations' temporary folders, removed at the end.
+        evaluators: Name -> function of this process; they precede the table's rows.
     """
     status = 1
     try:
@@ -46,7 +48,7 @@ def run(scratch: str) -> NoReturn:
         os.dup2(nowhere, 0)
         os.close(nowhere)
         os.dup2(2, 1)
-        _serve(inbox, outbox, scratch)
+        _serve(inbox, outbox, scratch, evaluators)
         status = 0
     except BaseException:  # this process was forked: it must end here; its traceback is written to the worker's log
         traceback.print_exc()
@@ -55,12 +57,12 @@ def run(scratch: str) -> NoReturn:
         os._exit(status)
 
 
-def _serve(inbox: int, outbox: int, scratch: str) -> None:
+def _serve(inbox: int, outbox: int, scratch: str, evaluators: Mapping[str, Evaluator]) -> None:
     decoder = Decoder()
     start = _first_message(inbox, decoder)
     if start is None:
         return
-    threads: int = protocol.field(start, "threads", int)
+    threads: int | None = protocol.field(start, "threads", (int, type(None)))
     try:
         prepare(protocol.field(start, "preload", list), protocol.field(start, "packages", list))
     except (Exception, SystemExit):  # any failure of an import is reported to the coordinator
@@ -68,7 +70,7 @@ def _serve(inbox: int, outbox: int, scratch: str) -> None:
         while frame:
             frame = frame[os.write(outbox, frame) :]
     else:
-        _Loop(inbox, outbox, decoder, scratch, threads).run()
+        _Loop(inbox, outbox, decoder, scratch, threads, evaluators).run()
 
 
 def _first_message(inbox: int, decoder: Decoder) -> Message | None:
@@ -94,9 +96,17 @@ class _RunningEvaluation:
 class _Loop:
     """Event loop over the coordinator, signals, limits, and the messages and output of at most one evaluation."""
 
-    def __init__(self, inbox: int, outbox: int, decoder: Decoder, scratch: str, threads: int) -> None:
+    def __init__(
+        self,
+        inbox: int,
+        outbox: int,
+        decoder: Decoder,
+        scratch: str,
+        threads: int | None,
+        evaluators: Mapping[str, Evaluator],
+    ) -> None:
         self._inbox, self._outbox, self._decoder = inbox, outbox, decoder
-        self._scratch, self._threads = scratch, threads
+        self._scratch, self._threads, self._evaluators = scratch, threads, evaluators
         self._outgoing = bytearray()
         self._current: _RunningEvaluation | None = None
         self._open = True
@@ -223,7 +233,15 @@ class _Loop:
             self._signals.release()
             for fd in (self._inbox, self._outbox, answer, log):
                 os.close(fd)
-            child.live(job, parent=warm, answer=answer_end, log=log_end, scratch=scratch, threads=self._threads)
+            child.live(
+                job,
+                parent=warm,
+                answer=answer_end,
+                log=log_end,
+                scratch=scratch,
+                threads=self._threads,
+                evaluators=self._evaluators,
+            )
         os.close(answer_end)
         os.close(log_end)
         os.set_blocking(answer, False)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
+from evodevo.errors import EvodevoError
 from evodevo.randomness import integer_seed
 from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
 from evodevo.search.members import BASELINE, Listener, Member, Members
 from evodevo.search.problem import INHERITANCE, SNAPSHOT, Outcome, Problem, Terms, write_numbers
-from evodevo.search.record import REPEATABLE, is_final, to_evaluation, to_outcome
+from evodevo.search.record import REPEATABLE, is_final, is_lost, to_evaluation, to_outcome
 from evodevo.search.recorder import Recorder
 from evodevo.search.settings import StudySettings
-from evodevo.storage import Store, evaluation_id
+from evodevo.storage import EvaluationRow, Store, evaluation_id
+from evodevo.storage.base import RESUMED
+
+LOST_ATTEMPTS = 5
+"""Starts of an evaluation, over all resumes, that may end without an answer and without a further checkpoint."""
+_Key = tuple[str, int, float]
+"""Id of an individual, number of the seed, share of the budget."""
 
 
 class Evaluations:
@@ -53,7 +61,8 @@ class Evaluations:
         self._members = members
         self._store = store
         self._listener = listener
-        self._attempts: dict[tuple[str, int, float], int] = {}
+        self._attempts: dict[_Key, int] = {}
+        self._lost: dict[_Key, list[EvaluationRow]] = {}
         self._decided: list[Finished] = []
 
     def recall(self) -> None:
@@ -65,6 +74,8 @@ class Evaluations:
                 share = self._share_of(member, number, evaluation.fidelity)
                 key = (member.id, number, share)
                 self._attempts[key] = max(evaluation.attempt, self._attempts.get(key, 0))
+                if is_lost(evaluation):
+                    self._lost.setdefault(key, []).append(evaluation)
                 if is_final(evaluation) and share < 1:
                     member.rungs[share] = to_outcome(evaluation)
                 elif is_final(evaluation):
@@ -113,18 +124,19 @@ class Evaluations:
         """Start one evaluation, from its checkpoint or snapshot where there is one; see ``work``."""
         seed = self.seed(number)
         attempt = self._attempts.get((member.id, number, share), 0) + 1
-        decided = self.decided_before(member, number)
+        checkpoint = self.recorder.checkpoint(Ticket(member.id, number, attempt, share))
+        decided = self.decided_before(member, number) or self._given_up((member.id, number, share), checkpoint)
         # A row at the start shows after a crash what was running; a store in memory would not survive the crash.
         if decided is None and self._store.folder is not None:
             attempt = self._store.start_evaluation(
-                self.recorder.lease, member.id, self._fidelity(member, number, share), seed
+                self.recorder.lease, member.id, self._fidelity(member, number, share), seed, checkpoint
             )
         self._attempts[member.id, number, share] = attempt
         ticket = Ticket(member.id, number, attempt, share)
         if decided is not None:
             self._decided.append(Finished(ticket, decided))
             return
-        resume = self.recorder.checkpoint(ticket) or (self._snapshot(member, share) if number == 0 else None)
+        resume = checkpoint or (self._snapshot(member, share) if number == 0 else None)
         terms = self._terms(member, number, share)
         self.dispatcher.submit(ticket, self._problem, member.genome, seed, resume, terms)
         facts = {} if share == 1 else {"share": share}
@@ -133,6 +145,23 @@ class Evaluations:
     def decided_before(self, member: Member, number: int) -> Outcome | None:
         """An outcome that needs no training: a broken constraint, or that of an equal genome."""
         return self._problem.screen(member.genome) or self._of_its_original(member, number)
+
+    def _given_up(self, key: _Key, checkpoint: str | None) -> Outcome | None:
+        """The end of an evaluation that ends its worker or its coordinator again and again, without getting further."""
+        same = [row for row in self._lost.get(key, ()) if row.extra.get(RESUMED) == checkpoint]
+        if len(same) < LOST_ATTEMPTS:
+            return None
+        last = next((f" The last one: {row.detail}" for row in reversed(same) if row.detail), "")
+        detail = f"{len(same)} attempts ended with their worker or with the whole run, without an answer.{last}"
+        return Outcome(reason="crash", detail=detail)
+
+    def abandon(self) -> None:
+        """Stop what is running, on purpose."""
+        open_evaluations = len(self.dispatcher)
+        self.dispatcher.cancel_all()
+        if open_evaluations and self._store.folder is not None:
+            with suppress(EvodevoError):  # an error here would hide that for which it is stopped
+                self._store.abandon_evaluations(self.recorder.lease)
 
     def _of_its_original(self, member: Member, number: int) -> Outcome | None:
         """The outcome of an earlier individual with the same genome (a baseline), which is not evaluated again."""
@@ -193,6 +222,8 @@ class Evaluations:
     def _record(self, event: Finished) -> None:
         ticket, member = event.ticket, self._members.by_id[event.ticket.individual]
         outcome = replace(event.outcome, share=ticket.share)
+        if outcome.reason in REPEATABLE and (checkpoint := self.recorder.checkpoint(ticket)) is not None:
+            outcome = replace(outcome, extra={**outcome.extra, RESUMED: checkpoint})
         fidelity, seed = self._fidelity(member, ticket.seed, ticket.share), self.seed(ticket.seed)
         row = to_evaluation(ticket.individual, fidelity, seed, ticket.attempt, outcome)
         self.recorder.finish(ticket, row, ended=outcome.reason not in REPEATABLE)

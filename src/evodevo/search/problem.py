@@ -13,6 +13,7 @@ import numpy as np
 from evodevo import canonical
 from evodevo.errors import DiskFullError, UsageError
 from evodevo.execution.base import Evaluator, Report
+from evodevo.execution.memory import free_bytes
 from evodevo.objectives.base import Direction
 from evodevo.search.base import Foreseen
 
@@ -184,7 +185,16 @@ class FunctionProblem(Problem):
 
     entry = "function"
 
-    def __init__(self, space: Any, function: Callable[[Any], Scores], goals: tuple[Goal, ...]) -> None:
+    def __init__(
+        self,
+        space: Any,
+        function: Callable[[Any], Scores],
+        goals: tuple[Goal, ...],
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> None:
+        self.seconds = seconds
+        self.memory_bytes = free_bytes() if memory_bytes is None else memory_bytes
         self.space = space
         self.function = function
         self.goals = goals

@@ -52,6 +52,13 @@ def to_outcome(row: EvaluationRow) -> Outcome:
     )
 
 
+def is_lost(row: EvaluationRow) -> bool:
+    """Whether the evaluation ended with its worker or its coordinator, without an answer; one that was stopped on
+    purpose did not.
+    """
+    return row.state == "running" or (row.state == "stale" and not row.detail) or row.reason in REPEATABLE
+
+
 def is_final(row: EvaluationRow) -> bool:
     """Whether the evaluation has ended with a result that is not repeated."""
     return row.state == "done" or (row.state == "failed" and row.reason not in REPEATABLE)

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evodevo.errors import EvaluationsFailedError, UsageError
+from evodevo.errors import EvaluationsFailedError, EvodevoError, UsageError
 from evodevo.execution.base import Executor
-from evodevo.execution.serial import SerialExecutor
 from evodevo.randomness import integer_seed
 from evodevo.search.ask_tell import AskTell
 from evodevo.search.base import Algorithm, Proposal, SearchState
@@ -23,6 +22,7 @@ from evodevo.search.evaluations import Evaluations
 from evodevo.search.failures import judge_failures
 from evodevo.search.generations import Generations
 from evodevo.search.members import BASELINE, Listener, Member, Members, front_of
+from evodevo.search.own_function import default_executor
 from evodevo.search.problem import INHERITANCE, FunctionProblem, Goal, Problem, Scores
 from evodevo.search.recorder import Recorder
 from evodevo.search.rung_training import RungTraining
@@ -59,12 +59,15 @@ class Study:
 
     Args:
         space: Space of the genomes.
-        evaluate: Problem, or a plain function genome -> number(s), which runs in this process.
+        evaluate: Problem, or a plain function genome -> number(s), which is evaluated in forks of this process where it
+            has one thread, else in this process (see ``own_function``).
         goals: Meaning of the function's numbers: names (all minimised) or ``Goal``; ignored for a problem, which has
             goals of its own.
         settings: Settings of the search.
         store: Store of the records; None = in memory.
-        executor: Executor of the evaluations; None = in this process. The caller closes it.
+        seconds: Time limit in seconds of one evaluation of a function; None = no limit. A problem has its own.
+        memory_bytes: Memory limit in bytes of one evaluation of a function; None = what is free now.
+        executor: Executor of the evaluations, closed by the caller; None = forks for a function, else this process.
         algorithm: Algorithm to use instead of the one in the settings.
         run: Id of a recorded run to continue.
         record: Kind, recipe and settings to record with a new run.
@@ -85,6 +88,8 @@ class Study:
         *,
         goals: Sequence[str | Goal] = ("score",),
         settings: StudySettings | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
         store: Store | None = None,
         executor: Executor | None = None,
         algorithm: Algorithm | None = None,
@@ -93,7 +98,11 @@ class Study:
         listener: Listener | None = None,
     ) -> None:
         named = tuple(goal if isinstance(goal, Goal) else Goal(goal) for goal in goals)
-        self.problem = evaluate if isinstance(evaluate, Problem) else FunctionProblem(space, evaluate, named)
+        self.problem = (
+            evaluate
+            if isinstance(evaluate, Problem)
+            else FunctionProblem(space, evaluate, named, seconds, memory_bytes)
+        )
         self.space = space
         self.settings = settings or StudySettings()
         self.settings.check(self.problem)
@@ -110,8 +119,11 @@ class Study:
         self.part_of: str | None = None
         goals, parts = self.problem.goals, (self.store, self._notify)
         self._members = Members(space, self.store, self.run_id, self.seed(0), self._notify)
-        executor = executor or SerialExecutor(evaluators=self.problem.local_evaluators())
-        dispatcher = Dispatcher(executor, self.settings.retries)
+        self._own_executor = default_executor(self.problem) if executor is None else None
+        used = executor or self._own_executor
+        assert used is not None, "one of the two"
+        used.adopt(self.problem.local_evaluators() or {})
+        dispatcher = Dispatcher(used, self.settings.retries)
         self._evaluations = Evaluations(self.problem, self.settings, self._members, dispatcher, *parts)
         self._training = RungTraining(self._evaluations, self.settings.rungs, goals, *parts)
         self._ask_tell = AskTell(self.algorithm, space, self.settings, goals, self._members, given)
@@ -189,8 +201,16 @@ class Study:
         except EvaluationsFailedError:
             self.store.finish_run(self.lease, "failed")
             raise
-        finally:
+        except EvodevoError:
+            raise
+        except Exception:
+            # What is running may be the reason, and stays recorded as lost.
             self._evaluations.dispatcher.cancel_all()
+            raise
+        finally:
+            self._evaluations.abandon()
+            if self._own_executor is not None:
+                self._own_executor.close()
             self.store.release(self.lease)
         return StudyResult(
             "finished" if finished else "interrupted",

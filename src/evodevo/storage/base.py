@@ -20,6 +20,8 @@ EvaluationState = Literal["running", "done", "failed", "stale"]
 Outcome = Literal["done", "failed"]
 Status = Literal["ok", "nan", "inf", "neginf", "diverged", "missing"]
 
+RESUMED = "resumed"
+"""Key in the facts of an evaluation: the digest of the checkpoint from which it went on."""
 MAX_DETAIL = 4096
 ROLES = "abcdefghijklmnop"
 

@@ -302,14 +302,28 @@ class Store:
 
     # Evaluations
 
-    def start_evaluation(self, lease: Lease, individual_id: str, fidelity: str, seed: int) -> int:
+    def start_evaluation(
+        self, lease: Lease, individual_id: str, fidelity: str, seed: int, resume: str | None = None
+    ) -> int:
         """Record the start of an evaluation; one that a dead coordinator left running becomes ``stale``.
+
+        Args:
+            lease: Lease of the run.
+            individual_id: Id of the individual.
+            fidelity: Fidelity of the evaluation.
+            seed: Seed of the evaluation, in [0, 2**63).
+            resume: Digest of the checkpoint from which it goes on, recorded among its facts (``RESUMED``).
 
         Returns:
             Number of the attempt, from 1, for ``finish_evaluation``, which also works without a start.
         """
         with self._writing(lease) as connection:
-            return recording.start_evaluation(connection, lease.run_id, individual_id, fidelity, seed)
+            return recording.start_evaluation(connection, lease.run_id, individual_id, fidelity, seed, resume)
+
+    def abandon_evaluations(self, lease: Lease) -> None:
+        """Record that the run's running evaluations were stopped on purpose, which is no evidence about anything."""
+        with self._writing(lease) as connection:
+            recording.abandon_evaluations(connection, lease.run_id)
 
     def finish_evaluation(self, lease: Lease, evaluation: Evaluation, *, releases: Sequence[str] = ()) -> bool:
         """Record a whole outcome: state, scores, cost, curves, blobs, and the event that orders it.

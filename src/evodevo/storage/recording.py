@@ -15,6 +15,7 @@ from evodevo.errors import NotFoundError, UsageError
 from evodevo.storage import queries, seals
 from evodevo.storage.base import (
     MAX_DETAIL,
+    RESUMED,
     ROLES,
     Evaluation,
     IndividualRow,
@@ -190,8 +191,18 @@ def add_individuals(connection: Connection, run_id: str, individuals: Sequence[N
     return len(fresh)
 
 
-def start_evaluation(connection: Connection, run_id: str, individual: str, fidelity: str, seed: int) -> int:
+def start_evaluation(
+    connection: Connection, run_id: str, individual: str, fidelity: str, seed: int, resume: str | None = None
+) -> int:
     """Record the start of an evaluation; an earlier attempt of this run in state ``running`` becomes stale.
+
+    Args:
+        connection: Connection with an open write transaction.
+        run_id: Its run.
+        individual: Id of the individual.
+        fidelity: Fidelity of the evaluation.
+        seed: Seed of the evaluation, in [0, 2**63).
+        resume: Digest of the checkpoint from which it goes on.
 
     Returns:
         Number of the attempt, from 1.
@@ -211,7 +222,7 @@ def start_evaluation(connection: Connection, run_id: str, individual: str, fidel
         "state": "running",
         "detail": "",
         "cost": "{}",
-        "extra": "{}",
+        "extra": "{}" if resume is None else _json({RESUMED: resume}),
         "seconds": 0.0,
         "started_at": now(),
     }
@@ -220,6 +231,15 @@ def start_evaluation(connection: Connection, run_id: str, individual: str, fidel
     payload = {"fidelity": fidelity, "seed": seed, "attempt": attempt}
     add_event(connection, run_id, "evaluation.started", individual, payload)
     return attempt
+
+
+def abandon_evaluations(connection: Connection, run_id: str) -> None:
+    """Make all running evaluations of a run stale, with a detail: those of a coordinator that died have none."""
+    running = select(evaluation_table.c.id).where(
+        evaluation_table.c.run_id == run_id, evaluation_table.c.state == "running"
+    )
+    for left in connection.execute(running).scalars().all():
+        change_evaluation(connection, run_id, left, {"state": "stale", "detail": "the run was stopped."})
 
 
 def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evaluation: Evaluation) -> bool:

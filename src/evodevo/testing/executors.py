@@ -226,13 +226,10 @@ class IsolatedExecutorTests(ExecutorTests):
     def test_output_before_a_failure_is_kept(self, executor: Executor, entry: str) -> None:
         assert "before the" in evaluate(executor, entry).log
 
-    def test_an_evaluation_has_a_clean_place_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("SOME_SECRET", "do not tell")
-        monkeypatch.setenv("HF_TOKEN", "do not tell")
+    def test_an_evaluation_has_a_clean_place_of_its_own(self) -> None:
         with self.make() as executor:
             seen = json.loads(evaluate(executor, "testing.describe").payload or b"")
             again = json.loads(evaluate(executor, "testing.describe").payload or b"")
-        assert "do not tell" not in seen["environment"].values()
         assert seen["folder"] == os.getcwd()
         assert seen["stdin"] == ""
         assert seen["session"] == seen["pid"] != os.getsid(0)
@@ -281,3 +278,14 @@ class IsolatedExecutorTests(ExecutorTests):
             executor.submit(Job("a", "testing.hang"))
             first_message(executor)
             assert executor.poll(0.01) == []
+
+
+class SpawnedExecutorTests(IsolatedExecutorTests):
+    """Laws of executors whose workers are interpreters of their own."""
+
+    def test_an_evaluation_has_no_secrets_of_this_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SOME_SECRET", "do not tell")
+        monkeypatch.setenv("HF_TOKEN", "do not tell")
+        with self.make() as executor:
+            seen = json.loads(evaluate(executor, "testing.describe").payload or b"")
+        assert "do not tell" not in seen["environment"].values()

@@ -17,6 +17,7 @@ from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.backbone.variation.mutation import MOST_DRAWS
 from evodevo.backbone.variation.operations import INTEGERS, OPERATIONS
 from evodevo.errors import UsageError
+from evodevo.execution.serial import SerialExecutor
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
 from evodevo.search.problem import Goal
@@ -184,6 +185,7 @@ def searched(operators: str, algorithm: str) -> Store:
         space,
         scores,
         goals=[Goal("cache"), Goal("parameters")],
+        executor=SerialExecutor(),
         settings=StudySettings(algorithm=algorithm, population=6, generations=3, seed=5),
         store=store,
     )

@@ -13,6 +13,7 @@ from scipy.stats import mannwhitneyu
 from evodevo.backbone.space import BackboneSpace
 from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
+from evodevo.execution.serial import SerialExecutor
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
 from evodevo.search import dominance
@@ -184,7 +185,13 @@ def test_a_study_tells_what_needs_no_evaluation() -> None:
     assert problem.foresee((0, 0, 1, 0, 0, 1)) == Foreseen((None, 2.0), 0.0)
     assert problem.foresee((4, 0, 0, 0, 0, 1)) == Foreseen((None, 5.0), 1.0)
     with Store.memory() as store:
-        study = Study(SPACE, problem, settings=StudySettings(algorithm="surrogate", generations=4), store=store)
+        study = Study(
+            SPACE,
+            problem,
+            settings=StudySettings(algorithm="surrogate", generations=4),
+            store=store,
+            executor=SerialExecutor(),
+        )
         result = study.run()
     later = [member for member in result.members if member.generation > 0]
     assert len(asked_for) > 300
@@ -199,7 +206,7 @@ def test_stopped_and_resumed_it_is_the_uninterrupted_search(mode: str) -> None:
 
     def genomes(stops: bool) -> list[Cell]:
         with Store.memory() as store:
-            first = Study(SPACE, two_objectives, goals=goals, settings=settings, store=store)
+            first = Study(SPACE, two_objectives, goals=goals, settings=settings, store=store, executor=SerialExecutor())
             if stops:
                 evaluated = 0
 
@@ -214,7 +221,13 @@ def test_stopped_and_resumed_it_is_the_uninterrupted_search(mode: str) -> None:
             if stops:
                 assert result.state == "interrupted"
                 result = Study(
-                    SPACE, two_objectives, goals=goals, settings=settings, store=store, run=first.run_id
+                    SPACE,
+                    two_objectives,
+                    goals=goals,
+                    settings=settings,
+                    store=store,
+                    run=first.run_id,
+                    executor=SerialExecutor(),
                 ).run()
             assert result.state == "finished"
             return [member.genome for member in result.members]
