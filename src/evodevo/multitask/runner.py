@@ -159,15 +159,16 @@ class AgentRunner:
                 self._recorders[self._open[event.ticket.individual].agent.id].message(event)
                 continue
             cycle = self._open.pop(event.ticket.individual)
-            child = cycle.tell(event.ticket, event.outcome)
+            recorder = self._recorders[cycle.agent.id]
+            child = cycle.tell(event.ticket, recorder.judged(event.ticket, event.outcome))
             assert child.result is not None, "recorded"
             facts = {"agent": cycle.agent.name, "individual": child.id, "fate": child.result.extra["fate"]}
             quality = value_of(child.result, QUALITY)
             self._listener("child", {**facts, "quality": quality, "reason": child.result.reason})
             if not cycle.waiting and not cycle.done:
                 self._advance(cycle)
-        for recorder in self._recorders.values():
-            recorder.heartbeat()
+        for one in self._recorders.values():
+            one.heartbeat()
 
     def _publish(self, cycle: Cycle) -> bool:
         best = cycle.publish()

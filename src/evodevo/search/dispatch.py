@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.base import Executor, Job, Progress, Result
+from evodevo.search.answers import check_outcome
 from evodevo.search.problem import WHOLE, Outcome, Problem, Terms
 from evodevo.search.record import REPEATABLE
 
@@ -161,7 +161,7 @@ def _outcome(problem: Problem, result: Result) -> Outcome:
     try:
         outcome = problem.read(result.payload)
         outcome = replace(outcome, seconds=outcome.seconds or result.seconds)
-        _check(problem, outcome)
+        check_outcome(problem, outcome)
     except (UsageError, LookupError, TypeError, ValueError, AttributeError) as error:
         # An evaluator may be code of a user or of another package; a malformed answer fails this individual only.
         detail = f"the answer cannot be read: {error!r}"
@@ -170,16 +170,6 @@ def _outcome(problem: Problem, result: Result) -> Outcome:
     if outcome.reason is None and wrong:
         return replace(outcome, reason="nan", detail=f"not a finite number: {', '.join(wrong)}. {outcome.detail}")
     return outcome
-
-
-def _check(problem: Problem, outcome: Outcome) -> None:
-    """Refuse what the store would refuse: here it costs one individual, there it would end the run."""
-    missing = [goal.name for goal in problem.goals if goal.name not in outcome.scores]
-    if outcome.reason is None and missing:
-        raise UsageError(f"it lacks {', '.join(missing)}.")
-    if not (math.isfinite(outcome.seconds) and outcome.seconds >= 0):
-        raise UsageError(f"it took {outcome.seconds} seconds.")
-    canonical.dumps([dict(outcome.cost), dict(outcome.extra)])
 
 
 def _name(job: str, lost: int) -> str:

@@ -221,7 +221,7 @@ class Evaluations:
 
     def _record(self, event: Finished) -> None:
         ticket, member = event.ticket, self._members.by_id[event.ticket.individual]
-        outcome = replace(event.outcome, share=ticket.share)
+        outcome = replace(self.recorder.judged(ticket, event.outcome), share=ticket.share)
         if outcome.reason in REPEATABLE and (checkpoint := self.recorder.checkpoint(ticket)) is not None:
             outcome = replace(outcome, extra={**outcome.extra, RESUMED: checkpoint})
         fidelity, seed = self._fidelity(member, ticket.seed, ticket.share), self.seed(ticket.seed)

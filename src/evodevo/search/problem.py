@@ -217,9 +217,8 @@ class FunctionProblem(Problem):
         if isinstance(scores, Mapping):
             missing = [goal.name for goal in self.goals if goal.name not in scores]
             if missing:
-                raise UsageError(
-                    f"the function gave no {', '.join(missing)}; it gave {', '.join(scores) or 'nothing'}."
-                )
+                given = ", ".join(map(str, scores)) or "nothing"
+                raise UsageError(f"the function gave no {', '.join(missing)}; it gave {given}.")
             return {goal.name: float(scores[goal.name]) for goal in self.goals}
         # A scalar of numpy or torch is an array without dimensions, so isinstance(scores, float) would miss it.
         values = [float(value) for value in ([scores] if np.ndim(scores) == 0 else scores)]  # type: ignore[arg-type,union-attr]

@@ -13,8 +13,9 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import DiskFullError
+from evodevo.search.answers import fault_of_blobs, fault_of_message
 from evodevo.search.dispatch import Message, Ticket
-from evodevo.search.problem import DISK_FULL
+from evodevo.search.problem import DISK_FULL, Outcome
 from evodevo.storage import Evaluation, Lease, Store
 
 HEARTBEAT_SECONDS = 5.0
@@ -32,6 +33,7 @@ class Recorder:
         self.lease = lease
         self._store = store
         self._beat = time.monotonic()
+        self._faults: dict[str, str] = {}
 
     @cached_property
     def _checkpoints(self) -> dict[str, str]:
@@ -57,9 +59,13 @@ class Recorder:
         is recorded too: the last event of a name is the valid one.
 
         Returns:
-            False where the same event is recorded already.
+            False where the same event is recorded already, or where the message is not what it should be: then nothing
+            of it is kept, and ``judged`` makes the evaluation a failure.
         """
         ticket, payload = message.ticket, message.payload
+        if (fault := fault_of_message(payload, self._store.blobs)) is not None:
+            self._faults.setdefault(ticket.job, f"a message of the evaluation cannot be kept: {fault}")
+            return False
         if "checkpoint" in payload:
             # Its manifest, and all blobs that the manifest names.
             role = _role(ticket)
@@ -78,6 +84,13 @@ class Recorder:
         self._store.add_event(self.lease, key[2], ticket.individual, facts)
         self._events[key] = digest
         return True
+
+    def judged(self, ticket: Ticket, outcome: Outcome) -> Outcome:
+        """The outcome of an evaluation, or a failure where it reported or names what the store does not have."""
+        fault = self._faults.pop(ticket.job, None) or fault_of_blobs(outcome.blobs, self._store.blobs)
+        if fault is None or outcome.reason is not None:
+            return outcome
+        return Outcome(reason="exception", detail=fault, extra=outcome.extra, seconds=outcome.seconds)
 
     def finish(
         self,

@@ -63,6 +63,8 @@ class Heartbeat:
         if self._process is None:
             return
         assert self._process.stdin is not None, "it was started with a pipe"
+        # Its input would not end while a fork of this process holds it, too; a beat that is cut off is undone.
+        self._process.terminate()
         with suppress(OSError):
             self._process.stdin.close()
         self._process.wait()
