@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Annotated
 
@@ -103,13 +104,20 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (Exception, KeyboardInterrupt, TerminatedError) as error:
         return explain(error, arguments)
-    return answer if isinstance(answer, int) else ExitCode.SUCCESS  # typer turns Ctrl-C into the answer 130
+    if type(answer) is int and answer == ExitCode.INTERRUPTED:
+        # A plain number is typer's, which catches Ctrl-C; commands that stopped and told so answer an ``ExitCode``.
+        return explain(KeyboardInterrupt(), arguments)
+    return answer if isinstance(answer, int) else ExitCode.SUCCESS
 
 
 def main() -> None:
     """Entry point of the console script."""
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(run(sys.argv[1:]))
+    output.open_missing_streams()
+    code = run(sys.argv[1:])
+    with suppress(output.ReaderGoneError, OSError):  # what failed before may still be in a buffer
+        output.close_quietly()
+    sys.exit(code)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

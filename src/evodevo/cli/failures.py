@@ -11,6 +11,7 @@ from pathlib import Path
 
 from evodevo import __version__
 from evodevo.cli.output import one_line, words
+from evodevo.cli.system_errors import translate
 from evodevo.errors import EvodevoError, ExitCode
 
 DEBUG = "EVODEVO_DEBUG"
@@ -38,6 +39,8 @@ def explain(error: BaseException, arguments: list[str]) -> ExitCode:
         return ExitCode.TERMINATED
     if debugging():
         traceback.print_exception(error, file=sys.stderr)
+    if isinstance(error, OSError):
+        error = translate(error)
     if isinstance(error, EvodevoError):
         words(f"evodevo: {one_line(error, 4000)}")
         return error.exit_code

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from evodevo.report.svg import clean, one_line
@@ -23,6 +24,7 @@ __all__ = [
     "has_unicode",
     "line",
     "one_line",
+    "open_missing_streams",
     "table",
     "words",
 ]
@@ -79,22 +81,48 @@ def close_quietly() -> None:
         ReaderGoneError: It is closed; stdout goes to the null device from now on, so that the interpreter exits
             quietly.
     """
-    try:
+    with _guarded(sys.stdout):
         sys.stdout.flush()
+
+
+def open_missing_streams() -> None:
+    """Open the null device in the place of each standard stream that is closed (``evodevo … >&-``).
+
+    A file that is opened later, the database of a store, would get its number, and what is printed would land in it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    closed = sys.stdout is None
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+    if closed:
+        words("evodevo: stdout is closed; answers go nowhere.")
+
+
+@contextmanager
+def _guarded(stream: TextIO) -> Iterator[None]:
+    """After an error of the stream it leads to the null device, so that the interpreter exits without another one."""
+    try:
+        yield
     except BrokenPipeError:
-        _close(sys.stdout)
+        _close(stream)
         raise ReaderGoneError from None
+    except OSError as error:
+        _close(stream)
+        if stream is not sys.stderr:  # of what cannot be told, nobody can be told
+            raise OSError(error.errno, error.strerror, "stdout") from None
 
 
 def _write(stream: TextIO, text: str, *, now: bool = False) -> None:
     try:
-        print(text, file=stream, flush=now)
-    except BrokenPipeError:
-        _close(stream)
-        raise ReaderGoneError from None
+        with _guarded(stream):
+            print(text, file=stream, flush=now)
     except UnicodeEncodeError:  # a terminal without UTF-8
         plain = text.encode(stream.encoding or "ascii", "backslashreplace").decode(stream.encoding or "ascii")
-        print(plain, file=stream, flush=now)
+        with _guarded(stream):
+            print(plain, file=stream, flush=now)
 
 
 def _close(stream: TextIO) -> None:

@@ -267,3 +267,5 @@ def _refuse_existing(target: Path, *, empty: bool = False) -> None:
         raise UsageError(f"{target} exists already; name another place.")
     if not empty and not target.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}.")
+    if not os.access(_existing(target), os.W_OK):
+        raise UsageError(f"{target} cannot be made: {_existing(target)} cannot be written by you.")

@@ -1,0 +1,106 @@
+"""What the operating system refuses: one sentence and an exit code, never a traceback or a report."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evodevo.cli import output
+from evodevo.cli.application import run
+from evodevo.cli.failures import explain
+from evodevo.cli.system_errors import translate
+from evodevo.errors import ExitCode
+
+RUN = "from evodevo.cli import main; main()"
+
+
+def shell(redirection: str, *words: str, code: str = RUN) -> subprocess.CompletedProcess[str]:
+    command = f'exec "$0" "$@" {redirection}'
+    arguments = ["sh", "-c", command, sys.executable, "-c", code, *words]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, ExitCode.DISK_FULL),
+        (errno.EDQUOT, ExitCode.DISK_FULL),
+        (errno.EACCES, ExitCode.USAGE),
+        (errno.EROFS, ExitCode.USAGE),
+        (errno.ENOENT, ExitCode.NOT_FOUND),
+        (errno.EISDIR, ExitCode.USAGE),
+        (errno.EMFILE, ExitCode.INTERNAL),
+        (errno.EIO, ExitCode.INTERNAL),
+        (None, ExitCode.INTERNAL),
+    ],
+)
+def test_an_error_of_the_system_is_a_sentence_with_a_code(
+    number: int | None, code: ExitCode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = OSError("odd") if number is None else OSError(number, "", "/some/file")
+    assert explain(error, []) == code == translate(error).exit_code
+    said = capsys.readouterr().err
+    assert said.startswith("evodevo: ")
+    assert said.count("\n") == 1
+    assert "mistake of evodevo" not in said
+    assert number in (None, errno.EMFILE) or "/some/file" in said
+
+
+@pytest.mark.slow
+def test_a_full_device_as_output_is_a_full_disk() -> None:
+    for words in (["--help"], ["recipes"], ["recipes", "--json"]):
+        done = shell(">/dev/full", *words)
+        assert (done.returncode, done.stderr.count("\n")) == (ExitCode.DISK_FULL, 1), done.stderr
+        assert "stdout" in done.stderr or "its output" in done.stderr
+
+
+@pytest.mark.slow
+def test_closed_streams_are_no_error_and_no_place_for_a_database(tmp_path: Path) -> None:
+    for redirection, said in (
+        (">&-", "evodevo: stdout is closed; answers go nowhere.\n"),
+        ("<&-", ""),
+        (">&- 2>&-", ""),
+    ):
+        done = shell(redirection, "recipes")
+        assert (done.returncode, done.stderr) == (0, said)
+    code = (
+        "import os, sys; from evodevo.cli import output; output.open_missing_streams();"
+        "print('lost'); sys.exit(0 if os.open(sys.argv[1], os.O_CREAT | os.O_RDWR) > 2 else 1)"
+    )
+    assert shell("<&- >&- 2>&-", str(tmp_path / "store.db"), code=code).returncode == 0
+    assert (tmp_path / "store.db").read_bytes() == b""
+    assert shell("2>/dev/full", "nonsense").returncode == ExitCode.USAGE
+
+
+def test_ctrl_c_while_commands_are_imported_is_an_interruption() -> None:
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        f"sys.meta_path.insert(0, Interrupted())\n{RUN}"
+    )
+    done = shell("", "recipes", code=code)
+    assert (done.returncode, done.stderr) == (ExitCode.INTERRUPTED, "evodevo: interrupted.\n")
+
+
+def test_errors_of_stderr_are_told_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        output.words("unheard")
+
+
+def test_ctrl_c_in_a_command_is_an_interruption(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, "line", interrupted)
+    monkeypatch.setattr(output, "table", interrupted)
+    assert run(["recipes"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == "evodevo: interrupted.\n"
