@@ -49,7 +49,7 @@ class ProcessExecutor(WorkerExecutor):
             raise UsageError(f"an evaluation needs at least 1 thread; got {threads}.")
         if not sys.platform.startswith("linux"):
             raise UsageError("the executor 'processes' needs Linux; use 'serial' here.")
-        own = worker_environment(os.environ, threads=threads, extra=environment)
+        self._environment = own = worker_environment(os.environ, threads=threads, extra=environment)
         self._connect = partial(
             Connection,
             partial(SpawnedWorker, environment=own),

@@ -124,7 +124,7 @@ def main(text: str) -> None:
 def disarm(study: Study) -> None:
     """Workers that start from now on pass their failpoints; else each of them would die at its first evaluation."""
     executor: Any = study._evaluations.dispatcher.executor
-    executor._start_worker.keywords["environment"].pop(VARIABLE)
+    executor._environment.pop(VARIABLE)
 
 
 def strike(who: Who) -> None:
