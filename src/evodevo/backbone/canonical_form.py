@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 
 from evodevo.backbone.genome import (
@@ -19,7 +19,6 @@ from evodevo.backbone.genome import (
     feature_strategy,
     featurizer_mask,
     featurizer_strategy,
-    plan_backbone,
 )
 from evodevo.operators.classes import LIVClass
 
@@ -27,7 +26,11 @@ NOTHING: frozenset[str] = frozenset()
 
 
 def canonical_form(
-    genome: BackboneGenome, classes: Mapping[int, LIVClass], *, partial_featurizers: bool
+    genome: BackboneGenome,
+    classes: Mapping[int, LIVClass],
+    *,
+    partial_featurizers: bool,
+    plan: Callable[[BackboneGenome], tuple[LIVPlan, ...]],
 ) -> BackboneGenome:
     """Strategies keep only the bits that have a partner, and indices count the groups that remain.
 
@@ -35,6 +38,7 @@ def canonical_form(
         genome: Valid genome.
         classes: Number -> every LIV class.
         partial_featurizers: Whether featurizers may be shared for some groups only (STAR 3.1, item 3).
+        plan: Function that resolves the connections of a genome.
     """
     rows = [list(segment) for segment in genome]
     plans: tuple[LIVPlan, ...] = ()  # made where something needs it
@@ -49,14 +53,14 @@ def canonical_form(
         features = {n: feature_mask(spec, genome[n][FEATURE_STRATEGY]) for n in places}
         weights = {n: featurizer_mask(spec, genome[n][FEATURIZER_STRATEGY]) for n in places}
         if any(features.values()):  # weights of borrowed features are unused
-            plans = plans or plan_backbone(genome, classes)
+            plans = plans or plan(genome)
             weights = {n: mask & plans[n].owned for n, mask in weights.items()}
         for n, partners in _renumber(rows, FEATURE, places, features).items():
             rows[n][FEATURE_STRATEGY] = feature_strategy(spec, partners)
         for n, tied in _renumber(rows, FEATURIZER, places, weights).items():
             rows[n][FEATURIZER_STRATEGY] = featurizer_strategy(spec, tied) if partial_featurizers else 1 + bool(tied)
     if len(genome[0]) > RESIDUAL:
-        _renumber_residuals(rows, plans or plan_backbone(genome, classes))
+        _renumber_residuals(rows, plans or plan(genome))
     return tuple(map(tuple, rows))
 
 

@@ -100,9 +100,12 @@ def _bits_of(structure: Structure, roles: frozenset[str]) -> int:
     return sum(1 << bit for bit, role in enumerate(SHARED_ROLES[structure]) if role in roles) if roles else 0
 
 
+_MOST_UNSHARED = 4096
+
+
 @dataclass(frozen=True)
 class LIVPlan:
-    """One LIV of a backbone, with every connection resolved.
+    """One LIV of a backbone, with every connection resolved; plans are shared, their tables are not to be changed.
 
     Attributes:
         position: place in the backbone, from 0.
@@ -150,6 +153,9 @@ def plan_backbone(genome: BackboneGenome, classes: Mapping[int, LIVClass]) -> tu
     plans = []
     for position, segment in enumerate(genome):
         row = classes[segment[CLASS]]
+        if len(segment) == RESIDUAL and segment[FEATURE_STRATEGY] == segment[FEATURIZER_STRATEGY] == 1:
+            plans.append(_unshared(row, position))
+            continue
         spec = row.spec
         shared = feature_mask(spec, segment[FEATURE_STRATEGY])
         origin = dict.fromkeys(spec.groups, position)
@@ -171,6 +177,22 @@ def plan_backbone(genome: BackboneGenome, classes: Mapping[int, LIVClass]) -> tu
         state = _keepers(spec, origin, position, keepers) if shared and names else dict.fromkeys(names, position)
         plans.append(LIVPlan(position, row, origin, weights, state, residual))
     return tuple(plans)
+
+
+_UNSHARED: dict[tuple[int, int], LIVPlan] = {}
+
+
+def _unshared(row: LIVClass, position: int) -> LIVPlan:
+    """The plan of a LIV that shares nothing; made once, since most LIVs of a search are such."""
+    key = (row.number, position)
+    found = _UNSHARED.get(key)
+    if found is None or found.row is not row:
+        own = dict.fromkeys(row.spec.groups, position)
+        state = dict.fromkeys(_state_roles(row.spec.structure, row.spec.keeps_scores), position)
+        if len(_UNSHARED) > _MOST_UNSHARED:
+            _UNSHARED.clear()
+        found = _UNSHARED[key] = LIVPlan(position, row, own, own, state, None)
+    return found
 
 
 def _keepers(

@@ -39,8 +39,8 @@ from evodevo.operators.genome_text import parse_segments, print_segments
 from evodevo.randomness import draw_one
 from evodevo.search.space import Space
 
-REMEMBERED = 8192
-"""Canonical forms that a space remembers: a search asks for that of each of its children several times."""
+REMEMBERED, REMEMBERED_PLANS = 8192, 512
+"""Canonical forms and plans that a space remembers: a search asks for those of each of its children several times."""
 
 
 class BackboneSpace(Space[BackboneGenome]):
@@ -67,6 +67,7 @@ class BackboneSpace(Space[BackboneGenome]):
         self.depths = (low, high)
         self._stages: dict[str, BackboneSpace] = {}
         self._canonical_forms: dict[BackboneGenome, BackboneGenome] = {}
+        self._plans: dict[BackboneGenome, tuple[LIVPlan, ...]] = {}
         self.genes = 6 if self.settings.residuals else 5
         for row in self.classes.values():
             row.spec.check(self.settings.dimensions)
@@ -80,6 +81,7 @@ class BackboneSpace(Space[BackboneGenome]):
             self.depths,
             self.settings.residuals,
             self.canonical,
+            self.plan,
             self.settings.dimensions,
             self.settings.open_genes,
         )
@@ -233,7 +235,7 @@ class BackboneSpace(Space[BackboneGenome]):
         found = self._canonical_forms.get(genome)
         if found is None:
             partial = self.sharing.partial_featurizers
-            found = canonical_form(genome, self.all_classes, partial_featurizers=partial)
+            found = canonical_form(genome, self.all_classes, partial_featurizers=partial, plan=self.plan)
             if len(self._canonical_forms) > REMEMBERED:
                 self._canonical_forms.clear()
             self._canonical_forms[genome] = self._canonical_forms[found] = found
@@ -301,7 +303,12 @@ class BackboneSpace(Space[BackboneGenome]):
 
     def plan(self, genome: BackboneGenome) -> tuple[LIVPlan, ...]:
         """Every LIV with its connections resolved."""
-        return plan_backbone(genome, self.all_classes)
+        found = self._plans.get(genome)
+        if found is None:
+            if len(self._plans) > REMEMBERED_PLANS:
+                self._plans.clear()
+            found = self._plans[genome] = plan_backbone(genome, self.all_classes)
+        return found
 
     def cost(
         self,

@@ -25,7 +25,6 @@ from evodevo.backbone.genome import (
     feature_strategy,
     featurizer_mask,
     featurizer_strategy,
-    plan_backbone,
 )
 from evodevo.operators.classes import LIVClass
 from evodevo.operators.spec import Dimensions
@@ -52,6 +51,7 @@ class VariationScope:
         depths: (fewest, most) LIVs.
         residuals: Whether the space has the residual extension (STAR A.7).
         canonical: Representative of all genomes that build the same network.
+        resolve: Plan of a genome.
         dimensions: Sizes at which classes must exist.
         open_genes: Places of operator and featurizer genomes that mutation may change (``GENE_PLACES``).
     """
@@ -62,6 +62,7 @@ class VariationScope:
     depths: tuple[int, int]
     residuals: bool
     canonical: Callable[[BackboneGenome], BackboneGenome]
+    resolve: Callable[[BackboneGenome], tuple[LIVPlan, ...]]
     dimensions: Dimensions
     open_genes: tuple[str, ...] = ()
 
@@ -81,7 +82,7 @@ class VariationScope:
 
     def plan(self, draft: Draft) -> tuple[LIVPlan, ...]:
         """The plan of a draft."""
-        return plan_backbone(draft.genome(self), self.classes)
+        return self.resolve(draft.genome(self))
 
 
 @dataclass
@@ -113,7 +114,7 @@ class Draft:
             roles[kind] = [mask(scope.classes[segment[CLASS]].spec, segment[strategy]) for segment in genome]
         residuals: list[int | None] = [None] * len(genome)
         if scope.residuals:
-            residuals = [liv.residual for liv in plan_backbone(genome, scope.classes)]
+            residuals = [liv.residual for liv in scope.resolve(genome)]
         return cls(numbers, labels, roles, residuals)
 
     def __len__(self) -> int:

@@ -274,9 +274,10 @@ def _first(changes: Iterable[Draft], draft: Draft, scope: VariationScope, kind: 
     others = {one for one in before if one[0] != kind}
     for changed in changes:
         plans = scope.plan(changed)
-        after, now_linked = connections_of(plans), links_of(plans)
-        kept = linked < now_linked and {one for one in after if one[0] != kind} <= others
-        if kept and sum(one[0] == kind for one in after) == count + more:
+        after = connections_of(plans)
+        if sum(one[0] == kind for one in after) != count + more:
+            continue
+        if {one for one in after if one[0] != kind} <= others and linked < links_of(plans):
             return changed
     return None
 
