@@ -27,7 +27,7 @@ class EvaluationSettings(Settings):
         training: Budget and optimiser of every candidate.
         validation_tokens: Number of predicted tokens of the validation split; None for all.
         validation_batch: Number of windows that are measured at once, where they hold at most ``MOST_AT_ONCE`` tokens,
-            but at least the training's batch; None for the training's batch.
+            but at least a part of the training's batch; None for the training's batch.
         length: Number of tokens for which cache, FLOPs and latency are computed; the task's context length if left out.
         convention: Convention of the cost model (``operators/cost.py``).
         max_parameters: Largest number of parameters; a genome above it is refused before training.
@@ -69,8 +69,10 @@ class EvaluationSettings(Settings):
     @property
     def windows_at_once(self) -> int:
         """Windows of the validation split that are measured at once."""
-        wanted = min(self.validation_batch or 1, MOST_AT_ONCE // self.language.context_length)
-        return max(self.training.batch_size, wanted)
+        if self.validation_batch is None:
+            return self.training.batch_size
+        wanted = min(self.validation_batch, MOST_AT_ONCE // self.language.context_length)
+        return max(self.training.batch_size // self.training.parts, wanted)
 
     @property
     def cost_length(self) -> int:

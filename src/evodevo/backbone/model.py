@@ -25,8 +25,9 @@ from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.base import select_rows, used_bytes
 from evodevo.operators.block import Block
 from evodevo.operators.liv import NORM_EPSILON
-from evodevo.tasks.base import NO_TARGET, OutputSpec
+from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
+from evodevo.training.token_loss import AtOnce, token_loss
 
 HEAD_STD = 0.02
 
@@ -52,13 +53,17 @@ class Backbone(Network):
 
     In samples padding is on the right: what comes after a token does not affect it.
 
-    ``checkpointing`` trades time for memory while training: activations inside a LIV are computed again.
-
     Args:
         structure: Genome and sizes.
         inputs: The text, an input of V token ids.
         outputs: Its next tokens.
+
+    Attributes:
+        checkpointing: Whether activations inside a LIV are computed again in the backward pass.
+        loss_tokens: Number of tokens whose logits the loss computes at once; see ``token_loss``.
     """
+
+    economies = ("checkpointing", "loss_tokens")
 
     def __init__(
         self, structure: BackboneStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]
@@ -76,6 +81,7 @@ class Backbone(Network):
         self.norm = nn.RMSNorm(self.dims.width, eps=NORM_EPSILON)
         self.head = None if structure.tied else nn.Linear(self.dims.width, vocabulary, bias=False)
         self.checkpointing = False
+        self.loss_tokens: AtOnce = "auto"
         self._initialise()
 
     def _initialise(self) -> None:
@@ -110,11 +116,9 @@ class Backbone(Network):
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean cross-entropy in nats of predicting each next token."""
-        name = self.output_specs[0].name
-        logits = self(batch)[name].flatten(0, 1)
-        precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        hidden = self.hidden(batch[self.input_specs[0].name])
         # Not ``answers_loss``: its sum has another order, and recorded scores would not come again bit for bit.
-        return F.cross_entropy(precise, batch[f"{name}/target"].flatten(), ignore_index=NO_TARGET)
+        return token_loss(hidden, self.head_weight, batch[f"{self.output_specs[0].name}/target"], self.loss_tokens)
 
     # Token by token
 
@@ -154,7 +158,12 @@ class Backbone(Network):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, V)."""
-        return F.linear(hidden, self.embedding.weight if self.head is None else self.head.weight)
+        return F.linear(hidden, self.head_weight)
+
+    @property
+    def head_weight(self) -> Tensor:
+        """(V, D); the embedding where the two are tied."""
+        return self.embedding.weight if self.head is None else self.head.weight
 
     def initial_state(self, batch: int, max_length: int = 0) -> GenerationState:
         """The state before the first token; room for ``max_length`` tokens is set aside.

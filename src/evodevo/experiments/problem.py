@@ -78,8 +78,8 @@ class NetworkProblem(Problem):
         """Everything that decides a score beside genome and seed."""
         training = self.settings.training.model_dump(mode="json")
         # These change how a training is watched, not what it computes.
-        for name in ("report_every", "checkpoint_every"):
-            training.pop(name)
+        for name in ("report_every", "checkpoint_every", "checkpointing"):
+            training.pop(name, None)
         if training["budget"]["flops"] is None:
             training["budget"].pop("flops")  # scores of before there were such budgets stay comparable
         if training["parts"] == 1:

@@ -231,6 +231,7 @@ class Trainer:
                 precision=self.precision,
                 factors=factors,
                 flops_per_step=self.flops_per_step,
+                memory_bytes=self.settings.memory_bytes,
             )
         if result.state == "stopped":
             result = replace(result, state="finished")  # nothing but the selection stops a training

@@ -22,6 +22,7 @@ from evodevo.errors import UsageError
 from evodevo.randomness import integer_seed
 from evodevo.settings import Settings
 from evodevo.training import optimizers
+from evodevo.training.economy import economise
 from evodevo.training.precision import Batch, Precision, decide
 from evodevo.training.settings import Budget, TrainingSettings
 
@@ -151,6 +152,7 @@ def train(
     precision: Precision | None = None,
     factors: Mapping[str, float] | None = None,
     flops_per_step: float = 0.0,
+    memory_bytes: int | None = None,
 ) -> TrainingResult:
     """Train a model in place.
 
@@ -174,13 +176,22 @@ def train(
         precision: Device and number format; None = those of the settings.
         factors: Factors of learning rates, see ``optimizers.build``.
         flops_per_step: FLOPs of one step, counted against a budget in FLOPs and summed in the cursor.
+        memory_bytes: Limit of the memory that ``settings.checkpointing=auto`` keeps to; None = what is free.
 
     Raises:
-        UsageError: The budget is below one batch or step, the snapshot has another seed, all parameters are frozen, or
-            the device does not exist.
+        UsageError: The budget is below one batch or step, the snapshot has another seed, all parameters are frozen,
+            the device does not exist, or the model lacks what a setting turns on.
     """
     precision = precision or decide(settings.device, settings.precision)
     model.to(precision.device).train()
+    economise(
+        model,
+        settings,
+        lambda: precision.place(_split(batch_at(0), settings.batch_size)[0]),
+        lambda batch: loss_function(model, batch),
+        precision,
+        memory_bytes,
+    )
     optimizer = optimizers.build(model, settings.optimizer, factors)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     total_steps = _total_steps(settings.budget, tokens_per_step)

@@ -140,6 +140,18 @@ class TrainingSettings(Settings):
         description="number of equal parts of a step's samples that are computed one after the other, to save memory; "
         "where the loss is a mean over samples, the gradient is that of the whole",
     )
+    loss_tokens: Annotated[int, Field(ge=1, le=2**24)] | Literal["auto", "all"] = Field(
+        default="auto",
+        exclude_if=lambda value: value == "auto",
+        description="backbones: number of tokens whose logits the loss computes at a time, and again in the backward "
+        "pass; auto: all of them up to 2^28 logits, above that as many as make 2^26",
+    )
+    checkpointing: Literal["off", "blocks", "auto"] = Field(
+        default="off",
+        exclude_if=lambda value: value == "off",
+        description="backbones: blocks computes the activations inside every LIV again in the backward pass, for less "
+        "memory and the same gradients; auto: where the memory would not do without",
+    )
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,2})?)$", description="auto takes CUDA where it is available"
     )

@@ -99,6 +99,7 @@ def paper(objectives: tuple[str, ...], limit: Limit) -> ProtocolSettings:
                 optimizer=OptimizerSettings(learning_rate=8e-4, warmup=0.1),
                 batch_size=64,
                 parts=16,
+                checkpointing="auto",
                 precision="bfloat16",
                 checkpoint_every=2500,
             ),
