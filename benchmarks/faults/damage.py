@@ -14,7 +14,6 @@ database file, whole pages, columns of rows, rows, blobs, and what a stranger ma
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -22,12 +21,10 @@ import random
 import shutil
 import signal
 import sqlite3
-import sys
-import tempfile
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from campaign import Campaign, Case
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
@@ -42,6 +39,12 @@ SEARCH = (
     *("--set", "evaluation.training.budget.tokens=256", "--set", "evaluation.validation_tokens=256"),
     *("--set", "study.population=4", "--set", "study.generations=2", "--set", "execution.executor=serial"),
 )
+IMPORTS = ("evodevo.storage", "evodevo.backbone.problem", "evodevo.backbone.report", "evodevo.runs.pick")
+PROMISES = {
+    "SILENT": "no other answer without an error",
+    "HANG": "every command ends",
+    "CRASH": "no command ends with a traceback",
+}
 Fault = Callable[[Path, random.Random], str]
 
 
@@ -70,7 +73,8 @@ def ask(folder: Path, command: list[str]) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), limit(SECONDS):
         code = run([*command, "--store", str(folder), "--json"])
-    return code, out.getvalue(), err.getvalue()
+    # Answers may name the store's place, which differs between cases.
+    return code, out.getvalue().replace(str(folder), "runs"), err.getvalue()
 
 
 def answers(folder: Path) -> list[tuple[int, str, str]]:
@@ -215,8 +219,21 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def judge(folder: Path, before: list[tuple[int, str, str]]) -> tuple[str, str]:
-    """The kind of a case, and what shows it."""
+def make_store(shared: Path) -> None:
+    """The store that is damaged, and what the commands answer before."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        assert run([*SEARCH, "--store", str(shared / "whole"), "--json"]) == 0, "the search that is damaged"
+    database = sqlite3.connect(shared / "whole" / "store.db", isolation_level=None)
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    shutil.copytree(shared / "whole", shared / "copy")
+    before = answers(shared / "copy")
+    assert not any(code for code, _, _ in before), before
+    (shared / "before.json").write_text(json.dumps([document for _, document, _ in before]))
+
+
+def judge(folder: Path, before: list[str]) -> tuple[str, str]:
+    """The verdict on a damaged store, and what shows it."""
     try:
         after = answers(folder)
         codes = [code for code, _, _ in after]
@@ -224,61 +241,29 @@ def judge(folder: Path, before: list[tuple[int, str, str]]) -> tuple[str, str]:
             return "CRASH", next(words for code, _, words in after if code == ExitCode.INTERNAL or "Trace" in words)
         if any(codes):
             return "noticed", ""
-        if [document for _, document, _ in after] != [document for _, document, _ in before]:
-            return "SILENT", ""
+        if [document for _, document, _ in after] != before:
+            return "SILENT", "another answer without an error"
         code, _, words = ask(folder, ["store", "check"])
         if code == ExitCode.INTERNAL:
             return "CRASH", words
     except HangError:
-        return "HANG", ""
+        return "HANG", f"no answer in {SECONDS} s"
     return ("found by check", "") if code else ("without effect", "")
 
 
-def main() -> None:
-    """Make the store, damage it, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=30.0, help="end after so many minutes, whatever was done")
-    parser.add_argument("--json", type=Path, help="file for all cases")
-    options = parser.parse_args()
-    rng, began = random.Random(options.seed), time.monotonic()
-    counts: dict[str, Counter[str]] = {name: Counter() for name in FAULTS}
-    cases = []
-    with tempfile.TemporaryDirectory() as name:
-        whole, copy = Path(name) / "whole", Path(name) / "copy"
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            assert run([*SEARCH, "--store", str(whole), "--json"]) == 0, "the search that is damaged"
-        database = sqlite3.connect(whole / "store.db", isolation_level=None)
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        database.close()
-        # At the same place, since answers may name it.
-        shutil.copytree(whole, copy)
-        before = answers(copy)
-        assert not any(code for code, _, _ in before), before
-        for number in range(options.cases):
-            if time.monotonic() - began > 60 * options.minutes:
-                print(f"ended after {number} cases: {options.minutes:g} minutes are over")
-                break
-            shutil.rmtree(copy)
-            shutil.copytree(whole, copy)
-            kind = list(FAULTS)[number % len(FAULTS)]
-            what = FAULTS[kind](copy, rng)
-            verdict, words = judge(copy, before)
-            counts[kind][verdict] += 1
-            cases.append({"number": number, "fault": kind, "what": what, "verdict": verdict})
-            if verdict.isupper():
-                print(f"{verdict}: case {number}, {kind}: {what}\n{words[-600:]}", flush=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps(cases, indent=1), encoding="utf-8")
-    verdicts = ("noticed", "found by check", "without effect", "SILENT", "HANG", "CRASH")
-    print(f"{'fault':10}" + "".join(f"{verdict:>16}" for verdict in verdicts))
-    for kind, row in [*counts.items(), ("all", sum(counts.values(), Counter()))]:
-        print(f"{kind:10}" + "".join(f"{row[verdict]:16}" for verdict in verdicts))
-    bad = sum(row[verdict] for row in counts.values() for verdict in ("SILENT", "HANG", "CRASH"))
-    print(f"seed {options.seed}, {len(cases)} cases, {bad} promises broken, {time.monotonic() - began:.0f} s")
-    sys.exit(bad > 0)
+def damage(case: Case) -> None:
+    """Damage a copy of the store, and look at what the commands say."""
+    copy = case.folder / "copy"
+    shutil.copytree(case.shared / "whole", copy)
+    kind = list(FAULTS)[case.number % len(FAULTS)]
+    case.note(fault=kind, what=FAULTS[kind](copy, case.rng))
+    verdict, words = judge(copy, json.loads((case.shared / "before.json").read_text()))
+    case.note(verdict=verdict)
+    case.count(kind, verdict)
+    case.count("all", verdict)
+    for broken, promise in PROMISES.items():
+        case.promise(promise, words if verdict == broken else "")
 
 
 if __name__ == "__main__":
-    main()
+    Campaign("damage", damage, make_store, imports=IMPORTS).main(__doc__, cases=500)
