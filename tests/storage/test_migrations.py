@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from evodevo.errors import UsageError
 from evodevo.storage import Evaluation, Score, Store, failpoints, migrations
-from evodevo.storage.engine import open_file
+from evodevo.storage.dialects.sqlite import open_file
 from evodevo.storage.schema import VERSION_TABLE
 from evodevo.testing.multitask.systems import new_agent, new_system
 from evodevo.testing.storages import FIDELITY, SETTINGS, newborn

@@ -13,7 +13,8 @@ from sqlalchemy import text
 
 from evodevo.errors import ExitCode, NotFoundError, StoreDamagedError, StoreVersionError, UsageError
 from evodevo.storage import Evaluation, Store, migrations, opening
-from evodevo.storage.engine import Database, open_file, open_memory
+from evodevo.storage.dialects.sqlite import SQLiteDatabase as Database
+from evodevo.storage.dialects.sqlite import open_file, open_memory
 from evodevo.storage.filesystems import filesystem_type, is_network
 from evodevo.storage.schema import APPLICATION_ID, VERSION_TABLE, metadata
 from evodevo.testing.storages import FIDELITY, grown, new_run

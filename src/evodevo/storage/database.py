@@ -6,12 +6,11 @@ Reads: ``queries``. Writes: ``recording``. Write access: ``leases``. Blobs: ``bl
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -35,7 +34,8 @@ from evodevo.storage.base import (
     RunState,
 )
 from evodevo.storage.blobs import BlobPool, FolderPool, MemoryPool
-from evodevo.storage.engine import Database, open_memory
+from evodevo.storage.dialects.sqlite import open_memory
+from evodevo.storage.engine import Database
 from evodevo.storage.failpoints import failpoint
 from evodevo.storage.heartbeat import Heartbeat
 from evodevo.storage.liveness import Owner, is_alive
@@ -43,6 +43,8 @@ from evodevo.storage.opening import Mode, StoreLayout, backup, backup_hint, open
 from evodevo.storage.schema import metadata
 from evodevo.storage.systems.store import Systems
 
+T = TypeVar("T")
+P = ParamSpec("P")
 GRACE_SECONDS = 3600.0
 RELEASED_GRACE_SECONDS = 60.0
 """A worker that puts such a blob again is recorded within seconds."""
@@ -111,7 +113,7 @@ class Store:
     @property
     def systems(self) -> Systems:
         """The multitask systems in this store."""
-        return Systems(self._database, self.blobs, self._writing)
+        return Systems(self._database, self.blobs, self._write_alone)
 
     def close(self) -> None:
         """Release this object's leases and close the database."""
@@ -121,8 +123,7 @@ class Store:
             if self._database.writable:
                 for lease in list(self._leases):
                     self.release(lease)
-                with self._database.driver() as driver:
-                    driver.execute("PRAGMA optimize")
+                self._database.optimize()
         except EvodevoError:
             pass  # an error here would hide the error for which the store is closed; leases end with the process anyway
         finally:
@@ -160,7 +161,8 @@ class Store:
         Returns:
             Id of the run, ``r`` and twelve hexadecimal digits.
         """
-        with self._database.writing() as connection:
+
+        def work(connection: Connection) -> str:
             run_id = recording.create_run(
                 connection,
                 kind=kind,
@@ -170,12 +172,14 @@ class Store:
                 space=space,
                 versions=versions or {},
             )
-            if not self._one_kernel:
+            if not self._one_kernel and self._layout is not None:
                 words = {
                     "message": "the store lies on a network file system: no WAL, slower, judge owners by heartbeat"
                 }
                 recording.add_event(connection, run_id, "store.warning", run_id, words)
-        return run_id
+            return run_id
+
+        return self._database.write(work)
 
     def acquire(self, run_id: str, *, patience: float = leases.PATIENCE_SECONDS) -> Lease:
         """Acquire the lease of a run for this process; see ``leases.acquire``.
@@ -194,8 +198,7 @@ class Store:
         Raises:
             RunOwnedError: It was.
         """
-        with self._writing(lease):
-            pass
+        self._database.write_beside(leases.confirm, lease)
 
     def keep_alive(self, lease: Lease) -> None:
         """Have the lease's heartbeat advanced by a process of its own until it is released, however busy this one is.
@@ -209,50 +212,42 @@ class Store:
         """Release the lease of a run; without effect where the lease was lost."""
         if self._heartbeat is not None:
             self._heartbeat.remove(lease)
-        with self._database.writing() as connection:
-            leases.release(connection, lease)
+        self._database.write(leases.release, lease)
         self._leases.discard(lease)
 
     def owner(self, run_id: str) -> Owner | None:
         """The process that holds the run's lease, unless it is known to be dead."""
-        with self._database.reading() as connection:
-            owner = leases.owner(connection, run_id)
+        owner = self._database.read(leases.owner, run_id)
         if owner is not None and is_alive(owner, one_kernel=self._one_kernel) is False:
             return None
         return owner
 
     def owners(self) -> dict[str, Owner]:
         """Run -> the process that holds its lease, for all runs; dead processes are left out."""
-        with self._database.reading() as connection:
-            owners = leases.owners(connection)
+        owners = self._database.read(leases.owners)
         # One process may hold many runs; each is looked up once.
         alive = {owner: is_alive(owner, one_kernel=self._one_kernel) for owner in set(owners.values())}
         return {run: owner for run, owner in owners.items() if alive[owner] is not False}
 
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
-        with self._database.reading() as connection:
-            return queries.runs(connection)
+        return self._database.read(queries.runs)
 
     def run(self, run_id: str) -> RunRow:
         """One run by its full id (``find`` resolves prefixes)."""
-        with self._database.reading() as connection:
-            return queries.run(connection, run_id)
+        return self._database.read(queries.run, run_id)
 
     def finish_run(self, lease: Lease, state: RunState) -> None:
         """Record the state of the run: ``finished``, ``interrupted``, ``failed``, or ``running`` again."""
-        with self._writing(lease) as connection:
-            recording.set_run_state(connection, lease.run_id, state)
+        self._write(lease, recording.set_run_state, lease.run_id, state)
 
     def change_settings(self, lease: Lease, settings: Mapping[str, Any]) -> None:
         """Replace the run's settings (a resume with another budget); an event records the old ones."""
-        with self._writing(lease) as connection:
-            recording.set_run_settings(connection, lease.run_id, settings)
+        self._write(lease, recording.set_run_settings, lease.run_id, settings)
 
     def find(self, prefix: str) -> PrefixMatch:
         """The run or individual with a unique prefix of its id; see ``queries.find``."""
-        with self._database.reading() as connection:
-            return queries.find(connection, prefix)
+        return self._database.read(queries.find, prefix)
 
     # Individuals and ancestry
 
@@ -268,37 +263,36 @@ class Store:
             UsageError: An id is not derived from its birth, a parent is unknown, or an individual is recorded already
                 with other contents.
         """
-        with self._writing(lease) as connection:
+
+        def work(connection: Connection) -> int:
             count = recording.add_individuals(connection, lease.run_id, individuals)
             failpoint("before_individuals")
+            return count
+
+        count = self._write(lease, work)
         failpoint("after_individuals")
         return count
 
     def individuals(self, run_id: str, *, generation: int | None = None, since_seq: int = 0) -> list[IndividualRow]:
         """Individuals of a run in order of birth, optionally only of one generation or after an event."""
-        with self._database.reading() as connection:
-            return queries.individuals(connection, run_id, generation, since_seq)
+        return self._database.read(queries.individuals, run_id, generation, since_seq)
 
     def individual(self, individual_id: str) -> IndividualRow:
         """One individual by its full id."""
-        with self._database.reading() as connection:
-            return queries.individual(connection, individual_id)
+        return self._database.read(queries.individual, individual_id)
 
     def parents(self, individual_id: str) -> list[Parent]:
         """The edges from an individual to its parents, in role order."""
-        with self._database.reading() as connection:
-            return queries.parents(connection, individual_id)
+        return self._database.read(queries.parents, individual_id)
 
     def children(self, individual_id: str) -> list[Parent]:
         """The edges from an individual to its children, in order of birth."""
-        with self._database.reading() as connection:
-            return queries.children(connection, individual_id)
+        return self._database.read(queries.children, individual_id)
 
     def lineage(self, individual_id: str, *, depth: int | None = None) -> list[Parent]:
         """All edges of the ancestry graph above an individual, latest birth first, across runs; at most ``depth``
         generations."""
-        with self._database.reading() as connection:
-            return queries.lineage(connection, individual_id, depth)
+        return self._database.read(queries.lineage, individual_id, depth)
 
     # Evaluations
 
@@ -317,13 +311,11 @@ class Store:
         Returns:
             Number of the attempt, from 1, for ``finish_evaluation``, which also works without a start.
         """
-        with self._writing(lease) as connection:
-            return recording.start_evaluation(connection, lease.run_id, individual_id, fidelity, seed, resume)
+        return self._write(lease, recording.start_evaluation, lease.run_id, individual_id, fidelity, seed, resume)
 
     def abandon_evaluations(self, lease: Lease) -> None:
         """Record that the run's running evaluations were stopped on purpose, which is no evidence about anything."""
-        with self._writing(lease) as connection:
-            recording.abandon_evaluations(connection, lease.run_id)
+        self._write(lease, recording.abandon_evaluations, lease.run_id)
 
     def finish_evaluation(self, lease: Lease, evaluation: Evaluation, *, releases: Sequence[str] = ()) -> bool:
         """Record a whole outcome: state, scores, cost, curves, blobs, and the event that orders it.
@@ -339,10 +331,14 @@ class Store:
         Raises:
             NotFoundError: A blob is not in the pool.
         """
-        with self._writing(lease) as connection:
+
+        def work(connection: Connection) -> bool:
             accepted = recording.finish_evaluation(connection, self.blobs, lease.run_id, evaluation)
             recording.detach_blobs(connection, lease.run_id, releases)
             failpoint("before_evaluation_commit")
+            return accepted
+
+        accepted = self._write(lease, work)
         failpoint("after_evaluation_commit")
         return accepted
 
@@ -350,13 +346,11 @@ class Store:
         self, run_id: str | None = None, *, individual_id: str | None = None, state: EvaluationState | None = None
     ) -> list[EvaluationRow]:
         """Evaluations with scores and blobs in order of completion, unfinished ones last."""
-        with self._database.reading() as connection:
-            return queries.evaluations(connection, run_id=run_id, individual_id=individual_id, state=state)
+        return self._database.read(queries.evaluations, run_id=run_id, individual_id=individual_id, state=state)
 
     def series(self, evaluation_id: str) -> dict[str, list[tuple[float, float]]]:
         """Curves of one evaluation by name; y may be non-finite."""
-        with self._database.reading() as connection:
-            return queries.series(connection, evaluation_id)
+        return self._database.read(queries.series, evaluation_id)
 
     # Events
 
@@ -366,20 +360,17 @@ class Store:
         Returns:
             Number of the event, larger than any before in this store.
         """
-        with self._writing(lease) as connection:
-            return recording.add_event(connection, lease.run_id, type, subject, payload)
+        return self._write(lease, recording.add_event, lease.run_id, type, subject, payload)
 
     def events(self, run_id: str | None = None, *, since_seq: int = 0, limit: int | None = None) -> list[EventRow]:
         """Events with a number above ``since_seq``, in order."""
-        with self._database.reading() as connection:
-            return queries.events(connection, run_id, since_seq, limit)
+        return self._database.read(queries.events, run_id, since_seq, limit)
 
     # Blobs, damage, backups
 
     def attach_blobs(self, lease: Lease, blobs: Mapping[str, str]) -> None:
         """Let the run itself hold blobs (role -> digest): a tokenizer, a corpus index."""
-        with self._writing(lease) as connection:
-            recording.refer(connection, self.blobs, lease.run_id, "run", lease.run_id, blobs)
+        self._write(lease, recording.refer, self.blobs, lease.run_id, "run", lease.run_id, blobs)
 
     def detach_blobs(self, lease: Lease, roles: Sequence[str]) -> int:
         """Release blobs that the run itself holds; ``gc`` then frees the space.
@@ -387,13 +378,11 @@ class Store:
         Returns:
             Number of released references.
         """
-        with self._writing(lease) as connection:
-            return recording.detach_blobs(connection, lease.run_id, roles)
+        return self._write(lease, recording.detach_blobs, lease.run_id, roles)
 
     def run_blobs(self, run_id: str) -> dict[str, str]:
         """Role -> digest of the blobs that the run itself holds."""
-        with self._database.reading() as connection:
-            return queries.run_blobs(connection, run_id)
+        return self._database.read(queries.run_blobs, run_id)
 
     def release_blobs(
         self, lease: Lease, evaluation_ids: Collection[str], *, roles: Sequence[str] | None = None
@@ -403,8 +392,7 @@ class Store:
         Returns:
             Number of released references. Rows, scores and ancestry stay.
         """
-        with self._writing(lease) as connection:
-            return recording.release_blobs(connection, lease.run_id, list(evaluation_ids), roles)
+        return self._write(lease, recording.release_blobs, lease.run_id, list(evaluation_ids), roles)
 
     def gc(
         self,
@@ -424,10 +412,9 @@ class Store:
             StoreDamagedError: A reference was changed or lost; nothing is deleted.
         """
         released = min(grace_seconds, released_grace_seconds)
-        with self._database.writing() as connection:
-            return integrity.collect(
-                connection, self.blobs, grace=grace_seconds, released_grace=released, dry_run=dry_run
-            )
+        return self._database.write(
+            integrity.collect, self.blobs, grace=grace_seconds, released_grace=released, dry_run=dry_run
+        )
 
     def tidy(self) -> GarbageReport:
         """Collect what runs have let go of, at once where no run is open; to be called when a run has ended."""
@@ -437,7 +424,7 @@ class Store:
         """Search for damage; ``deep`` hashes every held blob and reads every row."""
         try:
             with self._database.reading(math.inf) as connection:
-                report = integrity.check(connection, self.blobs, deep=deep)
+                report = integrity.check(connection, self._database, self.blobs, deep=deep)
             return replace(report, sealed=self._database.sealed)
         except StoreDamagedError as error:
             return CheckReport(0, 0, deep, (Damage("database", self._database.place, str(error)),))
@@ -454,14 +441,12 @@ class Store:
         before = self.check(deep=True)
         if any(problem.kind == "database" for problem in before.problems):
             self._reindex()
-        with self._database.reading() as connection:
-            lost = integrity.losses(connection, self.blobs, deep=True)
+        lost = self._database.read(integrity.losses, self.blobs, deep=True)
         marked: list[str] = []
         for run_id in sorted({run for loss in lost for _, _, run in loss.owners}):
             lease = self.acquire(run_id)
             try:
-                with self._writing(lease) as connection:
-                    marked.extend(integrity.mark_lost(connection, run_id, lost))
+                marked.extend(self._write(lease, integrity.mark_lost, run_id, lost))
             finally:
                 self.release(lease)
         marked += self._mark_changed()
@@ -483,16 +468,14 @@ class Store:
                 continue
             lease = self.acquire(run_id)
             try:
-                with self._writing(lease) as connection:
-                    integrity.mark_changed(connection, run_id, evaluations)
+                self._write(lease, integrity.mark_changed, run_id, evaluations)
             finally:
                 self.release(lease)
         return [evaluation for evaluations in changed.values() for evaluation in evaluations]
 
     def _reindex(self) -> None:
         try:
-            with self._database.writing() as connection:
-                integrity.reindex(connection)
+            self._database.write(self._database.reindex)
             broken = [problem.message for problem in self.check(deep=True).problems if problem.kind == "database"]
         except StoreDamagedError as error:
             broken = [str(error.__cause__ or error)]
@@ -502,15 +485,30 @@ class Store:
 
     def backup(self) -> Path | None:
         """Copy the database (not the blobs) into ``backups/``; None in memory."""
-        return backup(self._database, self._layout, migrations.HEAD) if self._layout else None
+        return backup(self._database.copy_to, self._layout, migrations.HEAD) if self._layout else None
 
     def copy_database(self, target: Path) -> None:
-        """Write a compact, consistent copy of the database, without blobs, into a new file."""
-        with self._database.driver() as driver:
-            driver.execute("VACUUM INTO ?", (str(target),))
+        """Write a compact, consistent copy of the database, without blobs, into a new file of SQLite."""
+        self._database.copy_to(target)
 
-    @contextmanager
-    def _writing(self, lease: Lease) -> Iterator[Connection]:
-        with self._database.writing() as connection:
-            leases.confirm(connection, lease)
-            yield connection
+    def _write(
+        self, lease: Lease, work: Callable[Concatenate[Connection, P], T], *args: P.args, **settings: P.kwargs
+    ) -> T:
+        """Work in a write transaction of the holder of a lease; holders of others may write meanwhile."""
+        return self._database.write_beside(_confirmed, lease, work, *args, **settings)
+
+    def _write_alone(self, lease: Lease, work: Callable[[Connection], T]) -> T:
+        """As ``_write``, while nobody else writes."""
+        return self._database.write(_confirmed, lease, work)
+
+
+def _confirmed(
+    connection: Connection,
+    lease: Lease,
+    work: Callable[Concatenate[Connection, P], T],
+    /,
+    *args: P.args,
+    **settings: P.kwargs,
+) -> T:
+    leases.confirm(connection, lease)
+    return work(connection, *args, **settings)

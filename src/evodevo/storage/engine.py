@@ -1,234 +1,112 @@
-"""Connections to SQLite: pragmas, read and write transactions, and the translation of its errors."""
+"""What the store asks of its database: transactions, and what differs between databases (``dialects``)."""
 
 from __future__ import annotations
 
-import math
-import os
-import sqlite3
-import threading
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
-from urllib.parse import quote
+from typing import Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError, StatementError
-from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
+from sqlalchemy import Connection, Engine
 
-from evodevo.errors import DiskFullError, EvodevoError, RunOwnedError, StoreDamagedError, UsageError
+from evodevo.errors import UsageError
+from evodevo.storage.base import Damage
 
-BUSY_SECONDS = 30.0
-SEALED, _DEADLINE = "evodevo_sealed", "evodevo_deadline"
-"""Facts of a connection (``Connection.info``): whether its store has seals; when its reading ends."""
+SEALED = "evodevo_sealed"
+"""Fact of a connection (``Connection.info``): whether its store has seals."""
 READ_SECONDS = 120.0
 """Seconds after which a read transaction is stopped: no file may keep a command for ever."""
-_STEPS = 100_000
-"""Instructions of SQLite between two looks at the clock, under a millisecond."""
-_READS = frozenset(
-    (
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_TRANSACTION,
-        sqlite3.SQLITE_RECURSIVE,
-        sqlite3.SQLITE_PRAGMA,
-    )
-)
-"""What a connection for reading may do at all."""
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
-class Database:
-    """One SQLite database and its transactions; safe to use from several threads, not across a fork.
+class Database(ABC):
+    """One database and its transactions; safe to use from several threads, not across a fork.
 
     Args:
         engine: Source of connections.
-        place: Name of the database in error messages.
+        place: Name of the database in error messages, without a password.
         writable: Whether ``writing`` is allowed.
-        single: Whether all threads share one connection (in memory), so that they have to take turns.
     """
 
-    def __init__(self, engine: Engine, place: str, *, writable: bool, single: bool = False) -> None:
+    def __init__(self, engine: Engine, place: str, *, writable: bool) -> None:
         self.engine = engine
         self.place = place
         self.writable = writable
         self.sealed = True  # only stores of an older schema, read alone, have no seals
-        self._turn = threading.RLock() if single else nullcontext()
 
-    @contextmanager
-    def reading(self, seconds: float = READ_SECONDS) -> Iterator[Connection]:
-        """A read transaction with a consistent view; never blocks and is never blocked by a writer (in WAL mode).
+    @abstractmethod
+    def reading(self, seconds: float = READ_SECONDS) -> AbstractContextManager[Connection]:
+        """A read transaction with a consistent view; never blocks a writer and is never blocked by one.
 
         Args:
             seconds: Time after which its statements are stopped.
 
         Raises:
-            StoreDamagedError: The file differs from what SQLite wrote, or a statement did not end in time.
+            StoreDamagedError: The database differs from what was written, or a statement did not end in time.
         """
-        with self._transaction("BEGIN", seconds) as connection:
-            yield connection
-            # There is nothing to commit, and on a damaged file even a commit fails.
-            connection.rollback()
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A write transaction, committed at the end of the block, undone by any exception.
-
-        It takes the write lock at once: a plain BEGIN that reads first and writes later fails with SQLITE_BUSY in
-        spite of any timeout, because its view may be old (https://sqlite.org/lang_transaction.html).
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Connection]:
+        """A write transaction, committed at the end of the block, undone by any exception; nobody else writes then.
 
         Raises:
             UsageError: The store is open for reading only.
             DiskFullError: The disk is full; nothing of this transaction was written.
-            StoreDamagedError: The file differs from what SQLite wrote.
+            StoreDamagedError: The database differs from what was written.
         """
+
+    def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **settings: P.kwargs) -> T:
+        """The result of work in a read transaction; repeated where the connection was lost."""
+        with self.reading() as connection:
+            return work(connection, *args, **settings)
+
+    def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **settings: P.kwargs) -> T:
+        """The result of work in a write transaction, which is durable then; nobody else writes meanwhile.
+
+        Where the database can lose a connection, the work is repeated if nothing of it was written, and only then.
+        """
+        with self.writing() as connection:
+            return work(connection, *args, **settings)
+
+    def write_beside(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **settings: P.kwargs) -> T:
+        """As ``write``, for work that has confirmed a lease and changes its run alone: others may write meanwhile."""
+        return self.write(work, *args, **settings)
+
+    @abstractmethod
+    def copy_to(self, target: Path) -> None:
+        """Write a compact, consistent copy of the database, without blobs, into a new file of SQLite."""
+
+    def require_writable(self) -> None:
+        """Refuse to write where the database is open for reading."""
         if not self.writable:
             raise UsageError(f"{self.place} is open for reading only.")
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
 
-    @contextmanager
-    def _transaction(self, begin: str, seconds: float = math.inf) -> Iterator[Connection]:
-        with self._turn, translated(self.place), self.engine.connect() as connection:
-            connection.info[_DEADLINE] = time.monotonic() + seconds
-            connection.info[SEALED] = self.sealed
-            connection = connection.execution_options(evodevo_begin=begin)
-            with connection.begin():
-                yield connection
+    @abstractmethod
+    def problems(self, connection: Connection, *, deep: bool) -> Iterator[Damage]:
+        """Damage of the database itself: pages, indexes, references to rows that are not there."""
 
-    @contextmanager
-    def driver(self) -> Iterator[sqlite3.Connection]:
-        """A connection of the driver outside of any transaction, for statements that SQLite allows only there."""
-        with self._turn, translated(self.place), self.engine.connect() as connection:
-            connection.info[_DEADLINE] = math.inf
-            connection_of_driver = connection.connection.driver_connection
-            assert isinstance(connection_of_driver, sqlite3.Connection), "a live pool hands out live connections"
-            connection_of_driver.set_authorizer(None)
-            try:
-                yield connection_of_driver
-            finally:
-                if not self.writable:
-                    connection_of_driver.set_authorizer(_only_reads)
+    @abstractmethod
+    def reindex(self, connection: Connection) -> None:
+        """Rebuild the indexes from the rows: the only damage that can be repaired without inventing data."""
+
+    @abstractmethod
+    def check_tables(self, connection: Connection) -> None:
+        """Refuse a schema that is not that of the newest version, or the one before seals.
+
+        Raises:
+            StoreDamagedError: Something is missing, is another, or was added; the message names it.
+        """
+
+    def lease_seconds(self, connection: Connection, run_id: str) -> float:
+        """Seconds since the lease was confirmed, by the database's clock; 0 where it has none."""
+        return 0.0
+
+    @abstractmethod
+    def optimize(self) -> None:
+        """Tell the database that this client ends, for its statistics."""
 
     def close(self) -> None:
         """Close all connections; everything committed stays."""
         self.engine.dispose()
-
-
-def open_file(path: Path, *, mode: str) -> Database:
-    """Connect to a database file.
-
-    Args:
-        path: Path of the file.
-        mode: ``rwc`` (read, write, create), ``rw`` or ``ro``.
-    """
-    options = f"mode={mode}"
-    if mode == "ro" and _needs_immutable(path):
-        options = "immutable=1"
-    address = f"file:{quote(str(path))}?{options}"
-
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(
-            address,
-            uri=True,
-            isolation_level=None,
-            timeout=BUSY_SECONDS,
-            check_same_thread=False,
-            cached_statements=256,
-        )
-
-    engine = _engine(connect, QueuePool, writable=mode != "ro")
-    return Database(engine, str(path), writable=mode != "ro")
-
-
-def open_memory() -> Database:
-    """A database in memory that exists as long as this object."""
-    # StaticPool, because every further connection to ":memory:" would be a new, empty database.
-    engine = _engine(lambda: sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False), StaticPool)
-    return Database(engine, "the store in memory", writable=True, single=True)
-
-
-def _engine(
-    connect: Callable[[], sqlite3.Connection], pool: type[QueuePool] | type[StaticPool], *, writable: bool = True
-) -> Engine:
-    engine = create_engine("sqlite://", creator=connect, poolclass=pool)
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
-        # Foreign keys are unchecked by default. Some builds of SQLite default to synchronous=NORMAL in WAL mode, which
-        # may lose the last commits at a loss of power. trusted_schema=OFF keeps the schema of a file from an untrusted
-        # source from calling functions with side effects.
-        for pragma in ("foreign_keys=ON", "synchronous=FULL", "trusted_schema=OFF", "cell_size_check=ON"):
-            connection.execute(f"PRAGMA {pragma}")
-        record.info[_DEADLINE] = math.inf
-        connection.set_progress_handler(lambda: time.monotonic() > record.info[_DEADLINE], _STEPS)
-        if not writable:
-            connection.set_authorizer(_only_reads)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # The driver's own BEGIN is off (isolation_level None), so ours decides which locks are taken.
-        connection.exec_driver_sql(connection.get_execution_options().get("evodevo_begin", "BEGIN"))
-
-    return engine
-
-
-def _only_reads(action: int, *_names: str | None) -> int:
-    return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
-
-
-def _needs_immutable(path: Path) -> bool:
-    # A reader of a WAL database must create a -shm file beside it. Where it may not, and no writer left a -wal file,
-    # the database file alone holds all data and can be opened as immutable.
-    wal = path.with_name(path.name + "-wal")
-    return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size > 0)
-
-
-@contextmanager
-def translated(place: str) -> Iterator[None]:
-    """Turn errors of SQLite and SQLAlchemy into errors of evodevo."""
-    try:
-        yield
-    except DBAPIError as error:
-        raise _translation(error.orig, place) from error
-    except sqlite3.Error as error:
-        raise _translation(error, place) from error
-    except UnicodeDecodeError as error:
-        # SQLite quotes a damaged schema in its message, and the driver decodes that.
-        raise StoreDamagedError(
-            f"{place} is damaged ({error}). Next: evodevo repair; backups lie in backups/."
-        ) from error
-    except (StatementError, UnicodeEncodeError, OverflowError) as error:
-        # Raised while values are bound: a lone surrogate, an integer over 64 bits, text for a number.
-        raise UsageError(f"{place} refuses this record: {str(error).splitlines()[0]}.") from error
-
-
-def _translation(error: BaseException | None, place: str) -> EvodevoError:
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else None
-    if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC):
-        # A quota (EDQUOT) or file size limit (EFBIG) arrives as a failed write, a full disk as SQLITE_FULL.
-        return DiskFullError(
-            f"no space left for {place} ({error}). What was finished is safe; free some space (evodevo store gc), "
-            "then: evodevo resume."
-        )
-    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreDamagedError(f"{place} is damaged ({error}). Next: evodevo repair; backups lie in backups/.")
-    if primary == sqlite3.SQLITE_INTERRUPT:
-        return StoreDamagedError(
-            f"reading {place} did not end within {READ_SECONDS:.0f} s. Next: evodevo store check; backups lie in "
-            "backups/."
-        )
-    if isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error):
-        return StoreDamagedError(f"{place} is damaged ({error}). Next: evodevo store check; backups lie in backups/.")
-    if primary == sqlite3.SQLITE_BUSY:
-        return RunOwnedError(
-            f"another process kept {place} locked for {BUSY_SECONDS:.0f} s; try again when it is done."
-        )
-    if primary == sqlite3.SQLITE_READONLY:
-        return UsageError(f"{place} cannot be written here ({error}).")
-    if primary == sqlite3.SQLITE_CANTOPEN:
-        return UsageError(f"{place} cannot be opened ({error}); check that it exists and that its folder is yours.")
-    if primary == sqlite3.SQLITE_CONSTRAINT:
-        return UsageError(f"{place} refuses this record: {error}.")
-    return EvodevoError(f"{place}: {type(error).__name__}: {error}")

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import Connection, and_, func, select, update
-from sqlalchemy.exc import DatabaseError
 
 from evodevo.errors import StoreDamagedError
 from evodevo.storage import queries, seals
 from evodevo.storage.base import CheckReport, Damage, GarbageReport, evaluation_id, individual_id
 from evodevo.storage.blobs import BlobPool
+from evodevo.storage.engine import Database
 from evodevo.storage.recording import add_event, change_evaluation, release
 from evodevo.storage.schema import blob_reference_table, blob_table, evaluation_table, individual_table, run_table
 from evodevo.storage.systems import garbage as system_garbage
@@ -32,15 +32,16 @@ class Loss:
     owners: tuple[tuple[str, str, str], ...]  # (kind, id, run id)
 
 
-def check(connection: Connection, pool: BlobPool, *, deep: bool) -> CheckReport:
+def check(connection: Connection, database: Database, pool: BlobPool, *, deep: bool) -> CheckReport:
     """Check the database and every blob that a row refers to.
 
     Args:
         connection: Connection with an open transaction.
+        database: Its database.
         pool: Pool of the blobs.
         deep: Whether to hash every blob and read every row and page; otherwise only sizes and structure.
     """
-    problems: list[Damage] = list(_database_problems(connection, deep=deep))
+    problems: list[Damage] = list(database.problems(connection, deep=deep))
     count = size = 0
     if not problems:
         problems.extend(_row_problems(connection, deep=deep))
@@ -95,11 +96,6 @@ def mark_lost(connection: Connection, run_id: str, lost: list[Loss]) -> list[str
 
 def _state(connection: Connection, evaluation: str) -> str | None:
     return connection.execute(select(evaluation_table.c.state).where(evaluation_table.c.id == evaluation)).scalar()
-
-
-def reindex(connection: Connection) -> None:
-    """Rebuild the indexes from the rows: the only damage of a database that can be repaired without inventing data."""
-    connection.exec_driver_sql("REINDEX")
 
 
 def collect(
@@ -174,18 +170,6 @@ def _owners(connection: Connection, digest: str) -> tuple[tuple[str, str, str], 
         .where(reference.c.digest == digest, reference.c.released == 0)
     )
     return tuple((kind, owner, run) for kind, owner, run in connection.execute(query))
-
-
-def _database_problems(connection: Connection, *, deep: bool) -> Iterator[Damage]:
-    try:
-        pragma = "integrity_check" if deep else "quick_check"
-        for (line,) in connection.exec_driver_sql(f"PRAGMA {pragma}(20)"):
-            if line != "ok":
-                yield Damage("database", "store.db", str(line))
-        for row in connection.exec_driver_sql("PRAGMA foreign_key_check"):
-            yield Damage("database", "store.db", f"row {row[1]} of {row[0]} refers to a row of {row[2]} that is not")
-    except DatabaseError as error:
-        yield Damage("database", "store.db", str(error.orig))
 
 
 def _row_problems(connection: Connection, *, deep: bool) -> Iterator[Damage]:

@@ -36,18 +36,15 @@ def acquire(database: Database, run_id: str, *, one_kernel: bool, patience: floa
     """Acquire the run for this process.
 
     The owner's pid, start time and boot id show at once whether it is dead. Where they do not (another machine,
-    another container), its heartbeat counter is watched for ``patience`` seconds of this process' own clock; wall
-    clocks of two machines are never compared.
+    another container), its heartbeat counter is watched until it has stood still for ``patience`` seconds, by the
+    database's clock where it has one, else by this process' own; wall clocks of two machines are never compared.
 
     Raises:
         NotFoundError: The run does not exist.
         RunOwnedError: A living process holds the run.
     """
     while True:
-        with database.reading() as connection:
-            if connection.execute(select(run_table.c.id).where(run_table.c.id == run_id)).first() is None:
-                raise NotFoundError(f"no run {run_id!r} in {database.place}.")
-            judged = _row(connection, run_id)
+        judged = database.read(_judged, run_id, database.place)
         if judged is not None and judged.held:
             holder = _owner(judged)
             alive = is_alive(holder, one_kernel=one_kernel)
@@ -56,21 +53,10 @@ def acquire(database: Database, run_id: str, *, one_kernel: bool, patience: floa
                     f"run {run_id} is open in {holder}. Wait for it, or stop it there (Ctrl-C, or kill {holder.pid}), "
                     f"then: evodevo resume {run_id}."
                 )
-        with database.writing() as connection:
-            row = _row(connection, run_id)
-            if not _same(row, judged):
-                continue  # the lease has changed since it was judged; judge again
-            values: dict[str, Any] = {
-                **vars(this_process()),
-                "token": 1 if row is None else row.token + 1,
-                "held": 1,
-                "heartbeat": 0,
-            }
-            if row is None:
-                connection.execute(insert(lease_table).values(run_id=run_id, **values))
-            else:
-                connection.execute(update(lease_table).where(lease_table.c.run_id == run_id).values(**values))
-        return Lease(run_id, values["token"])
+        token = database.write(_take, run_id, judged)
+        if token is not None:
+            return Lease(run_id, token)
+        # The lease has changed since it was judged; judge again.
 
 
 def confirm(connection: Connection, lease: Lease) -> None:
@@ -113,6 +99,26 @@ def _row(connection: Connection, run_id: str) -> Row[Any] | None:
     return connection.execute(select(lease_table).where(lease_table.c.run_id == run_id)).first()
 
 
+def _judged(connection: Connection, run_id: str, place: str) -> Row[Any] | None:
+    if connection.execute(select(run_table.c.id).where(run_table.c.id == run_id)).first() is None:
+        raise NotFoundError(f"no run {run_id!r} in {place}.")
+    return _row(connection, run_id)
+
+
+def _take(connection: Connection, run_id: str, judged: Row[Any] | None) -> int | None:
+    """Write this process into the lease, if it is still as it was judged; returns the token."""
+    row = _row(connection, run_id)
+    if not _same(row, judged):
+        return None
+    token = 1 if row is None else int(row.token) + 1
+    values: dict[str, Any] = {**vars(this_process()), "token": token, "held": 1, "heartbeat": 0}
+    if row is None:
+        connection.execute(insert(lease_table).values(run_id=run_id, **values))
+    else:
+        connection.execute(update(lease_table).where(lease_table.c.run_id == run_id).values(**values))
+    return token
+
+
 def _owner(row: Row[Any]) -> Owner:
     return Owner(row.host, row.boot, row.namespace, row.pid, row.start)
 
@@ -124,11 +130,10 @@ def _same(now: Row[Any] | None, then: Row[Any] | None) -> bool:
 
 
 def _beats(database: Database, judged: Row[Any], patience: float) -> bool:
-    end = time.monotonic() + patience
+    end = time.monotonic() + patience - database.read(database.lease_seconds, judged.run_id)
     while time.monotonic() < end:
         time.sleep(min(GLANCE_SECONDS, patience))
-        with database.reading() as connection:
-            now = _row(connection, judged.run_id)
+        now = database.read(_row, judged.run_id)
         if not _same(now, judged):
             return now is not None and bool(now.held)
     return False

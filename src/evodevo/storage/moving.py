@@ -24,7 +24,7 @@ from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, Unsa
 from evodevo.storage import integrity
 from evodevo.storage.blobs import CHUNK, FolderPool
 from evodevo.storage.database import Store
-from evodevo.storage.engine import open_file
+from evodevo.storage.dialects.sqlite import open_file
 from evodevo.storage.opening import StoreLayout
 
 FORMAT = "evodevo.pack/1"

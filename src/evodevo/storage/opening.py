@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,8 @@ from typing import Literal
 
 from evodevo.errors import NotFoundError, RunOwnedError, StoreDamagedError, UsageError
 from evodevo.storage import leases, migrations
-from evodevo.storage.declared import check_programs, check_tables
-from evodevo.storage.engine import Database, open_file
+from evodevo.storage.dialects.sqlite import SQLiteDatabase, expected_tables, open_file
+from evodevo.storage.dialects.sqlite_schema import check_programs
 from evodevo.storage.failpoints import failpoint
 from evodevo.storage.filesystems import is_network
 from evodevo.storage.liveness import is_alive
@@ -44,7 +44,7 @@ class StoreLayout:
         return self.folder / "backups"
 
 
-def open_database(layout: StoreLayout, mode: Mode, *, create: bool) -> tuple[Database, bool]:
+def open_database(layout: StoreLayout, mode: Mode, *, create: bool) -> tuple[SQLiteDatabase, bool]:
     """Open a store's database; with ``rw``, create or migrate it where needed.
 
     Returns:
@@ -70,7 +70,7 @@ def open_database(layout: StoreLayout, mode: Mode, *, create: bool) -> tuple[Dat
     return _open_for_writing(layout)
 
 
-def backup(database: Database, layout: StoreLayout, version: str) -> Path:
+def backup(copy_to: Callable[[Path], None], layout: StoreLayout, version: str) -> Path:
     """Make a compact, consistent copy of the database, without blobs.
 
     Returns:
@@ -82,8 +82,7 @@ def backup(database: Database, layout: StoreLayout, version: str) -> Path:
     target = layout.backups / f"{version}-{number}.db"
     draft = layout.backups / f".{secrets.token_hex(8)}"
     try:
-        with database.driver() as driver:
-            driver.execute("VACUUM INTO ?", (str(draft),))
+        copy_to(draft)
         descriptor = os.open(draft, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -95,7 +94,7 @@ def backup(database: Database, layout: StoreLayout, version: str) -> Path:
     return target
 
 
-def _open_for_reading(path: Path) -> Database:
+def _open_for_reading(path: Path) -> SQLiteDatabase:
     database = open_file(path, mode="ro")
     try:
         with database.reading() as connection:
@@ -107,14 +106,14 @@ def _open_for_reading(path: Path) -> Database:
                     f"{path} is of schema {version}; open it once for writing (evodevo repair) to bring it to ours."
                 )
             database.sealed = version != migrations.UNSEALED
-            check_tables(connection, sealed=database.sealed)
+            database.check_tables(connection)
     except BaseException:
         database.close()
         raise
     return database
 
 
-def _open_for_writing(layout: StoreLayout) -> tuple[Database, bool]:
+def _open_for_writing(layout: StoreLayout) -> tuple[SQLiteDatabase, bool]:
     for folder in (layout.folder, layout.blobs):
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -126,27 +125,27 @@ def _open_for_writing(layout: StoreLayout) -> tuple[Database, bool]:
             with database.reading() as connection:
                 version = migrations.current(connection)
                 if version is not None:
-                    check_programs(connection)
+                    check_programs(connection, expected_tables())
             with database.driver() as driver:
                 driver.execute(f"PRAGMA journal_mode={'DELETE' if network else 'WAL'}")
                 # Without a limit, the WAL file would stay as large as the largest transaction ever was.
                 driver.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
             if version is not None and version != migrations.HEAD:
                 _refuse_while_in_use(database, one_kernel=not network)
-                backup(database, layout, version)
+                backup(database.copy_to, layout, version)
             if version != migrations.HEAD:
                 with database.writing() as connection:
                     migrations.upgrade(connection)
                     failpoint("before_migration_commit")
             with database.reading() as connection:
-                check_tables(connection)
+                database.check_tables(connection)
     except BaseException:
         database.close()
         raise
     return database, network
 
 
-def _refuse_while_in_use(database: Database, *, one_kernel: bool) -> None:
+def _refuse_while_in_use(database: SQLiteDatabase, *, one_kernel: bool) -> None:
     """An older evodevo that has a run open would go on to write without what a migration adds."""
     with database.reading() as connection:
         for run_id, owner in leases.owners(connection).items():

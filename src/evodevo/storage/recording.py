@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, get_args
 
 from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UsageError
@@ -26,6 +25,7 @@ from evodevo.storage.base import (
     new_run_id,
 )
 from evodevo.storage.blobs import BlobPool, checked
+from evodevo.storage.dialects.upsert import upsert
 from evodevo.storage.schema import (
     blob_reference_table,
     blob_table,
@@ -340,18 +340,16 @@ def refer(connection: Connection, pool: BlobPool, run_id: str, kind: str, owner:
     The files are looked up inside the transaction: ``gc`` deletes only under the same write lock, so that no row can
     refer to a blob that was deleted in the meantime.
     """
-    for role, digest in blobs.items():
+    # In one order, so that two transactions which write the same blobs wait for each other in it.
+    for role, digest in sorted(blobs.items(), key=lambda item: str(item[1])):
         size = pool.size(checked(digest))
         if size is None:
             raise NotFoundError(f"blob {digest} ({role}) is not in the pool; put it before recording it.")
         blob = {"digest": digest, "bytes": size, "state": "present", "created_at": now()}
         # The row may exist already: a blob that was collected or lost before can be put again.
-        there = {"state": "present", "bytes": size}
-        connection.execute(upsert(blob_table).values(**blob).on_conflict_do_update(["digest"], set_=there))
+        connection.execute(upsert(connection, blob_table, ("state", "bytes")), blob)
         row = {"owner_kind": kind, "owner_id": owner, "role": role, "digest": digest, "released": 0}
-        held = {"digest": digest, "released": 0}
-        primary = ["owner_kind", "owner_id", "role"]
-        connection.execute(upsert(blob_reference_table).values(**row).on_conflict_do_update(primary, set_=held))
+        connection.execute(upsert(connection, blob_reference_table, ("digest", "released")), row)
         _seal_references(connection, run_id, [row])
 
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Table, select
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from evodevo.errors import StoreDamagedError
+from evodevo.storage.dialects.upsert import upsert
 from evodevo.storage.engine import SEALED
 from evodevo.storage.schema import seal_table
 
@@ -28,9 +28,6 @@ STORE = ""
 """In place of a run's id: seals of runs, and of events without a run."""
 BATCH = 500
 NEXT = "Next: evodevo store check; backups lie in backups/."
-
-_INSERT = upsert(seal_table)
-_PUT = _INSERT.on_conflict_do_update(["run_id", "kind", "key"], set_={"digest": _INSERT.excluded.digest})
 
 
 def digest(table: Table, row: Mapping[Any, Any], belonging: Iterable[Sequence[Any]] = ()) -> str:
@@ -58,7 +55,7 @@ def put(connection: Connection, run_id: str, kind: str, digests: Mapping[str, st
     """Write the seals of new or changed rows of a run: key -> digest."""
     if digests:
         rows = [{"run_id": run_id, "kind": kind, "key": key, "digest": value} for key, value in digests.items()]
-        connection.execute(_PUT, rows)
+        connection.execute(upsert(connection, seal_table, ("digest",)), rows)
 
 
 def confirm_all(connection: Connection, run_id: str, kind: str, digests: Mapping[str, str], begin: str = "") -> None:

@@ -10,8 +10,7 @@ leases (``store.acquire(agent.id)``), evaluations, ancestry and events are read 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -39,7 +38,13 @@ from evodevo.storage.systems.base import (
 )
 from evodevo.storage.systems.status import SystemCounts, SystemMoment
 
-Writing = Callable[[Lease], AbstractContextManager[Connection]]
+T = TypeVar("T")
+
+
+class Writing(Protocol):
+    """Work in a write transaction of the holder of a lease, while nobody else writes."""
+
+    def __call__(self, lease: Lease, work: Callable[[Connection], T]) -> T: ...
 
 
 class Systems:
@@ -56,10 +61,10 @@ class Systems:
         StoreDamagedError: Needed weights are missing.
     """
 
-    def __init__(self, database: Database, pool: BlobPool, writing: Writing) -> None:
+    def __init__(self, database: Database, pool: BlobPool, write: Writing) -> None:
         self._database = database
         self._pool = pool
-        self._writing = writing
+        self._write = write
 
     # Systems and agents
 
@@ -73,8 +78,7 @@ class Systems:
         recipe: str = "multitask",
     ) -> str:
         """Record a new system under a name that is unique in the store; returns its id."""
-        with self._database.writing() as connection:
-            return writing.create_system(connection, name, seed, settings, versions or {}, recipe)
+        return self._database.write(writing.create_system, name, seed, settings, versions or {}, recipe)
 
     def add_agent(
         self,
@@ -98,28 +102,23 @@ class Systems:
             settings: All settings, JSON.
             versions: Package -> version.
         """
-        with self._database.writing() as connection:
-            return writing.add_agent(connection, system_id, name, kind, task, seed, settings, versions or {})
+        return self._database.write(writing.add_agent, system_id, name, kind, task, seed, settings, versions or {})
 
     def systems(self) -> list[SystemRow]:
         """All systems, oldest first."""
-        with self._database.reading() as connection:
-            return reading.systems(connection)
+        return self._database.read(reading.systems)
 
     def find_system(self, name: str) -> SystemRow:
         """A system by its name, its id, or a unique prefix of either."""
-        with self._database.reading() as connection:
-            return reading.find_system(connection, name)
+        return self._database.read(reading.find_system, name)
 
     def agents(self, system_id: str) -> list[AgentRow]:
         """The agents of a system in the order in which they were added."""
-        with self._database.reading() as connection:
-            return reading.agents(connection, system_id)
+        return self._database.read(reading.agents, system_id)
 
     def agent(self, agent_id: str) -> AgentRow:
         """One agent by the id of its run."""
-        with self._database.reading() as connection:
-            return reading.agent(connection, agent_id)
+        return self._database.read(reading.agent, agent_id)
 
     # A cycle: begin, ask, tell, publish
 
@@ -135,9 +134,13 @@ class Systems:
         Returns:
             The open cycle, with its view.
         """
-        with self._writing(lease) as connection:
+
+        def work(connection: Connection) -> CycleRow:
             cycle = writing.begin_cycle(connection, lease.run_id, number, round, view)
             failpoint("before_cycle_commit")
+            return cycle
+
+        cycle = self._write(lease, work)
         failpoint("after_cycle_commit")
         return cycle
 
@@ -149,9 +152,13 @@ class Systems:
         Returns:
             Number of new paths.
         """
-        with self._writing(lease) as connection:
+
+        def work(connection: Connection) -> int:
             count = asking.ask(connection, lease.run_id, cycle, paths)
             failpoint("before_ask_commit")
+            return count
+
+        count = self._write(lease, work)
         failpoint("after_ask_commit")
         return count
 
@@ -176,10 +183,14 @@ class Systems:
         Returns:
             False, with nothing written, where this attempt ended before or a later one has begun.
         """
-        with self._writing(lease) as connection:
+
+        def work(connection: Connection) -> bool:
             accepted = asking.tell(connection, self._pool, lease.run_id, evaluation, components, uses)
             recording.detach_blobs(connection, lease.run_id, releases)
             failpoint("before_tell_commit")
+            return accepted
+
+        accepted = self._write(lease, work)
         failpoint("after_tell_commit")
         return accepted
 
@@ -195,9 +206,13 @@ class Systems:
         Returns:
             Seq of the publication.
         """
-        with self._writing(lease) as connection:
+
+        def work(connection: Connection) -> int:
             seq = writing.publish(connection, lease.run_id, cycle, path_id, retained)
             failpoint("before_publish_commit")
+            return seq
+
+        seq = self._write(lease, work)
         failpoint("after_publish_commit")
         return seq
 
@@ -207,9 +222,13 @@ class Systems:
         Returns:
             Seq of the publication.
         """
-        with self._writing(lease) as connection:
+
+        def work(connection: Connection) -> int:
             seq = writing.withdraw(connection, lease.run_id)
             failpoint("before_publish_commit")
+            return seq
+
+        seq = self._write(lease, work)
         failpoint("after_publish_commit")
         return seq
 
@@ -217,53 +236,43 @@ class Systems:
 
     def cycles(self, *, agent_id: str | None = None, system_id: str | None = None) -> list[CycleRow]:
         """Cycles of an agent or of a system, in the order in which they began."""
-        with self._database.reading() as connection:
-            return reading.cycles(connection, agent_id=agent_id, system_id=system_id)
+        return self._database.read(reading.cycles, agent_id=agent_id, system_id=system_id)
 
     def open_cycle(self, agent_id: str) -> CycleRow | None:
         """The open cycle of the agent, also after it was killed; None where it has none."""
-        with self._database.reading() as connection:
-            return reading.open_cycle(connection, agent_id)
+        return self._database.read(reading.open_cycle, agent_id)
 
     def counters(self, agent_id: str) -> Counters:
         """The first path and component numbers that the agent never used."""
-        with self._database.reading() as connection:
-            return reading.counters(connection, agent_id)
+        return self._database.read(reading.counters, agent_id)
 
     def paths(self, agent_id: str, cycle: int | None = None) -> list[PathRow]:
         """Paths of an agent by number, discarded ones too; of all cycles or of one."""
-        with self._database.reading() as connection:
-            return reading.paths(connection, agent_id, cycle)
+        return self._database.read(reading.paths, agent_id, cycle)
 
     def path(self, individual_id: str) -> PathRow:
         """The path of an individual."""
-        with self._database.reading() as connection:
-            return reading.path(connection, individual_id)
+        return self._database.read(reading.path, individual_id)
 
     def open_asks(self, agent_id: str) -> list[PathRow]:
         """Paths of the open cycle without a result, by number."""
-        with self._database.reading() as connection:
-            return reading.open_asks(connection, agent_id)
+        return self._database.read(reading.open_asks, agent_id)
 
     def publications(self, system_id: str, *, until: int | None = None) -> list[Publication]:
         """All publications up to a view, in order."""
-        with self._database.reading() as connection:
-            return system_views.publications(connection, system_id, until=until)
+        return self._database.read(system_views.publications, system_id, until=until)
 
     def view_now(self, system_id: str) -> int:
         """The view that includes everything published so far."""
-        with self._database.reading() as connection:
-            return system_views.view_now(connection, system_id)
+        return self._database.read(system_views.view_now, system_id)
 
     def visible(self, system_id: str, view: int) -> dict[str, Publication]:
         """Agent's name -> its publication that is valid at a view; withdrawn agents are left out."""
-        with self._database.reading() as connection:
-            return system_views.visible(connection, system_id, view)
+        return self._database.read(system_views.visible, system_id, view)
 
     def locks(self, system_id: str, view: int) -> dict[str, frozenset[str]]:
         """Component -> names of the agents whose publication at the view uses it; derived, never stored."""
-        with self._database.reading() as connection:
-            return system_views.locks(connection, system_id, view)
+        return self._database.read(system_views.locks, system_id, view)
 
     def moment(self, system_id: str, fidelity: str, withdrawal: str) -> SystemMoment:
         """The current status of a system.
@@ -273,35 +282,28 @@ class Systems:
             fidelity: Fidelity of the evaluations that decide about children.
             withdrawal: Type of the event by which an agent ends.
         """
-        with self._database.reading() as connection:
-            return system_status.moment(connection, system_id, fidelity, withdrawal)
+        return self._database.read(system_status.moment, system_id, fidelity, withdrawal)
 
     def listing(self) -> list[SystemCounts]:
         """All systems with their agents and counts, oldest first."""
-        with self._database.reading() as connection:
-            return system_status.listing(connection)
+        return self._database.read(system_status.listing)
 
     def components(self, system_id: str) -> list[ComponentRow]:
         """All components of a system, by agent and number."""
-        with self._database.reading() as connection:
-            return system_parts.components(connection, system_id)
+        return self._database.read(system_parts.components, system_id)
 
     def components_of(self, individuals: Collection[str]) -> dict[str, list[ComponentRow]]:
         """The components of each of these paths, in order, with their roles in it; none for a discarded path."""
-        with self._database.reading() as connection:
-            return system_parts.components_of(connection, individuals)
+        return self._database.read(system_parts.components_of, individuals)
 
     def subpaths_of(self, individuals: Collection[str]) -> dict[str, list[str]]:
         """The ids of the sub-paths of each of these multipath individuals, the main path first."""
-        with self._database.reading() as connection:
-            return system_parts.subpaths_of(connection, individuals)
+        return self._database.read(system_parts.subpaths_of, individuals)
 
     def individuals(self, ids: Collection[str]) -> dict[str, IndividualRow]:
         """The individuals of these ids with genomes and details; unknown ids are left out."""
-        with self._database.reading() as connection:
-            return reading.individuals(connection, ids)
+        return self._database.read(reading.individuals, ids)
 
     def evaluations_of(self, individuals: Collection[str]) -> dict[str, list[EvaluationRow]]:
         """All evaluations of each of these individuals, in order of completion."""
-        with self._database.reading() as connection:
-            return reading.evaluations_of(connection, individuals)
+        return self._database.read(reading.evaluations_of, individuals)

@@ -7,31 +7,29 @@ differs between versions of SQLAlchemy.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, text
 
 from evodevo.errors import StoreDamagedError
-from evodevo.storage.engine import open_memory
-from evodevo.storage.schema import VERSION_TABLE, metadata
 
 OWN_OF_SQLITE = frozenset({"sqlite_sequence", "sqlite_stat1", "sqlite_stat4"})
 Description = dict[tuple[str, str], Any]
 """(kind, name) -> what SQLite tells of it."""
 
 
-def check_tables(connection: Connection, *, sealed: bool = True) -> None:
+def check_tables(connection: Connection, ours: Description, *, sealed: bool = True) -> None:
     """Refuse a schema that is not that of the newest version, or the one before seals.
 
     Args:
         connection: Connection with an open transaction.
+        ours: What SQLite tells of a database of the newest version.
         sealed: Whether the database has seals.
 
     Raises:
         StoreDamagedError: Something is missing, is another, or was added; the message names it.
     """
-    found, expected = _describe(connection), dict(_expected())
+    found, expected = describe(connection), dict(ours)
     if not sealed:
         expected = {key: value for key, value in expected.items() if "seal" not in key[1]}
     for key in sorted(found.keys() | expected.keys()):
@@ -44,13 +42,13 @@ def check_tables(connection: Connection, *, sealed: bool = True) -> None:
             )
 
 
-def check_programs(connection: Connection) -> None:
+def check_programs(connection: Connection, expected: Description) -> None:
     """Refuse views, and triggers that are not ours, of a database of any version.
 
     Raises:
         StoreDamagedError: There is one.
     """
-    ours = {key: value for key, value in _expected().items() if key[0] == "trigger"}
+    ours = {key: value for key, value in expected.items() if key[0] == "trigger"}
     for kind, name, sql in _objects(connection):
         if kind == "view" or (kind == "trigger" and ours.get((kind, name)) != _words(sql)):
             raise StoreDamagedError(
@@ -59,24 +57,12 @@ def check_programs(connection: Connection) -> None:
             )
 
 
-@cache
-def _expected() -> Description:
-    database = open_memory()
-    with database.writing() as connection:
-        metadata.create_all(connection)
-        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
-    with database.reading() as connection:
-        description = _describe(connection)
-    database.close()
-    return description
-
-
 def _objects(connection: Connection) -> list[tuple[str, str, str]]:
     rows = connection.execute(text("SELECT type, name, sql FROM sqlite_master")).all()
     return [(str(kind), str(name), str(sql)) for kind, name, sql in rows]
 
 
-def _describe(connection: Connection) -> Description:
+def describe(connection: Connection) -> Description:
     """Everything in the schema that decides what statements do, without SQLite's own tables."""
     found: Description = {}
     for kind, name, sql in _objects(connection):
