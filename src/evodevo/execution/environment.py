@@ -12,6 +12,9 @@ _NAMES = {
 _PREFIXES = ("LC_", "PYTHON", "CUDA_", "NVIDIA_", "PYTORCH_", "CUBLAS_", "OMP_", "EVODEVO_")
 _SECRET_PARTS = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "API_KEY")
 
+WORKER_FOLDER = "EVODEVO_WORKER_FOLDER"
+"""Variable of an evaluation: a folder that all evaluations of its worker share, removed with the worker."""
+
 
 def worker_environment(
     outer: Mapping[str, str], *, threads: int, extra: Mapping[str, str] | None = None
@@ -28,6 +31,7 @@ def worker_environment(
         for name, value in outer.items()
         if (name in _NAMES or name.startswith(_PREFIXES)) and not any(part in name for part in _SECRET_PARTS)
     }
+    kept.pop(WORKER_FOLDER, None)
     # With random hashes the order of sets of text, and so a result, could depend on the worker that got the job.
     kept.setdefault("PYTHONHASHSEED", "0")
     kept |= {

@@ -20,6 +20,7 @@ from typing import Literal, NoReturn
 
 from evodevo.execution import child, memory, protocol
 from evodevo.execution.base import Evaluator, Job, Reason, Result
+from evodevo.execution.environment import WORKER_FOLDER
 from evodevo.execution.failures import clip, describe_exit
 from evodevo.execution.family import adopt_orphans, descendants, end_descendants, reap
 from evodevo.execution.preload import prepare
@@ -58,6 +59,7 @@ def run(scratch: str, evaluators: Mapping[str, Evaluator]) -> NoReturn:
 
 
 def _serve(inbox: int, outbox: int, scratch: str, evaluators: Mapping[str, Evaluator]) -> None:
+    os.environ[WORKER_FOLDER] = scratch
     decoder = Decoder()
     start = _first_message(inbox, decoder)
     if start is None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 ALPHAS = (1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0)
 _BYTES = 256
+_STRETCH = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,11 @@ def pair_counts(streams: Iterable[NDArray[np.uint8]]) -> NDArray[np.int64]:
     """Number of times that byte b follows byte a. Shape ``(256, 256)``, indexed ``[a, b]``."""
     total = np.zeros(_BYTES * _BYTES, dtype=np.int64)
     for stream in streams:
-        pairs = stream[:-1].astype(np.int64) * _BYTES + stream[1:]
-        total += np.bincount(pairs, minlength=_BYTES * _BYTES)
+        # In stretches: the pairs take eight times the memory of the text.
+        for begin in range(0, len(stream) - 1, _STRETCH):
+            part = stream[begin : begin + _STRETCH + 1]
+            pairs = part[:-1].astype(np.int64) * _BYTES + part[1:]
+            total += np.bincount(pairs, minlength=_BYTES * _BYTES)
     return total.reshape(_BYTES, _BYTES)
 
 
@@ -62,7 +66,9 @@ def fit_bigram(train: NDArray[np.uint8], validation: NDArray[np.uint8]) -> Count
 
 def fit_unigram(train: NDArray[np.uint8], validation: NDArray[np.uint8]) -> CountModel:
     """The byte-unigram model of the training text, α chosen on the validation text."""
-    single = np.bincount(train, minlength=_BYTES)
+    single = np.zeros(_BYTES, dtype=np.int64)
+    for begin in range(0, len(train), _STRETCH):
+        single += np.bincount(train[begin : begin + _STRETCH], minlength=_BYTES)
     return _fit("byte_unigram", np.broadcast_to(single, (_BYTES, _BYTES)), pair_counts([validation]))
 
 

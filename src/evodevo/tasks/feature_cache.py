@@ -1,7 +1,8 @@
 """A disk cache of features that a frozen extractor computed from samples, under a key over all of its inputs.
 
 An entry is one folder, complete or absent, as in ``token_cache``. Its values are memory-mapped, so that they may exceed
-the memory. Each file's SHA-256 is checked when the entry is opened; a damaged entry counts as absent.
+the memory. Each file's SHA-256 is checked when a worker opens the entry first, and again whenever the file has changed;
+a damaged entry counts as absent.
 
 Shapes: N samples of a split, R positions of all samples together without padding, D numbers per position.
 """
@@ -9,7 +10,6 @@ Shapes: N samples of a split, R positions of all samples together without paddin
 from __future__ import annotations
 
 import errno
-import hashlib
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from evodevo import canonical
 from evodevo.errors import DataError, DiskFullError, UsageError
 from evodevo.tasks.base import Split
+from evodevo.tasks.verified import file_digest
 from evodevo.tasks.whole_folders import put_whole
 
 FORMAT = "evodevo.features/1"
@@ -123,7 +124,7 @@ def _write(folder: Path, key: str, size: int, chunks: Iterable[Chunk]) -> None:
                 ends[split].append(ends[split][-1] + len(sample))
     for split, numbers in ends.items():
         np.save(folder / f"{split}.offsets.npy", np.asarray(numbers, np.int64), allow_pickle=False)
-    digests = {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    digests = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
     manifest = {"format": FORMAT, "key": key, "size": size, "splits": sorted(ends), "files": digests}
     (folder / "manifest.json").write_text(canonical.dumps(manifest), encoding="utf-8")
 
@@ -146,15 +147,10 @@ def _read(folder: Path, key: str) -> dict[Split, SplitFeatures]:
 def _split(folder: Path, split: Split, size: int, digests: Mapping[str, Any]) -> SplitFeatures:
     values, offsets = folder / f"{split}.values", folder / f"{split}.offsets.npy"
     for path in (values, offsets):
-        if _digest(path) != digests.get(path.name):
+        if file_digest(path) != digests.get(path.name):
             raise ValueError(f"{path.name} is damaged")
     ends = np.load(offsets, allow_pickle=False)
     shape = (int(ends[-1]), size)
     if not shape[0]:
         return SplitFeatures(np.zeros(shape, np.float32), ends)  # an empty file cannot be memory-mapped
     return SplitFeatures(np.asarray(np.memmap(values, "<f4", "r", shape=shape)), ends)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

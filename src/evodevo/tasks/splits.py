@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from evodevo.errors import DataError
 from evodevo.tasks.base import SPLITS, Split
+from evodevo.tasks.spooled import Pieces
 
 HELD_OUT_SHARE = 0.05  # for validation, and as much again for test
 FEWEST, SMALLEST_SHARE = 3, 0.02
@@ -29,7 +30,7 @@ SEPARATOR = b"\0"
 class SplitDocuments:
     """The documents of each split in corpus order, and the rule of the split as text."""
 
-    documents: dict[Split, tuple[bytes, ...]]
+    documents: Mapping[Split, Sequence[bytes]]
     rule: str
 
 
@@ -73,28 +74,31 @@ def _is_enough(parts: SplitDocuments) -> bool:
 
 
 def _by_position_in_each(documents: Sequence[bytes]) -> SplitDocuments:
-    members: dict[Split, list[bytes]] = {name: [] for name in SPLITS}
-    for document in documents:
+    members: dict[Split, list[tuple[int, int, int | None]]] = {name: [] for name in SPLITS}
+    for index, document in enumerate(documents):
         text = document.decode("utf-8")
         first, second = (round(len(text) * (1 - parts * HELD_OUT_SHARE)) for parts in (2, 1))
+        begin = 0
         for name, piece in zip(SPLITS, (text[:first], text[first:second], text[second:]), strict=True):
+            end = begin + len(piece.encode())
             if piece:
-                members[name].append(piece.encode())
+                members[name].append((index, begin, end))
+            begin = end
     if not all(members.values()):
         raise DataError(
             f"{sum(map(len, documents)):,} bytes of text cannot be cut into train, validation and test. Give more text."
         )
-    return SplitDocuments({name: tuple(pieces) for name, pieces in members.items()}, BY_POSITION_IN_EACH)
+    return SplitDocuments(
+        {name: Pieces(documents, pieces).settled() for name, pieces in members.items()}, BY_POSITION_IN_EACH
+    )
 
 
 def _by_document(documents: Sequence[bytes]) -> SplitDocuments:
     # In [0, 1), and a function of the content alone.
-    positions = {
-        document: int.from_bytes(hashlib.sha256(document).digest()[:6], "big") / 2**48 for document in documents
-    }
-    members: dict[Split, list[bytes]] = {name: [] for name in SPLITS}
-    for document, position in positions.items():
-        members[_split_at(position)].append(document)
+    positions = [int.from_bytes(hashlib.sha256(document).digest()[:6], "big") / 2**48 for document in documents]
+    members: dict[Split, list[int]] = {name: [] for name in SPLITS}
+    for index, position in enumerate(positions):
+        members[_split_at(position)].append(index)
     for name in SPLITS:
         if not members[name]:
             # With three documents or more and an empty split, another split has at least two.
@@ -102,8 +106,10 @@ def _by_document(documents: Sequence[bytes]) -> SplitDocuments:
             moved = min(largest, key=positions.__getitem__)
             largest.remove(moved)
             members[name].append(moved)
-    order = {document: index for index, document in enumerate(documents)}
-    return SplitDocuments({name: tuple(sorted(members[name], key=order.__getitem__)) for name in SPLITS}, BY_DOCUMENT)
+    return SplitDocuments(
+        {name: Pieces(documents, [(index, 0, None) for index in sorted(members[name])]).settled() for name in SPLITS},
+        BY_DOCUMENT,
+    )
 
 
 def _split_at(position: float) -> Split:

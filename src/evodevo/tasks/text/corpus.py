@@ -13,18 +13,21 @@ import platform
 import re
 import sysconfig
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, missing_extra, quoted_list
+from evodevo.tasks.spooled import Spool
 
 T = TypeVar("T")
 
-# Larger than a corpus for training on one machine, smaller than what a decompression bomb unpacks to.
+# Larger than a corpus for training on one machine, smaller than what a decompression bomb unpacks to. Where documents
+# are spooled to the disk it is the limit of each, and a compressed file may unpack to so many times its size.
 MAX_CORPUS_BYTES = 2 * 2**30
+MAX_EXPANSION = 64
 
 TEXT_SUFFIXES = frozenset(
     {".txt", ".text", ".md", ".rst", ".tex", ".py", ".pyi", ".c", ".h", ".cpp", ".rs", ".go", ".js"}
@@ -61,14 +64,19 @@ class Corpus:
 
     Args:
         source: Origin of the documents, for display.
-        documents: Documents as UTF-8 text without NUL.
+        documents: Documents as UTF-8 text without NUL; a tuple where they are in memory.
         left_out: What was left out: README and licence files, hidden files, other suffixes, unreadable modules of the
             standard library, repeated and blank documents, and what is over ``max_bytes``.
     """
 
     source: str
-    documents: tuple[bytes, ...]
+    documents: Sequence[bytes]
     left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether the documents are too many for the memory."""
+        return bool(getattr(self.documents, "is_on_disk", False))
 
     @property
     def omitted(self) -> int:
@@ -97,7 +105,12 @@ BLANK, REPEATED, OVER = "blank", "repeated", "over max_bytes"
 
 
 def read(
-    path: str | Path | None, *, field: str = "text", max_bytes: int | None = None, everything: bool = False
+    path: str | Path | None,
+    *,
+    field: str = "text",
+    max_bytes: int | None = None,
+    everything: bool = False,
+    spool: Path | None = None,
 ) -> Corpus:
     """The documents at ``path``, or the standard library's source when it is None.
 
@@ -114,7 +127,7 @@ def read(
             folder; the message has path and remedy.
         MissingExtraError: A parquet file needs pyarrow.
     """
-    reader = _CorpusReader(field, everything)
+    reader = _CorpusReader(field, everything, total=None if spool else MAX_CORPUS_BYTES)
     if path is None:
         source, documents = (
             f"the source of Python {platform.python_version()}'s standard library",
@@ -131,33 +144,36 @@ def read(
             raise DataError(f"{location} is neither a file nor a folder. {_HOW_TO_GIVE_DATA}.")
         else:
             raise DataError(f"there is nothing at {location}. {_HOW_TO_GIVE_DATA}.")
-    distinct: dict[bytes, bytes] = {}
+    # Digest -> length, in the order of the documents.
+    distinct: dict[bytes, int] = {}
+    kept = Spool(spool)
     for document in documents:
         name = hashlib.sha256(document).digest()
         if not document.strip() or name in distinct:
             reader.leave_out(REPEATED if name in distinct else BLANK)
         else:
-            distinct[name] = document
+            distinct[name] = len(document)
+            kept.append(document)
     if not distinct:
         raise DataError(f"{source} holds no text: every document is empty. {_HOW_TO_GIVE_DATA}.")
-    kept = _limited(distinct, max_bytes)
-    reader.leave_out(OVER, count=len(distinct) - len(kept))
-    return Corpus(source, kept, reader.left_out())
+    limited = _limited(kept, distinct, max_bytes)
+    reader.leave_out(OVER, count=len(distinct) - len(limited))
+    return Corpus(source, limited, reader.left_out())
 
 
-def _limited(distinct: dict[bytes, bytes], max_bytes: int | None) -> tuple[bytes, ...]:
+def _limited(documents: Spool, lengths: dict[bytes, int], max_bytes: int | None) -> Sequence[bytes]:
     """Documents up to a sum of bytes, chosen as a function of their contents, not of names or order."""
-    if max_bytes is None or sum(map(len, distinct.values())) <= max_bytes:
-        return tuple(distinct.values())
+    if max_bytes is None or sum(lengths.values()) <= max_bytes:
+        return documents if documents.is_on_disk else tuple(documents)
     chosen: set[bytes] = set()
     room = max_bytes
-    for name in sorted(distinct):
-        if len(distinct[name]) <= room:
+    for name in sorted(lengths):
+        if lengths[name] <= room:
             chosen.add(name)
-            room -= len(distinct[name])
+            room -= lengths[name]
     if chosen:
-        return tuple(text for name, text in distinct.items() if name in chosen)
-    first = distinct[min(distinct)]
+        return documents.chosen([index for index, name in enumerate(lengths) if name in chosen])
+    first = documents[list(lengths).index(min(lengths))]
     beginning = first[:max_bytes].decode("utf-8", "ignore").encode()
     if not beginning.strip():
         raise DataError(f"max_bytes = {max_bytes} leaves no text; the smallest document is larger. Raise it.")
@@ -165,14 +181,22 @@ def _limited(distinct: dict[bytes, bytes], max_bytes: int | None) -> tuple[bytes
 
 
 class _CorpusReader:
-    """Reads documents from files and counts their bytes, so that no input can fill the memory."""
+    """Reads documents from files and counts their bytes, so that no input can fill the memory or, unseen, the disk."""
 
-    def __init__(self, field: str, everything: bool) -> None:
+    def __init__(self, field: str, everything: bool, total: int | None) -> None:
         self.field = field
         self.everything = everything
         self._counts: dict[str, int] = {}
         self._names: dict[str, list[str]] = {}
-        self._room = MAX_CORPUS_BYTES
+        self._total = total
+        self._taken = 0
+        self._unpacked = 0  # of the file that is being read
+        self._most = 0
+
+    @property
+    def _room(self) -> int:
+        """Largest size of the next document, in bytes."""
+        return MAX_CORPUS_BYTES if self._total is None else self._total - self._taken
 
     def leave_out(self, reason: str, name: str = "", count: int = 1) -> None:
         """Count a file or documents that are no part of the corpus."""
@@ -189,6 +213,8 @@ class _CorpusReader:
     def documents(self, path: Path) -> Iterator[bytes]:
         """The documents of one file, read by its suffix; a file with an unknown suffix is read as text."""
         suffix, compression = suffixes(path)
+        self._unpacked = 0
+        self._most = max(MAX_CORPUS_BYTES, MAX_EXPANSION * _size(path)) if compression else 0
         if suffix == ".parquet":
             yield from self._parquet(path)
         elif suffix == ".jsonl":
@@ -250,9 +276,21 @@ class _CorpusReader:
             raise DataError(f"{path} is not a readable parquet file: {error}") from None
 
     def _take(self, size: int, path: Path) -> None:
-        self._room -= size
+        self._taken += size
+        self._unpacked += size
         if self._room < 0:
             raise DataError(f"{path} brings the corpus over {MAX_CORPUS_BYTES:,} bytes. Give fewer or smaller files.")
+        if size > MAX_CORPUS_BYTES:
+            raise DataError(f"{path} has a document of over {MAX_CORPUS_BYTES:,} bytes. Divide it.")
+        if self._most and self._unpacked > self._most:
+            raise DataError(
+                f"{path} unpacks to more than {self._most:,} bytes, {MAX_EXPANSION} times its size. If that is right, "
+                "unpack it yourself."
+            )
+
+
+def _size(path: Path) -> int:
+    return reading(path, lambda: path.stat().st_size)
 
 
 def as_text(data: bytes, place: str) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from evodevo.tasks.base import SPLITS, OutputSpec, SampleTask, Split
 from evodevo.tasks.baselines import CountModel, fit_bigram, fit_unigram
 from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.text import corpus, tokenizers
-from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
+from evodevo.tasks.text.token_cache import ArrayStream, CachedTokens, TokenCache, recall
 
 FEWEST_CONTEXTS = 32
 """Windows of a validation or test split below which a score says little."""
@@ -231,7 +231,11 @@ def windows_of(vocabulary: int, length: int) -> tuple[tuple[InputSpec], tuple[Ou
 def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, CachedTokens]:
     """Read the corpus, and look its tokens up in the cache by content, or make them."""
     documents = corpus.read(
-        settings.data, field=settings.field, max_bytes=settings.max_bytes, everything=settings.split == "legacy"
+        settings.data,
+        field=settings.field,
+        max_bytes=settings.max_bytes,
+        everything=settings.split == "legacy",
+        spool=cache.folder,
     )
     given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
     try:
@@ -244,10 +248,6 @@ def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, Cached
         # The place and what was left out there are not those of whoever prepared the same documents first.
         return key, replace(entry, info={**entry.info, **documents.describe()})
     tokenizer = given or tokenizers.train_bpe(parts.documents["train"], settings.vocabulary)
-    arrays: dict[str, NDArray[Any]] = {}
-    for split in SPLITS:
-        arrays[f"tokens_{split}"] = tokenizer.encode_documents(parts.documents[split])
-        arrays[f"bytes_{split}"] = tokenizers.byte_stream(parts.documents[split])
     info = {
         **documents.describe(),
         "corpus_digest": documents.digest,
@@ -255,6 +255,14 @@ def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, Cached
         "split_rule": parts.rule,
         "lossless": _lossless(tokenizer, parts.documents["validation"]),
     }
+    streams: dict[str, ArrayStream] = {}
+    for split in SPLITS:
+        texts = parts.documents[split]
+        streams[f"tokens_{split}"] = ArrayStream(tokenizer.dtype, partial(tokenizer.encode_some, texts))
+        streams[f"bytes_{split}"] = ArrayStream(np.dtype(np.uint8), partial(tokenizers.byte_stretches, texts))
+    if documents.is_on_disk:
+        return key, cache.write(key, streams, tokenizer.to_bytes(), info)
+    arrays = {name: stream.whole() for name, stream in streams.items()}
     return key, cache.put(key, CachedTokens(arrays, tokenizer.to_bytes(), info))
 
 

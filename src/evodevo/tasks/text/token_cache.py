@@ -1,17 +1,19 @@
 """A disk cache of prepared data: memory-mapped arrays under a key over everything that they were made from.
 
 An entry is one folder, complete or absent: it is written under another name and then renamed. Each file's SHA-256 is
-checked when the entry is opened; a damaged entry is never used and made again.
+checked when a worker opens the entry first, and again whenever the file has changed; a damaged entry is never used and
+made again.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,14 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo import canonical
-from evodevo.errors import DiskFullError, UsageError
+from evodevo.errors import DataError, DiskFullError, UsageError
 from evodevo.tasks.base import check_key
+from evodevo.tasks.verified import file_digest
 from evodevo.tasks.whole_folders import put_whole
 
 FORMAT = "evodevo.tokens/1"
 _KEY = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z][a-z_]{0,63}")
 _DTYPES = frozenset({"uint8", "uint16", "uint32"})
+_HEADER_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,23 @@ def default_folder() -> Path:
     """``$XDG_CACHE_HOME/evodevo``, or ``~/.cache/evodevo``."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "evodevo"
+
+
+@dataclass(frozen=True)
+class ArrayStream:
+    """An array that is written piece by piece and never whole in memory.
+
+    Args:
+        dtype: Number format.
+        pieces: Function that gives its pieces in order.
+    """
+
+    dtype: np.dtype[Any]
+    pieces: Callable[[], Iterable[NDArray[Any]]]
+
+    def whole(self) -> NDArray[Any]:
+        """All of it in memory."""
+        return np.concatenate([np.empty(0, self.dtype), *self.pieces()])
 
 
 S = TypeVar("S")
@@ -104,16 +125,53 @@ class TokenCache:
         try:
             put_whole(path, lambda folder: _write(folder, key, entry), lambda: self.get(key) is not None)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise DiskFullError(
-                    f"no space left for prepared data under {self._folder}. Free some space, or set XDG_CACHE_HOME."
-                ) from None
+            self._refuse_full(error)
             return entry  # training works without a cache, for example with a read-only home folder
         return self.get(key) or entry
+
+    def write(
+        self, key: str, streams: Mapping[str, ArrayStream], tokenizer: bytes, info: dict[str, Any]
+    ) -> CachedTokens:
+        """Write an entry whose arrays may exceed the memory, and return it as read back.
+
+        Raises:
+            DataError: The folder cannot be written.
+            DiskFullError: The disk is full; nothing was changed.
+        """
+        path = self._place(key)
+
+        def fill(folder: Path) -> None:
+            for name, stream in streams.items():
+                _write_stream(folder / f"{name}.npy", stream)
+            _describe(folder, key, list(streams), tokenizer, info)
+
+        try:
+            put_whole(path, fill, lambda: self.get(key) is not None)
+        except OSError as error:
+            self._refuse_full(error)
+            raise DataError(
+                f"prepared data that are larger than the memory cannot be written under {self._folder}: {error}. Set "
+                "XDG_CACHE_HOME."
+            ) from None
+        entry = self.get(key)
+        if entry is None:
+            raise DataError(f"the prepared data at {path} are not what was just written; look at the disk.")
+        return entry
+
+    def _refuse_full(self, error: OSError) -> None:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(
+                f"no space left for prepared data under {self._folder}. Free some space, or set XDG_CACHE_HOME."
+            ) from None
 
     def remove(self, key: str) -> None:
         """Delete the entry if it exists."""
         shutil.rmtree(self._place(key), ignore_errors=True)
+
+    @property
+    def folder(self) -> Path:
+        """Folder of all entries."""
+        return self._folder
 
     def _place(self, key: str) -> Path:
         if not _KEY.fullmatch(key):
@@ -122,19 +180,43 @@ class TokenCache:
 
 
 def _write(folder: Path, key: str, entry: CachedTokens) -> None:
-    files: dict[str, str] = {}
     for name, array in entry.arrays.items():
-        assert _NAME.fullmatch(name), name
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
-        files[name] = _digest(folder / f"{name}.npy")
-    (folder / "tokenizer.json").write_bytes(entry.tokenizer)
+    _describe(folder, key, list(entry.arrays), entry.tokenizer, entry.info)
+
+
+def _write_stream(path: Path, stream: ArrayStream) -> None:
+    """A file of one array as ``np.save`` writes it; its length is known at the end."""
+    count = 0
+    with path.open("wb") as file:
+        file.write(_header(stream.dtype, 0))
+        for piece in stream.pieces():
+            file.write(np.ascontiguousarray(piece, dtype=stream.dtype).data)
+            count += len(piece)
+        file.seek(0)
+        file.write(_header(stream.dtype, count))
+
+
+def _header(dtype: np.dtype[Any], count: int) -> bytes:
+    """The header of an array file, of the same size for any length."""
+    buffer = io.BytesIO()
+    facts = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(buffer, facts)
+    written = buffer.getvalue()
+    assert len(written) == _HEADER_BYTES, "one axis"
+    return written
+
+
+def _describe(folder: Path, key: str, names: Sequence[str], tokenizer: bytes, info: dict[str, Any]) -> None:
+    assert all(map(_NAME.fullmatch, names)), names
+    (folder / "tokenizer.json").write_bytes(tokenizer)
     manifest = {
         "format": FORMAT,
         "key": key,
-        "arrays": files,
-        "tokenizer": hashlib.sha256(entry.tokenizer).hexdigest(),
-        "info": entry.info,
-        "info_digest": canonical.digest(entry.info),
+        "arrays": {name: file_digest(folder / f"{name}.npy") for name in names},
+        "tokenizer": hashlib.sha256(tokenizer).hexdigest(),
+        "info": info,
+        "info_digest": canonical.digest(info),
     }
     (folder / "manifest.json").write_text(canonical.dumps(manifest), encoding="utf-8")
 
@@ -159,15 +241,10 @@ def _read(folder: Path, key: str) -> CachedTokens:
 
 
 def _array(folder: Path, name: str, digest: str) -> NDArray[Any]:
-    if not _NAME.fullmatch(name) or _digest(folder / f"{name}.npy") != digest:
+    if not _NAME.fullmatch(name) or file_digest(folder / f"{name}.npy") != digest:
         raise ValueError(f"{name} is damaged")
     array = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
     if array.ndim != 1 or array.dtype.name not in _DTYPES:
         raise ValueError(f"{name} is not an array of tokens")
     # A plain view: the memmap subclass makes every slice and gather several times slower.
     return np.asarray(array)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

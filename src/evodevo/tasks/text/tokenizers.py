@@ -44,9 +44,19 @@ class Tokenizer(ABC):
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """Text of token ids; bytes that are not UTF-8 become U+FFFD."""
 
-    @abstractmethod
     def encode_documents(self, documents: Sequence[bytes]) -> NDArray[Any]:
         """Token ids of all documents, a separator after each, in the smallest unsigned type. Shape ``(tokens,)``."""
+        parts = list(self.encode_some(documents))
+        return np.concatenate(parts) if parts else np.empty(0, self.dtype)
+
+    @abstractmethod
+    def encode_some(self, documents: Sequence[bytes]) -> Iterator[NDArray[Any]]:
+        """The same, some documents at a time."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned type of all ids."""
+        return np.min_scalar_type(self.vocabulary - 1)
 
     @abstractmethod
     def token_bytes(self) -> list[bytes] | None:
@@ -79,8 +89,8 @@ class ByteTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         return bytes(int(i) for i in ids).decode("utf-8", "replace")
 
-    def encode_documents(self, documents: Sequence[bytes]) -> NDArray[Any]:
-        return byte_stream(documents)
+    def encode_some(self, documents: Sequence[bytes]) -> Iterator[NDArray[Any]]:
+        return byte_stretches(documents)
 
     def token_bytes(self) -> list[bytes]:
         return [bytes((i,)) for i in range(256)]
@@ -127,14 +137,13 @@ class SubwordTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         return str(self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=False))
 
-    def encode_documents(self, documents: Sequence[bytes]) -> NDArray[Any]:
-        dtype = np.min_scalar_type(self.vocabulary - 1)
-        parts: list[NDArray[Any]] = []
-        end = np.asarray([] if self.separator is None else [self.separator], dtype=dtype)
+    def encode_some(self, documents: Sequence[bytes]) -> Iterator[NDArray[Any]]:
+        end = np.asarray([] if self.separator is None else [self.separator], dtype=self.dtype)
         for batch in _batches(documents):
+            parts: list[NDArray[Any]] = []
             for encoding in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
-                parts += [np.asarray(encoding.ids, dtype=dtype), end]
-        return np.concatenate(parts) if parts else np.empty(0, dtype)
+                parts += [np.asarray(encoding.ids, dtype=self.dtype), end]
+            yield np.concatenate(parts)
 
     def token_bytes(self) -> list[bytes] | None:
         if not self._byte_level:
@@ -266,6 +275,20 @@ def hugging_face_json(tokenizer: Tokenizer) -> str:
 def byte_stream(documents: Sequence[bytes]) -> NDArray[np.uint8]:
     """The bytes of all documents in one array, NUL after each. Shape ``(bytes,)``."""
     return np.frombuffer(b"".join(part for document in documents for part in (document, SEPARATOR)), dtype=np.uint8)
+
+
+def byte_stretches(documents: Sequence[bytes]) -> Iterator[NDArray[np.uint8]]:
+    """The same, some documents at a time."""
+    stretch: list[bytes] = []
+    size = 0
+    for document in documents:
+        stretch.append(document)
+        size += len(document)
+        if size >= _BATCH_BYTES:
+            yield byte_stream(stretch)
+            stretch, size = [], 0
+    if stretch:
+        yield byte_stream(stretch)
 
 
 def _batches(documents: Sequence[bytes]) -> Iterator[list[str]]:
