@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from evodevo.backbone.compiled import Backend
 from evodevo.backbone.inheritance import counterparts
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.backbone.wiring import Wiring
@@ -61,9 +62,10 @@ class Backbone(Network):
     Attributes:
         checkpointing: Whether activations inside a LIV are computed again in the backward pass.
         loss_tokens: Number of tokens whose logits the loss computes at once; see ``token_loss``.
+        compiled: Backend of ``torch.compile`` for its blocks while it trains.
     """
 
-    economies = ("checkpointing", "loss_tokens")
+    economies = ("checkpointing", "compiled", "loss_tokens")
 
     def __init__(
         self, structure: BackboneStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]
@@ -82,6 +84,7 @@ class Backbone(Network):
         self.head = None if structure.tied else nn.Linear(self.dims.width, vocabulary, bias=False)
         self.checkpointing = False
         self.loss_tokens: AtOnce = "auto"
+        self.compiled: Backend = "off"
         self._initialise()
 
     def _initialise(self) -> None:
@@ -150,6 +153,7 @@ class Backbone(Network):
             mask=mask,
             states=None if state is None else state.livs,
             checkpointing=self.checkpointing,
+            compiled=self.compiled,
         )
         if state is not None:
             state.length += tokens.shape[1]

@@ -5,18 +5,20 @@ Legend: B batch, T tokens, D width.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from evodevo.backbone.compiled import Backend, Unit, compiler, copies_of
 from evodevo.backbone.genome import LIVPlan
-from evodevo.operators.base import Operator
+from evodevo.operators.base import Operator, Output
 from evodevo.operators.block import Block
 from evodevo.operators.build import build_operator
-from evodevo.operators.differential import Differential
 from evodevo.operators.featurizers import FeatureGroup, build_group
-from evodevo.operators.liv import LIV, STATE
+from evodevo.operators.liv import STATE
 from evodevo.operators.spec import Dimensions
 
 
@@ -64,9 +66,8 @@ class Wiring:
     def scale_outputs(self, blocks: nn.ModuleList) -> None:
         """Make outputs so small that the residual sum has about unit size at any depth."""
         for block in cast("list[Block]", list(blocks)):
-            operator = block.operator
-            copies = (operator.first, operator.second) if isinstance(operator, Differential) else (operator,)
-            for copy in cast("tuple[LIV, ...]", copies):
+            copies = copies_of(block)
+            for copy in copies:
                 copy.out.mul_((len(self.plans) * len(copies)) ** -0.5)
 
     def run(
@@ -77,6 +78,7 @@ class Wiring:
         mask: Tensor | None = None,
         states: list[dict[str, Any]] | None = None,
         checkpointing: bool = False,
+        compiled: Backend = "off",
     ) -> Tensor:
         """The residual stream after the last LIV.
 
@@ -86,7 +88,9 @@ class Wiring:
             mask: (B, T), true at real tokens.
             states: per LIV; brought up to date.
             checkpointing: activations inside a LIV are computed again in the backward pass.
+            compiled: backend of ``torch.compile`` for blocks without a state and a mask, while gradients are kept.
         """
+        compiling = compiled != "off" and states is None and mask is None and torch.is_grad_enabled()
         lent: dict[int, dict[str, Any]] = {}
         outputs: dict[int, Tensor] = {}
         for place, (plan, block, need) in enumerate(zip(self.plans, blocks, self._needs, strict=True)):
@@ -94,11 +98,14 @@ class Wiring:
                 x = x + outputs[plan.residual]
             shared = {name: lent[owner][there] for name, (owner, there) in need.items() if there in lent[owner]}
             before = None if states is None else states[place]
+            run: Callable[..., Output] = block
+            if compiling:
+                run = self._compiled(compiled, plan, cast(Block, block), need)
             if checkpointing and before is None:
                 # Shared features are explicit arguments and results, so recomputation finds the same ones.
-                result = checkpoint(block, x, mask=mask, shared=shared, state=None, use_reentrant=False)
+                result = checkpoint(run, x, mask=mask, shared=shared, state=None, use_reentrant=False)
             else:
-                result = block(x, mask=mask, shared=shared, state=before)
+                result = run(x, mask=mask, shared=shared, state=before)
             x = result.y
             if plan.position in self._lenders:
                 lent[plan.position] = result.groups
@@ -107,3 +114,16 @@ class Wiring:
             if states is not None:
                 states[place] = result.state
         return x
+
+    def _compiled(
+        self, backend: Backend, plan: LIVPlan, block: Block, need: Mapping[str, Any]
+    ) -> Callable[..., Output]:
+        """The block as a function of the same arguments."""
+        # What its code depends on; weights and shapes are arguments.
+        kind = repr((plan.spec, self.dims, plan.reads_input, block.residual, sorted(plan.owned), sorted(need)))
+        unit = Unit(block)
+
+        def run(x: Tensor, *, mask: None, shared: Mapping[str, Any], state: None) -> Output:
+            return compiler(backend).run(kind, unit, x, shared)
+
+        return run

@@ -77,7 +77,7 @@ class Network(nn.Module, ABC):
         structure: settings of the network, of the class that its row's ``structure`` has; code that changes the
             network keeps it up to date.
         adjustable: attributes that a probe may set for one measurement of the trained network.
-        economies: attributes of it that save memory while it trains; see ``training.economy``.
+        economies: attributes of it that save memory or time while it trains; see ``training.economy``.
         untraced: why ``trace_blob`` gives nothing, with {name} and {title} of the individual.
         uniform_loss: Loss of a uniform guess in nats, for the bound above which a training has diverged; None = no
             bound.

@@ -1,4 +1,4 @@
-"""Settings that trade time for memory, applied to a network before its training (docs/gpu.md)."""
+"""Settings that trade time for memory or for compilation, applied to a network before its training (docs/gpu.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def economise(
     precision: Precision,
     memory_bytes: int | None = None,
 ) -> None:
-    """Set the attributes of a model that save memory, as the settings ask.
+    """Set the attributes of a model that save memory or time, as the settings ask.
 
     Args:
         model: Model on its device; its ``economies`` are the attributes that it has.
@@ -42,12 +42,16 @@ def economise(
         UsageError: A setting asks for what the model does not have.
     """
     known = getattr(model, "economies", ())
-    for name, neutral in (("loss_tokens", ("auto", "all")), ("checkpointing", ("off", "auto"))):
-        if name not in known and getattr(settings, name) not in neutral:
+    wanted = {"loss_tokens": settings.loss_tokens, "checkpointing": settings.checkpointing, "compile": settings.compile}
+    for name, value in wanted.items():
+        attribute = "compiled" if name == "compile" else name
+        if attribute not in known and value not in ("off", "auto", "all"):
             raise UsageError(
-                f"training.{name}={getattr(settings, name)} is for backbones, and a {type(model).__name__} has no "
-                f"such thing; leave it out, or raise training.parts to save memory."
+                f"training.{name}={value} is for backbones, and a {type(model).__name__} has no such thing; leave it "
+                "out. Memory is saved by training.parts, too."
             )
+    if "compiled" in known:
+        model.compiled = settings.compile  # type: ignore[assignment]
     if "loss_tokens" in known:
         model.loss_tokens = settings.loss_tokens  # type: ignore[assignment]
     if "checkpointing" not in known:

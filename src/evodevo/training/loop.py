@@ -208,7 +208,7 @@ def train(
     observe = getattr(model, "observe", None)
 
     # The caller's generators are restored afterwards, since every step seeds the global ones.
-    with torch.random.fork_rng(devices):
+    with torch.random.fork_rng(devices), precision.products():
         while not account.used_up():
             if account.reached(until, until_share):
                 state = "paused"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,19 +22,45 @@ Batch = NDArray[Any] | Tensor | Mapping[str, Any]
 class Precision:
     """Device and number format of a run.
 
+    Parameters, gradients and the optimiser's moments are float32 in every format: autocast casts weights where they are
+    used, so that a step that is small beside its weight is not lost.
+
     Args:
         device: Device of parameters and batches.
         autocast_dtype: Number format of matrix products; None is the parameters' own float32.
+        tf32: Whether float32 products on CUDA round their factors to 10 bits of mantissa (TF32).
     """
 
     device: torch.device
     autocast_dtype: torch.dtype | None
+    tf32: bool = False
 
-    def autocast(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def autocast(self) -> Iterator[None]:
         """The context manager of every forward."""
-        if self.autocast_dtype is None:
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+        casting: AbstractContextManager[Any] = nullcontext()
+        if self.autocast_dtype is not None:
+            casting = torch.autocast(self.device.type, dtype=self.autocast_dtype)
+        with self.products(), casting:
+            yield
+
+    @contextmanager
+    def products(self) -> Iterator[None]:
+        """The context manager of a training, backward passes included: float32 products of CUDA as ``tf32`` says.
+
+        PyTorch's own defaults are TF32 in convolutions and float32 in matrix products; here both are what was asked
+        for. They are restored afterwards. Other devices have no such products.
+        """
+        if self.device.type != "cuda":
+            yield
+            return
+        matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+        before = matmul.allow_tf32, cudnn.allow_tf32
+        matmul.allow_tf32 = cudnn.allow_tf32 = self.tf32
+        try:
+            yield
+        finally:
+            matmul.allow_tf32, cudnn.allow_tf32 = before
 
     def place(self, batch: Batch) -> Any:
         """A batch on the device: a tensor, or tensors by name, nested as they were, each with its dtype unchanged."""
@@ -56,14 +82,15 @@ def decide(device: str = "auto", precision: str = "float32") -> Precision:
 
     Args:
         device: Name of the device: "auto" (CUDA where available), "cpu", "cuda" or "cuda:N".
-        precision: Number format: "float32" or "bfloat16".
+        precision: Number format: "float32", "tensorfloat32" (CUDA; float32 elsewhere) or "bfloat16".
 
     Raises:
         UsageError: The device or the format is unknown, or this machine lacks the device.
     """
-    if precision not in ("float32", "bfloat16"):
-        raise UsageError(f"unknown precision {precision!r}; known: bfloat16, float32.")
-    return Precision(_device(device), torch.bfloat16 if precision == "bfloat16" else None)
+    if precision not in ("float32", "tensorfloat32", "bfloat16"):
+        raise UsageError(f"unknown precision {precision!r}; known: bfloat16, float32, tensorfloat32.")
+    dtype = torch.bfloat16 if precision == "bfloat16" else None
+    return Precision(_device(device), dtype, precision == "tensorfloat32")
 
 
 def _device(name: str) -> torch.device:

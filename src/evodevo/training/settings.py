@@ -152,11 +152,18 @@ class TrainingSettings(Settings):
         description="backbones: blocks computes the activations inside every LIV again in the backward pass, for less "
         "memory and the same gradients; auto: where the memory would not do without",
     )
+    compile: Literal["off", "eager", "aot_eager", "inductor"] = Field(
+        default="off",
+        exclude_if=lambda value: value == "off",
+        description="backbones: backend of torch.compile for each class of LIV; eager and aot_eager are for tests",
+    )
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,2})?)$", description="auto takes CUDA where it is available"
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="bfloat16 runs the forward in autocast"
+    precision: Literal["float32", "tensorfloat32", "bfloat16"] = Field(
+        default="float32",
+        description="number format of products: bfloat16 runs the forward in autocast, tensorfloat32 rounds factors to "
+        "10 bits on CUDA; weights, gradients and moments are float32 in each",
     )
     divergence: float = Field(
         default=1.5, gt=0, description="factor of ln(vocabulary); a smoothed loss above it counts as diverged"
