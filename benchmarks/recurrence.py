@@ -1,6 +1,10 @@
-"""Rec-1 against a plain loop over time, and against the Mamba mixers of transformers. Forward and backward.
+"""Rec-1 against plain loops over time and over chunks, and against the Mamba mixers of transformers. Forward and
+backward.
 
-Run: python benchmarks/recurrence.py [--json PATH]
+Run: python benchmarks/recurrence.py [--json PATH] [--whole 0]
+
+First the scan at 128, 1,024 and 4,096 tokens against the form that it replaced, which passes states from chunk to chunk
+in a loop and computes in float32 whatever autocast says. ``--whole 0`` ends there: the rest takes ten minutes.
 
 The core is the scan alone: values, writes, reads and decays in, outputs out. The whole LIV has projections,
 convolutions, norm and gate. The peers have the same width, state (width x N numbers) and convolution; with
@@ -14,9 +18,6 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from transformers import Mamba2Config, MambaConfig
-from transformers.models.mamba.modeling_mamba import MambaMixer
-from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
 from evodevo.operators.build import build_operator
 from evodevo.operators.classes import OPERATORS
@@ -43,6 +44,60 @@ def time_loop(value: Tensor, write: Tensor, read: Tensor, log_decay: Tensor) -> 
     return torch.cat(outputs, 2).transpose(1, 2)
 
 
+def chunk_loop(value: Tensor, write: Tensor, read: Tensor, log_decay: Tensor) -> Tensor:
+    """Chunks of 32 tokens with a loop over their states: the form of this library until November 2026."""
+    (batch, tokens, heads, size), chunk = value.shape, 32
+    kind = value.dtype
+
+    def split(x: Tensor) -> Tensor:  # (B, T, …, ) -> (B, K, …, c, ·)
+        return x.to(torch.promote_types(kind, torch.float32)).unflatten(1, (tokens // chunk, chunk)).transpose(2, 3)
+
+    with torch.autocast("cpu", enabled=False):
+        v, b, c = split(value).contiguous(), split(write), split(read)
+        total = split(log_decay).cumsum(-1)
+        never = torch.full((chunk, chunk), float("-inf"), dtype=total.dtype).triu(1)
+        scores = (c @ b.mT) * (total.unsqueeze(-1) + (never - total.unsqueeze(-2))).exp()
+        made = (b * (total[..., -1:] - total).exp().unsqueeze(-1)).mT @ v
+        state, before = torch.zeros_like(made[:, 0]), []
+        for new, factor in zip(made.unbind(1), total[..., -1, None, None].exp().unbind(1), strict=True):
+            before.append(state)
+            state = new + state * factor
+        earlier = (c * total.exp().unsqueeze(-1)) @ torch.stack(before, 1)
+        y = torch.baddbmm(earlier.flatten(0, 2), scores.flatten(0, 2), v.flatten(0, 2))
+    return y.view(batch, -1, heads, chunk, size).transpose(2, 3).flatten(1, 2).to(kind)
+
+
+def in_bfloat16(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function under autocast, with values in bfloat16 as projections under autocast give them."""
+
+    def run(value: Tensor, *others: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return function(value.bfloat16(), *others)
+
+    return run
+
+
+def old_and_new(report: Report, width: int, rounds: int) -> None:
+    """The scan against the form that it replaced, at three lengths and in both number formats."""
+    for batch, length in ((8, 128), (1, 1024), (1, 4096)):
+        inputs = core_inputs(batch, length, width)
+        with torch.no_grad():
+            exact = [tensor.double() for tensor in inputs]
+            torch.testing.assert_close(scan(*exact)[0], chunk_loop(*exact), rtol=1e-10, atol=1e-10)
+        forms: dict[str, Callable[..., Tensor]] = {
+            "scan": lambda *x: scan(*x, final=False)[0],
+            "loop over chunks": chunk_loop,
+        }
+        forms |= {f"{name}, autocast": in_bfloat16(form) for name, form in forms.items()}
+        seconds = take_turns({name: training(form, inputs, []) for name, form in forms.items()}, rounds)
+        for name, values in seconds.items():
+            ours = seconds["scan, autocast" if "autocast" in name else "scan"]
+            report.rows.append(row(name, f"core, {batch} x {length}", None, values, ratio(values, ours)))
+        for suffix, bound in (("", 0.95), (", autocast", 1)):
+            gain = ratio(seconds["loop over chunks" + suffix], seconds["scan" + suffix]).median
+            report.at_least(f"{batch} x {length}{suffix}: times as fast as the loop over chunks", gain, bound)
+
+
 def core_inputs(batch: int, length: int, width: int) -> tuple[Tensor, ...]:
     """Values (B, T, H, P), writes and reads (B, T, 1, N), log decays (B, T, H)."""
     heads = width // HEAD
@@ -66,6 +121,10 @@ def training(
 
 def mixers(width: int) -> dict[str, nn.Module]:
     """Ours and theirs, of equal state."""
+    from transformers import Mamba2Config, MambaConfig
+    from transformers.models.mamba.modeling_mamba import MambaMixer
+    from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+
     common = {"hidden_size": width, "state_size": STATE, "expand": 1, "conv_kernel": 4, "num_hidden_layers": 1}
     made: dict[str, nn.Module] = {
         OURS: build_operator(OPERATORS.get("Rec-1").spec, Dimensions(width=width, head_size=HEAD)),
@@ -79,11 +138,15 @@ def mixers(width: int) -> dict[str, nn.Module]:
 
 def main() -> None:
     """Measure and report."""
-    options = arguments(__doc__, batch=1, length=1024, width=768, rounds=15, slow=2)
+    options = arguments(__doc__, batch=1, length=1024, width=768, rounds=15, slow=2, whole=1)
     report = Report(
         "Rec-1, forward and backward",
         settings={"shape": f"B={options.batch} L={options.length} D={options.width} N={STATE}, float32"},
     )
+    old_and_new(report, options.width, options.rounds)
+    if not options.whole:
+        report.finish(options.json)
+        return
     inputs = core_inputs(options.batch, options.length, options.width)
     with torch.no_grad():
         torch.testing.assert_close(scan(*inputs)[0], time_loop(*inputs), rtol=1e-4, atol=1e-4)

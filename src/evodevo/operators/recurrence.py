@@ -1,7 +1,8 @@
 """Gated linear recurrences: semi-separable T_ij = C_i A_{i-1} … A_{j+1} B_j (STAR 2), with one decay per head.
 
 S_t = α_t S_{t-1} + B_t ⊗ V_t,  y_t = C_tᵀ S_t. The scan works on chunks of tokens: inside a chunk it is a masked matrix
-product, between chunks a short loop over states (the SSD form of Mamba-2). Why this form: docs/spec/star.md#recurrence.
+product (the SSD form of Mamba-2), and so is the pass of states from chunk to chunk (``chunk_states``). Why this form:
+docs/spec/star.md#recurrence.
 
 Legend: B batch, T tokens, H heads, P head size, N state size, G 1 or H, c chunk, K chunks.
 """
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evodevo.operators.base import full_precision, is_free
+from evodevo.operators.chunk_states import states_before_chunks
 from evodevo.operators.liv import LIV, rms_normalise
 
 
@@ -43,22 +45,30 @@ def scan(
     Returns:
         y (B, T, H, P), and S after the last token (B, H, N, P) or None.
 
-    Computed in float32 or better. Differences of cumulated logs are masked before they are exponentiated: nothing
-    overflows, whatever the decays (docs/spec/star.md#recurrence).
+    Decays and states are float32 or better, and so are the products, except under autocast to bfloat16: there the
+    products over chunks have bfloat16 factors (relative error of y below 1 %), while states are added up in float32.
+    Differences of cumulated logs are masked before they are exponentiated: nothing overflows, whatever the decays
+    (docs/spec/star.md#recurrence).
     """
     kind, precise = value.dtype, torch.promote_types(value.dtype, torch.float32)
+    factors = _factors(value.device, precise)
     with full_precision(value.device):
-        value, write, read = value.to(precise), write.to(precise), read.to(precise)
         log_decay = None if log_decay is None else log_decay.to(precise)
         if value.shape[1] == 0:
-            return value.to(kind), initial
+            return value, initial
         if value.shape[1] == 1:
-            y, end = _step(value, write, read, log_decay, initial)
+            y, end = _step(value.to(precise), write.to(precise), read.to(precise), log_decay, initial)
         else:
-            # A graph with a free length has no loop over chunks: the whole text is one, with all its scores.
-            size = value.shape[1] if is_free(value.shape[1]) else min(chunk, value.shape[1])
-            y, end = _chunked(value, write, read, log_decay, initial, size)
+            y, end = _chunked(value, write.to(precise), read.to(precise), log_decay, initial, chunk, final, factors)
     return y.to(kind), end if final else None
+
+
+def _factors(device: torch.device, precise: torch.dtype) -> torch.dtype:
+    """The number format of the factors of large products. Half precision is not taken: its states would overflow."""
+    if precise != torch.float32 or not torch.amp.is_autocast_available(device.type):
+        return precise
+    half = torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type) == torch.bfloat16
+    return torch.bfloat16 if half else precise
 
 
 def _step(
@@ -78,51 +88,48 @@ def _chunked(
     log_decay: Tensor | None,
     initial: Tensor | None,
     chunk: int,
-) -> tuple[Tensor, Tensor]:
+    final: bool,
+    factors: torch.dtype,
+) -> tuple[Tensor, Tensor | None]:
     batch, tokens, heads, size = value.shape
-    chunks = -(-tokens // chunk)
+    if is_free(tokens):  # the number of chunks would be a symbol too: a graph takes the whole text as one
+        chunk, chunks = tokens, 1
+    else:
+        chunk = min(chunk, tokens)
+        chunks = -(-tokens // chunk)
     extra = chunks * chunk - tokens
 
-    def split(x: Tensor) -> Tensor:  # (B, T, H or G, …) -> (B, K, H or G, c, …)
-        if extra:  # Padding: no decay (log 0) and no write (0), so the last state is right.
+    def split(x: Tensor) -> Tensor:  # (B, T, H or G, …) -> (B, H or G, K, c, …)
+        if not is_free(extra) and extra:  # Padding: no decay (log 0) and no write (0), so the last state is right.
             x = F.pad(x, (0, 0) * (x.ndim - 2) + (0, extra))
-        return x.reshape(batch, chunks, chunk, *x.shape[2:]).transpose(2, 3)
+        return x.reshape(batch, chunks, chunk, *x.shape[2:]).movedim(3, 1)
 
-    v, b, c = split(value).contiguous(), split(write), split(read)
-    scores = c @ b.mT  # (B, K, G, c, c)
+    v, b, c = split(value.to(factors)).contiguous(), split(write), split(read)
+    scores = c.to(factors) @ b.to(factors).mT  # (B, G, K, c, c)
     carried = None
     if log_decay is None:
         scores = scores.tril()
     else:
-        total = split(log_decay).cumsum(-1)  # (B, K, H, c)
+        total = split(log_decay).contiguous().cumsum(-1)  # (B, H, K, c)
         never = torch.full((chunk, chunk), float("-inf"), dtype=total.dtype, device=total.device).triu(1)
-        scores = scores * (total.unsqueeze(-1) + (never - total.unsqueeze(-2))).exp()
+        scores = scores * (total.unsqueeze(-1) + (never - total.unsqueeze(-2))).exp().to(factors)
         b = b * (total[..., -1:] - total).exp().unsqueeze(-1)
         c = c * total.exp().unsqueeze(-1)
-        carried = total[..., -1]
-    before, end = _between(b.mT @ v, carried, initial)
-    scores = scores.expand(-1, -1, heads, -1, -1)
+        carried = total[..., -1].flatten(0, 1)
+    made = (b.to(factors).mT @ v).to(write.dtype)  # (B, H, K, N, P)
+    before, end = states_before_chunks(
+        made.flatten(3).flatten(0, 1),
+        carried,
+        None if initial is None else initial.to(made.dtype).flatten(2).flatten(0, 1),
+        final=final,
+    )
+    scores = scores.expand(-1, heads, -1, -1, -1).flatten(0, 2)
+    seen = c.to(factors).expand(-1, heads, -1, -1, -1).flatten(0, 2)
     # One product per head and chunk: what came before the chunk, plus what happens inside it.
-    y = torch.baddbmm((c @ before).flatten(0, 2), scores.flatten(0, 2), v.flatten(0, 2))
-    return y.view(batch, chunks, heads, chunk, size).transpose(2, 3).flatten(1, 2)[:, :tokens], end
-
-
-def _between(made: Tensor, log_decay: Tensor | None, initial: Tensor | None) -> tuple[Tensor, Tensor]:
-    """States before each chunk (B, K, H, N, P), and the one after the last.
-
-    Args:
-        made: the contribution of each chunk, (B, K, H, N, P).
-        log_decay: log decay over each whole chunk, (B, K, H); None without decay.
-        initial: state before the first chunk, (B, H, N, P); None for zeros.
-    """
-    state = torch.zeros_like(made[:, 0]) if initial is None else initial.to(made.dtype)
-    # Indexing inside the loop would make the backward pass quadratic; unbind does not (docs/spec/star.md#recurrence).
-    factors = None if log_decay is None else log_decay.exp()[..., None, None].unbind(1)
-    before = []
-    for number, new in enumerate(made.unbind(1)):
-        before.append(state)
-        state = new + (state if factors is None else state * factors[number])
-    return torch.stack(before, 1), state
+    earlier = torch.bmm(seen, before.to(factors).reshape(-1, *made.shape[3:]))
+    y = torch.baddbmm(earlier, scores, v.flatten(0, 2))
+    y = y.view(batch, heads, chunks * chunk, size).transpose(1, 2)[:, :tokens]
+    return y, None if end is None else end.reshape(batch, heads, *made.shape[3:])
 
 
 class Recurrence(LIV):

@@ -35,6 +35,8 @@ RECURRENCE_TAPS = 4
 FILTER_TAPS = 3
 IMPLICIT_HIDDEN = 64
 IMPLICIT_POSITIONS = 3
+SPAN = 16
+"""Chunks whose states are one product in the pass between chunks (``operators.chunk_states``)."""
 
 # Groups in the order of the featurizer genome.
 ROLES: dict[Structure, tuple[str, ...]] = {
@@ -405,7 +407,8 @@ class OperatorSpec:
             return 2 * channels * size
         chunk = min(dims.chunk, tokens)
         chunks = -(-tokens // chunk)
-        return chunks * (2 * chunk * chunk * (size * groups + channels) + 4 * chunk * size * channels)
+        passed = 0 if self.structure == "low_rank" else size * channels * _pass_flops(chunks)
+        return chunks * (2 * chunk * chunk * (size * groups + channels) + 4 * chunk * size * channels) + passed
 
     def _delta_flops(self, dims: Dimensions, tokens: int, *, decode: bool) -> int:
         """The products of ``operators.delta.delta_scan`` as it is written: chunk scores, outputs, states."""
@@ -425,3 +428,14 @@ class OperatorSpec:
             return 0
         block = min(dims.chunk, positions)
         return 2 * dims.width * dims.modes * block * -(-positions // block)
+
+
+def _pass_flops(chunks: int) -> int:
+    """FLOPs per number of a state of ``chunk_states.states_before_chunks``, without the state after the last chunk."""
+    total = 0
+    while chunks > SPAN:
+        spans = -(-chunks // SPAN)
+        size = -(-chunks // spans)
+        total += 2 * spans * size * (size + 1)
+        chunks = spans
+    return total + (2 * chunks * chunks if chunks > 1 else 0)
