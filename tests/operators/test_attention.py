@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo.operators.attention import Attention, Rotary, attend, visibility
+from evodevo.operators.attention import Attention, Rotary, attend, reads_groups, visibility
 from evodevo.operators.build import build_operator
 from evodevo.operators.classes import OPERATORS
 from evodevo.operators.compile import compile_operator
@@ -35,12 +35,43 @@ def test_softmax_is_torch_attention(groups: int, tokens: int, past: int) -> None
         torch.testing.assert_close(wide, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_shared_keys_are_read_as_they_are(masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs and gradients are those of repeated keys; torch's attention gets the keys without a copy per head."""
+    tensors = [heads(4, 7).requires_grad_(), heads(2, 7, seed=1).requires_grad_(), heads(2, 7, seed=2).requires_grad_()]
+    valid = torch.arange(7) > torch.tensor([[1], [3]]) if masked else None
+    repeated = [x if n == 0 else x.repeat_interleave(2, 1) for n, x in enumerate(tensors)]
+    wanted = attend(*repeated, valid=valid, band=None, nonlinearity=2)
+    given: list[int] = []
+
+    def watched(query: Tensor, key: Tensor, value: Tensor, **more: object) -> Tensor:
+        given.extend([key.shape[1], value.shape[1]])
+        return attention(query, key, value, **more)  # type: ignore[arg-type]
+
+    attention = F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
+    y = attend(*tensors, valid=valid, band=None, nonlinearity=2)
+    assert given == [2, 2]
+    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    for a, b in zip(*(torch.autograd.grad(x.square().sum(), tensors) for x in (y, wanted)), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_groups_are_read_only_where_a_fused_kernel_does() -> None:
+    half, single = torch.bfloat16, torch.float32
+    assert reads_groups("cpu", single, masked=True)
+    assert reads_groups("cpu", half, masked=False)
+    assert reads_groups("cuda", half, masked=False)
+    assert not reads_groups("cuda", half, masked=True), "would compute all scores"
+    assert not reads_groups("cuda", single, masked=False), "would compute all scores"
+
+
 def test_attention_is_multi_head_attention() -> None:
     """Against ``nn.MultiheadAttention`` where rotations cannot matter: every token is at position 0."""
     torch.manual_seed(0)
     operator = build_operator(OPERATORS.get("SA-1").spec, DIMS).double().requires_grad_(False)
     assert isinstance(operator, Attention)
-    operator.rotary = lambda x, positions: x  # type: ignore[assignment]
+    operator.rotary = lambda x, positions, end: x  # type: ignore[assignment]
     layer = torch.nn.MultiheadAttention(32, 4, bias=False, batch_first=True, dtype=torch.float64)
     layer.in_proj_weight.data = torch.cat([operator.groups[role].weight for role in ("query", "key", "value")])
     layer.out_proj.weight.data = operator.out

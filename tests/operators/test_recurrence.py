@@ -172,15 +172,16 @@ def test_extreme_weights_stay_finite(name: str) -> None:
 
 
 def test_bfloat16_products_keep_two_digits() -> None:
-    """Under autocast the factors of products have 8 bits; decays and sums of states have not, so that errors do not grow
-    with the length: outputs, states and gradients are within 1 % of float64's, gradients by decays within 2 %."""
+    """Under autocast the factors of products have 8 bits. Decays and sums of states have more, so that errors do not
+    grow with the length: outputs, states and gradients are within 1 % of float64's, gradients by decays within 2 %."""
     tensors = [tensor.requires_grad_() for tensor in inputs(600, 1, decay=0.05, dtype=torch.float32)]
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = scan(*tensors)
     wanted = scan(*exact)
     assert found[0].dtype == torch.float32, "as the values"
-    assert found[1] is not None and found[1].dtype == torch.float32
+    assert found[1] is not None
+    assert found[1].dtype == torch.float32
     gradients = []
     for answers, leaves in ((found, tensors), (wanted, exact)):
         assert answers[1] is not None

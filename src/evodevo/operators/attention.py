@@ -47,15 +47,30 @@ def attend(
         # (docs/spec/star.md#attention).
         packed = query.view(batch, groups, heads // groups, size)
         return F.scaled_dot_product_attention(packed, key, value).view(batch, heads, 1, size)
-    if heads != groups:
+    causal = nonlinearity == SOFTMAX and plain and past == 0
+    grouped = heads != groups
+    if grouped and not (nonlinearity == SOFTMAX and reads_groups(query.device.type, query.dtype, masked=not causal)):
         key, value = (x.repeat_interleave(heads // groups, 1) for x in (key, value))
-    if nonlinearity == SOFTMAX and plain and past == 0:
-        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        grouped = False
+    if causal:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=grouped)
     visible = visibility(tokens, length, band, valid, query.device)
     if nonlinearity == SOFTMAX:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, enable_gqa=grouped)
     scores = activate(query @ key.mT * size**-0.5, nonlinearity)
     return (scores * visible) @ value
+
+
+def reads_groups(device: str, kind: torch.dtype, *, masked: bool) -> bool:
+    """Whether torch's attention reads keys that several heads share as they are, without a slower path.
+
+    On CUDA its fused kernels do so for half precision without a mask alone; elsewhere it would fall back to the whole
+    matrix of scores, and repeated keys are faster (docs/spec/star.md#attention). Exported graphs repeat keys, since
+    what runs them may not know groups.
+    """
+    if torch.compiler.is_exporting():
+        return False
+    return device != "cuda" or (kind in (torch.float16, torch.bfloat16) and not masked)
 
 
 def visibility(tokens: int, length: int, band: int | None, valid: Tensor | None, device: torch.device) -> Tensor:
@@ -93,7 +108,7 @@ class Attention(LIV):
         self, x: Tensor, mask: Tensor | None, shared: Mapping[str, Any], state: dict[str, Any] | None
     ) -> tuple[Tensor, dict[str, Any], dict[str, Any] | None]:
         after: dict[str, Any] | None = None if state is None else {}
-        positions, valid = self._positions(x, mask, state, after)
+        positions, valid, end = self._positions(x, mask, state, after)
         groups: dict[str, Any] = {}
         for role in ("query", "key", "value"):
             if role in shared:
@@ -101,7 +116,7 @@ class Attention(LIV):
                 continue
             heads = self.features(role, x, mask, shared, state, after)
             heads = heads.unflatten(-1, (-1, self.dims.head)).transpose(1, 2)
-            groups[role] = heads if role == "value" else self.rotary(heads, positions)
+            groups[role] = heads if role == "value" else self.rotary(heads, positions, end)
             if role != "query" and state is not None and after is not None and self.spec.keeps_scores:
                 groups[role] = self._remember(role, groups[role], state, after)
         if self.spec.keeps_scores:
@@ -123,19 +138,21 @@ class Attention(LIV):
 
     def _positions(
         self, x: Tensor, mask: Tensor | None, state: dict[str, Any] | None, after: dict[str, Any] | None
-    ) -> tuple[Tensor | slice, Tensor | None]:
-        """Positions of the new tokens, counting real ones only, and which of all tokens are real."""
+    ) -> tuple[Tensor | slice, Tensor | None, int | None]:
+        """Positions of the new tokens, counting real ones only; which of all tokens are real; and a number that no
+        position reaches, where one is known without asking the device."""
         tokens = x.shape[1]
         seen: int | Tensor = 0 if state is None else state["seen"]
         if mask is None and isinstance(seen, int):
             if after is not None:
                 after |= {"seen": seen + tokens, "valid": None}
-            return slice(seen, seen + tokens), None
+            return slice(seen, seen + tokens), None, seen + tokens
         real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
         counted = real.long().cumsum(1) + seen
         positions = (counted - 1).clamp_min(0)
+        end = seen + tokens if isinstance(seen, int) else None
         if state is None or after is None:
-            return positions, real
+            return positions, real, end
         slab = state["valid"]
         if slab is None:
             slab = self.slab(x.shape[0], (), 0, torch.bool, x.device)
@@ -146,7 +163,7 @@ class Attention(LIV):
         if self.spec.banded:
             slab.keep_last(self.dims.band - 1)
         after |= {"seen": counted[:, -1:] if tokens else seen, "valid": slab}
-        return positions, valid
+        return positions, valid, end
 
     def _remember(self, role: str, new: Tensor, state: dict[str, Any], after: dict[str, Any]) -> Tensor:
         """Append to the cache (kept as (B, S, G, P)); returns all entries as (B, G, S, P)."""
@@ -204,25 +221,28 @@ class Rotary:
         self.head_size = head_size
         self._table: tuple[Tensor, Tensor] | None = None
 
-    def __call__(self, x: Tensor, positions: Tensor | slice) -> Tensor:
+    def __call__(self, x: Tensor, positions: Tensor | slice, end: int | None = None) -> Tensor:
         """Rotate.
 
         Args:
             x: (B, H, T, P).
             positions: (B, T) integers, or a slice of consecutive ones for all rows.
+            end: a number above all positions; None has the largest fetched from the device.
         """
         if torch.compiler.is_compiling():
             cos, sin = self._traced(x, positions)
         else:
-            cos, sin = self._kept(x, positions)
+            cos, sin = self._kept(x, positions, end)
         # (-x2, x1) sin = (x2, x1) (-sin, sin): the table holds the sign. Slices would be undone one by one in backward.
         return torch.addcmul(x * cos, x.roll(self.head_size // 2, -1), sin)
 
-    def _kept(self, x: Tensor, positions: Tensor | slice) -> tuple[Tensor, Tensor]:
+    def _kept(self, x: Tensor, positions: Tensor | slice, end: int | None) -> tuple[Tensor, Tensor]:
         if isinstance(positions, slice):
             cos, sin = self._tables(positions.stop, x)
             return cos[positions], sin[positions]
-        cos, sin = self._tables(int(positions.max()) + 1 if positions.numel() else 0, x)
+        if end is None:
+            end = int(positions.max()) + 1 if positions.numel() else 0
+        cos, sin = self._tables(end, x)
         return cos[positions].unsqueeze(1), sin[positions].unsqueeze(1)
 
     def _traced(self, x: Tensor, positions: Tensor | slice) -> tuple[Tensor, Tensor]:

@@ -1,10 +1,10 @@
 """States of a linear recurrence between chunks, as matrix products: no loop over chunks.
 
 X_{k+1} = e^{g_k} X_k + M_k, where M_k is what chunk k adds and g_k <= 0 its log decay, gives
-X_k = e^{g_0 + … + g_{k-1}} X_0 + Σ_{j<k} e^{g_{j+1} + … + g_{k-1}} M_j: one triangular matrix of weights per sequence. Up
-to ``SPAN`` chunks are one such product; more are cut into spans, whose states at their beginnings are the same problem
-with fewer steps, so that the depth is the logarithm of the number of chunks to the base ``SPAN``. Why sums of differences
-and not differences of sums: docs/spec/star.md#recurrence.
+X_k = e^{g_0 + … + g_{k-1}} X_0 + Σ_{j<k} e^{g_{j+1} + … + g_{k-1}} M_j: one triangular matrix of weights. Up to
+``SPAN`` chunks are one such product; more are cut into spans, whose states at their beginnings are the same problem
+with fewer steps: its depth is a logarithm of the number of chunks. Why sums of differences, not differences of sums:
+docs/spec/star.md#recurrence.
 
 Legend: R independent recurrences, K chunks, M numbers of a state.
 """

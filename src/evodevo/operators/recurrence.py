@@ -57,7 +57,8 @@ def scan(
         if value.shape[1] == 0:
             return value, initial
         if value.shape[1] == 1:
-            y, end = _step(value.to(precise), write.to(precise), read.to(precise), log_decay, initial)
+            y, now = _step(value.to(precise), write.to(precise), read.to(precise), log_decay, initial)
+            end: Tensor | None = now
         else:
             y, end = _chunked(value, write.to(precise), read.to(precise), log_decay, initial, chunk, final, factors)
     return y.to(kind), end if final else None

@@ -83,15 +83,15 @@ class ModulePool(nn.Module):
         """
         if chosen is None:
             return torch.stack([self._run(name, x, mask) for name in ids], 1)
-        wanted = chosen.sum(0).tolist()  # the one wait for the device
+        wanted = chosen.T.cpu()  # the one wait for the device: on it, each list of places would be another
         outputs = []
-        for number, (name, count) in enumerate(zip(ids, wanted, strict=True)):
+        for name, samples, count in zip(ids, wanted, wanted.sum(1).tolist(), strict=True):
             if count == x.shape[0]:
                 outputs.append(self._run(name, x, mask))
                 continue
             u = x.new_zeros(x.shape[0], x.shape[-1])
             if count:
-                places = chosen[:, number].nonzero().squeeze(1)
+                places = samples.nonzero().squeeze(1).to(x.device)
                 part = self._run(name, x[places], None if mask is None else mask[places])
                 u = u.to(part.dtype).index_put((places,), part)
             outputs.append(u)

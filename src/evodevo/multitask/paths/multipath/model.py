@@ -141,8 +141,9 @@ class Multipath(nn.Module):
         bar = 0.0 if self.training else self.structure.skip_below
         ran = torch.cat([everyone[:, :1], weights[:, 1:] >= bar], 1) if bar else everyone
         parts = [main.to(self._connector(1).weight.dtype)]
+        wanted = ran.T.cpu() if bar else None  # the one wait for the device
         for number in range(1, len(self.paths)):
-            places = ran[:, number].nonzero().flatten() if bar else None
+            places = None if wanted is None else wanted[number].nonzero().flatten().to(main.device)
             parts.append(self._part(number, inputs, known, places, parts[0]))
         average = self._router.average if ROUTER in self.shapes else None
         logits = aggregated(torch.stack(parts, 1), weights, self.structure.aggregation, average)
