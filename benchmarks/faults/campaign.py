@@ -32,7 +32,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ class Case:
         promises: every promise that was examined: its words, and the evidence against it (empty: kept).
         counts: row and column of what this case adds to the campaign's table.
         facts: what the JSON file says of the case.
+        options: the campaign's own numbers, see ``Campaign.numbers``.
         skipped: why the case could not be tried here; empty = it was.
     """
 
@@ -67,6 +68,7 @@ class Case:
     counts: list[tuple[str, str]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     skipped: str = ""
+    options: dict[str, int] = field(default_factory=dict)
 
     def promise(self, words: str, broken: str = "") -> None:
         """Count a promise as kept, or as broken where there is evidence."""
@@ -91,6 +93,8 @@ class Campaign:
         prepare: fills the folder that all cases read; None = nothing is shared.
         seconds: longest time of one case.
         imports: modules that are imported before the forks, so that not every case imports them.
+        always: whether the facts of every case are printed, not only those of broken ones.
+        numbers: options of the campaign's own: name -> default.
         reason_to_skip: why nothing can be tried on this machine; empty = everything can.
     """
 
@@ -99,6 +103,8 @@ class Campaign:
     prepare: Callable[[Path], None] | None = None
     seconds: float = 120.0
     imports: Sequence[str] = ()
+    always: bool = False
+    numbers: Mapping[str, int] = field(default_factory=dict)
     reason_to_skip: Callable[[], str] = str
 
     def main(self, words: str | None, *, cases: int = 100, minutes: float = 30.0) -> None:
@@ -117,6 +123,8 @@ class Campaign:
         parser.add_argument("--workers", type=int, default=1, help="cases at a time, default 1")
         parser.add_argument("--json", type=Path, help="file for all cases")
         parser.add_argument("--keep", type=Path, help="folder for what broken cases leave behind")
+        for name, default in self.numbers.items():
+            parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
         options = parser.parse_args()
         if reason := self.reason_to_skip():
             print(f"{self.name}: skipped: {reason}")
@@ -124,6 +132,7 @@ class Campaign:
         numbers = options.only or range(options.cases)
         with tempfile.TemporaryDirectory(prefix=f"{self.name}-") as folder:
             run = _Run(self, options.seed, Path(folder), options.keep, time.monotonic() + 60 * options.minutes)
+            run.options = {name: getattr(options, name) for name in self.numbers}
             run.all(list(numbers), options.workers)
         run.show()
         if options.json is not None:
@@ -136,6 +145,7 @@ class _Run:
 
     def __init__(self, campaign: Campaign, seed: int, folder: Path, keep: Path | None, end: float) -> None:
         self.campaign, self.seed, self.folder, self.keep, self.end = campaign, seed, folder, keep, end
+        self.options: dict[str, int] = {}
         self.done: list[Case] = []
         self.begun, self.stopped = time.monotonic(), False
         self._running: dict[multiprocessing.connection.Connection, tuple[Case, Any, float]] = {}
@@ -179,7 +189,7 @@ class _Run:
     def _start(self, number: int, shared: Path) -> None:
         folder = self.folder / f"case{number}"
         folder.mkdir()
-        case = Case(number, random.Random(f"{self.seed}/{number}"), folder, shared)
+        case = Case(number, random.Random(f"{self.seed}/{number}"), folder, shared, options=self.options)
         ours, theirs = FORKS.Pipe(duplex=False)
         worker = FORKS.Process(target=_work, args=(self.campaign.case, case, theirs))
         worker.start()
@@ -201,7 +211,7 @@ class _Run:
         connection.close()
         case.promise(words, problem)
         self.done.append(case)
-        if problem or any(found for _, found in case.promises):
+        if self.campaign.always or any(found for _, found in case.promises):
             self._report(case)
         shutil.rmtree(case.folder, ignore_errors=True)
 
@@ -211,7 +221,7 @@ class _Run:
                 print(f"BROKEN: case {case.number} ({self._replay(case)}): {words}: {found[-1500:]}", flush=True)
         if case.facts:
             print(f"  {json.dumps(case.facts)[:1500]}", flush=True)
-        if self.keep is not None:
+        if self.keep is not None and any(found for _, found in case.promises):
             shutil.copytree(case.folder, self.keep / case.folder.name, symlinks=True, dirs_exist_ok=True)
 
     def _replay(self, case: Case) -> str:

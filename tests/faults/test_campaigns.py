@@ -94,3 +94,18 @@ def test_a_campaign_keeps_its_word(tmp_path: Path, name: str, cases: int) -> Non
     assert found["broken"] == 0
     assert found["cases"] == cases, words
     assert found["kept"] > 3 * cases
+
+
+@pytest.mark.slow
+def test_a_long_run_is_measured_from_its_marks(tmp_path: Path) -> None:
+    """With 300 evaluations its times say nothing, and only what does not depend on the machine is judged."""
+    _, words, found = run(FAULTS / "long_run.py", tmp_path, "--evaluations", "300")
+    (case,) = found["every_case"]
+    assert {promise for promise, _ in case["broken"]} <= {"readers take at most 1 s"}, words
+    assert {"every evaluation is recorded once", "the store has no damage"} <= set(case["kept"])
+    facts = case["facts"]
+    assert facts["evaluations"] == 300
+    assert facts["milliseconds_each"]["ratio"] == pytest.approx(
+        facts["milliseconds_each"]["last"] / facts["milliseconds_each"]["first"], rel=0.02
+    )
+    assert facts["memory_ratio"] >= 1

@@ -111,8 +111,8 @@ class ComposedRun(ABC):
         run_id = self._run_of(name)
         if run_id is None:
             kind, settings = make()
-            run_id = create_run(self.store, kind, self.store.run(self.run_id).recipe, settings)
-            self.store.add_event(self.lease, STAGE, name, {"run": run_id})
+            recipe = self.store.run(self.run_id).recipe
+            run_id = create_run(self.store, kind, recipe, settings, part_of=(self.lease, STAGE, name))
             self._pass_forecast(name, run_id)
         run = Archive(self.folder).run(run_id)
         if run.state == "finished":

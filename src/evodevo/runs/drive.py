@@ -19,7 +19,7 @@ from evodevo.runs.recipe import ExecutionSettings, RunSettings
 from evodevo.runs.slices import COMPOSED, slice_of
 from evodevo.search.members import Listener
 from evodevo.search.study import Study
-from evodevo.storage import Store
+from evodevo.storage import Lease, Store
 
 TRAIN = "train"
 EVOLVE = "evolve"
@@ -28,8 +28,10 @@ ABLATE = "ablate"
 PLAN = "experiment.plan"
 
 
-def create_run(store: Store, kind: str, recipe: str, settings: RunSettings) -> str:
-    """Record a new run with all that it depends on."""
+def create_run(
+    store: Store, kind: str, recipe: str, settings: RunSettings, *, part_of: tuple[Lease, str, str] | None = None
+) -> str:
+    """Record a new run with all that it depends on; ``part_of`` as for ``Store.create_run``."""
     space = slice_of(recipe, type(settings).model_fields).space(settings)
     return store.create_run(
         kind=kind,
@@ -38,6 +40,7 @@ def create_run(store: Store, kind: str, recipe: str, settings: RunSettings) -> s
         seed=settings.study.seed,
         space={"name": space.name, "version": space.version},
         versions=versions(settings.execution.packages),
+        part_of=part_of,
     )
 
 

@@ -41,6 +41,7 @@ class RecordedRun:
         killed = row.state == "running" and store.owner(row.id) is None
         self.state = "interrupted" if killed else row.state
         self.seed = row.seed
+        self._seeds: dict[int, int] = {}
 
     @property
     def is_composed(self) -> bool:
@@ -99,7 +100,7 @@ class RecordedRun:
 
     def generations(self) -> list[dict[str, Any]]:
         """Per finished generation: hypervolume, reference point, front, evaluated, failed."""
-        events = [event for event in self.events() if event.type == "generation"]
+        events = self.store.events(self.id, type="generation")
         return [{"generation": int(event.subject), **event.payload} for event in events]
 
     def events(self) -> list[EventRow]:
@@ -108,11 +109,13 @@ class RecordedRun:
 
     def data(self) -> dict[str, Any]:
         """Description of the data: source, sizes of the splits, what was left out; empty before they were read."""
-        return next((event.payload for event in self.events() if event.type == "task"), {})
+        return next((event.payload for event in self.store.events(self.id, type="task")), {})
 
     def evaluation_seed(self, number: int) -> int:
         """The seed of the number-th evaluation of every individual."""
-        return integer_seed(self.seed, "evaluation", number)
+        if number not in self._seeds:
+            self._seeds[number] = integer_seed(self.seed, "evaluation", number)
+        return self._seeds[number]
 
 
 class RecordedIndividual:

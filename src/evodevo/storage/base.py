@@ -19,6 +19,7 @@ RunState = Literal["running", "finished", "interrupted", "failed"]
 EvaluationState = Literal["running", "done", "failed", "stale"]
 Outcome = Literal["done", "failed"]
 Status = Literal["ok", "nan", "inf", "neginf", "diverged", "missing"]
+_STATUSES = frozenset(get_args(Status))
 
 RESUMED = "resumed"
 """Key in the facts of an evaluation: the digest of the checkpoint from which it went on."""
@@ -58,7 +59,7 @@ class Score:
     status: Status = "ok"
 
     def __post_init__(self) -> None:
-        if self.status not in get_args(Status):
+        if self.status not in _STATUSES:
             raise UsageError(f"unknown score status {self.status!r}; known: {', '.join(get_args(Status))}.")
         if (self.status == "ok") != (self.value is not None):
             raise UsageError(f"a score is a number with status ok, or a status alone; got {self.value}, {self.status}.")

@@ -147,6 +147,8 @@ class Store:
         seed: int,
         space: Any = None,
         versions: Mapping[str, Any] | None = None,
+        *,
+        part_of: tuple[Lease, str, str] | None = None,
     ) -> str:
         """Record a new run, in state ``running`` and without an owner.
 
@@ -157,6 +159,8 @@ class Store:
             seed: Seed of the run, in [0, 2**63).
             space: Description of the space; JSON.
             versions: Package -> version.
+            part_of: Lease of the run that it is a part of, and type and subject of the event that says so there, which
+                is recorded in the same transaction.
 
         Returns:
             Id of the run, ``r`` and twelve hexadecimal digits.
@@ -177,9 +181,16 @@ class Store:
                     "message": "the store lies on a network file system: no WAL, slower, judge owners by heartbeat"
                 }
                 recording.add_event(connection, run_id, "store.warning", run_id, words)
+            if part_of is not None:
+                lease, kind_of_event, subject = part_of
+                leases.confirm(connection, lease)
+                recording.add_event(connection, lease.run_id, kind_of_event, subject, {"run": run_id})
+            failpoint("before_run_commit")
             return run_id
 
-        return self._database.write(work)
+        run_id = self._database.write(work)
+        failpoint("after_run_commit")
+        return run_id
 
     def acquire(self, run_id: str, *, patience: float = leases.PATIENCE_SECONDS) -> Lease:
         """Acquire the lease of a run for this process; see ``leases.acquire``.
@@ -360,11 +371,21 @@ class Store:
         Returns:
             Number of the event, larger than any before in this store.
         """
-        return self._write(lease, recording.add_event, lease.run_id, type, subject, payload)
 
-    def events(self, run_id: str | None = None, *, since_seq: int = 0, limit: int | None = None) -> list[EventRow]:
-        """Events with a number above ``since_seq``, in order."""
-        return self._database.read(queries.events, run_id, since_seq, limit)
+        def work(connection: Connection) -> int:
+            seq = recording.add_event(connection, lease.run_id, type, subject, payload)
+            failpoint("before_event_commit")
+            return seq
+
+        seq = self._write(lease, work)
+        failpoint("after_event_commit")
+        return seq
+
+    def events(
+        self, run_id: str | None = None, *, since_seq: int = 0, limit: int | None = None, type: str | None = None
+    ) -> list[EventRow]:
+        """Events with a number above ``since_seq``, in order; of the first ``limit`` those of a type, or all."""
+        return self._database.read(queries.events, run_id, since_seq, limit, type)
 
     # Blobs, damage, backups
 

@@ -23,6 +23,13 @@ POINTS = (
     "before_generation_event",
     "after_generation_event",
 )
+EVENT_POINTS = (
+    "before_run_commit",
+    "after_run_commit",
+    "before_event_commit",
+    "after_event_commit",
+)
+"""Of runs and of all events that a driver records by itself; a stage of a composed run begins with both."""
 SYSTEM_POINTS = (
     "before_cycle_commit",
     "after_cycle_commit",
@@ -50,7 +57,7 @@ def _pass(name: str, armed: str) -> None:
     if match is None:
         raise UsageError(f"{VARIABLE} needs name:kill@count, for example {POINTS[0]}:kill@1; got {armed[:80]!r}.")
     wanted, count = match[1], int(match[2])
-    every = (*POINTS, *SYSTEM_POINTS, *MIGRATION_POINTS)
+    every = (*POINTS, *EVENT_POINTS, *SYSTEM_POINTS, *MIGRATION_POINTS)
     if wanted not in every:
         raise unknown_name("failpoint", wanted, every)
     if name == wanted:

@@ -44,8 +44,13 @@ def run(connection: Connection, run_id: str) -> RunRow:
     return _run(row)
 
 
-def events(connection: Connection, run_id: str | None, since_seq: int, limit: int | None) -> list[EventRow]:
-    """Events with a number above ``since_seq``, in order; of one run, or of the whole store."""
+def events(
+    connection: Connection, run_id: str | None, since_seq: int, limit: int | None, type: str | None = None
+) -> list[EventRow]:
+    """Events with a number above ``since_seq``, in order; of one run, or of the whole store; of one type, or of all.
+
+    The seals of all are compared: a changed type would hide an event.
+    """
     query = select(event_table).where(event_table.c.seq > since_seq).order_by(event_table.c.seq).limit(limit)
     if run_id is not None:
         query = query.where(event_table.c.run_id == run_id)
@@ -59,6 +64,7 @@ def events(connection: Connection, run_id: str | None, since_seq: int, limit: in
     return [
         EventRow(row.seq, row.run_id, row.at, row.type, row.subject, read_json(row.payload, f"event {row.seq}"))
         for row in rows
+        if type is None or row.type == type
     ]
 
 
@@ -110,10 +116,10 @@ def evaluations(
     # Scores and blobs are statements of their own: a join would repeat each evaluation for every pair of them.
     scores: dict[str, dict[str, Score]] = defaultdict(dict)
     belonging: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for score in connection.execute(
-        select(score_table).where(score_table.c.evaluation_id.in_(chosen)).order_by(score_table.c.objective)
-    ):
-        belonging[score.evaluation_id].append((score.objective, score.value, score.status))
+    columns = (score_table.c.evaluation_id, score_table.c.objective, score_table.c.value, score_table.c.status)
+    of_these = select(*columns).where(score_table.c.evaluation_id.in_(chosen)).order_by(score_table.c.objective)
+    for evaluation, *score in connection.execute(of_these).all():
+        belonging[evaluation].append(tuple(score))
     reference = blob_reference_table
     references = connection.execute(
         select(reference)
@@ -151,7 +157,7 @@ def _confirm_evaluations(
         whole: Run of which these are all evaluations; None where they are some.
     """
     runs_of = {row.id: row.run_id for row in rows}
-    digests = {row.id: seals.digest(evaluation_table, row._mapping, belonging.get(row.id, ())) for row in rows}
+    digests = {row.id: seals.digest_of_values(evaluation_table, row, belonging.get(row.id, ())) for row in rows}
     held = sealed_references([row._mapping for row in references])
     if whole is not None:
         seals.confirm_all(connection, whole, seals.EVALUATION, digests)
@@ -305,14 +311,19 @@ def read_json(text: str, what: str) -> Any:
     Raises:
         StoreDamagedError: The text is not JSON.
     """
+    if text == "{}":  # most texts of most rows
+        return {}
     try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
+        return _DECODER.decode(text)
+    except (TypeError, ValueError, RecursionError) as error:
         raise StoreDamagedError(f"{what} does not hold JSON ({error}). Next: evodevo repair.") from None
 
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)  # made once: readers decode tens of thousands of texts
 
 
 def _begin_with(connection: Connection, prefix: str, limit: int) -> list[PrefixMatch]:
@@ -344,7 +355,8 @@ def _run(row: Row[Any]) -> RunRow:
 
 def _sealed(table: Table, rows: Sequence[Row[Any]], key: str) -> dict[str, str]:
     """Key of the seal -> digest of rows to which no others belong."""
-    return {str(row._mapping[key]): seals.digest(table, row._mapping) for row in rows}
+    place = list(table.columns.keys()).index(key)
+    return {str(row[place]): seals.digest_of_values(table, row) for row in rows}
 
 
 def _confirm_parents(connection: Connection, edges: Sequence[Parent]) -> None:
@@ -359,11 +371,14 @@ def _individuals(connection: Connection, query: Select[Any], *, all_of: str | No
     parents_of: dict[str, list[tuple[str, str]]] = defaultdict(list)
     table = parentage_table
     chosen = query.order_by(None).with_only_columns(individual_table.c.id)
-    for arrow in connection.execute(select(table).where(table.c.child_id.in_(chosen)).order_by(table.c.role)):
-        parents_of[arrow.child_id].append((arrow.role, arrow.parent_id))
+    arrows = select(table.c.child_id, table.c.role, table.c.parent_id)
+    for child, role, parent in connection.execute(
+        arrows.where(table.c.child_id.in_(chosen)).order_by(table.c.role)
+    ).all():
+        parents_of[child].append((role, parent))
     rows = connection.execute(query).all()
     runs_of = {row.id: row.run_id for row in rows}
-    digests = {row.id: seals.digest(individual_table, row._mapping, parents_of.get(row.id, ())) for row in rows}
+    digests = {row.id: seals.digest_of_values(individual_table, row, parents_of.get(row.id, ())) for row in rows}
     if all_of is not None:
         seals.confirm_all(connection, all_of, seals.INDIVIDUAL, digests)
     else:

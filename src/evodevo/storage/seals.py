@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Table, select
@@ -41,14 +42,29 @@ def digest(table: Table, row: Mapping[Any, Any], belonging: Iterable[Sequence[An
     Returns:
         64 hexadecimal digits of BLAKE2b.
     """
-    values = [row.get(column.name) for column in table.columns]
-    own = sorted((list(values) for values in belonging), key=lambda values: str(values[0]))
-    text = json.dumps([table.name, values, own], separators=(",", ":"), default=_text)
+    return digest_of_values(table, [row.get(name) for name in _names(table)], belonging)
+
+
+def digest_of_values(table: Table, row: Sequence[Any], belonging: Iterable[Sequence[Any]] = ()) -> str:
+    """As ``digest``, of all values of a row, in the order of the table's columns."""
+    own = [list(values) for values in belonging]
+    if len(own) > 1:
+        own.sort(key=lambda values: str(values[0]))
+    text = _ENCODER.encode([table.name, list(row), own])
     return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+
+
+@cache
+def _names(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns)
 
 
 def _text(value: Any) -> str:
     return f"{type(value).__name__}:{bytes(value).hex() if isinstance(value, bytes) else value!r}"
+
+
+# Made once: readers digest tens of thousands of rows.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_text, check_circular=False)
 
 
 def put(connection: Connection, run_id: str, kind: str, digests: Mapping[str, str]) -> None:
@@ -77,7 +93,7 @@ def confirm_all(connection: Connection, run_id: str, kind: str, digests: Mapping
     query = select(table.c.key, table.c.digest).where(table.c.run_id == run_id, table.c.kind == kind)
     if begin:
         query = query.where(table.c.key >= begin, table.c.key < begin + "\U0010ffff")
-    _confirm({row.key: row.digest for row in connection.execute(query)}, digests, kind)
+    _confirm(dict(connection.execute(query).all()), digests, kind)
 
 
 def confirm(connection: Connection, kind: str, digests: Mapping[tuple[str, str], str]) -> None:
@@ -102,7 +118,7 @@ def confirm(connection: Connection, kind: str, digests: Mapping[tuple[str, str],
             table.c.kind == kind,
             table.c.key.in_({key for _, key in batch}),
         )
-        written.update({(row.run_id, row.key): row.digest for row in connection.execute(query)})
+        written.update({(run, key): found for run, key, found in connection.execute(query)})
     found = {key: digest for (_, key), digest in digests.items()}
     _confirm({key: written[run, key] for run, key in digests if (run, key) in written}, found, kind)
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,6 +78,7 @@ class SessionPlan:
     workers: int
     kill: Kill
     run: str | None = None
+    study: dict[str, Any] = field(default_factory=dict)
 
 
 def main(text: str) -> None:
@@ -92,7 +93,7 @@ def main(text: str) -> None:
     def listen(kind: str, facts: dict[str, Any]) -> None:
         nonlocal passes, armed
         if kind == "evaluated":
-            print(json.dumps(["evaluated", facts["id"], facts["seed"]]), flush=True)
+            print(json.dumps(["evaluated", facts["id"], facts["seed"], facts.get("share", 1)]), flush=True)
         if kind == "progress":
             passes += plan.kill.at == "progress"
             # A failpoint within a worker has killed an evaluation; now those die with it whom the plan names.
@@ -111,7 +112,7 @@ def main(text: str) -> None:
     places: dict[str, Any] = {"store": plan.store, "cache_folder": Path(plan.cache), "listener": listen}
     execution = {"workers": plan.workers}
     if plan.run is None:
-        settings = {**SETTINGS, "execution": execution}
+        settings = {**SETTINGS, "study": {**SETTINGS["study"], **plan.study}, "execution": execution}
         settings["evaluation"] = {
             **SETTINGS["evaluation"],
             "language": {**SETTINGS["evaluation"]["language"], "data": plan.data},
@@ -167,11 +168,14 @@ class Victim:
         data: a file of text.
         cache: folder of prepared data.
         workers: number of evaluations at a time; may change between sessions.
+        study: further settings of the search.
     """
 
-    def __init__(self, folder: Path, data: Path, cache: Path, workers: int = 1) -> None:
-        self._plan = SessionPlan(str(folder / "runs"), str(cache), str(data), workers, Kill())
-        self._known: dict[tuple[str, int], int] = {}
+    def __init__(
+        self, folder: Path, data: Path, cache: Path, workers: int = 1, study: dict[str, Any] | None = None
+    ) -> None:
+        self._plan = SessionPlan(str(folder / "runs"), str(cache), str(data), workers, Kill(), study=study or {})
+        self._known: dict[tuple[str, int, str], int] = {}
 
     @property
     def run(self) -> str | None:
@@ -214,7 +218,7 @@ class Victim:
                 self._plan = replace(self._plan, run=runs[-1].id if runs else None)
         if self.run is None:
             return Report(killed, struck, 0, seconds)
-        recorded = {(word[1], word[2]) for word in words if word[0] == "evaluated"}
+        recorded = {(word[1], word[2], word[3]) for word in words if word[0] == "evaluated"}
         return Report(killed, struck, self._judge(recorded), seconds)
 
     def result(self) -> tuple[list[Birth], list[str]]:
@@ -244,16 +248,16 @@ class Victim:
                 continue
             return output, errors, seen, struck
 
-    def _judge(self, printed: set[tuple[str, int]]) -> int:
+    def _judge(self, printed: set[tuple[str, int, float]]) -> int:
         """Number of new evaluations, after a check that none is gone."""
         assert self.run is not None
         with Store.open(self._plan.store, create=False) as store:
             store.check(deep=True).require()
             assert store.owner(self.run) is None, "a dead process owns nothing"
             rows = [row for row in store.evaluations(self.run) if is_final(row)]
-        now = {(row.individual_id, row.seed): row.finished_seq or 0 for row in rows}
+        now = {(row.individual_id, row.seed, row.fidelity): row.finished_seq or 0 for row in rows}
         assert len(now) == len(rows), "an evaluation was done twice"
-        assert {identity for identity, _ in printed} <= {identity for identity, _ in now}, "what was said is recorded"
+        assert {identity for identity, _, _ in printed} <= {one for one, _, _ in now}, "what was said is recorded"
         assert len(printed) <= len(now.keys() - self._known.keys()), "each seed of it, too"
         gone = {key for key, seq in self._known.items() if now.get(key) != seq}
         assert not gone, f"finished evaluations are gone or were redone: {gone}"
