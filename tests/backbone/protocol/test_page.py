@@ -46,6 +46,22 @@ def test_evaluations_that_stopped_at_a_rung_are_told_apart(protocol: Run) -> Non
     assert "(8 and 8 evaluations, 2 and 3 of them to the whole budget; both" in said[-1]
 
 
+def test_a_best_rate_at_the_edge_of_those_that_were_tried_is_named(protocol: Run) -> None:
+    record = read_protocol(protocol)
+    tried = {0.01: 1.9, 0.02: 1.8, 0.04: 2.0}
+    inside = [replace(row, rates=tried, learning_rate=0.02) for row in record.rows]
+
+    def said(rows: list[TableRow]) -> list[str]:
+        found = sentences(rows, protocol.settings, record.evaluations, record.stopped)
+        return [sentence for sentence in found if "learning rate" in sentence]
+
+    assert said(inside) == []
+    assert said([replace(row, rates={0.02: 1.8}) for row in inside]) == [], "one rate was given, none was tuned"
+    for edge in (0.01, 0.04):
+        (sentence,) = said([replace(inside[0], learning_rate=edge), *inside[1:]])
+        assert sentence.startswith(f"The best learning rate of {inside[0].name} is the lowest or the highest")
+
+
 def test_commands_take_the_protocol_and_its_stages(
     carried: Carried, protocol: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

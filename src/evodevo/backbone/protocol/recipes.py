@@ -50,7 +50,7 @@ def small(objectives: tuple[str, ...], limit: Limit, *, full: bool) -> ProtocolS
             population=16 if full else 8, generations=18 if full else 3, rungs=RungSettings() if full else None
         ),
         protocol=Stages(
-            learning_rates=(5e-3, 1e-2, 2e-2),
+            learning_rates=(2.5e-3, 5e-3, 1e-2, 2e-2) if full else (5e-3, 1e-2, 2e-2),
             tuning_tokens=2 * tokens,
             limit=limit,
             final_tokens=10 * tokens,

@@ -320,9 +320,20 @@ def sentences(
             said.append(
                 f"{_listed(names)} {baseline.name} ({several} of {len(finalists)} finalists have the seeds for that)."
             )
+    if edged := [row.name for row in rows if _at_an_edge(row)]:
+        said.append(
+            f"The best learning rate of {', '.join(edged)} is the lowest or the highest that was tried: another may be "
+            "better; protocol.learning_rates names those to try."
+        )
     if tested and controls:
         said.append(_against_random(tested[0], controls[0], _counts(evaluations, stopped)))
     return said
+
+
+def _at_an_edge(row: TableRow) -> bool:
+    return (
+        row.learning_rate is not None and len(row.rates) > 1 and row.learning_rate in (min(row.rates), max(row.rates))
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
