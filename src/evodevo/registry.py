@@ -192,4 +192,14 @@ def enable_packages(packages: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"the package {package!r} adds no row to any evodevo table ({', '.join(sorted(TABLES))}).")
         for registry in TABLES.values():
             registry.enable(package)
+        if package not in _PACKAGES:
+            _PACKAGES.append(package)
     return versions
+
+
+def enabled_packages() -> tuple[str, ...]:
+    """All packages that ``enable_packages`` has loaded in this process."""
+    return tuple(_PACKAGES)
+
+
+_PACKAGES: list[str] = []

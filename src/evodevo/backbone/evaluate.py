@@ -10,6 +10,7 @@ from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.execution.base import Report
 from evodevo.experiments.evaluate import ArmEvaluation, TrainingFacts
+from evodevo.experiments.replicated import evaluate_replicated
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.networks.base import Network
@@ -17,7 +18,7 @@ from evodevo.objectives.base import Subject, parse_objectives
 from evodevo.search.problem import answered
 from evodevo.settings import validate
 from evodevo.tasks.text.language import LanguageTask
-from evodevo.training import held_out
+from evodevo.training import held_out, replicas
 from evodevo.training.loop import TrainingResult
 
 
@@ -27,7 +28,11 @@ def evaluate_backbone(payload: bytes, report: Report) -> bytes:
     Live messages: {"step", "tokens", "share", "loss"}; {"checkpoint": digest, "blobs": digests of all that it is
     made of} where the training's settings ask for checkpoints; {"restarted": why} where one could not be used.
     """
-    return answered(lambda: BackboneEvaluation(canonical.loads(payload, what="an evaluation"), report).run())
+    data = canonical.loads(payload, what="an evaluation")
+    count = data["settings"]["training"].get("replicas", 1)
+    if count > replicas.count():
+        return evaluate_replicated("backbone", payload, report, count)
+    return answered(lambda: BackboneEvaluation(data, report).run())
 
 
 class TextTrainer(Trainer):

@@ -36,6 +36,7 @@ from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import TASKS, SampleTask
 from evodevo.tasks.text.token_cache import default_folder
+from evodevo.training import replicas
 from evodevo.training.precision import decide
 
 PACED_STEPS = 4
@@ -179,6 +180,10 @@ class ArmEvaluation(ABC):
         """The answer; see ``search.problem.read_answer``."""
         begin = time.perf_counter()
         bench, trained = self._trained()
+        if replicas.rank():
+            replicas.leave()
+            return {}  # the first replica measures and answers
+        replicas.leave()
         ended = ("finished", "paused") if self.terms.share < 1 else ("finished",)
         reason, detail = None if trained.result.state in ended else trained.result.state, trained.result.reason
         found = self.course(bench, trained)

@@ -38,7 +38,7 @@ from evodevo.search.problem import WHOLE
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.features import FeaturesTask
-from evodevo.training import checkpoints
+from evodevo.training import checkpoints, replicas
 from evodevo.training.loop import LossFunction, TrainingProgress, TrainingResult, TrainingSnapshot, model_loss, train
 from evodevo.training.precision import Batch, Precision
 from evodevo.training.settings import TrainingSettings
@@ -227,7 +227,9 @@ class Trainer:
                 until=until,
                 until_share=until_share,
                 report=progress,
-                checkpoint=None if self.pool is None else lambda snapshot: self._checkpoint(network, snapshot),
+                checkpoint=None
+                if self.pool is None or replicas.rank()
+                else lambda snapshot: self._checkpoint(network, snapshot),
                 precision=self.precision,
                 factors=factors,
                 flops_per_step=self.flops_per_step,
@@ -239,7 +241,7 @@ class Trainer:
             self._add_point(network, result.steps, result.seconds, 1.0)
         if self._best is not None and result.state == "finished":
             self._best.restore(network)
-        if result.state == "paused" and self.pool is not None and self.terms.share < 1:
+        if result.state == "paused" and self.pool is not None and self.terms.share < 1 and not replicas.rank():
             # Before the stage counts as ended: whoever goes on from here is in the middle of it.
             self.snapshot = self.save(network, self.pool, result.snapshot)
         kept = {name: getattr(result, name) for name in FinishedStage.model_fields if name != "flops"}

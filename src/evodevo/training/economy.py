@@ -59,7 +59,9 @@ def economise(
     model.checkpointing = settings.checkpointing == "blocks"  # type: ignore[assignment]
     if settings.checkpointing == "auto":
         available = free_on(precision.device) if memory_bytes is None else memory_bytes
-        needed = training_bytes(model, settings.batch_size // settings.parts, sample, loss_of, precision)
+        needed = training_bytes(
+            model, settings.batch_size // settings.parts // settings.replicas, sample, loss_of, precision
+        )
         model.checkpointing = available is not None and needed > USABLE * available  # type: ignore[assignment]
 
 

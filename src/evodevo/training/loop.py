@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.randomness import integer_seed
 from evodevo.settings import Settings
-from evodevo.training import optimizers
+from evodevo.training import optimizers, replicas
 from evodevo.training.economy import economise
 from evodevo.training.precision import Batch, Precision, decide
 from evodevo.training.settings import Budget, TrainingSettings
@@ -182,6 +182,7 @@ def train(
         UsageError: The budget is below one batch or step, the snapshot has another seed, all parameters are frozen,
             the device does not exist, or the model lacks what a setting turns on.
     """
+    replicas.check(settings)
     precision = precision or decide(settings.device, settings.precision)
     model.to(precision.device).train()
     economise(
@@ -213,14 +214,18 @@ def train(
             if account.reached(until, until_share):
                 state = "paused"
                 break
-            _seed(precision.device, integer_seed(seed, account.step, "forward"))
+            # Samples of other replicas are dropped otherwise; the first draws as a plain training does.
+            what_for = f"forward/{replicas.rank()}" if replicas.rank() else "forward"
+            _seed(precision.device, integer_seed(seed, account.step, what_for))
             share = account.share_after_this_step()
             rate = settings.optimizer.rate_at(account.step, account.total_steps, share)
             optimizers.set_learning_rate(optimizer, rate)
 
             if tell_progress is not None:
                 tell_progress(share)
-            loss = _add_gradients(model, batch_at(account.step), settings.parts, loss_function, precision)
+            own = _share(batch_at(account.step)) if settings.replicas > 1 else batch_at(account.step)
+            loss = _add_gradients(model, own, settings.parts, loss_function, precision)
+            loss = replicas.average_gradients(parameters, loss)
             norm = optimizer.clip(parameters, settings.optimizer.clip)
 
             # Before optimizer.step: on the CPU a fault leaves the last good weights in place.
@@ -273,6 +278,13 @@ def _split(batch: Batch, parts: int) -> list[Any]:
         return [{name: values[part] for name, values in pieces.items()} for part in range(parts)]
     size = len(batch) // parts
     return [batch[part * size : (part + 1) * size] for part in range(parts)]
+
+
+def _share(batch: Batch) -> Any:
+    """The samples of this replica."""
+    if isinstance(batch, Mapping):
+        return {name: _share(values) for name, values in batch.items()}
+    return batch[replicas.share_of(len(batch))]
 
 
 def _seed(device: torch.device, seed: int) -> None:

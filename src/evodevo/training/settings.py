@@ -140,6 +140,14 @@ class TrainingSettings(Settings):
         description="number of equal parts of a step's samples that are computed one after the other, to save memory; "
         "where the loss is a mean over samples, the gradient is that of the whole",
     )
+    replicas: int = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        exclude_if=lambda value: value == 1,
+        description="backbones: number of processes that share the samples of a step, started by torchrun, each on a "
+        "device of its own where there are enough",
+    )
     loss_tokens: Annotated[int, Field(ge=1, le=2**24)] | Literal["auto", "all"] = Field(
         default="auto",
         exclude_if=lambda value: value == "auto",
@@ -173,8 +181,11 @@ class TrainingSettings(Settings):
 
     @model_validator(mode="after")
     def _parts_are_equal(self) -> Self:
-        if self.batch_size % self.parts:
-            raise ValueError(f"a batch of {self.batch_size} samples has no {self.parts} equal parts")
+        if self.batch_size % (self.parts * self.replicas):
+            of_each = "" if self.replicas == 1 else f" in each of {self.replicas} replicas"
+            raise ValueError(f"a batch of {self.batch_size} samples has no {self.parts} equal parts{of_each}")
+        if self.replicas > 1 and self.budget.seconds is not None:
+            raise ValueError("replicas have clocks of their own; give them a budget in tokens or steps")
         return self
 
 

@@ -282,14 +282,15 @@ def _networks(settings: EvolveSettings, task: LanguageTask, cache_folder: Path |
     flops = fmean(cost.flops / context for cost in costs)
     paces = _measure(settings, task, space, kinds, flops, cache_folder)
     parameters = max(cost.parameters + cost.embedding_parameters for cost in costs)
-    activations = max(pace.bytes for pace in paces) * (training.batch_size // training.parts * context)
+    samples = training.batch_size // training.parts // training.replicas
+    activations = max(pace.bytes for pace in paces) * (samples * context)
     return _Networks(
         flops=flops,
         seconds=flops * fmean(pace.seconds for pace in paces),
         begin=fmean(pace.begin for pace in paces),
         parameters=parameters,
         # Weights, their gradients and two moments.
-        memory=int(max(pace.base for pace in paces) + 16 * parameters + activations),
+        memory=training.replicas * int(max(pace.base for pace in paces) + 16 * parameters + activations),
     )
 
 
@@ -304,7 +305,7 @@ def _measure(
     evaluation, training = settings.evaluation, settings.evaluation.training
     from evodevo.training.precision import decide
 
-    whole = training.batch_size // training.parts * evaluation.language.context_length
+    whole = training.batch_size // training.parts // training.replicas * evaluation.language.context_length
     most = MOST_FLOPS[decide(training.device).device.type]
     tokens = min(whole, max(LEAST_TOKENS, int(most / flops_per_token)))
     context = min(evaluation.language.context_length, tokens)
