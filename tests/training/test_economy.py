@@ -170,3 +170,15 @@ def test_a_model_without_such_a_thing_says_so(tiny: Callable[..., nn.Module], ba
         with pytest.raises(UsageError, match=f"training.{name}={value} is for backbones, and a Tiny"):
             train(tiny(), settings(**{name: value}), batch_at=batch_at, tokens_per_step=24, seed=1)
     train(tiny(), settings(checkpointing="auto", loss_tokens="all"), batch_at=batch_at, tokens_per_step=24, seed=1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_recomputed_gradients_are_near_on_cuda() -> None:
+    """Sums there may have another order each time."""
+    model = backbone().cuda()
+    given = {name: value.cuda() for name, value in batch().items()}
+    plain = torch.autograd.grad(model.loss(given), list(model.parameters()))
+    model.checkpointing = True
+    for one, other in zip(plain, torch.autograd.grad(model.loss(given), list(model.parameters())), strict=True):
+        torch.testing.assert_close(one, other)

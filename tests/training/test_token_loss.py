@@ -139,3 +139,28 @@ def test_the_size_of_a_chunk() -> None:
     assert tokens_at_once(262_144, 32_768, "all") == 262_144
     assert tokens_at_once(262_144, 32_768, 77) == 77
     assert tokens_at_once(50, 10, 77) == 50
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_it_is_the_plain_loss_on_cuda_and_takes_what_is_stated() -> None:
+    hidden, weight, target = (tensor.cuda() for tensor in drawn(500))
+    hidden, weight = hidden.detach().requires_grad_(), weight.detach().requires_grad_()
+    pairs = [
+        torch.autograd.grad(loss, [hidden, weight])
+        for loss in (token_loss(hidden, weight, target, 64), plain(hidden, weight, target))
+    ]
+    for a, b in zip(*pairs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+    tokens, width, vocabulary = 8192, 64, 8192
+    hidden = torch.randn(tokens, width, device="cuda", requires_grad=True)
+    weight = torch.randn(vocabulary, width, device="cuda", requires_grad=True)
+    target = torch.randint(vocabulary, (tokens,), device="cuda")
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    token_loss(hidden, weight, target, 256).backward()
+    taken = torch.cuda.max_memory_allocated() - before
+    gradients = 4 * (tokens * width + vocabulary * width) + 4 * tokens
+    # Beside what is stated the allocator rounds up, and cuBLAS has a workspace.
+    assert taken <= gradients + transient_bytes(256, width, vocabulary) + 32 * tokens + 2**26

@@ -37,6 +37,9 @@ class Connection:
         packages: Packages whose table rows the worker loads.
         temporary: Folder in which that of the worker is made; None = the system's.
 
+    Attributes:
+        device: Device that the worker was given; None where it sees all.
+
     Raises:
         EvodevoError: The process cannot be started.
     """
@@ -60,6 +63,7 @@ class Connection:
         self.log = Tail()
         self.ready = False
         self.job: Job | None = None
+        self.device: str | None = None
         self.deadline: float | None = time.monotonic() + START_SECONDS
         self._decoder = Decoder()
         self._outgoing = bytearray()

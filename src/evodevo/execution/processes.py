@@ -12,6 +12,7 @@ from functools import partial
 
 from evodevo.errors import UsageError
 from evodevo.execution.connection import Connection
+from evodevo.execution.devices import VISIBLE, next_device, outer_devices, visible_values
 from evodevo.execution.environment import worker_environment
 from evodevo.execution.preload import check_preload
 from evodevo.execution.worker_process import SpawnedWorker
@@ -30,9 +31,11 @@ class ProcessExecutor(WorkerExecutor):
         packages: Installed packages whose rows (evaluators, operators, …) the workers load as well. The tables of these
             rows must be imported: packages with more than evaluators need the preload "evaluation".
         environment: Variables for the workers beside the harmless ones of this process.
+        devices: CUDA devices, ``cuda:0``, ``cuda:1``, …, or ``auto`` alone for all: each worker sees one of them, as
+            its first, and a new worker gets the one with the fewest workers. Without any, each worker sees all.
 
     Raises:
-        UsageError: A number is below 1, a preload is unknown, or the system is not Linux.
+        UsageError: A number is below 1, a preload or a device is unknown, or the system is not Linux.
     """
 
     def __init__(
@@ -43,16 +46,18 @@ class ProcessExecutor(WorkerExecutor):
         preload: Sequence[str] = ("torch",),
         packages: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        devices: Sequence[str] = (),
     ) -> None:
         super().__init__(workers)
         if threads < 1:
             raise UsageError(f"an evaluation needs at least 1 thread; got {threads}.")
         if not sys.platform.startswith("linux"):
             raise UsageError("the executor 'processes' needs Linux; use 'serial' here.")
-        self._environment = own = worker_environment(os.environ, threads=threads, extra=environment)
+        own = worker_environment(os.environ, threads=threads, extra=environment)
+        self._environment = own
+        self._devices = visible_values(devices, outer_devices(own))
         self._connect = partial(
             Connection,
-            partial(SpawnedWorker, environment=own),
             threads=threads,
             preload=check_preload(preload),
             packages=tuple(packages),
@@ -61,4 +66,8 @@ class ProcessExecutor(WorkerExecutor):
         self._fill()
 
     def _start_worker(self) -> Connection:
-        return self._connect()
+        device = next_device(self._devices, [connection.device for connection in self._connections])
+        seen = self._environment if device is None else {**self._environment, VISIBLE: device}
+        connection = self._connect(partial(SpawnedWorker, environment=seen))
+        connection.device = device
+        return connection

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from evodevo import __version__
-from evodevo.errors import DiskFullError
+from evodevo.errors import DiskFullError, UsageError
 from evodevo.execution.base import EXECUTORS, Executor
+from evodevo.execution.devices import outer_devices, visible_values
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
@@ -134,6 +136,7 @@ def create_executor(settings: ExecutionSettings, preload: tuple[str, ...]) -> Ex
             threads=settings.threads,
             preload=preload,
             packages=settings.packages,
+            devices=settings.devices,
         )
     return EXECUTORS.get(settings.executor)()
 
@@ -142,9 +145,22 @@ def check_device(settings: RunSettings) -> None:
     """Refuse a device that this machine lacks once, not once per individual.
 
     Raises:
-        UsageError: it has none of that kind or number.
+        UsageError: it has none of that kind or number; or workers with a device each are to use another one.
     """
     training = settings.evaluation.training
+    if settings.execution.devices:
+        visible_values(settings.execution.devices, outer_devices(os.environ))
+        if getattr(training, "replicas", 1) > 1:
+            raise UsageError(
+                "execution.devices gives each worker one device, and the replicas of a training need one each; leave "
+                "execution.devices out."
+            )
+        if training.device not in ("auto", "cpu", "cuda", "cuda:0"):
+            raise UsageError(
+                f"evaluation.training.device is {training.device!r}, and with execution.devices each worker sees one "
+                "device, as cuda:0. Leave one of the two out."
+            )
+        return
     if training.device not in ("auto", "cpu"):
         from evodevo.training.precision import decide
 

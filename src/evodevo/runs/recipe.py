@@ -32,12 +32,15 @@ class ExecutionSettings(Settings):
         workers: number of evaluations at a time.
         threads: number of threads per evaluation; scores may depend on it in the last bits, so it belongs to the run.
         packages: installed packages whose operators, objectives, … are enabled, by name.
+        devices: CUDA devices of the workers of ``processes``, each of which sees one: cuda:0, cuda:1, …, or auto alone
+            for all that are there; without any, each worker sees all.
     """
 
     executor: Literal["processes", "serial"] = "processes"
     workers: int = Field(default=2, ge=1, le=4096)
     threads: int = Field(default=1, ge=1, le=1024)
     packages: tuple[str, ...] = ()
+    devices: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
 
 
 class RunSettings(Settings):
