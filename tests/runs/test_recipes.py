@@ -76,7 +76,6 @@ def test_overrides_reach_their_setting_and_leave_the_others() -> None:
         ({"overrides": {"study": {"population": "many"}}}, "population"),
         ({"overrides": {"study": 5}}, "study"),
         ({"overrides": {"study": {"mode": "fast"}}}, "generational"),
-        ({"overrides": {"execution": {"executor": "ray"}}}, "processes"),
         ({"overrides": {"execution": {"threads": 0}}}, "threads"),
         ({"overrides": {"evaluation": {"seconds": 0}}}, "seconds"),
     ],

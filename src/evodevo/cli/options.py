@@ -83,6 +83,14 @@ ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; see: evodevo recipes show NAME")
 ]
 Workers = Annotated[int | None, typer.Option(help="Number of evaluations at a time.")]
+ExecutorName = Annotated[
+    str | None,
+    typer.Option("--executor", metavar="NAME", help="Where evaluations run: processes, serial, ray."),
+]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option("--address", help="Of a Ray cluster: HOST:PORT, or auto.  [default: $RAY_ADDRESS, or this machine]"),
+]
 Generations = Annotated[int | None, typer.Option(help="Number of generations, the first included.")]
 FailedShare = Annotated[
     float | None,
@@ -116,6 +124,11 @@ def count_option(help: str) -> typer.models.OptionInfo:
     """An option that takes ``5M`` for five million."""
     option: typer.models.OptionInfo = typer.Option(parser=parse_count, metavar="COUNT", help=help)
     return option
+
+
+def execution_flags(workers: int | None, executor: str | None, address: str | None) -> dict[str, Any]:
+    """The settings of these options by dotted key, as ``overrides`` takes them; None leaves a setting as it is."""
+    return {"execution.workers": workers, "execution.executor": executor, "execution.options.address": address}
 
 
 def implied(option: str, value: str, allowed: Collection[str]) -> type[TyperCommand]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from evodevo.errors import UsageError, unknown_name
 from evodevo.registry import Registry, table
+from evodevo.settings import Settings, validate
 
 DETAIL_BYTES = 4 * 2**10
 """Largest size of ``Result.detail`` in bytes; a longer text is cut at its beginning."""
@@ -111,6 +112,33 @@ class Progress:
 Event = Result | Progress
 
 
+class NoOptions(Settings):
+    """The options of an executor that has none."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The settings from which an executor is made by its name.
+
+    Attributes:
+        executor: Name in ``EXECUTORS``.
+        workers: Number of evaluations that may run at the same time, at least 1.
+        threads: Number of torch and OpenMP threads in each evaluation, at least 1.
+        preload: Modules that a worker imports before its first job, by names of ``execution.preload.PRELOADS``.
+        packages: Installed packages whose rows the workers load as well.
+        devices: CUDA devices of local workers; see ``ProcessExecutor``.
+        options: Options of this executor alone, to be validated by its ``Options``.
+    """
+
+    executor: str
+    workers: int = 1
+    threads: int = 1
+    preload: tuple[str, ...] = ("torch",)
+    packages: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Executor(ABC):
     """Base class of executors, which run jobs; a context manager that leaves no process behind.
 
@@ -118,13 +146,43 @@ class Executor(ABC):
 
     Args:
         workers: Number of evaluations that may run at the same time, at least 1.
+
+    Attributes:
+        Options: Settings class of the options that this executor alone has.
+        is_local: Whether evaluations run on this machine, so that it must have the device that they need.
     """
+
+    Options: ClassVar[type[Settings]] = NoOptions
+    is_local: ClassVar[bool] = True
 
     def __init__(self, workers: int = 1) -> None:
         if workers < 1:
             raise UsageError(f"an executor needs at least 1 worker; got {workers}.")
         self.workers = workers
         self._closed = False
+
+    @classmethod
+    def check(cls, setup: Setup) -> Any:
+        """The validated options of a setup; nothing is started.
+
+        Raises:
+            UsageError: An option is unknown or wrong, or evaluations cannot run in this way here.
+        """
+        if setup.options and not cls.Options.model_fields:
+            given = ", ".join(setup.options)
+            raise UsageError(f"the executor {setup.executor!r} has no options; leave out: {given}.")
+        return validate(cls.Options, dict(setup.options), what=f"options of the executor {setup.executor!r}")
+
+    @classmethod
+    def make(cls, setup: Setup) -> Executor:
+        """The executor of a setup.
+
+        Raises:
+            UsageError: See ``check``; or this kind cannot be made from settings.
+        """
+        raise UsageError(
+            f"the executor {setup.executor!r} cannot be chosen by name; make it in Python, with Study(…, executor=…)."
+        )
 
     def submit(self, job: Job) -> None:
         """Queue a job; it starts as soon as a worker is free, in the order of submission.
@@ -207,3 +265,4 @@ EXECUTORS: Registry[type[Executor]] = table("executor", "evodevo.executors")
 EXECUTORS.add("serial", "evodevo.execution.serial:SerialExecutor")
 EXECUTORS.add("forked", "evodevo.execution.forked:ForkedExecutor")
 EXECUTORS.add("processes", "evodevo.execution.processes:ProcessExecutor")
+EXECUTORS.add("ray", "evodevo.execution.clusters.ray_executor:RayExecutor")

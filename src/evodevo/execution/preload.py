@@ -16,6 +16,7 @@ PRELOADS = {
     "evaluation": "evodevo.backbone.evaluate",
     "networks": "evodevo.experiments.evaluate",
     "paths": "evodevo.multitask.evaluate",
+    "sleeping": "evodevo.testing.sleeping",  # for searches without training, in tests and measurements
     "broken": "evodevo.testing.broken",  # a module whose import fails, for the conformance suite
 }
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from evodevo.errors import UsageError
+from evodevo.execution.base import Setup
 from evodevo.execution.connection import Connection
 from evodevo.execution.devices import VISIBLE, next_device, outer_devices, visible_values
 from evodevo.execution.environment import worker_environment
@@ -64,6 +65,17 @@ class ProcessExecutor(WorkerExecutor):
             temporary=own.get("TMPDIR"),
         )
         self._fill()
+
+    @classmethod
+    def make(cls, setup: Setup) -> ProcessExecutor:
+        cls.check(setup)
+        return cls(
+            setup.workers,
+            threads=setup.threads,
+            preload=setup.preload,
+            packages=setup.packages,
+            devices=setup.devices,
+        )
 
     def _start_worker(self) -> Connection:
         device = next_device(self._devices, [connection.device for connection in self._connections])

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from evodevo.execution.base import EVALUATORS, Evaluator, Event, Executor, Job, Progress, Result, check_answer
+from evodevo.execution.base import EVALUATORS, Evaluator, Event, Executor, Job, Progress, Result, Setup, check_answer
 from evodevo.execution.failures import describe_exception
 from evodevo.execution.protocol import plain
 
@@ -28,6 +28,11 @@ class SerialExecutor(Executor):
         self._waiting: deque[Job] = deque()
         self._running: str | None = None
         self._cancelled: list[Event] = []
+
+    @classmethod
+    def make(cls, setup: Setup) -> SerialExecutor:
+        cls.check(setup)
+        return cls()
 
     def adopt(self, evaluators: Mapping[str, Evaluator]) -> None:
         self._evaluators |= evaluators

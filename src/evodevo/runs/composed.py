@@ -19,6 +19,8 @@ from evodevo.search.members import Listener
 from evodevo.search.study import Study
 from evodevo.storage import Lease, Store
 
+MOVABLE = ("workers", "executor", "options")
+"""Settings of the execution that may change on resume: number of the workers, and where they are."""
 Make = Callable[[], tuple[str, RunSettings]]
 """Kind and settings of the run of a stage that begins."""
 
@@ -97,13 +99,10 @@ class ComposedRun(ABC):
                 self.store.release(self.lease)
 
     def _check_unchanged(self) -> None:
-        recorded = self.store.run(self.run_id).settings
-        now = self.settings.model_dump(mode="json")
-        other = {**now, "execution": {**now["execution"], "workers": recorded["execution"]["workers"]}}
-        if other != recorded:
+        if _compared(self.store.run(self.run_id).settings) != _compared(self.settings.model_dump(mode="json")):
             raise UsageError(
-                f"of a {self.noun} only the number of workers can change on resume: its stages would no longer be "
-                "comparable. For anything else begin a new one with: evodevo evolve"
+                f"of a {self.noun} only the workers, their number and where they are, can change on resume: its stages "
+                "would no longer be comparable. For anything else begin a new one with: evodevo evolve"
             )
 
     def stage(self, name: str, make: Make) -> Run:
@@ -174,6 +173,12 @@ class ComposedRun(ABC):
         self._study, study.part_of = study, self.run_id
         if self._on_start is not None:
             self._on_start(study)
+
+
+def _compared(settings: dict[str, Any]) -> dict[str, Any]:
+    """Recorded settings without those that may change on resume."""
+    kept = {name: value for name, value in settings["execution"].items() if name not in MOVABLE}
+    return {**settings, "execution": kept}
 
 
 def stage_runs(run: Run) -> dict[str, Run]:

@@ -12,7 +12,6 @@ from evodevo import __version__
 from evodevo.errors import DiskFullError, UsageError
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.devices import outer_devices, visible_values
-from evodevo.execution.processes import ProcessExecutor
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.command import Command, record_command
@@ -65,7 +64,7 @@ def drive(
         command: the command that changes its settings, to be recorded.
     """
     enable_packages(settings.execution.packages)
-    check_device(settings)
+    check_machine(settings)
     rooms = type(settings).model_fields
     if not rooms.keys().isdisjoint(COMPOSED):
         slice_of("", rooms).carry_out(
@@ -130,26 +129,21 @@ def record_change(store: Store, run_id: str, settings: RunSettings, command: Com
 
 def create_executor(settings: ExecutionSettings, preload: tuple[str, ...]) -> Executor:
     """The executor of these settings; processes have torch and the evaluator imported before the first job."""
-    if settings.executor == "processes":
-        return ProcessExecutor(
-            settings.workers,
-            threads=settings.threads,
-            preload=preload,
-            packages=settings.packages,
-            devices=settings.devices,
-        )
-    return EXECUTORS.get(settings.executor)()
+    return EXECUTORS.get(settings.executor).make(settings.setup(preload))
 
 
-def check_device(settings: RunSettings) -> None:
-    """Refuse a device that this machine lacks once, not once per individual.
+def check_machine(settings: RunSettings) -> None:
+    """Refuse an executor that cannot work here, or a device that this machine lacks, once, not once per individual.
 
     Raises:
-        UsageError: it has none of that kind or number; or workers with a device each are to use another one.
+        UsageError: it has no device of that kind or number; workers with a device each are to use another one; or the
+            executor is unknown, or its options are wrong.
     """
-    training = settings.evaluation.training
-    if settings.execution.devices:
-        visible_values(settings.execution.devices, outer_devices(os.environ))
+    execution, training = settings.execution, settings.evaluation.training
+    executor = EXECUTORS.get(execution.executor)
+    executor.check(execution.setup(()))
+    if execution.devices:
+        visible_values(execution.devices, outer_devices(os.environ))
         if getattr(training, "replicas", 1) > 1:
             raise UsageError(
                 "execution.devices gives each worker one device, and the replicas of a training need one each; leave "
@@ -161,7 +155,7 @@ def check_device(settings: RunSettings) -> None:
                 "device, as cuda:0. Leave one of the two out."
             )
         return
-    if training.device not in ("auto", "cpu"):
+    if executor.is_local and training.device not in ("auto", "cpu"):
         from evodevo.training.precision import decide
 
         decide(training.device, training.precision)

@@ -10,7 +10,7 @@ from evodevo.errors import UsageError
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.command import Command, named, record_command, with_data
-from evodevo.runs.drive import EVOLVE, check_device, create_run, drive, record_forecast
+from evodevo.runs.drive import EVOLVE, check_machine, create_run, drive, record_forecast
 from evodevo.runs.given import starts
 from evodevo.runs.progress import shown
 from evodevo.runs.recipe import RunSettings
@@ -27,9 +27,11 @@ CHANGEABLE = (
     ("study", "confirmations"),
     ("study", "max_failed_share"),
     ("execution", "workers"),
+    ("execution", "executor"),
+    ("execution", "options"),
     ("evaluation", "keep_weights"),
 )
-"""Settings that a resumed run may change: budget, workers, retention."""
+"""Settings that a resumed run may change: budget, workers and where they are, retention."""
 
 ARCHITECTURE = "architecture"
 """Event before a run begins: a given architecture was brought to another depth."""
@@ -171,7 +173,7 @@ def _tried(which: Slice[Run, Individual], settings: RunSettings, cache_folder: P
     """
     settings = with_absolute_paths(which, settings)
     enable_packages(settings.execution.packages)
-    check_device(settings)
+    check_machine(settings)
     settings.study.create()
     founders(settings.study.start, which.space(settings), settings.study.population)
     settings.study.check(which.problem(settings, cache_folder=cache_folder))
@@ -252,6 +254,8 @@ def with_absolute_paths(kind: Slice[Run, Individual], settings: RunSettings) -> 
 
 def _changed(recorded: RunSettings, overrides: dict[str, Any]) -> RunSettings:
     values = merge(recorded.model_dump(mode="json"), overrides)
+    if values["execution"].get("executor") != recorded.execution.executor:
+        values["execution"]["options"] = overrides["execution"].get("options", {})  # those of the other one are no use
     changed = validate(type(recorded), values, what="settings")
     before, after = recorded.model_dump(mode="json"), changed.model_dump(mode="json")
     for room in before:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from evodevo.errors import UsageError
+from evodevo.execution.base import Setup
 from evodevo.registry import Registry, table
 from evodevo.search.settings import StudySettings
 from evodevo.settings import Settings
@@ -28,7 +29,9 @@ class ExecutionSettings(Settings):
     """The execution of evaluations.
 
     Attributes:
-        executor: processes (isolated, the default) or serial (in this process, for debugging).
+        executor: name in ``execution.base.EXECUTORS``: processes (isolated, on this machine, the default), serial (in
+            this process, for debugging), or ray (on the nodes of a Ray cluster).
+        options: options of that executor alone, for example of ray: address, cpus, gpus, memory_bytes.
         workers: number of evaluations at a time.
         threads: number of threads per evaluation; scores may depend on it in the last bits, so it belongs to the run.
         packages: installed packages whose operators, objectives, … are enabled, by name.
@@ -36,11 +39,22 @@ class ExecutionSettings(Settings):
             for all that are there; without any, each worker sees all.
     """
 
-    executor: Literal["processes", "serial"] = "processes"
+    executor: str = "processes"
+    options: dict[str, JsonValue] = Field(default_factory=dict, exclude_if=lambda value: not value)
     workers: int = Field(default=2, ge=1, le=4096)
     threads: int = Field(default=1, ge=1, le=1024)
     packages: tuple[str, ...] = ()
     devices: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
+
+    def setup(self, preload: tuple[str, ...]) -> Setup:
+        """The setup of the executor.
+
+        Args:
+            preload: See ``Setup``.
+        """
+        return Setup(
+            self.executor, self.workers, self.threads, preload, self.packages, self.devices, self.options
+        )
 
 
 class RunSettings(Settings):

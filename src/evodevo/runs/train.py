@@ -10,7 +10,7 @@ from evodevo.errors import UsageError
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.command import Command, named, record_command, with_data
-from evodevo.runs.drive import TRAIN, check_device, create_run, drive
+from evodevo.runs.drive import TRAIN, check_machine, create_run, drive
 from evodevo.runs.evolve import ARCHITECTURE, begin, with_absolute_paths
 from evodevo.runs.fixed_generation import OPERATION, record_source
 from evodevo.runs.given import Given, find, opened, scaled
@@ -107,7 +107,7 @@ def train(
     if source is not None:
         space.check(source.genome)
     # Device and data are tried before anything is recorded.
-    check_device(settings)
+    check_machine(settings)
     kind.problem(settings, cache_folder=cache_folder)
     subject = named(what) if given.individual is None else given.individual.id
     options = {

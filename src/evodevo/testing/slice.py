@@ -24,6 +24,7 @@ declare(
         "testing.print_a_lot": "evodevo.testing.evaluators:print_a_lot",
         "testing.progress": "evodevo.testing.evaluators:progress",
         "testing.sleep": "evodevo.testing.evaluators:sleep",
+        "testing.sleeping": "evodevo.testing.sleeping:sleep",
         "testing.use_scratch": "evodevo.testing.evaluators:use_scratch",
     },
 )

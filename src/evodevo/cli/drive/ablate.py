@@ -15,11 +15,14 @@ from evodevo.cli.files import write_text
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    ClusterAddress,
     ConfigFile,
     Events,
+    ExecutorName,
     GivenBudget,
     StoreFolder,
     Workers,
+    execution_flags,
     parse_budget,
 )
 from evodevo.cli.overrides import overrides
@@ -47,6 +50,8 @@ def ablate(
     seeds: Annotated[int | None, typer.Option(help="Trainings of each row.  [default: the recipe's]")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table there, one line per row.")] = None,
     workers: Workers = None,
+    executor: ExecutorName = None,
+    address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
@@ -62,7 +67,8 @@ def ablate(
 
     if what not in RECIPES and "." not in what:
         given = {"--rows": rows, "--size": size, "--task": task, "--data": data, "--budget": budget, "--seeds": seeds,
-                 "--workers": workers, "--device": device, "--config": config, "--set": set}  # fmt: skip
+                 "--workers": workers, "--device": device, "--config": config, "--set": set,
+                 "--executor": executor, "--address": address}  # fmt: skip
         for option, value in given.items():
             if value is not None:
                 raise typer.BadParameter(f"{option} is for a recipe; {what!r} is a run. Go on with it: evodevo resume.")
@@ -70,7 +76,7 @@ def ablate(
         return
     flags: dict[str, Any] = {
         **experiment_flags({} if budget is None else asdict(budget), task, data, seeds),
-        "execution.workers": workers,
+        **execution_flags(workers, executor, address),
         "evaluation.training.device": device,
     }
     changes = overrides(config, set or [], flags)

@@ -13,15 +13,18 @@ from evodevo.cli.look.front import show_front
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    ClusterAddress,
     ConfigFile,
     Depth,
     Events,
+    ExecutorName,
     FailedShare,
     Generations,
     StoreFolder,
     Width,
     Workers,
     count_option,
+    execution_flags,
 )
 from evodevo.cli.overrides import overrides
 from evodevo.cli.protocols import show_composed, show_needs
@@ -89,6 +92,8 @@ def evolve(
     ] = None,
     max_failed_share: FailedShare = None,
     workers: Workers = None,
+    executor: ExecutorName = None,
+    address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
@@ -118,7 +123,7 @@ def evolve(
         "study.mode": None if mode is None else mode.value,
         "study.seed": seed,
         "study.max_failed_share": max_failed_share,
-        "execution.workers": workers,
+        **execution_flags(workers, executor, address),
     }
     changes = overrides(config, set or [], flags)
     if dry_run:

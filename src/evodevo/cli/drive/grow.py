@@ -13,11 +13,14 @@ from evodevo.cli.drive.train import Opponents, experiment_flags, present
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    ClusterAddress,
     ConfigFile,
     Events,
+    ExecutorName,
     GivenBudget,
     StoreFolder,
     Workers,
+    execution_flags,
     parse_budget,
 )
 from evodevo.cli.overrides import overrides
@@ -47,6 +50,8 @@ def grow(
         str | None, typer.Option(metavar="RUN", help="Run of grow from whose edits strategists learn; or none.")
     ] = None,
     workers: Workers = None,
+    executor: ExecutorName = None,
+    address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
@@ -60,7 +65,7 @@ def grow(
     """
     flags: dict[str, Any] = {
         **experiment_flags({} if budget is None else asdict(budget), task, data, seeds),
-        "execution.workers": workers,
+        **execution_flags(workers, executor, address),
         "evaluation.training.device": device,
     }
     changes = overrides(config, set or [], flags)

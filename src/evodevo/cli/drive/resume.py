@@ -7,12 +7,15 @@ from evodevo.cli.look.front import show_front
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    ClusterAddress,
     Events,
+    ExecutorName,
     FailedShare,
     Generations,
     RunName,
     StoreFolder,
     Workers,
+    execution_flags,
 )
 from evodevo.cli.overrides import overrides
 from evodevo.cli.protocols import show_composed
@@ -23,6 +26,8 @@ def resume(
     run: RunName = "last",
     generations: Generations = None,
     workers: Workers = None,
+    executor: ExecutorName = None,
+    address: ClusterAddress = None,
     max_failed_share: FailedShare = None,
     store: StoreFolder = DEFAULT_STORE,
     set: Assignments = None,
@@ -35,7 +40,7 @@ def resume(
     flags = {
         "study.generations": generations,
         "study.max_failed_share": max_failed_share,
-        "execution.workers": workers,
+        **execution_flags(workers, executor, address),
     }
     changes = overrides(None, set or [], flags)
     from evodevo.runs.evolve import resume as resume_run

@@ -17,14 +17,17 @@ from evodevo.cli.listing import print_individuals, say_seeds
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    ClusterAddress,
     ConfigFile,
     Depth,
     Events,
+    ExecutorName,
     GivenBudget,
     StoreFolder,
     Width,
     Workers,
     count_option,
+    execution_flags,
     implied,
     parse_budget,
 )
@@ -85,6 +88,8 @@ def train(
         typer.Option(help="Baselines under the same budget; all or none for an individual; without a value, all."),
     ] = None,
     workers: Workers = None,
+    executor: ExecutorName = None,
+    address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
@@ -98,7 +103,7 @@ def train(
     from the last checkpoint.
     """
     flags: dict[str, Any] = {
-        "execution.workers": workers,
+        **execution_flags(workers, executor, address),
         "evaluation.training.device": device,
         "space.depth": depth,
         "space.dimensions.width": width,
