@@ -11,7 +11,7 @@ import pytest
 from evodevo.errors import DataError, EvodevoError, ExitCode, NotFoundError, StoreDamagedError, UsageError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.runs.archive import Archive
-from evodevo.runs.evolve import evolve, resume
+from evodevo.runs.evolve import _changed, evolve, resume
 from evodevo.search.settings import StudySettings
 from evodevo.search.study import Study
 from evodevo.settings import merge
@@ -95,13 +95,32 @@ def test_stopped_and_resumed_and_in_two_workers_it_is_the_same_run(tmp_path: Pat
         ("study", "population", 5),
         ("study", "algorithm", "random"),
         ("execution", "threads", 2),
-        ("execution", "executor", "processes"),
+        ("execution", "packages", ["one"]),
     ],
 )
 def test_what_would_spoil_the_scores_cannot_change(copy: Path, small: Any, room: str, key: str, value: Any) -> None:
     with pytest.raises(UsageError, match=rf"{room}\.{key} cannot change on resume.*study\.generations") as caught:
         resume(small.run, overrides={room: {key: value}}, store=copy)
     assert caught.value.exit_code == ExitCode.USAGE
+    with Archive(copy) as archive:
+        assert not any(event.type == "run.settings" for event in archive.run(small.run).events())
+
+
+def test_workers_may_be_elsewhere_and_options_of_another_executor_are_dropped(copy: Path, small: Any) -> None:
+    with Archive(copy) as archive:
+        settings = archive.run(small.run).settings
+    here = settings.model_copy(update={"execution": settings.execution.model_copy(update={"executor": "ray"})})
+    moved = _changed(here, {"execution": {"options": {"address": "auto", "gpus": 1}}})
+    assert moved.execution.options == {"address": "auto", "gpus": 1}
+    assert _changed(moved, {"execution": {"options": {"gpus": 2}}}).execution.options == {"address": "auto", "gpus": 2}
+    assert _changed(moved, {"execution": {"executor": "serial"}}).execution.options == {}
+    assert "options" not in _changed(moved, {"execution": {"executor": "serial"}}).model_dump(mode="json")["execution"]
+    for change, words in (
+        ({"executor": "rya"}, "Did you mean 'ray'"),
+        ({"options": {"address": "auto"}}, "no options"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            resume(small.run, overrides={"execution": change}, store=copy)
     with Archive(copy) as archive:
         assert not any(event.type == "run.settings" for event in archive.run(small.run).events())
 

@@ -16,7 +16,7 @@ STORE_BYTES = 80 * 2**20
 
 
 class RayCluster:
-    """A head without CPUs, and nodes with one CPU each; this process is connected to it.
+    """A head without CPUs, and nodes with one CPU each; as a context manager, this process is connected to it.
 
     Args:
         nodes: Number of nodes beside the head.
@@ -63,6 +63,10 @@ class RayCluster:
                 os.kill(pid, signal.SIGKILL)
         self._cluster.remove_node(node, allow_graceful=False)
 
+    def close(self) -> None:
+        """End all nodes."""
+        self._cluster.shutdown()
+
     def node_of(self, pid: int) -> Any:
         """The node that a process belongs to."""
         return next(node for node in self.nodes if pid in _processes(node))
@@ -77,7 +81,7 @@ class RayCluster:
         import ray
 
         ray.shutdown()
-        self._cluster.shutdown()
+        self.close()
 
 
 def _processes(node: Any) -> list[int]:
