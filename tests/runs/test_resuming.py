@@ -12,6 +12,7 @@ from evodevo.errors import DataError, EvodevoError, ExitCode, NotFoundError, Sto
 from evodevo.execution.serial import SerialExecutor
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import _changed, evolve, resume
+from evodevo.runs.resolve import resolve
 from evodevo.search.settings import StudySettings
 from evodevo.search.study import Study
 from evodevo.settings import merge
@@ -106,23 +107,31 @@ def test_what_would_spoil_the_scores_cannot_change(copy: Path, small: Any, room:
         assert not any(event.type == "run.settings" for event in archive.run(small.run).events())
 
 
-def test_workers_may_be_elsewhere_and_options_of_another_executor_are_dropped(copy: Path, small: Any) -> None:
-    with Archive(copy) as archive:
-        settings = archive.run(small.run).settings
-    here = settings.model_copy(update={"execution": settings.execution.model_copy(update={"executor": "ray"})})
-    moved = _changed(here, {"execution": {"options": {"address": "auto", "gpus": 1}}})
+def test_workers_may_be_elsewhere_and_options_of_another_executor_are_dropped() -> None:
+    there = {"executor": "ray", "options": {"address": "auto"}}
+    settings = resolve("backbone.demo", overrides={"execution": there})
+    moved = _changed(settings, {"execution": {"options": {"gpus": 1}}})
     assert moved.execution.options == {"address": "auto", "gpus": 1}
-    assert _changed(moved, {"execution": {"options": {"gpus": 2}}}).execution.options == {"address": "auto", "gpus": 2}
-    assert _changed(moved, {"execution": {"executor": "serial"}}).execution.options == {}
-    assert "options" not in _changed(moved, {"execution": {"executor": "serial"}}).model_dump(mode="json")["execution"]
-    for change, words in (
-        ({"executor": "rya"}, "Did you mean 'ray'"),
-        ({"options": {"address": "auto"}}, "no options"),
-    ):
-        with pytest.raises(UsageError, match=words):
-            resume(small.run, overrides={"execution": change}, store=copy)
-    with Archive(copy) as archive:
-        assert not any(event.type == "run.settings" for event in archive.run(small.run).events())
+    back = _changed(moved, {"execution": {"executor": "processes"}})
+    assert back.execution.options == {}
+    assert back.model_dump(mode="json") == resolve("backbone.demo", overrides={}).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("execution", "words"),
+    [
+        ({"executor": "rya"}, "unknown executor 'rya'. Did you mean 'ray'"),
+        ({"executor": "forked"}, "'forked' cannot be chosen by name"),
+        ({"options": {"address": "auto"}}, "the executor 'processes' has no options; leave out: address"),
+        ({"executor": "ray", "options": {"gpu": 1}}, "did you mean 'gpus'"),
+    ],
+)
+def test_an_executor_that_cannot_be_is_refused_before_anything_is_recorded(
+    execution: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        evolve("backbone.demo", overrides={**TINY, "execution": execution}, store=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_what_has_the_same_value_has_not_changed_and_an_unknown_run_is_named(copy: Path, small: Any) -> None:

@@ -139,6 +139,13 @@ class Setup:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+def only_in_python(setup: Setup) -> UsageError:
+    """The error for a kind that cannot be made from settings."""
+    return UsageError(
+        f"the executor {setup.executor!r} cannot be chosen by name; make it in Python, with Study(…, executor=…)."
+    )
+
+
 class Executor(ABC):
     """Base class of executors, which run jobs; a context manager that leaves no process behind.
 
@@ -180,9 +187,7 @@ class Executor(ABC):
         Raises:
             UsageError: See ``check``; or this kind cannot be made from settings.
         """
-        raise UsageError(
-            f"the executor {setup.executor!r} cannot be chosen by name; make it in Python, with Study(…, executor=…)."
-        )
+        raise only_in_python(setup)
 
     def submit(self, job: Job) -> None:
         """Queue a job; it starts as soon as a worker is free, in the order of submission.

@@ -8,9 +8,10 @@ import threading
 import warnings
 from collections.abc import Mapping
 from functools import partial
+from typing import NoReturn
 
 from evodevo.errors import UsageError
-from evodevo.execution.base import Evaluator, Job
+from evodevo.execution.base import Evaluator, Job, Setup, only_in_python
 from evodevo.execution.connection import Connection
 from evodevo.execution.worker_process import ForkedWorker
 from evodevo.execution.workers import WorkerExecutor
@@ -38,6 +39,10 @@ class ForkedExecutor(WorkerExecutor):
         if not sys.platform.startswith("linux"):
             raise UsageError("the executor 'forked' needs Linux; use 'serial' here.")
         self._evaluators = dict(evaluators or {})
+
+    @classmethod
+    def check(cls, setup: Setup) -> NoReturn:
+        raise only_in_python(setup)  # the process of a command has threads
 
     def adopt(self, evaluators: Mapping[str, Evaluator]) -> None:
         if self._connections:
