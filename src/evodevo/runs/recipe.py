@@ -52,9 +52,7 @@ class ExecutionSettings(Settings):
         Args:
             preload: See ``Setup``.
         """
-        return Setup(
-            self.executor, self.workers, self.threads, preload, self.packages, self.devices, self.options
-        )
+        return Setup(self.executor, self.workers, self.threads, preload, self.packages, self.devices, self.options)
 
 
 class RunSettings(Settings):

@@ -100,6 +100,11 @@ def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
         RayExecutor.check(Setup("ray", options=options))
 
 
+def test_devices_of_local_workers_are_not_for_a_cluster() -> None:
+    with pytest.raises(UsageError, match=r"set execution\.options\.gpus"):
+        RayExecutor.check(Setup("ray", devices=("auto",)))
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:99999", "no such host:6379"])
 def test_where_nobody_listens_is_said_at_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"(?s)no Ray cluster answers.*ray start --head"):

@@ -221,7 +221,7 @@ def test_a_search_in_which_a_node_dies_is_that_of_one_local_worker(cluster: RayC
 
 
 def test_the_settings_of_a_run_make_it() -> None:
-    setup = Setup("ray", 2, 1, (), (), {"cpus": 0.5})
+    setup = Setup("ray", 2, preload=(), options={"cpus": 0.5})
     with RayExecutor.make(setup) as executor:
         assert executor.workers == 2
         assert evaluate(executor, "testing.echo", b"x").payload == b"x"
