@@ -14,7 +14,7 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.devices import VISIBLE, next_device, outer_devices, visible_values
 from evodevo.execution.processes import ProcessExecutor
-from evodevo.runs.drive import check_device, create_executor
+from evodevo.runs.drive import check_machine, create_executor
 from evodevo.runs.recipe import ExecutionSettings
 from evodevo.runs.resolve import resolve
 from evodevo.testing.executors import evaluate
@@ -99,8 +99,8 @@ def test_settings_lead_to_the_workers_and_replicas_need_all_devices(monkeypatch:
         assert seen_by(executor.pids()[0]) == "7"  # type: ignore[attr-defined]
     changes = {"execution": {"devices": ["auto"]}, "evaluation": {"training": {"replicas": 2}}}
     with pytest.raises(UsageError, match="one each; leave"):
-        check_device(resolve("backbone.demo", overrides=changes))
+        check_machine(resolve("backbone.demo", overrides=changes))
     named = {"execution": {"devices": ["auto"]}, "evaluation": {"training": {"device": "cuda:1"}}}
     with pytest.raises(UsageError, match=r"each worker sees one device, as cuda:0"):
-        check_device(resolve("backbone.demo", overrides=named))
+        check_machine(resolve("backbone.demo", overrides=named))
     assert "devices" not in ExecutionSettings().model_dump()
