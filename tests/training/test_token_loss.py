@@ -131,6 +131,14 @@ def test_the_peak_is_what_is_stated(autocast: bool) -> None:
     assert peak(32) < peak("all") / 8
 
 
+def test_it_can_be_counted_without_computing() -> None:
+    hidden, weight, target = (tensor.detach().to("meta").requires_grad_(tensor.requires_grad) for tensor in drawn(64))
+    with LiveBytes() as counted:
+        loss = token_loss(hidden, weight, target, 16)
+        assert counted.now() <= 8 * 64 + 100, "a number for each token"
+    assert [gradient.shape for gradient in torch.autograd.grad(loss, [hidden, weight])] == [hidden.shape, weight.shape]
+
+
 def test_the_size_of_a_chunk() -> None:
     assert tokens_at_once(1000, 256) == 1000
     assert tokens_at_once(WHOLE_ENTRIES // 256, 256) == WHOLE_ENTRIES // 256

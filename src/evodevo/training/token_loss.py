@@ -9,6 +9,7 @@ Legend: N tokens, D width, V vocabulary, C tokens at a time.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -138,5 +139,7 @@ class _TokenLoss(torch.autograd.Function):
         return of_hidden, None if of_weight is None else of_weight.to(weight.dtype), None, None, None
 
 
-def _no_autocast(like: Tensor) -> Any:
-    return torch.autocast(like.device.type, enabled=False)
+def _no_autocast(like: Tensor) -> AbstractContextManager[Any]:
+    kind = like.device.type
+    # The meta device has no autocast.
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
