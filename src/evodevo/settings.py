@@ -14,13 +14,25 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import PydanticKnownError, core_schema
 
+from evodevo import canonical, files
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.registry import Registry
 
 S = TypeVar("S", bound="Settings")
 
 
+MAX_BYTES = files.MIB
+MAX_DEPTH = canonical.MAX_DEPTH
 _KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+# Possessive, so that they run in linear time on any text, also on one whose strings never end.
+_TOML_TEXT = re.compile(
+    r'''"""(?:[^"\\]|\\.|"(?!""))*+(?:"""|\Z)|"(?:[^"\\\n]|\\.)*+"?'''
+    r"""|'''.*?(?:'''|\Z)|'[^'\n]*+'?|\#[^\n]*+""",
+    re.DOTALL,
+)
+_DOTTED = re.compile(r"(?<![\w'-])(?:[\w'-]++[ \t]*+\.[ \t]*+){%d}" % MAX_DEPTH)
+_DIGITS = re.compile(r"[0-9][0-9_]{%d}" % canonical.MAX_DIGITS)
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 NEW = "new_runs"
 """Key of a field's ``json_schema_extra``: its value in new runs; the default is what stored runs without it do."""
@@ -140,12 +152,38 @@ def read_toml(path: Path) -> dict[str, Any]:
         NotFoundError: The file does not exist.
         UsageError: The file is not TOML; the message has line and column.
     """
+    if not path.exists():
+        raise NotFoundError(f"no settings file at {path}.")
+    text = files.read_text(path, MAX_BYTES)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise NotFoundError(f"no settings file at {path}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        return _parsed(text)
+    except ValueError as error:
         raise UsageError(f"{path} is not a readable TOML file: {error}") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """TOML within bounds: what is deep, long or dotted without end takes tomllib minutes, or all of the stack.
+
+    Raises:
+        ValueError: It is not TOML, or exceeds a bound.
+    """
+    bare = _TOML_TEXT.sub("''", text)
+    if _DOTTED.search(bare) or _depth(bare) > MAX_DEPTH:
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+    if _DIGITS.search(bare):
+        raise ValueError(f"a number has more than {canonical.MAX_DIGITS} digits")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from None
+
+
+def _depth(bare: str) -> int:
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(bare):
+        depth = max(0, depth + (1 if bracket in "[{" else -1))
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def assign(values: dict[str, Any], dotted: str, text: str) -> None:
@@ -158,6 +196,8 @@ def assign(values: dict[str, Any], dotted: str, text: str) -> None:
         UsageError: The key is empty, or one of its parents is not a table.
     """
     keys = dotted.split(".")
+    if len(keys) > MAX_DEPTH:
+        raise UsageError(f"--set {dotted[:40]}...: a key has at most {MAX_DEPTH} parts.")
     if not all(keys):
         raise UsageError(f"--set needs key=value or key.sub=value; got {dotted!r}.")
     value = _value(text)
@@ -171,13 +211,13 @@ def assign(values: dict[str, Any], dotted: str, text: str) -> None:
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+        return _parsed(f"value = {text}")["value"]
+    except ValueError:
         pass
     if text == "null" or text[:1] in ("[", "{", '"'):
         try:
-            return json.loads(text)
-        except (json.JSONDecodeError, RecursionError):
+            return canonical.loads(text)
+        except UsageError:
             pass
     return text
 
@@ -221,8 +261,6 @@ def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_json(values: dict[str, Any], what: str) -> str:
-    from evodevo import canonical
-
     try:
         return canonical.dumps(values)
     except UsageError as error:

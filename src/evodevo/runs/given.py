@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evodevo import canonical
+from evodevo import canonical, files
 from evodevo.errors import EvodevoError, GenomeError, NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.runs.archive import Archive, Individual
 from evodevo.search.space import Space
 from evodevo.search.start import Start
 
-MAX_FILE_BYTES = 1 << 20
+MAX_FILE_BYTES = files.MIB
 _ID = re.compile(r"[0-9a-z]{1,64}", re.ASCII)
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 ENVELOPE = {"space", "version", "genes"}
@@ -154,21 +154,13 @@ def scaled(given: Given, space: Space[Any], depth: int | None) -> tuple[Any, str
 
 
 def _is_file(text: str) -> bool:
-    try:
-        return bool(text) and Path(text).is_file()
-    except (OSError, ValueError):  # too long for a name, or with a null byte
-        return False
+    return bool(text) and files.regular(Path(text))
 
 
 def _read(path: Path) -> Given:
     """The genome in a file: its text, lines that begin with # aside; its envelope; or a document of ``--json``."""
     source = f"the file {path}"
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UsageError(f"{source} has more than {MAX_FILE_BYTES} bytes; a file with one genome is wanted.")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{source} cannot be read as text: {error}") from None
+    text = files.read_text(path, MAX_FILE_BYTES)
     if not text.lstrip().startswith("{"):
         return Given(source, text=_COMMENT.sub("", text).strip())
     document = canonical.loads(text, what=source)

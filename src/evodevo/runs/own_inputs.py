@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo import files
+from evodevo.errors import UsageError, quoted_list
+from evodevo.tasks.images.arrays import read_bytes
 from evodevo.tasks.images.pixels import decode, uniform
 from evodevo.tasks.inputs import InputSpec
 
-MAX_FILE_BYTES = 64 << 20
+MAX_TEXT_BYTES = 64 * files.MIB
 
 Encode = Callable[[str, str], NDArray[np.int64]]
 
@@ -76,30 +78,14 @@ def _nothing(spec: InputSpec) -> NDArray[Any]:
 
 
 def _image(value: str, spec: InputSpec) -> NDArray[np.uint8]:
-    image = decode(_bytes(value), value)
+    image = decode(read_bytes(Path(value)), value)
     return uniform([image], (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb", value)
 
 
 def _text(value: str) -> str:
     """The text of a file of that name, or the value itself."""
-    try:
-        is_file = Path(value).is_file()
-    except (OSError, ValueError):  # longer than a name may be, or no name at all
-        is_file = False
-    return _bytes(value).decode("utf-8", "replace") if is_file else value
-
-
-def _bytes(value: str) -> bytes:
-    shown = value[:200]
-    try:
-        with Path(value).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no file name"
-        raise DataError(f"{shown!r} cannot be read ({reason}); name a file.") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise DataError(f"{shown!r} has more than {MAX_FILE_BYTES:,} bytes; give a smaller file.")
-    return data
+    path = Path(value)
+    return files.read_text(path, MAX_TEXT_BYTES) if files.regular(path) else value
 
 
 def _numbers(text: str, spec: InputSpec) -> list[float]:

@@ -9,7 +9,7 @@ small parts in one blob (``packed_name``). Nothing is pickled, and no name in a 
 from __future__ import annotations
 
 import hashlib
-import struct
+import io
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -18,11 +18,8 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
-from evodevo import canonical
 from evodevo.errors import UnsafeFileError, UsageError
-
-MAX_TENSORS = 20_000
-MAX_HEADER_BYTES = 4 * 2**20
+from evodevo.storage.tensor_header import MAX_TENSORS, read_header
 
 
 class BlobStore(Protocol):
@@ -90,23 +87,7 @@ def read_tensors(data: bytes, what: str) -> dict[str, Tensor]:
     Raises:
         UnsafeFileError: The bytes are not safetensors, the header is over 4 MiB, or has more than 20,000 tensors.
     """
-    # A safetensors file begins with the header's size as an unsigned 64-bit integer, then the header as JSON.
-    size = struct.unpack("<Q", data[:8])[0] if len(data) >= 8 else 0
-    if not 2 <= size <= len(data) - 8:
-        raise UnsafeFileError(
-            f"{what} is not a safetensors file. Only safetensors is read; convert the file where it was made."
-        )
-    if size > MAX_HEADER_BYTES:
-        raise UnsafeFileError(f"{what} has a header of {size:,} bytes; at most {MAX_HEADER_BYTES:,} are read.")
-    try:
-        header = canonical.loads(data[8 : 8 + size], what=what)
-    except UsageError as error:
-        raise UnsafeFileError(f"{what} is not a safetensors file: {error}") from None
-    if not isinstance(header, dict):
-        raise UnsafeFileError(f"{what} is not a safetensors file: its header is no object.")
-    count = len(header.keys() - {"__metadata__"})
-    if count > MAX_TENSORS:
-        raise UnsafeFileError(f"{what} has {count:,} tensors; at most {MAX_TENSORS:,} are read.")
+    read_header(io.BytesIO(data), len(data), what)
     try:
         tensors: dict[str, Tensor] = load_safetensors(data)
     except Exception as error:  # a Rust error without a stable Python type; KeyError for a dtype torch lacks

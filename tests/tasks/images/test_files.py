@@ -145,7 +145,7 @@ def test_damaged_idx(tmp_path: Path, images: bytes, message: str) -> None:
         ({"x": PIXELS.astype(np.int64) - 300, "y": NUMBERS}, "from 0 to 255"),
         ({"x": PIXELS[..., None].repeat(2, -1), "y": NUMBERS}, "shape"),
         ({"x": PIXELS, "y": NUMBERS / 2}, "labels are float64"),
-        ({"x": np.asarray([{}] * 6), "y": NUMBERS}, "not a readable .npz of plain arrays"),
+        ({"x": np.asarray([{}] * 6), "y": NUMBERS}, "no Python objects"),
     ],
 )
 def test_an_npz_that_does_not_fit(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:

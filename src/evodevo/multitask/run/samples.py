@@ -8,7 +8,6 @@ Shapes: B samples.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo import files
 from evodevo.errors import DataError, NotFoundError, UsageError, quoted_list
 from evodevo.multitask.settings import AgentSettings
 from evodevo.settings import Settings, validate
@@ -25,6 +25,7 @@ from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.images.pixels import SUFFIXES, uniform
 from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
+from evodevo.tasks.table.rows import comma_separated, text_of
 from evodevo.tasks.text.tokenizers import ByteTokenizer
 
 Sample = str | Path | NDArray[np.uint8] | Mapping[str, str]
@@ -113,10 +114,11 @@ class SampleReader:
         if place.is_dir():
             if self.only is None or self.only.modality != "image":
                 raise UsageError(f"a folder holds images; this task reads {self._words()}. Give a .csv file.")
-            files = sorted(file for file in place.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-            if not files:
+            files.refuse_links_outside(place)
+            found = sorted(file for file in place.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+            if not found:
                 raise DataError(f"{place} holds no images; known are {quoted_list(sorted(SUFFIXES))}.")
-            yield from ((str(file.relative_to(place)), file) for file in files)
+            yield from ((str(file.relative_to(place)), file) for file in found)
         elif not place.exists():
             raise NotFoundError(f"there is no {place}. Give a folder of images, or a .csv file.")
         elif place.suffix.lower() == ".csv":
@@ -148,21 +150,15 @@ class SampleReader:
         return self._whole_task().encode(name, text)
 
     def _table(self, place: Path) -> Iterator[tuple[str, Sample]]:
-        try:
-            with place.open(newline="", encoding="utf-8-sig") as file:
-                rows = csv.DictReader(file, strict=True)
-                columns = {spec: _column(spec, rows.fieldnames or (), place) for spec in self.inputs}
-                for number, row in enumerate(rows, start=1):
-                    values = {spec.name: row[column] or "" for spec, column in columns.items()}
-                    for spec in columns:
-                        if spec.modality == "image" and values[spec.name]:
-                            # As the table's own words name them: beside it, or anywhere.
-                            values[spec.name] = str(place.parent / Path(values[spec.name]).expanduser())
-                    yield str(number), values
-        except OSError as error:
-            raise DataError(f"{place} cannot be read: {error.strerror or error}.") from None
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"{place} is no table of comma-separated values in UTF-8: {error}.") from None
+        header, *rows = comma_separated(text_of(place)[1], place)
+        columns = {spec: header.index(_column(spec, header, place)) for spec in self.inputs}
+        for number, row in enumerate(rows, start=1):
+            values = {spec.name: row[column] for spec, column in columns.items()}
+            for spec in columns:
+                if spec.modality == "image" and values[spec.name]:
+                    # As the table's own words name them: beside it, or anywhere.
+                    values[spec.name] = str(place.parent / Path(values[spec.name]).expanduser())
+            yield str(number), values
 
     def _words(self, form: str = "") -> str:
         return quoted_list(

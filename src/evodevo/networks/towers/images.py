@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo import canonical
+from evodevo import files
 from evodevo.errors import DataError
-from evodevo.operators.pretrained.spec import LARGEST_CONFIG
+from evodevo.operators.pretrained.spec import read_object, root_of
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _BICUBIC = 3  # pillow's number
@@ -51,13 +51,9 @@ def read_preparation(folder: Path, image: tuple[int, int]) -> Preparation:
         DataError: a file that makes no sense.
     """
     file = folder / "preprocessor_config.json"
-    if not file.is_file():
+    if not files.regular(file, root_of(folder)):
         return Preparation(image)
-    if file.stat().st_size > LARGEST_CONFIG:
-        raise DataError(f"{file} is larger than any preprocessor's configuration.")
-    values = canonical.loads(file.read_bytes())
-    if not isinstance(values, dict):
-        raise DataError(f"{file} holds no settings of a preprocessor.")
+    values = read_object(file, folder)
     crop = values.get("crop_size") if values.get("do_center_crop") else None
     cropped = None if crop is None else _size(crop, file)
     size = values.get("size", list(image)) if values.get("do_resize", True) else list(image)

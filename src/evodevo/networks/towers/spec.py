@@ -14,12 +14,20 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from evodevo import canonical
-from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo import files
+from evodevo.errors import UsageError, quoted_list
 from evodevo.networks.canvas import InputSizes
 from evodevo.operators.cost import Work
-from evodevo.operators.pretrained.spec import LARGEST_CONFIG, PretrainedSizes, model_folder
+from evodevo.operators.pretrained.spec import (
+    CONFIG,
+    PretrainedSizes,
+    model_folder,
+    read_config,
+    root_of,
+    size_in,
+)
 from evodevo.settings import Settings
+from evodevo.tasks.text.tokenizers import read_tokenizer_file
 
 Tower = Literal["bert", "roberta", "distilbert", "vit", "clip_text", "clip_vision"]
 _TOWERS: Mapping[str, Tower] = {
@@ -40,7 +48,6 @@ _DEFAULTS: Mapping[str, Mapping[str, int]] = {
     ),
     "clip_vision": dict(zip((*_USUAL, "image_size", "patch_size"), (768, 3072, 12, 12, 224, 32), strict=True)),
 }
-_LARGEST_TOKENIZER = 64 * 2**20
 
 
 class ExtractorStructure(Settings):
@@ -182,11 +189,9 @@ def tower_sizes(path: str, spec: InputSizes) -> TowerSizes:
 
 
 def _read(folder: Path, modality: str) -> TowerSizes:
-    file = folder / "config.json"
-    if not file.is_file() or file.stat().st_size > LARGEST_CONFIG:
-        raise DataError(f"{file} is not a configuration; give the folder that save_pretrained has written.")
-    values = canonical.loads(file.read_bytes())
-    kind = values.get("model_type") if isinstance(values, dict) else None
+    file = folder / CONFIG
+    values: Any = read_config(folder)
+    kind = values.get("model_type")
     if kind == "clip":
         part = "vision" if modality == "image" else "text"
         kind, values = f"clip_{part}_model", values.get(f"{part}_config") or {}
@@ -198,59 +203,47 @@ def _read(folder: Path, modality: str) -> TowerSizes:
         )
     values = {**_DEFAULTS.get(tower, {}), **values}
     names = _NAMES.get(tower, _USUAL)
-    width, feedforward, heads, layers = (_size(values, name, file) for name in names)
+    width, feedforward, heads, layers = (size_in(values, name, file) for name in names)
     layer = PretrainedSizes(tower, width, feedforward, heads, layers, values.get("qkv_bias", True) is True)
     if tower in ("vit", "clip_vision"):
         image, patch = _pair(values, "image_size", file), _pair(values, "patch_size", file)
-        channels = _size({"num_channels": 3, **values}, "num_channels", file)
+        channels = size_in({"num_channels": 3, **values}, "num_channels", file)
         return TowerSizes(tower, layer, image=image, patch=patch, channels=channels)
     padding = values.get("pad_token_id")
     padding = padding if type(padding) is int and padding >= 0 else 0
-    places = _size(values, "max_position_embeddings", file)
+    places = size_in(values, "max_position_embeddings", file)
     prefix, suffix = _special_tokens(folder)
     return TowerSizes(
         tower,
         layer,
-        vocabulary=_size(values, "vocab_size", file),
+        vocabulary=size_in(values, "vocab_size", file),
         places=places,
         longest=places - padding - 1 if tower == "roberta" else places,  # it counts from behind the id of padding
         padding=padding,
-        types=_size({"type_vocab_size": 2, **values}, "type_vocab_size", file) if tower in ("bert", "roberta") else 0,
+        types=size_in({"type_vocab_size": 2, **values}, "type_vocab_size", file) if tower in ("bert", "roberta") else 0,
         prefix=prefix,
         suffix=suffix,
     )
 
 
-def _size(values: Mapping[str, Any], name: str, file: Path) -> int:
-    value = values.get(name)
-    if type(value) is not int or not 1 <= value <= 1 << 24:
-        raise DataError(f"{file}: {name} is {str(value)[:40]!r}; a whole number from 1 is wanted.")
-    return value
-
-
 def _pair(values: Mapping[str, Any], name: str, file: Path) -> tuple[int, int]:
     value = values.get(name)
     high, wide = value if isinstance(value, list) and len(value) == 2 else (value, value)
-    return _size({name: high}, name, file), _size({name: wide}, name, file)
+    return size_in({name: high}, name, file), size_in({name: wide}, name, file)
 
 
 def _special_tokens(folder: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Ids that the tower's own tokenizer puts before and after a text; none where there is no tokenizer.json."""
     file = folder / "tokenizer.json"
-    if not file.is_file() or file.stat().st_size > _LARGEST_TOKENIZER:
+    if not files.regular(file, root_of(folder)):
         return (), ()
-    return _around(file, file.stat().st_mtime_ns)
+    facts = file.stat()
+    return _around(file, facts.st_mtime_ns, facts.st_size)
 
 
 @lru_cache(maxsize=8)
-def _around(file: Path, changed: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    import tokenizers
-
-    try:
-        encoding = tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8")).encode("a")
-    except Exception as error:  # the library raises bare Exception, and nothing narrower
-        raise DataError(f"{file} is not a tokenizer.json that the tokenizers library reads: {error}"[:300]) from None
-    ids, special = list(encoding.ids), list(encoding.special_tokens_mask)
+def _around(file: Path, changed: int, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    ids, special = read_tokenizer_file(file).framed("a")
     inside = [place for place, mark in enumerate(special) if not mark]
     if not inside:
         return (), ()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 from functools import lru_cache
 from pathlib import Path
 
-from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
-from evodevo.operators.pretrained.spec import model_folder
+from evodevo import files
+from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UnsafeFileError
+from evodevo.operators.pretrained.spec import CONFIG, model_folder, read_config, root_of
+from evodevo.storage.tensor_header import StoredTensor, read_header
 
 WEIGHTS = "model.safetensors"
 PICKLES = ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
+_SMALL = 2**20
 
 
 def weights_file(folder: Path) -> Path:
@@ -21,7 +24,7 @@ def weights_file(folder: Path) -> Path:
         NotFoundError: there is nothing.
     """
     file = folder / WEIGHTS
-    if file.is_file():
+    if files.regular(file, root_of(folder)):
         return file
     pickles = [name for name in PICKLES if (folder / name).is_file()]
     if pickles:
@@ -30,6 +33,48 @@ def weights_file(folder: Path) -> Path:
             "load the model where you trust it and save it with safe_serialization=True."
         )
     raise NotFoundError(f"no {WEIGHTS} in {folder}; a model in several files must be saved as one first.")
+
+
+def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
+    """Name -> type and shape of the weights of a model, from the header of its file.
+
+    Raises:
+        UnsafeFileError: The header is none, or states what is not there.
+        NotFoundError: See ``weights_file``.
+    """
+    file = weights_file(folder)
+    with files.opened(file, inside=root_of(folder)) as opened:
+        return read_header(opened, os.fstat(opened.fileno()).st_size, str(file))
+
+
+def check_stated(folder: Path, part: str | None = None) -> None:
+    """Check that a configuration states no larger model than its weights are: it would be built before they are read.
+
+    Args:
+        folder: Folder of the model.
+        part: Key of the part that is read, of a model that has two.
+
+    Raises:
+        DataError: It states more than twice as many parameters.
+        UnsafeFileError, NotFoundError: See ``stored_tensors`` and ``read_config``.
+    """
+    config = read_config(folder)
+    sizes = config.get(part) or {} if part is not None else config
+
+    def size(*names: str) -> int:
+        found = (sizes[name] for name in names if type(sizes.get(name)) is int)
+        return max(0, next(found, 0))
+
+    width, hidden, layers = size("hidden_size", "dim"), size("intermediate_size", "hidden_dim"), size("num_hidden_layers", "n_layers")
+    grid = size("image_size") // max(1, size("patch_size"))
+    rows = size("vocab_size") + size("max_position_embeddings") + grid**2 + size("patch_size") ** 2
+    stated = layers * (4 * width**2 + 2 * width * hidden) + rows * width
+    stored = sum(tensor.count for tensor in stored_tensors(folder).values())
+    if stated > 2 * stored + _SMALL:
+        raise DataError(
+            f"{folder / CONFIG} states a model of {stated:,} parameters, and {WEIGHTS} has {stored:,}; the files do "
+            "not belong together."
+        )
 
 
 def weights_digest(path: str) -> str:
@@ -60,5 +105,4 @@ def check_digest(path: str, digest: str | None) -> None:
 
 @lru_cache(maxsize=64)
 def _digest(file: Path, changed: int, size: int) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    return files.sha256(file)

@@ -185,6 +185,8 @@ def load_model(
     Raises:
         NotFoundError, UnsafeFileError, DataError, UsageError, MissingExtraError: see ``pretrained_block``.
     """
+    part = next((key for word, key in _PARTS.items() if word in model_class), None)
+    check_stated(folder, part)
     facts = weights_file(folder).stat()
     return _load(folder, model_class, options, facts.st_mtime_ns, facts.st_size)
 
@@ -210,11 +212,19 @@ def _load(
                 output_loading_info=True,
                 **dict(options),
             )
-        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        except Exception as error:  # of a library that reads what others wrote: any
             raise DataError(f"{folder} is not a model that transformers reads: {str(error)[:300]}") from None
     if getattr(model.config, "is_decoder", False):
         raise UsageError(f"{folder} is a decoder; layers are taken from encoders.")
+    broken = next((name for name, value in model.state_dict().items() if not is_finite(value)), None)
+    if broken is not None:
+        raise DataError(f"{folder / WEIGHTS} holds NaN or infinity in {broken!r}; such a model is not used.")
     return model.eval(), frozenset(report["missing_keys"])
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether a tensor has no NaN and no infinity; integers have none."""
+    return not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
 
 
 @contextmanager

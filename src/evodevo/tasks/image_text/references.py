@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo import files
 from evodevo.errors import DataError, UnsafeFileError, quoted_list
 from evodevo.tasks.images.arrays import as_pixels, open_arrays, read_bytes
 from evodevo.tasks.images.pixels import Colour, Pixels, decode_all, uniform
@@ -41,7 +42,7 @@ class References:
             UnsafeFileError: A path leads out of the folder.
         """
         if self.place.suffix == ".npz":
-            return hashlib.sha256(read_bytes(self.place)).hexdigest()
+            return files.sha256(self.place)
         whole = hashlib.sha256()
         for name in self.distinct():
             data = self.bytes_or_error(name)
@@ -66,7 +67,7 @@ class References:
                 f"{self.source} names {name[:200]!r}, which is outside {root}. Set images to the folder of all images."
             )
         try:
-            return read_bytes(path)
+            return read_bytes(path, root)
         except DataError as error:
             return error
 

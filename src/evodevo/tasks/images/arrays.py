@@ -2,54 +2,121 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
+import math
 import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo import files
 from evodevo.errors import DataError
-from evodevo.tasks.images.pixels import MAX_BYTES, Pixels
+from evodevo.execution.limited import limited
+from evodevo.tasks.images.pixels import MAX_BYTES, MAX_FILE_BYTES, Pixels
 
 PATH_ADVICE = " Check the path and its permissions."
 _IDX_BYTES = 0x08  # unsigned bytes, the only element type of MNIST and data sets like it
+_CHUNK = 4 * files.MIB
+MAX_ARRAYS = 1024
+_MAX_AXES = 8
+_ALIGNMENT = 64  # an array begins where numbers of any type may
+_SECONDS, _MEMORY = 600.0, 512 * files.MIB
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file.
+def read_bytes(path: Path, inside: Path | None = None) -> bytes:
+    """The bytes of an image file; see ``files.read``.
 
     Raises:
-        DataError: The file cannot be read.
+        DataError: The file cannot be read, or is larger than any image.
     """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.{PATH_ADVICE}") from None
+    return files.read(path, MAX_FILE_BYTES, inside=inside)
 
 
 def open_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an npz.
+    """All arrays of an npz, which is unpacked in a limited process.
 
     Raises:
         DataError: The file is not an npz, unpacks to too many bytes, or has an array of Python objects, which could
             contain code.
     """
-    try:
-        # The stated sizes are checked before anything is unpacked: a small file may be a decompression bomb.
-        with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
-                raise DataError(f"{path} unpacks to more than {MAX_BYTES:,} bytes. Give fewer images.")
-        with np.load(path, allow_pickle=False) as loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except DataError:
-        raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} is not a readable .npz of plain arrays: {error}") from None
+    with files.opened(path):
+        pass  # what is no regular file has a message of its own
+    answer = limited(
+        unpack,
+        (str(path), MAX_BYTES),
+        what=str(path),
+        fault="is not a readable .npz of plain arrays",
+        seconds=_SECONDS,
+        memory_bytes=_MEMORY,
+        most_bytes=MAX_BYTES + _ALIGNMENT * MAX_ARRAYS,
+    )
+    arrays = {}
+    for name, kind, shape, fortran, begin in answer.facts:
+        count = math.prod(shape)
+        array = np.frombuffer(answer.data, np.dtype(kind), count, begin) if count else np.empty(0, np.dtype(kind))
+        arrays[str(name)] = array.reshape(shape, order="F" if fortran else "C")
+    return arrays
+
+
+def unpack(out: BinaryIO, name: str, most: int) -> list[tuple[str, str, tuple[int, ...], bool, int]]:
+    """Write the arrays of an npz one behind the other: (name, dtype, shape, whether in Fortran's order, begin) of each.
+
+    Raises:
+        DataError: See ``open_arrays``.
+    """
+    path = Path(name)
+    with files.opened(path) as file, zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        _check(members, path, most)
+        arrays = []
+        for member in members:
+            with archive.open(member) as stream:
+                out.write(bytes(-out.tell() % _ALIGNMENT))
+                arrays.append(_array(stream, member, out, path))
+        return arrays
+
+
+def _check(members: Sequence[zipfile.ZipInfo], path: Path, most: int) -> None:
+    """Check what is stated before anything is unpacked: a small file may be a decompression bomb."""
+    if len(members) > MAX_ARRAYS:
+        raise DataError(f"{path} has {len(members):,} arrays; at most {MAX_ARRAYS:,} are read.")
+    stated, packed = sum(member.file_size for member in members), sum(member.compress_size for member in members)
+    if stated > most:
+        raise DataError(
+            f"{path} unpacks to {stated:,} bytes; at most {most:,} are read. Give fewer images, or set "
+            f"{files.MOST_INPUT} where there is memory for more."
+        )
+    if stated > files.FREE_BYTES + files.RATIO * packed:
+        raise DataError(f"{path} unpacks to more than {files.RATIO} times its size, as no data do; it is not read.")
+    if any(member.flag_bits & 1 for member in members):
+        raise DataError(f"{path} is protected by a password; save it without one.")
+
+
+def _array(
+    stream: Any, member: zipfile.ZipInfo, out: BinaryIO, path: Path
+) -> tuple[str, str, tuple[int, ...], bool, int]:
+    name = member.filename.removesuffix(".npy")
+    place = f"the array {name[:80]!r} of {path}"
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, kind = read(stream)
+    if kind.hasobject or kind.kind == "V" or not kind.itemsize:
+        raise DataError(f"{place} holds {str(kind)[:40]}; only numbers and texts are read, and no Python objects.")
+    if len(shape) > _MAX_AXES or any(size < 0 for size in shape):
+        raise DataError(f"{place} has the shape {str(shape)[:80]}, which no array has.")
+    size, begin = math.prod(shape) * kind.itemsize, out.tell()
+    if size > member.file_size:  # Python integers, because a hostile header can overflow 64 bits
+        raise DataError(f"{place} states {size:,} bytes, and the file has {member.file_size:,} of it. Fetch it again.")
+    left = size
+    while left and (chunk := stream.read(min(_CHUNK, left))):
+        out.write(chunk)
+        left -= len(chunk)
+    if left:
+        raise DataError(f"{place} ends {left:,} bytes too early. Fetch it again.")
+    return name, kind.str, tuple(shape), bool(fortran), begin
 
 
 def as_pixels(array: NDArray[Any], place: str) -> Pixels:
@@ -100,14 +167,8 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     Raises:
         DataError: The file has another format, or another length than its header states.
     """
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path) as stream:
-                data = stream.read(MAX_BYTES + 1)
-        else:
-            data = read_bytes(path)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be unpacked: {error}. Fetch it again.") from None
+    with files.unpacked(path, ".gz" if path.suffix == ".gz" else "", MAX_BYTES) as stream:
+        data = stream.read()
     axes = data[3] if len(data) > 3 else 0
     header = 4 + 4 * axes
     if data[:2] != b"\0\0" or not 1 <= axes <= 3 or len(data) < header or data[2] != _IDX_BYTES:

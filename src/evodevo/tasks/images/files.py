@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo import canonical
+from evodevo import canonical, files
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.tasks.images.arrays import as_pixels, joined_files, open_arrays, read_bytes, read_idx
 from evodevo.tasks.images.pixels import SUFFIXES, Pixels, decode_all
@@ -58,7 +58,7 @@ class ImageSet:
         for path in self.files:
             name = path.relative_to(self.path).as_posix() if self.kind == "folder" else path.name
             whole.update(f"\0{name}\0".encode())
-            whole.update(hashlib.sha256(read_bytes(path)).digest())
+            whole.update(bytes.fromhex(files.sha256(path)))
         return whole.hexdigest()
 
 
@@ -98,14 +98,15 @@ def locate(path: Path, pool: Pool = "all") -> list[ImageSet]:
     idx = [entry for entry in entries if entry.is_file() and _IDX_IMAGES.fullmatch(entry.name)]
     if idx:
         return _idx_folder(idx, pool)
+    files.refuse_links_outside(path)
     folders = [entry for entry in entries if entry.is_dir()]
     if folders and {folder.name.lower() for folder in folders} <= _SPLIT_FOLDERS.keys():
         return _given_splits({folder.name.lower(): folder for folder in folders})
-    files = tuple(file for folder in folders for file in _images_below(folder))
-    if not files:
+    found = tuple(file for folder in folders for file in _images_below(folder))
+    if not found:
         there = quoted_list([entry.name for entry in entries[:8]]) or "nothing"
         raise DataError(f"{path} holds no images in folders of classes (there: {there}). {HOW_TO_GIVE_IMAGES}.")
-    return [ImageSet("folder", path, pool, files)]
+    return [ImageSet("folder", path, pool, found)]
 
 
 def read(
@@ -200,8 +201,8 @@ def _images_below(folder: Path) -> Iterator[Path]:
 
 def _class_folders(part: ImageSet, size: tuple[int, int] | None, skip_corrupt: bool) -> Labelled:
     names = [file.relative_to(part.path).parts[0] for file in part.files]
-    files = ((str(file), _bytes_or_error(file)) for file in part.files)
-    images, kept, skipped = decode_all(files, size, skip_corrupt)
+    found = ((str(file), _bytes_or_error(file)) for file in part.files)
+    images, kept, skipped = decode_all(found, size, skip_corrupt)
     return Labelled(images, [names[row] for row in kept], tuple(sorted(set(names))), tuple(skipped))
 
 
@@ -240,7 +241,7 @@ def _numbered(
         classes = tuple(str(value) for value in np.unique(numbers).tolist())
         return Labelled(pixels, [str(value) for value in numbers.tolist()], classes, skipped)
     try:
-        names = canonical.loads(read_bytes(names_file), what=str(names_file))
+        names = canonical.loads(files.read(names_file, canonical.MAX_BYTES), what=str(names_file))
     except UsageError as error:
         raise DataError(str(error)) from None
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)):

@@ -10,16 +10,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo import files
 from evodevo.errors import DataError
 
 Colour = Literal["auto", "grey", "rgb"]
 Pixels = NDArray[np.uint8]
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
+# Of Pillow's readers; some others start programs, or are kept by nobody.
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 # Larger than any useful photo, smaller than the size that a decompression bomb states.
 MAX_PIXELS = 2**26
 ADVICE = " Remove or replace it, or set skip_corrupt."
-MAX_BYTES = 2 * 2**30
+MAX_FILE_BYTES = 64 * files.MIB
+MAX_BYTES = files.most_input()
 """Largest size of all images of a task together, as uint8."""
 
 
@@ -43,7 +47,7 @@ def decode(data: bytes, place: str) -> Pixels:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pillow warns of odd metadata; the limit below is stricter than its own
-            with Image.open(io.BytesIO(data)) as picture:
+            with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
                 if picture.width * picture.height > MAX_PIXELS:
                     raise DataError(
                         f"the image {place} states {picture.width} x {picture.height} pixels; at most {MAX_PIXELS:,}"
@@ -52,9 +56,9 @@ def decode(data: bytes, place: str) -> Pixels:
                 picture.load()
                 upright = ImageOps.exif_transpose(picture)
             return _as_array(upright)
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    except Exception as error:  # the readers of formats raise what their mistakes are: struct.error, KeyError, ...
         # pillow's message for an unknown format holds only the address of a Python object.
         unknown = isinstance(error, UnidentifiedImageError)
         reason = "no image format is known that begins so" if unknown else str(error) or type(error).__name__

@@ -23,12 +23,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evodevo import canonical
+from evodevo import canonical, files
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.tasks.questions.question import Kind, Option, Question, QuestionSet, name_of
 from evodevo.tasks.text import corpus
 
-MAX_LINE_BYTES = 1 << 20
+MAX_LINE_BYTES = files.MIB
+MAX_SET_BYTES = 512 * files.MIB
 MAX_OPTIONS = 26
 _ANSWERS = ("answer", "gold")
 _GROUPS = ("uid", "group")
@@ -49,10 +50,11 @@ def read(path: str | Path) -> list[QuestionSet]:
     """
     location = Path(path).expanduser()
     if location.is_dir():
-        files = [file for file in sorted(location.iterdir()) if _is_set(file)]
-        if not files:
+        files.refuse_links_outside(location)
+        sets = [file for file in sorted(location.iterdir()) if _is_set(file)]
+        if not sets:
             raise DataError(f"{location} holds no questions (.jsonl, .jsonl.gz, .jsonl.xz). {_FORMS}.")
-        return [read_file(file) for file in files]
+        return [read_file(file) for file in sets]
     if not location.is_file():
         raise DataError(f"there are no questions at {location}. Give a .jsonl(.gz, .xz) file, or a folder of them.")
     return [read_file(location)]
@@ -87,9 +89,9 @@ def _is_set(path: Path) -> bool:
 def _lines(path: Path) -> Iterator[tuple[str, Values]]:
     """(file and line, object) of each line that is not blank."""
     _, compression = corpus.suffixes(path)
-    with corpus.open_stream(path, compression) as stream:
+    with files.unpacked(path, compression, MAX_SET_BYTES) as stream:
         number = 0
-        while line := corpus.reading(path, lambda: stream.readline(MAX_LINE_BYTES + 1)):
+        while line := stream.readline(MAX_LINE_BYTES + 1):
             number += 1
             place = f"{path}, line {number}"
             if len(line) > MAX_LINE_BYTES:

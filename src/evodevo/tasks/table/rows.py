@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from evodevo import canonical
+from evodevo import canonical, files
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.tasks.text import corpus
 
 SUFFIXES = frozenset({".jsonl", ".csv"})
+MAX_COLUMNS = 100_000
 
 
 def read(path: Path, columns: Sequence[str], *, separator: str | None = None) -> Iterator[tuple[str, ...]]:
@@ -45,10 +47,8 @@ def text_of(path: Path) -> tuple[str, str]:
     suffix, compression = corpus.suffixes(path)
     if suffix not in SUFFIXES:
         raise DataError(f"{path} is neither .jsonl nor .csv (also .gz, .xz). Convert it, or give another file.")
-    with corpus.open_stream(path, compression) as stream:
-        data = corpus.reading(path, lambda: stream.read(corpus.MAX_CORPUS_BYTES + 1))
-    if len(data) > corpus.MAX_CORPUS_BYTES:
-        raise DataError(f"{path} has more than {corpus.MAX_CORPUS_BYTES:,} bytes. Give smaller files.")
+    with files.unpacked(path, compression, corpus.MAX_CORPUS_BYTES) as stream:
+        data = stream.read()
     return suffix, corpus.as_text(data, str(path)).decode("utf-8")
 
 
@@ -69,7 +69,7 @@ def json_lines(text: str, path: Path, wanted: str) -> Iterator[tuple[str, dict[s
             continue
         place = f"{path}, line {number}"
         try:
-            row = canonical.loads(line, what=place, max_bytes=corpus.MAX_CORPUS_BYTES)
+            row = canonical.loads(line, what=place, max_bytes=corpus.MAX_LINE_BYTES)
         except UsageError as error:
             raise DataError(f"{error} Each line must be one JSON object.") from None
         if not isinstance(row, dict):
@@ -86,6 +86,11 @@ def comma_separated(text: str, path: Path) -> Iterator[list[str]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
+        if len(header) > MAX_COLUMNS:
+            raise DataError(f"{path} has {len(header):,} columns; at most {MAX_COLUMNS:,} are read.")
+        twice = sorted(name for name, count in Counter(header).items() if count > 1)
+        if twice:
+            raise DataError(f"{path} names the columns {quoted_list(twice[:8])} more than once. Give each its own name.")
         yield header
         for row in reader:
             if row:

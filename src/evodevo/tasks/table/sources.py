@@ -107,7 +107,7 @@ def read_parts(settings: TableSettings) -> tuple[Columns, list[TableFile]]:
 
 def part(path: Path, given: Split | None, table: ColumnTable, columns: Columns, images: str | None) -> TableFile:
     """One file with the columns in use."""
-    kept = {name: table[name] for name in columns.all() if name in table}
+    kept = table.some(columns.all())
     named: Named | None = None
     if columns.image in kept:
         folder = Path(images).expanduser() if images else path.parent

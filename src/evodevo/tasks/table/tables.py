@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
-from evodevo import canonical
-from evodevo.errors import DataError, missing_extra, quoted_list
+from evodevo.errors import DataError
+from evodevo.tasks import parquet
+from evodevo.tasks.cell_values import text_of
 from evodevo.tasks.table import rows
 from evodevo.tasks.text import corpus
-
-T = TypeVar("T")
 
 HOW_TO_GIVE_ROWS = "Give a .csv or .jsonl file (also .gz, .xz) or a .parquet file, with one sample per row"
 
@@ -23,18 +20,23 @@ class ColumnTable(Mapping[str, list[str]]):
     Args:
         names: Names of the columns.
         rows: Number of rows.
-        column: Function from a name to the texts of that column.
+        take: Function from names to the texts of each of these columns.
     """
 
-    def __init__(self, names: Sequence[str], rows: int, column: Callable[[str], list[str]]) -> None:
+    def __init__(self, names: Sequence[str], rows: int, take: Callable[[Sequence[str]], list[list[str]]]) -> None:
         self._names = dict.fromkeys(names)
-        self._column = column
+        self._take = take
         self.rows = rows
+
+    def some(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Those of these columns that there are, read together."""
+        there = [name for name in dict.fromkeys(names) if name in self._names]
+        return dict(zip(there, self._take(there), strict=True)) if there else {}
 
     def __getitem__(self, name: str) -> list[str]:
         if name not in self._names:
             raise KeyError(name)
-        return self._column(name)
+        return self._take([name])[0]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -46,7 +48,7 @@ class ColumnTable(Mapping[str, list[str]]):
 def read(path: Path) -> ColumnTable:
     """The table in a file.
 
-    The first line of a CSV file has the names of the columns. Numbers and booleans of JSON and parquet become text;
+    The first line of a CSV file has the names of the columns. Numbers, booleans and dates of JSON and parquet become text;
     lists become JSON; null, NaN, infinity and missing keys become the empty text.
 
     Raises:
@@ -89,69 +91,31 @@ def _json_lines(text: str, path: Path) -> ColumnTable:
     objects = list(rows.json_lines(text, path, "one value per column"))
 
     def column(name: str) -> list[str]:
-        return [_as_text(row.get(name), f"{place}: {name!r}") for place, row in objects]
+        values = ((row.get(name), f"{place}: {name!r}") for place, row in objects)
+        return [_checked(text_of(value, place), place) for value, place in values]
 
-    return ColumnTable([name for _, row in objects for name in row], len(objects), column)
+    return ColumnTable([name for _, row in objects for name in row], len(objects), lambda names: [*map(column, names)])
 
 
 def _comma_separated(text: str, path: Path) -> ColumnTable:
     header, *lines = rows.comma_separated(text, path)
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        raise DataError(f"{path} names the columns {quoted_list(twice[:8])} more than once. Give each its own name.")
     index_of = {name: index for index, name in enumerate(header)}
-    return ColumnTable(header, len(lines), lambda name: [row[index_of[name]] for row in lines])
+    return ColumnTable(header, len(lines), lambda names: [[row[index_of[name]] for row in lines] for name in names])
 
 
 def _parquet(path: Path) -> ColumnTable:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise missing_extra("pyarrow", "data", f"reading {path}") from None
+    names, count = parquet.header(path)
 
-    def opened(action: Callable[[Any], T]) -> T:
-        try:
-            with parquet.ParquetFile(path) as file:
-                return action(file)
-        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} is not a readable parquet file: {error}") from None
+    def take(wanted: Sequence[str]) -> list[list[str]]:
+        found = parquet.columns(path, wanted, corpus.MAX_CORPUS_BYTES)
+        return [
+            [_checked(text.decode(), f"{path}, row {row}: {name!r}") for row, text in enumerate(texts, start=1)]
+            for name, texts in zip(wanted, found, strict=True)
+        ]
 
-    def column(name: str) -> list[str]:
-        return opened(lambda file: _parquet_column(file, name, path))
-
-    names, count = opened(lambda file: (list(file.schema_arrow.names), file.metadata.num_rows))
-    return ColumnTable(names, count, column)
+    return ColumnTable(names, count, take)
 
 
-def _parquet_column(file: Any, name: str, path: Path) -> list[str]:
-    texts: list[str] = []
-    room = corpus.MAX_CORPUS_BYTES
-    for batch in file.iter_batches(batch_size=1024, columns=[name]):
-        for value in batch.column(0).to_pylist():
-            texts.append(_as_text(value, f"{path}, row {len(texts) + 1}: {name!r}"))
-            room -= len(texts[-1])
-        if room < 0:
-            raise DataError(
-                f"{path}: {name!r} holds more than {corpus.MAX_CORPUS_BYTES:,} letters. Give smaller files."
-            )
-    return texts
-
-
-def _as_text(value: Any, place: str) -> str:
-    if _missing(value):
-        return ""
-    if isinstance(value, str):
-        corpus.encoded(value, place)  # refuses lone surrogates, which JSON can express
-        return value
-    if isinstance(value, bool | int | float):
-        return str(value)
-    if isinstance(value, list) and all(piece is None or isinstance(piece, str | bool | int | float) for piece in value):
-        text = canonical.dumps([None if _missing(piece) else piece for piece in value])
-        corpus.encoded(text, place)
-        return text
-    raise DataError(f"{place} holds {type(value).__name__}; wanted are text, numbers, and lists of them.")
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and not math.isfinite(value))
+def _checked(text: str, place: str) -> str:
+    corpus.encoded(text, place)  # refuses NUL, and lone surrogates, which JSON can express
+    return text

@@ -5,34 +5,32 @@ A document is UTF-8 text as bytes. Text, JSON lines and parquet are read, and no
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import lzma
 import os
 import platform
 import re
 import sysconfig
-import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, BinaryIO
 
-from evodevo import canonical
-from evodevo.errors import DataError, UsageError, missing_extra, quoted_list
+from evodevo import canonical, files
+from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo.tasks import parquet
 from evodevo.tasks.spooled import Spool
-
-T = TypeVar("T")
 
 # Larger than a corpus for training on one machine, smaller than what a decompression bomb unpacks to. Where documents
 # are spooled to the disk it is the limit of each, and a compressed file may unpack to so many times its size.
-MAX_CORPUS_BYTES = 2 * 2**30
+MAX_CORPUS_BYTES = files.most_input()
+# Of one JSON object: its Python objects take up to 30 times as much.
+MAX_LINE_BYTES = MAX_CORPUS_BYTES // 32
 MAX_EXPANSION = 64
 
 TEXT_SUFFIXES = frozenset(
     {".txt", ".text", ".md", ".rst", ".tex", ".py", ".pyi", ".c", ".h", ".cpp", ".rs", ".go", ".js"}
 )
-_COMPRESSIONS = (".xz", ".gz")
 # Files about a corpus, by the beginning of their names; code of such a name is code.
 _ABOUT = re.compile(
     r"(readme|licen[cs]e|copying|notice|authors|contributing|changelog|citation)([-_.].*)?", re.IGNORECASE
@@ -214,7 +212,7 @@ class _CorpusReader:
         """The documents of one file, read by its suffix; a file with an unknown suffix is read as text."""
         suffix, compression = suffixes(path)
         self._unpacked = 0
-        self._most = max(MAX_CORPUS_BYTES, MAX_EXPANSION * _size(path)) if compression else 0
+        self._most = max(MAX_CORPUS_BYTES, MAX_EXPANSION * path.stat().st_size) if compression else 0
         if suffix == ".parquet":
             yield from self._parquet(path)
         elif suffix == ".jsonl":
@@ -223,23 +221,25 @@ class _CorpusReader:
             yield self.text(path, compression)
 
     def text(self, path: Path, compression: str = "") -> bytes:
-        with open_stream(path, compression) as stream:
-            data = reading(path, lambda: stream.read(self._room + 1))
+        with self._stream(path, compression) as stream:
+            data = stream.read(self._room + 1)
         self._take(len(data), path)
         return as_text(data, str(path))
 
     def _json_lines(self, path: Path, compression: str) -> Iterator[bytes]:
-        with open_stream(path, compression) as stream:
+        with self._stream(path, compression) as stream:
             number = 0
-            while line := reading(path, lambda: stream.readline(self._room + 1)):
+            while line := stream.readline(min(self._room, MAX_LINE_BYTES) + 1):
                 number += 1
                 self._take(len(line), path)
+                if len(line) > MAX_LINE_BYTES:
+                    raise DataError(f"{path}, line {number} has more than {MAX_LINE_BYTES:,} bytes. Divide it.")
                 if line.strip():
                     yield self._json_line(line, f"{path}, line {number}")
 
     def _json_line(self, line: bytes, place: str) -> bytes:
         try:
-            value = canonical.loads(line, what=place, max_bytes=MAX_CORPUS_BYTES)
+            value = canonical.loads(line, what=place, max_bytes=MAX_LINE_BYTES)
         except UsageError as error:
             raise DataError(f"{error} Each line must be one JSON object with the text under {self.field!r}.") from None
         text = value.get(self.field) if isinstance(value, dict) else None
@@ -251,29 +251,13 @@ class _CorpusReader:
         return encoded(text, place)
 
     def _parquet(self, path: Path) -> Iterator[bytes]:
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            raise missing_extra("pyarrow", "data", f"reading {path}") from None
-        try:
-            with parquet.ParquetFile(path) as file:
-                schema = file.schema_arrow
-                if self.field not in schema.names:
-                    names = quoted_list(schema.names[:16])
-                    raise DataError(
-                        f"{path} has no column {self.field!r} (there: {names}). Set the field that holds the text."
-                    )
-                kind = schema.field(self.field).type
-                if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-                    raise DataError(f"the column {self.field!r} of {path} holds {kind}, not text.")
-                for batch in file.iter_batches(batch_size=1024, columns=[self.field]):
-                    for text in batch.column(0).to_pylist():
-                        document = encoded(text or "", f"{path}, column {self.field!r}")
-                        self._take(len(document), path)
-                        yield document
-        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} is not a readable parquet file: {error}") from None
+        for number, text in enumerate(parquet.texts(path, self.field, lambda: self._room), start=1):
+            self._take(len(text), path)
+            yield as_text(text, f"{path}, row {number}: {self.field!r}")
+
+    def _stream(self, path: Path, compression: str) -> AbstractContextManager[BinaryIO]:
+        # Of documents on the disk, each is limited, and what a compressed file unpacks to.
+        return files.unpacked(path, compression, files.NO_LIMIT if self._total is None else MAX_CORPUS_BYTES)
 
     def _take(self, size: int, path: Path) -> None:
         self._taken += size
@@ -287,10 +271,6 @@ class _CorpusReader:
                 f"{path} unpacks to more than {self._most:,} bytes, {MAX_EXPANSION} times its size. If that is right, "
                 "unpack it yourself."
             )
-
-
-def _size(path: Path) -> int:
-    return reading(path, lambda: path.stat().st_size)
 
 
 def as_text(data: bytes, place: str) -> bytes:
@@ -344,7 +324,7 @@ def _standard_library(reader: _CorpusReader) -> Iterator[bytes]:
 def _folder(root: Path, reader: _CorpusReader) -> Iterator[bytes]:
     paths = _files(root, lambda path: reader.leave_out(HIDDEN, path.relative_to(root).as_posix()))
     if not reader.everything:
-        refuse_links_outside(root)
+        files.refuse_links_outside(root)
     wanted = []
     for path in paths:
         suffix = suffixes(path)[0]
@@ -368,22 +348,6 @@ def is_about(path: Path) -> bool:
     return suffixes(path)[0] in _PROSE and _ABOUT.fullmatch(path.name) is not None
 
 
-def refuse_links_outside(root: Path) -> None:
-    """Check that what is linked from a folder lies in it.
-
-    Raises:
-        DataError: A link leads out of the folder, which would read what the user did not name.
-    """
-    inside = root.resolve()
-    for folder, names, files in os.walk(root):
-        for path in sorted(Path(folder, name) for name in (*names, *files)):
-            if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                raise DataError(
-                    f"{path} is a link to {path.resolve()}, outside the folder {root}. Copy what it leads to into the "
-                    "folder, or remove the link."
-                )
-
-
 def _files(root: Path, hidden: Callable[[Path], None], without: Collection[str] = ()) -> list[Path]:
     """Regular files below a folder in the order of their paths, without hidden ones and those in linked folders.
 
@@ -393,46 +357,17 @@ def _files(root: Path, hidden: Callable[[Path], None], without: Collection[str] 
         without: names of folders that are not entered.
     """
     candidates: list[Path] = []
-    for folder, names, files in os.walk(root):
-        for name in sorted((*names, *files)):
+    for folder, names, found in os.walk(root):
+        for name in sorted((*names, *found)):
             if name.startswith("."):
                 hidden(Path(folder, name))
         names[:] = [name for name in names if not name.startswith(".") and name not in without]
-        candidates += [Path(folder, name) for name in files if not name.startswith(".")]
+        candidates += [Path(folder, name) for name in found if not name.startswith(".")]
     return sorted((path for path in candidates if path.is_file()), key=lambda path: path.relative_to(root).parts)
 
 
 def suffixes(path: Path) -> tuple[str, str]:
     """Suffixes of a file's format and compression, such as (".jsonl", ".gz"); "" where the name has none."""
     parts = [suffix.lower() for suffix in path.suffixes[-2:]]
-    compression = parts.pop() if parts and parts[-1] in _COMPRESSIONS else ""
+    compression = parts.pop() if parts and parts[-1] in files.COMPRESSIONS else ""
     return (parts[-1] if parts else ""), compression
-
-
-def open_stream(path: Path, compression: str) -> IO[bytes]:
-    """A stream of a file's uncompressed bytes.
-
-    Raises:
-        DataError: The file cannot be opened.
-    """
-
-    def opened() -> IO[bytes]:
-        if compression == ".gz":
-            return gzip.open(path, "rb")  # type: ignore[return-value]
-        if compression == ".xz":
-            return lzma.open(path, "rb")
-        return path.open("rb")
-
-    return reading(path, opened)
-
-
-def reading(path: Path, action: Callable[[], T]) -> T:
-    """The result of an action that reads a file, with its errors translated.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
-    try:
-        return action()
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}. Check its permissions, or fetch it again.") from None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from evodevo import files
 from evodevo.errors import DataError
 from evodevo.tasks.base import Split
 from evodevo.tasks.sample_splits import Pool
@@ -110,6 +111,7 @@ def _splits_of(folder: Path) -> dict[Split, Path]:
 
 def _labelled(path: Path, text: str, label: str) -> Iterator[tuple[bytes, str]]:
     if path.is_dir():
+        files.refuse_links_outside(path)
         classes = [entry for entry in _entries(path) if entry.is_dir()]
         if not classes:
             raise DataError(f"the folder {path} holds neither classes nor splits. {_HOW}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evodevo import files
 from evodevo.errors import DataError, quoted_list
 from evodevo.tasks.table import rows
 from evodevo.tasks.text import corpus
@@ -43,7 +44,7 @@ def read(path: Path, *, language: str = "lang", text: str = "text", everything: 
 def _folder(folder: Path, text: str, everything: bool) -> dict[str, dict[bytes, None]]:
     documents_of: dict[str, dict[bytes, None]] = {}
     if not everything:
-        corpus.refuse_links_outside(folder)
+        files.refuse_links_outside(folder)
     for entry in sorted(folder.iterdir()):
         wanted = corpus.suffixes(entry)[0] in corpus.TEXT_SUFFIXES | {".jsonl", ".parquet"}
         about = not everything and not entry.is_dir() and corpus.is_about(entry)

@@ -7,21 +7,33 @@ document contains, so that 256 ids are enough for all text and its boundaries.
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo import canonical
+from evodevo import canonical, files
 from evodevo.errors import DataError, UsageError
+from evodevo.execution.limited import limited
 from evodevo.tasks.splits import SEPARATOR
 
 FORMAT = "evodevo.tokenizer/1"
-MAX_FILE_BYTES = 64 * 2**20
+MAX_FILE_BYTES = 64 * files.MIB
+MAX_IDS = 2**22
+MAX_WORD = 1000
+"""Letters of a word that a WordPiece vocabulary may divide: it takes the square of them."""
+MAX_RUN = 1024
+"""Letters without a boundary that are learned from together: merging takes the square of them. No word is as long."""
+_FAULT = "is not a tokenizer.json that the tokenizers library reads"
+_MEMORY = 2 * files.GIB
+_FEW = 1024
+_WORDS = "Is any of these 12 words unknown? Größe, 東京, 🙂.\n"
+_BLANKS = re.compile(r"\s{%d,}" % (MAX_RUN + 1))
 _BATCH_BYTES = 4 * 2**20
 
 # Tokens with which published tokenizers end a document, in the order of preference.
@@ -115,6 +127,7 @@ class SubwordTokenizer(Tokenizer):
 
         self.kind = kind
         self._json = json_text
+        settings = _checked(json_text)
         try:
             self._tokenizer = tokenizers.Tokenizer.from_str(json_text)
         except Exception as error:  # the library raises bare Exception, and nothing narrower
@@ -127,7 +140,8 @@ class SubwordTokenizer(Tokenizer):
             raise DataError("the tokenizer has an empty vocabulary.")
         self._names: dict[str, int] = names
         self.vocabulary = max(names.values()) + 1
-        self._byte_level = self._is_byte_level()
+        _refuse_holes(self.vocabulary, len(names))
+        self._byte_level = self._is_byte_level(settings)
         separators = (_LETTER_OF[0], *_END_OF_DOCUMENT) if self._byte_level else _END_OF_DOCUMENT
         self.separator = next((names[name] for name in separators if name in names), None)
 
@@ -164,8 +178,12 @@ class SubwordTokenizer(Tokenizer):
         """Content of its tokenizer.json."""
         return self._json
 
-    def _is_byte_level(self) -> bool:
-        settings = canonical.loads(self._json, what="tokenizer.json", max_bytes=MAX_FILE_BYTES)
+    def framed(self, text: str) -> tuple[list[int], list[int]]:
+        """Ids of a text with the special tokens that the file puts around it, and 1 for each id that is special."""
+        encoding = self._tokenizer.encode(text)
+        return list(encoding.ids), list(encoding.special_tokens_mask)
+
+    def _is_byte_level(self, settings: Mapping[str, Any]) -> bool:
         decoder = settings.get("decoder") or {}
         added = {token["content"] for token in settings.get("added_tokens") or []}
         spelled = all(letter in _BYTE_OF for name in self._names if name not in added for letter in name)
@@ -182,7 +200,8 @@ def train_bpe(documents: Sequence[bytes], vocabulary: int) -> SubwordTokenizer:
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = words
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocabulary,
@@ -190,8 +209,24 @@ def train_bpe(documents: Sequence[bytes], vocabulary: int) -> SubwordTokenizer:
         show_progress=False,
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
     )
-    tokenizer.train_from_iterator((document.decode("utf-8") for document in documents), trainer)
+    texts = (document.decode("utf-8") for document in documents)
+    tokenizer.train_from_iterator(
+        (piece for text in texts for piece in _without_long_runs(text, words)), trainer
+    )
     return SubwordTokenizer("bpe", tokenizer.to_str())
+
+
+def _without_long_runs(text: str, pre_tokenizer: Any) -> Iterator[str]:
+    """The text, divided within what would be learned from as one word of more than ``MAX_RUN`` letters."""
+    if max(map(len, text.split()), default=0) <= MAX_RUN and not _BLANKS.search(text):
+        yield text
+        return
+    begin = 0
+    for _, (first, end) in pre_tokenizer.pre_tokenize_str(text):
+        for cut in range(first + MAX_RUN, end, MAX_RUN):
+            yield text[begin:cut]
+            begin = cut
+    yield text[begin:]
 
 
 def read_tokenizer_file(path: Path) -> SubwordTokenizer:
@@ -203,12 +238,52 @@ def read_tokenizer_file(path: Path) -> SubwordTokenizer:
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise DataError(f"no tokenizer file at {file}. Give 'bytes', 'bpe', or the path of a tokenizer.json.")
-    if file.stat().st_size > MAX_FILE_BYTES:
-        raise DataError(f"{file} has {file.stat().st_size:,} bytes; at most {MAX_FILE_BYTES:,} are read.")
+    text = files.read_text(file, MAX_FILE_BYTES)
+    limited(attempt, [str(file)], what=str(file), fault=_FAULT, memory_bytes=_MEMORY)
     try:
-        return SubwordTokenizer("file", file.read_text(encoding="utf-8"))
-    except (UsageError, OSError, UnicodeDecodeError) as error:
+        return SubwordTokenizer("file", text)
+    except UsageError as error:
         raise DataError(f"{file}: {error}") from None
+
+
+def attempt(out: BinaryIO, name: str) -> int:
+    """Read a tokenizer file and encode a few words, in a limited process: the number of its ids."""
+    tokenizer = SubwordTokenizer("file", files.read_text(Path(name), MAX_FILE_BYTES))
+    tokenizer.framed("a")
+    tokenizer.decode(tokenizer.encode(_WORDS))
+    return tokenizer.vocabulary
+
+
+def _checked(text: str) -> dict[str, Any]:
+    """The settings in a tokenizer.json, whose ids are within bounds before the library sees them.
+
+    Raises:
+        DataError: It is no JSON object, or has an id that no table has.
+    """
+    try:
+        settings = canonical.loads(text, what="tokenizer.json", max_bytes=MAX_FILE_BYTES)
+    except UsageError as error:
+        raise DataError(str(error)) from None
+    if not isinstance(settings, dict):
+        raise DataError("tokenizer.json holds no JSON object.")
+    model = settings.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    added = settings.get("added_tokens")
+    ids = [*vocabulary.values()] if isinstance(vocabulary, dict) else []
+    ids += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
+    numbers = [number for number in ids if type(number) is int]
+    if numbers and max(numbers) >= MAX_IDS:
+        raise DataError(f"tokenizer.json has the id {max(numbers):,}; ids below {MAX_IDS:,} are read.")
+    if isinstance(model, dict):
+        longest = model.get("max_input_chars_per_word")
+        if isinstance(longest, int) and longest > MAX_WORD:
+            raise DataError(f"tokenizer.json takes words of {longest:,} letters; at most {MAX_WORD:,} are read.")
+    return settings
+
+
+def _refuse_holes(ids: int, names: int) -> None:
+    if ids > 2 * names + _FEW:
+        raise DataError(f"the tokenizer names {names:,} tokens and has ids up to {ids - 1:,}; number them without holes.")
 
 
 def choose(name: str, vocabulary: int) -> tuple[Tokenizer | None, dict[str, Any]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import PathActivation
 from evodevo.multitask.paths.vision.spec import VisionStructure
-from evodevo.operators.pretrained.spec import model_folder, read_sizes
+from evodevo.operators.pretrained.spec import model_folder, read_config, read_sizes
 from evodevo.settings import validate
 
 ACTIVATIONS: Mapping[str, PathActivation] = {
@@ -37,7 +36,7 @@ def checkpoint_structure(path: str) -> VisionStructure:
     family, folder = read_sizes(path).family, model_folder(path)
     if family != "vit":
         raise UsageError(f"{folder} is a model of the family {family!r}; the root of image paths is a 'vit'.")
-    config = canonical.loads((folder / "config.json").read_bytes())
+    config = read_config(folder)
     activation = config.get("hidden_act", "gelu")
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise UsageError(f"{folder} has the activation {str(activation)[:40]!r}; known: {', '.join(ACTIVATIONS)}.")

@@ -22,7 +22,7 @@ from evodevo.multitask.paths.vision.expansion import resize_positions
 from evodevo.multitask.paths.vision.model import component_from_state
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.networks.towers.images import read_preparation
-from evodevo.operators.pretrained.files import check_digest, weights_digest, weights_file
+from evodevo.operators.pretrained.files import check_digest, check_stated, weights_digest, weights_file
 from evodevo.operators.pretrained.spec import model_folder
 
 _PREFIX = "vit."
@@ -74,12 +74,17 @@ def read_root(path: str, *, image_size: int | None = None, head: bool = False, d
     structure = checkpoint_structure(path)
     check_digest(path, digest)
     folder = model_folder(path)
+    check_stated(folder)
+    weights = weights_file(folder)
     try:
-        with safe_open(weights_file(folder), framework="pt") as file:
+        with safe_open(weights, framework="pt") as file:
             names = set(file.keys())
             stored = {name: file.get_tensor(name).float() for name in names if ".pooler." not in f".{name}"}
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{weights_file(folder)} is not readable: {str(error)[:200]}") from None
+    except Exception as error:  # errors of Rust without stable Python types
+        raise DataError(f"{weights} is not readable: {str(error)[:200]}") from None
+    broken = next((name for name, tensor in stored.items() if not is_finite(tensor)), None)
+    if broken is not None:
+        raise DataError(f"{weights} holds NaN or infinity in {broken!r}; such a model is not used.")
     if head and "classifier.weight" in stored:
         structure = structure.changed(classes=int(stored["classifier.weight"].shape[0]))
     components = {}
