@@ -25,7 +25,8 @@ from evodevo.errors import DataError, UnsafeFileError, UsageError
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 MOST_INPUT = "EVODEVO_MOST_INPUT_GIB"
 RATIO = 200
-"""Bytes that a compressed file may unpack to for each of its own, beyond ``FREE_BYTES``; text and images have 3 to 20."""
+"""Bytes that a compressed file may unpack to for each of its own, beyond ``FREE_BYTES``; text and images have 3 to
+20."""
 FREE_BYTES = 64 * MIB
 NO_LIMIT = 2**62
 COMPRESSIONS = (".xz", ".gz")
@@ -71,7 +72,7 @@ def regular(path: Path, inside: Path | None = None) -> bool:
     return True
 
 
-def opened(path: Path, most: int | None = None, *, inside: Path | None = None) -> BinaryIO:
+def opened(path: Path, most: int | None = None, *, inside: Path | None = None) -> io.BufferedReader:
     """A regular file, open for reading.
 
     Args:
@@ -152,7 +153,7 @@ def unpacked(path: Path, compression: str = "", most: int | None = None) -> Iter
     """
     most = most_input() if most is None else most
     with opened(path, None if compression else most) as packed:
-        inner: io.RawIOBase | BinaryIO
+        inner: io.RawIOBase | io.BufferedIOBase
         if compression == ".gz":
             inner = gzip.GzipFile(fileobj=packed)
         elif compression == ".xz":
@@ -208,7 +209,7 @@ def _within(path: Path, inside: Path | None) -> Path:
 class _Counted(io.RawIOBase):
     """Bytes of another stream, up to a number of them and a multiple of what was read from the packed file."""
 
-    def __init__(self, inner: io.RawIOBase | BinaryIO, path: Path, packed: BinaryIO | None, most: int) -> None:
+    def __init__(self, inner: io.RawIOBase | io.BufferedIOBase, path: Path, packed: BinaryIO | None, most: int) -> None:
         self._inner, self._path, self._packed, self._most, self._count = inner, path, packed, most, 0
 
     def readable(self) -> bool:
@@ -216,7 +217,7 @@ class _Counted(io.RawIOBase):
 
     def readinto(self, target: object) -> int:
         try:
-            count = int(self._inner.readinto(target) or 0)  # type: ignore[union-attr, arg-type]
+            count = int(self._inner.readinto(target) or 0)  # type: ignore[arg-type]
             place = 0 if self._packed is None else self._packed.tell()
         except (OSError, EOFError, lzma.LZMAError, zlib.error, MemoryError) as error:
             raise unreadable(self._path, error) from None

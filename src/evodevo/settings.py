@@ -30,8 +30,8 @@ _TOML_TEXT = re.compile(
     r"""|'''.*?(?:'''|\Z)|'[^'\n]*+'?|\#[^\n]*+""",
     re.DOTALL,
 )
-_DOTTED = re.compile(r"(?<![\w'-])(?:[\w'-]++[ \t]*+\.[ \t]*+){%d}" % MAX_DEPTH)
-_DIGITS = re.compile(r"[0-9][0-9_]{%d}" % canonical.MAX_DIGITS)
+_DOTTED = re.compile(r"(?<![\w'-])(?:[\w'-]++[ \t]*+\.[ \t]*+){64}")
+_DIGITS = re.compile(r"[0-9][0-9_]{30}")
 _BRACKETS = re.compile(r"[\[\]{}]")
 
 NEW = "new_runs"

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from evodevo import canonical
-from evodevo.errors import NotFoundError, UnsafeFileError, UsageError
+from evodevo import canonical, files
+from evodevo.errors import DataError, NotFoundError, UnsafeFileError, UsageError
 from evodevo.estimators.fitting import build
 from evodevo.estimators.reading import InputReading
 from evodevo.estimators.targets import restored
@@ -96,14 +96,15 @@ def save(classifier: Keepable, folder: Path) -> None:
 def load(cls: type[C], folder: Path) -> C:
     """See ``Classifier.load``."""
     try:
-        if (folder / ABOUT).stat().st_size > MOST_BYTES:
-            raise UnsafeFileError(f"{folder / ABOUT} has more than {MOST_BYTES:,} bytes; it is no classifier of ours.")
-        text = (folder / ABOUT).read_text(encoding="utf-8")
-        tensors = read_tensors((folder / WEIGHTS).read_bytes(), str(folder / WEIGHTS))
-        more = {file.name: file.read_bytes() for file in folder.iterdir() if _MORE.fullmatch(file.name)}
-    except FileNotFoundError as error:
-        raise NotFoundError(f"no classifier in {folder}: {Path(error.filename or WEIGHTS).name} is missing.") from None
-    except UnicodeDecodeError as error:
+        for name in (ABOUT, WEIGHTS):
+            if not (folder / name).exists():
+                raise NotFoundError(f"no classifier in {folder}: {name} is missing.")
+        text = files.read_text(folder / ABOUT, MOST_BYTES, inside=folder)
+        most = files.most_input()
+        tensors = read_tensors(files.read(folder / WEIGHTS, most, inside=folder), str(folder / WEIGHTS))
+        found = [file for file in folder.iterdir() if _MORE.fullmatch(file.name)]
+        more = {file.name: files.read(file, most, inside=folder) for file in found}
+    except DataError as error:
         raise UnsafeFileError(f"{folder} holds no readable classifier: {error}") from None
     try:
         kept = validate(

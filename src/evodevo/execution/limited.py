@@ -7,6 +7,7 @@ has one thread, else a new interpreter.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import io
 import json
@@ -118,9 +119,7 @@ def _said(answers: BinaryIO, deadline: float) -> bytes | None:
     return None
 
 
-def _told(
-    said: bytes | None, status: int, names: tuple[str, str], seconds: float, memory_bytes: int
-) -> dict[str, Any]:
+def _told(said: bytes | None, status: int, names: tuple[str, str], seconds: float, memory_bytes: int) -> dict[str, Any]:
     """The message of a function that returned. Raises as ``limited``."""
     what, fault = names
     if said is None:
@@ -183,6 +182,8 @@ def live(task: tuple[str, str, list[Any]], limits: tuple[float, int, int], memor
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):  # libraries print what they think of a file
             os.dup2(nowhere, stream)
+        faulthandler.disable()
+        sys.stdout = sys.stderr = io.StringIO()
         module, name, arguments = task
         function = getattr(importlib.import_module(module), name)
         with os.fdopen(memory, "wb", closefd=False) as out:

@@ -5,7 +5,6 @@ Legend: B samples, L positions, D channels of a tower.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
@@ -17,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from evodevo import canonical
+from evodevo import canonical, files
 from evodevo.errors import unknown_name
 from evodevo.networks.towers.spec import ExtractorStructure, tower_sizes
 from evodevo.operators.pretrained.files import check_digest, weights_digest
-from evodevo.operators.pretrained.spec import model_folder
+from evodevo.operators.pretrained.spec import model_folder, root_of
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.feature_cache import Chunk, FeatureCache
 from evodevo.tasks.features import FeaturesTask, InputFeatures
@@ -136,9 +135,8 @@ def features_key(task: SampleTask, spec: InputSpec, structure: ExtractorStructur
     """
     assert structure.path is not None
     folder = model_folder(structure.path)
-    beside = {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in _BESIDE if (folder / name).is_file()
-    }
+    root = root_of(folder)
+    beside = {name: files.sha256(folder / name, inside=root) for name in _BESIDE if files.regular(folder / name, root)}
     facts: dict[str, Any] = {
         "task": task.digest,
         "splits": {split: task.count(split) for split in task.splits},

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import shutil
+import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.files import opened
 from evodevo.storage import integrity
 from evodevo.storage.blobs import CHUNK, FolderPool
 from evodevo.storage.database import Store
@@ -28,6 +30,7 @@ from evodevo.storage.dialects.sqlite import open_file
 from evodevo.storage.opening import StoreLayout
 
 FORMAT = "evodevo.pack/1"
+_DAMAGES = (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, ValueError, MemoryError, struct.error)
 MANIFEST, DATABASE, BLOBS = "manifest.json", "store.db", "blobs/"
 MOST_MEMBERS = 2_000_000
 MOST_MANIFEST_BYTES = 512 * 2**20
@@ -102,11 +105,11 @@ def unpack(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
         StoreDamagedError: A member is not the one that was packed, or a row is not as written; nothing is written.
         DiskFullError: It does not fit.
     """
-    if not source.is_file():
+    if not source.exists():
         raise NotFoundError(f"there is no file {source}.")
     _refuse_existing(folder, empty=True)
     try:
-        with zipfile.ZipFile(source) as archive:
+        with opened(source) as pack, zipfile.ZipFile(pack) as archive:
             files = _members(archive)
             whole = sum(size for size, _ in files.values())
             if whole > shutil.disk_usage(_existing(folder)).free:
@@ -127,7 +130,7 @@ def unpack(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
                     done += size
                     progress(done, whole)
             return Moved(folder.absolute(), len(files) - 1, whole)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
+    except _DAMAGES as error:
         if isinstance(error, UsageError):
             raise
         raise UnsafeFileError(f"{source} is not a pack of evodevo ({error}); nothing is unpacked.") from None

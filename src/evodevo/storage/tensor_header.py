@@ -29,7 +29,7 @@ class StoredTensor(NamedTuple):
     shape: tuple[int, ...]
 
     @property
-    def count(self) -> int:
+    def elements(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
 
@@ -71,13 +71,15 @@ def _checked(header: Mapping[str, Any], room: int, what: str) -> dict[str, Store
     places = []
     for name, entry in header.items():
         values = entry if isinstance(entry, dict) else {}
-        kind, shape, offsets = (values.get(key) for key in ("dtype", "shape", "data_offsets"))
+        kind, shape, offsets = (values.get(key, [-1]) for key in ("dtype", "shape", "data_offsets"))
         if not (_sizes(shape, _MAX_AXES) and _sizes(offsets, 2) and len(offsets) == 2 and isinstance(kind, str)):
-            raise UnsafeFileError(f"{what} is not a valid safetensors file: the tensor {name[:80]!r} has no place in it.")
+            raise UnsafeFileError(
+                f"{what} is not a valid safetensors file: the tensor {name[:80]!r} has no place in it."
+            )
         tensors[name] = StoredTensor(kind, tuple(shape))
         begin, end = offsets
         bits = _BITS.get(kind)
-        if bits is not None and end - begin != tensors[name].count * bits // 8:
+        if bits is not None and end - begin != tensors[name].elements * bits // 8:
             raise UnsafeFileError(
                 f"{what} is not a valid safetensors file: the tensor {name[:80]!r} of the shape {tuple(shape)} has "
                 f"{end - begin:,} bytes."

@@ -33,7 +33,9 @@ def text_of(value: Any, place: str) -> str:
         return value.isoformat()
     if isinstance(value, list) and all(piece is None or isinstance(piece, str | bool | int | float) for piece in value):
         return canonical.dumps([None if _missing(piece) else piece for piece in value])
-    raise DataError(f"{place} holds {type(value).__name__}; wanted are text, numbers, dates, and lists of text or numbers.")
+    raise DataError(
+        f"{place} holds {type(value).__name__}; wanted are text, numbers, dates, and lists of text or numbers."
+    )
 
 
 def _missing(value: Any) -> bool:

@@ -80,7 +80,7 @@ def columns(
 
 
 def _texts(data: memoryview, begin: int, lengths: int, count: int) -> Iterator[bytes]:
-    ends = begin + np.cumsum(np.frombuffer(data, "<u8", count, lengths)).astype(np.int64) if count else []
+    ends: Any = begin + np.cumsum(np.frombuffer(data, "<u8", count, lengths)).astype(np.int64) if count else []
     for end in ends:
         yield bytes(data[begin:end])
         begin = int(end)
@@ -114,7 +114,9 @@ def describe(out: BinaryIO, name: str) -> tuple[list[str], int, list[int]]:
         return list(file.schema_arrow.names), facts.num_rows, sizes
 
 
-def convert(out: BinaryIO, name: str, wanted: list[str], most: int, only_text: bool, groups: list[int] | None) -> list[tuple[int, int, int]]:
+def convert(
+    out: BinaryIO, name: str, wanted: list[str], most: int, only_text: bool, groups: list[int] | None
+) -> list[tuple[int, int, int]]:
     """Write the texts of each column and then their lengths: (begin, begin of the lengths, number of values)."""
     path, places, room = Path(name), [], most
     with _opened(path) as file:
@@ -147,7 +149,8 @@ def _opened(path: Path) -> Any:
     names, rows = file.schema_arrow.names, file.metadata.num_rows
     if len(names) > MAX_COLUMNS or rows > MAX_ROWS:
         raise DataError(
-            f"{path} states {len(names):,} columns and {rows:,} rows; at most {MAX_COLUMNS:,} and {MAX_ROWS:,} are read."
+            f"{path} states {len(names):,} columns and {rows:,} rows; at most "
+            f"{MAX_COLUMNS:,} and {MAX_ROWS:,} are read."
         )
     return file
 

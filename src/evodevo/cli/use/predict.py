@@ -137,17 +137,11 @@ def _certainty(prediction: Prediction, name: str) -> float:
 
 def _csv(predictions: Sequence[Prediction]) -> str:
     """One line per row of the data, in order."""
-    import csv
-    import io
+    from evodevo.report.comma_separated import comma_separated
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for number, prediction in enumerate(predictions, start=1):
-        cells = dict(_cells(prediction))
-        if number == 1:
-            writer.writerow(["row", *cells])
-        writer.writerow([number, *cells.values()])
-    return text.getvalue()
+    rows = [dict(_cells(prediction)) for prediction in predictions]
+    numbered = ([number, *cells.values()] for number, cells in enumerate(rows, start=1))
+    return comma_separated(["row", *rows[0]], numbered) if rows else ""
 
 
 def _cells(prediction: Prediction) -> Iterator[tuple[str, Any]]:

@@ -155,15 +155,13 @@ def _weights_words(answer: SystemAnswer) -> str:
 
 def _csv(names: Sequence[str], answers: Iterable[SystemAnswer]) -> str:
     """One line per sample, in order."""
-    import csv
-    import io
+    from evodevo.report.comma_separated import comma_separated
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for number, (name, answer) in enumerate(zip(names, answers, strict=True)):
-        if number == 0:
-            paths = [f"path {path.path}" for path in answer.paths]
-            writer.writerow(["sample", "class", *(f"p {label}" for label in answer.probabilities), *paths])
-        weights = ["" if path.weight is None else f"{path.weight:.6f}" for path in answer.paths]
-        writer.writerow([name, answer.chosen, *(f"{value:.6f}" for value in answer.probabilities.values()), *weights])
-    return text.getvalue()
+    header: list[str] = []
+    rows = []
+    for name, answer in zip(names, answers, strict=True):
+        paths = [f"path {path.path}" for path in answer.paths]
+        header = header or ["sample", "class", *(f"p {label}" for label in answer.probabilities), *paths]
+        weights = [None if path.weight is None else f"{path.weight:.6f}" for path in answer.paths]
+        rows.append([name, answer.chosen, *(f"{value:.6f}" for value in answer.probabilities.values()), *weights])
+    return comma_separated(header, rows) if rows else ""

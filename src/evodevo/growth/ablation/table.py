@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +17,7 @@ from evodevo.growth.ablation.paper import PRINTED, Printed
 from evodevo.growth.ablation.recipe import BASE, GROWING
 from evodevo.growth.ablation.row import AblationRow
 from evodevo.growth.ablation.rows import ROWS, row_called
+from evodevo.report.comma_separated import comma_separated
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.drive import ABLATE
 
@@ -120,11 +119,7 @@ the paper's accuracy is in percent, as printed."""
 
 def to_csv(lines: Sequence[AblationLine]) -> str:
     """One line per row under a header of ``COLUMNS``; what is not known is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([_text(_values(line)[name]) for name in COLUMNS] for line in lines)
-    return out.getvalue()
+    return comma_separated(COLUMNS, ([_text(_values(line)[name]) for name in COLUMNS] for line in lines))
 
 
 def ablation_record(run: Run) -> dict[str, Any]:

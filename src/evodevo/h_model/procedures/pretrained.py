@@ -35,7 +35,7 @@ from evodevo.randomness import generator
 from evodevo.settings import validate
 from evodevo.tasks.base import Split
 from evodevo.tasks.inputs import InputSpec
-from evodevo.tasks.text.tokenizers import Tokenizer, hugging_face_json
+from evodevo.tasks.text.tokenizers import Tokenizer, hugging_face_json, read_tokenizer_file
 
 FOLDER = "donors"
 _ROWS = 256
@@ -195,7 +195,7 @@ def _check_ids(tokenizer: Tokenizer, folders: Sequence[Path]) -> None:
     mine = _ids(hugging_face_json(tokenizer))
     for folder in folders:
         file = folder / "tokenizer.json"
-        if not file.is_file() or _ids(file.read_text(encoding="utf-8")) != mine:
+        if not file.is_file() or _ids(hugging_face_json(read_tokenizer_file(file))) != mine:
             raise UsageError(
                 f"{folder} has other token ids than the task, so it cannot read its tokens: set the task's tokenizer "
                 f"to {file} (all donors must share it), or adapters = 'orthogonal' and embeddings = 'fresh'."

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from xml.etree.ElementTree import Element
 
 from evodevo.multitask.diagrams.system.cycles import CycleCurve, means, system_cycles
+from evodevo.report.comma_separated import comma_separated
 from evodevo.report.html import cut, element, figure, page, section, table
 from evodevo.report.word_tables import TextTable, words_table
 
@@ -90,11 +89,7 @@ def courses(validation: Sequence[CycleCurve], test: Sequence[CycleCurve]) -> dic
 
 def to_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> str:
     """A header, and one line per row; what is not known is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([["" if (cell := row[name]) is None else cell for name in columns] for row in rows])
-    return out.getvalue()
+    return comma_separated(columns, ([row[name] for name in columns] for row in rows))
 
 
 def percent(value: float | None) -> str:

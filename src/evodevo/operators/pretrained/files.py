@@ -39,12 +39,15 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """Name -> type and shape of the weights of a model, from the header of its file.
 
     Raises:
-        UnsafeFileError: The header is none, or states what is not there.
-        NotFoundError: See ``weights_file``.
+        DataError: The header is none, or states what is not there.
+        NotFoundError, UnsafeFileError: See ``weights_file``.
     """
     file = weights_file(folder)
     with files.opened(file, inside=root_of(folder)) as opened:
-        return read_header(opened, os.fstat(opened.fileno()).st_size, str(file))
+        try:
+            return read_header(opened, os.fstat(opened.fileno()).st_size, str(file))
+        except UnsafeFileError as error:
+            raise DataError(f"the weights are not readable: {error}") from None
 
 
 def check_stated(folder: Path, part: str | None = None) -> None:
@@ -55,8 +58,8 @@ def check_stated(folder: Path, part: str | None = None) -> None:
         part: Key of the part that is read, of a model that has two.
 
     Raises:
-        DataError: It states more than twice as many parameters.
-        UnsafeFileError, NotFoundError: See ``stored_tensors`` and ``read_config``.
+        DataError: It states more than twice as many parameters, or the weights cannot be read.
+        NotFoundError, UnsafeFileError: See ``stored_tensors`` and ``read_config``.
     """
     config = read_config(folder)
     sizes = config.get(part) or {} if part is not None else config
@@ -65,11 +68,15 @@ def check_stated(folder: Path, part: str | None = None) -> None:
         found = (sizes[name] for name in names if type(sizes.get(name)) is int)
         return max(0, next(found, 0))
 
-    width, hidden, layers = size("hidden_size", "dim"), size("intermediate_size", "hidden_dim"), size("num_hidden_layers", "n_layers")
+    width, hidden, layers = (
+        size("hidden_size", "dim"),
+        size("intermediate_size", "hidden_dim"),
+        size("num_hidden_layers", "n_layers"),
+    )
     grid = size("image_size") // max(1, size("patch_size"))
     rows = size("vocab_size") + size("max_position_embeddings") + grid**2 + size("patch_size") ** 2
     stated = layers * (4 * width**2 + 2 * width * hidden) + rows * width
-    stored = sum(tensor.count for tensor in stored_tensors(folder).values())
+    stored = sum(tensor.elements for tensor in stored_tensors(folder).values())
     if stated > 2 * stored + _SMALL:
         raise DataError(
             f"{folder / CONFIG} states a model of {stated:,} parameters, and {WEIGHTS} has {stored:,}; the files do "

@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError, missing_extra
 from evodevo.operators.base import Operator, Output
-from evodevo.operators.pretrained.files import WEIGHTS, check_digest, weights_file
+from evodevo.operators.pretrained.files import WEIGHTS, check_digest, check_stated, weights_file
 from evodevo.operators.pretrained.spec import model_folder, read_sizes
 from evodevo.operators.self_attention import visible_keys
+
+_PARTS = {"Text": "text_config", "Vision": "vision_config"}
+"""Word in the name of a class -> key of its part in the configuration of a model that has two."""
 
 
 class Family:
@@ -185,8 +187,7 @@ def load_model(
     Raises:
         NotFoundError, UnsafeFileError, DataError, UsageError, MissingExtraError: see ``pretrained_block``.
     """
-    part = next((key for word, key in _PARTS.items() if word in model_class), None)
-    check_stated(folder, part)
+    check_stated(folder, next((key for word, key in _PARTS.items() if word in model_class), None))
     facts = weights_file(folder).stat()
     return _load(folder, model_class, options, facts.st_mtime_ns, facts.st_size)
 
@@ -216,15 +217,19 @@ def _load(
             raise DataError(f"{folder} is not a model that transformers reads: {str(error)[:300]}") from None
     if getattr(model.config, "is_decoder", False):
         raise UsageError(f"{folder} is a decoder; layers are taken from encoders.")
-    broken = next((name for name, value in model.state_dict().items() if not is_finite(value)), None)
-    if broken is not None:
-        raise DataError(f"{folder / WEIGHTS} holds NaN or infinity in {broken!r}; such a model is not used.")
+    refuse_broken(model.state_dict(), folder / WEIGHTS)
     return model.eval(), frozenset(report["missing_keys"])
 
 
-def is_finite(tensor: Tensor) -> bool:
-    """Whether a tensor has no NaN and no infinity; integers have none."""
-    return not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
+def refuse_broken(tensors: Mapping[str, Tensor], file: Path) -> None:
+    """Check that weights are numbers.
+
+    Raises:
+        DataError: A tensor has NaN or infinity; the message has its name.
+    """
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise DataError(f"{file} holds NaN or infinity in {name!r}; such a model is not used.")
 
 
 @contextmanager

@@ -26,7 +26,7 @@ _LAYERS = frozenset(names[-1] for names in FAMILIES.values())
 _PARTS = ("text_config", "vision_config", "decoder", "encoder")
 _CODE = frozenset({"auto_map", "trust_remote_code", "custom_pipelines"})
 _ATTENTION = ("_attn_implementation", "attn_implementation")
-_HARMLESS = (None, False, True, {}, "eager", "sdpa", "flash_attention_2")
+_HARMLESS: tuple[Any, ...] = (None, False, True, {}, "eager", "sdpa", "flash_attention_2")
 _SNAPSHOTS = "snapshots"
 _REFERENCE_BYTES = 4096
 _REVISION = re.compile(r"[0-9A-Za-z_-]{1,80}")
@@ -97,7 +97,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         named = sorted(name for name in part if name in _CODE or name.startswith(_ATTENTION))
         if any(part[name] not in _HARMLESS for name in named):
             raise UnsafeFileError(
-                f"{file} has the key {named[0]!r}, by which a model brings code of its own; such models are not loaded. "
+                f"{file} has the key {named[0]!r}, by which a model brings code of its own; it is not loaded. "
                 "Save it with a class of transformers."
             )
         if part.get("quantization_config") is not None:

@@ -90,7 +90,9 @@ def comma_separated(text: str, path: Path) -> Iterator[list[str]]:
             raise DataError(f"{path} has {len(header):,} columns; at most {MAX_COLUMNS:,} are read.")
         twice = sorted(name for name, count in Counter(header).items() if count > 1)
         if twice:
-            raise DataError(f"{path} names the columns {quoted_list(twice[:8])} more than once. Give each its own name.")
+            raise DataError(
+                f"{path} names the columns {quoted_list(twice[:8])} more than once. Give each its own name."
+            )
         yield header
         for row in reader:
             if row:

@@ -48,8 +48,8 @@ class ColumnTable(Mapping[str, list[str]]):
 def read(path: Path) -> ColumnTable:
     """The table in a file.
 
-    The first line of a CSV file has the names of the columns. Numbers, booleans and dates of JSON and parquet become text;
-    lists become JSON; null, NaN, infinity and missing keys become the empty text.
+    The first line of a CSV file has the names of the columns. Numbers, booleans and dates become text; lists become
+    JSON; null, NaN, infinity and missing keys become the empty text.
 
     Raises:
         DataError: The file is missing or unreadable, has no rows, a repeated column name, or rows of different lengths;

@@ -212,7 +212,11 @@ class _CorpusReader:
         """The documents of one file, read by its suffix; a file with an unknown suffix is read as text."""
         suffix, compression = suffixes(path)
         self._unpacked = 0
-        self._most = max(MAX_CORPUS_BYTES, MAX_EXPANSION * path.stat().st_size) if compression else 0
+        size = path.stat().st_size
+        self._most = max(MAX_CORPUS_BYTES, MAX_EXPANSION * size) if compression else 0
+        whole = suffix != ".parquet" and (suffix != ".jsonl" or self._total is not None)
+        if whole and not compression and size > self._room:
+            self._take(size, path)  # refuses it before it is read
         if suffix == ".parquet":
             yield from self._parquet(path)
         elif suffix == ".jsonl":
@@ -256,8 +260,8 @@ class _CorpusReader:
             yield as_text(text, f"{path}, row {number}: {self.field!r}")
 
     def _stream(self, path: Path, compression: str) -> AbstractContextManager[BinaryIO]:
-        # Of documents on the disk, each is limited, and what a compressed file unpacks to.
-        return files.unpacked(path, compression, files.NO_LIMIT if self._total is None else MAX_CORPUS_BYTES)
+        # What is read is limited by ``_room``, which the caller asks for, and what is unpacked by ``_take`` too.
+        return files.unpacked(path, compression, files.NO_LIMIT)
 
     def _take(self, size: int, path: Path) -> None:
         self._taken += size

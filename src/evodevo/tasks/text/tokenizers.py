@@ -33,7 +33,7 @@ _FAULT = "is not a tokenizer.json that the tokenizers library reads"
 _MEMORY = 2 * files.GIB
 _FEW = 1024
 _WORDS = "Is any of these 12 words unknown? Größe, 東京, 🙂.\n"
-_BLANKS = re.compile(r"\s{%d,}" % (MAX_RUN + 1))
+_BLANKS = re.compile(rf"\s{{{MAX_RUN + 1},}}")
 _BATCH_BYTES = 4 * 2**20
 
 # Tokens with which published tokenizers end a document, in the order of preference.
@@ -210,9 +210,7 @@ def train_bpe(documents: Sequence[bytes], vocabulary: int) -> SubwordTokenizer:
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
     )
     texts = (document.decode("utf-8") for document in documents)
-    tokenizer.train_from_iterator(
-        (piece for text in texts for piece in _without_long_runs(text, words)), trainer
-    )
+    tokenizer.train_from_iterator((piece for text in texts for piece in _without_long_runs(text, words)), trainer)
     return SubwordTokenizer("bpe", tokenizer.to_str())
 
 
@@ -283,7 +281,9 @@ def _checked(text: str) -> dict[str, Any]:
 
 def _refuse_holes(ids: int, names: int) -> None:
     if ids > 2 * names + _FEW:
-        raise DataError(f"the tokenizer names {names:,} tokens and has ids up to {ids - 1:,}; number them without holes.")
+        raise DataError(
+            f"the tokenizer names {names:,} tokens and has ids up to {ids - 1:,}; number them without holes."
+        )
 
 
 def choose(name: str, vocabulary: int) -> tuple[Tokenizer | None, dict[str, Any]]:
