@@ -18,12 +18,14 @@ from evodevo.backbone.evaluate import evaluate_backbone
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.errors import UsageError
 from evodevo.execution.family import descendants
+from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.replicated import ReplicaFailedError
+from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.networks.saved import load_network
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.training.settings import TrainingSettings
+from evodevo.training.settings import Budget, TrainingSettings
 
 Make = Callable[..., BackboneProblem]
 TRAINING: dict[str, Any] = {"training": {"batch_size": 8, "checkpoint_every": 4, "budget": {"steps": 8}}}
@@ -100,3 +102,9 @@ def test_what_cannot_be_shared_is_refused() -> None:
     ):
         with pytest.raises(UsageError, match=words):
             validate(TrainingSettings, {"budget": {"steps": 1}, **changes}, what="settings")
+
+
+def test_other_networks_are_refused_before_anything_begins() -> None:
+    training = TrainingSettings(budget=Budget(steps=1), batch_size=8, replicas=2)
+    with pytest.raises(UsageError, match="trainings of backbones alone"):
+        NetworkProblem(lambda genome: genome, NetworkEvaluationSettings(task="no such task", training=training))

@@ -39,6 +39,7 @@ class BackboneProblem(NetworkProblem):
     entry = "backbone"
     judged = "language_model"
     unit = "tokens"
+    replicates = True
 
     def __init__(
         self,

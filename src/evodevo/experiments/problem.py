@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from evodevo import canonical
+from evodevo.errors import UsageError
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import NetworkEvaluationSettings, task_settings, training_settings
 from evodevo.experiments.trials import Trial
@@ -38,6 +39,8 @@ class NetworkProblem(Problem):
     judged: ClassVar[Judged] = "network"
     unit: ClassVar[str] = "samples"
     """What a budget in tokens counts."""
+    replicates: ClassVar[bool] = False
+    """Whether its evaluator starts the replicas of a training."""
 
     def __init__(
         self,
@@ -47,6 +50,11 @@ class NetworkProblem(Problem):
         cache_folder: Path | None = None,
         arms: Sequence[Trial] = (),
     ) -> None:
+        if settings.training.replicas > 1 and not self.replicates:
+            raise UsageError(
+                f"evaluation.training.replicas is {settings.training.replicas}; trainings of backbones alone have "
+                "replicas. Leave it out."
+            )
         self.arm_of = arm_of
         self.settings = settings
         self.objectives = parse_objectives(settings.objectives, self.judged)
