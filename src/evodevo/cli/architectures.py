@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import UsageError
@@ -11,6 +10,7 @@ from evodevo.errors import UsageError
 if TYPE_CHECKING:
     from evodevo.runs.given import Given
     from evodevo.search.space import Space
+    from evodevo.storage.addresses import Place
 
 DEFAULT_DEPTH, DEFAULT_WIDTH = 24, 768
 _ITERATIONS = re.compile(r"[^|]*\bT[0-9]", re.ASCII)
@@ -18,7 +18,7 @@ _SIX_INTEGERS = re.compile(r"\s*(?:[0-9]{6}|[0-9]{1,6}(?:\.[0-9]{1,6}){5})(?![0-
 
 
 def read_architecture(
-    word: str, depth: int | None, width: int | None, head_size: int | None, store: Path
+    word: str, depth: int | None, width: int | None, head_size: int | None, store: Place
 ) -> tuple[Space[Any], Any, str]:
     """The architecture that a user names: its space, its genome, and how it was brought to the depth.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -66,9 +67,44 @@ def parse_budget(text: str | GivenBudget) -> GivenBudget:
     return budget
 
 
+def _use_blobs(folder: Path | None) -> Path | None:
+    if folder is not None:
+        os.environ["EVODEVO_BLOBS"] = str(folder.absolute())  # for everything that opens the store in this process
+    return folder
+
+
+def _parse_place(text: str | Path) -> Place:
+    if not str(text).startswith("postgres"):
+        return Path(text)  # without loading the storage
+    from evodevo.storage.addresses import place
+
+    return place(text)
+
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Events = Annotated[bool, typer.Option("--json", help="One JSON event per line on stdout, as it happens.")]
-StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of the store.", metavar="FOLDER")]
+if TYPE_CHECKING:
+    from evodevo.storage.addresses import Place
+
+    StoreFolder = Place
+    """A folder, or a database."""
+else:
+    # Typer takes no unions.
+    StoreFolder = Annotated[
+        Path,
+        typer.Option(
+            "--store", parser=_parse_place, help="The folder of the store, or postgresql://...", metavar="STORE"
+        ),
+    ]
+BlobsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--blobs",
+        callback=_use_blobs,
+        metavar="PATH",
+        help="Folder of the blobs of a store in a database, which all its clients see.  [env: EVODEVO_BLOBS]",
+    ),
+]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: any unique beginning of its id, or last.")]
 IndividualName = Annotated[
     str, typer.Argument(metavar="INDIVIDUAL", help="Any unique beginning of its id, or last: the newest run's best.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from evodevo.runs.archive import Run
     from evodevo.search.members import Listener
     from evodevo.search.study import Study
+    from evodevo.storage.addresses import Place
 
     Action = Callable[[Listener, Callable[[Study], None]], Run]
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WORDS = ("stopping when the running evaluations are done; Ctrl-C once more drops them.", "stopping now.")
 
 
-def carry_out(action: Action, *, store: Path, json: bool) -> Run:
+def carry_out(action: Action, *, store: Place, json: bool) -> Run:
     """Run a search with a view, and stop it safely on Ctrl-C.
 
     Args:
@@ -53,12 +53,12 @@ def carry_out(action: Action, *, store: Path, json: bool) -> Run:
     return run
 
 
-def store_option(store: Path) -> str:
+def store_option(store: Place) -> str:
     """The option that names this store in a command; empty for the default."""
     return "" if store == DEFAULT_STORE else f" --store {shlex.quote(str(store))}"
 
 
-def _say_how_to_go_on(study: Study | None, store: Path) -> None:
+def _say_how_to_go_on(study: Study | None, store: Place) -> None:
     if study is not None:
         name = study.part_of or study.run_id
         output.words(f"what was finished is safe. Go on with: evodevo resume {name}{store_option(store)}")

@@ -17,6 +17,7 @@ from evodevo.runs.slices import OWN_STUDY
 from evodevo.search.front import front_places
 from evodevo.search.members import BASELINE
 from evodevo.storage import EvaluationRow, RunRow, Store
+from evodevo.storage.addresses import place
 
 MAX_PROMPT_BYTES = 1 << 20
 STAGE = "protocol.stage"
@@ -29,15 +30,15 @@ class Archive:
     """A store opened for reading; it may be in use, and it may be of a run that was killed.
 
     Args:
-        folder: folder of the store.
+        folder: folder of the store, or the address of its database.
 
     Raises:
         NotFoundError: there is none.
     """
 
     def __init__(self, folder: str | Path = "runs") -> None:
-        self.folder = Path(folder)
-        self.store = Store.open(folder, "ro", create=False)
+        self.folder = place(folder)
+        self.store = Store.open(self.folder, "ro", create=False)
 
     def close(self) -> None:
         """Let go of the files."""

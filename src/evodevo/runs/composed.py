@@ -18,6 +18,7 @@ from evodevo.runs.recipe import RunSettings
 from evodevo.search.members import Listener
 from evodevo.search.study import Study
 from evodevo.storage import Lease, Store
+from evodevo.storage.addresses import place
 
 MOVABLE = ("workers", "executor", "options")
 """Settings of the execution that may change on resume: number of the workers, and where they are."""
@@ -59,7 +60,7 @@ class ComposedRun(ABC):
     ) -> None:
         self.run_id = run_id
         self.settings = settings
-        self.folder = Path(store)
+        self.folder = place(store)
         self.cache_folder = cache_folder
         self._on_start = on_start
         self._study: Study | None = None

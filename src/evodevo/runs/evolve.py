@@ -21,6 +21,7 @@ from evodevo.search.start import founders
 from evodevo.search.study import Study
 from evodevo.settings import merge, validate
 from evodevo.storage import Store
+from evodevo.storage.addresses import disk_of
 
 CHANGEABLE = (
     ("study", "generations"),
@@ -149,7 +150,7 @@ def begin(
     paths = which.paths(settings)
     # All is tried before the store is made: a wrong name or path leaves nothing behind.
     settings = _tried(which, settings, cache_folder)
-    expected = which.needs(settings, Path(store), cache_folder) if which.composed else None
+    expected = which.needs(settings, disk_of(store), cache_folder) if which.composed else None
     if expected is not None and expected["refusal"]:
         raise UsageError(str(expected["refusal"]))
     with Store.open(store) as opened:
@@ -200,7 +201,7 @@ def dry_run(
     """
     settings = _resolved(recipe, size, start, with_data(recipe, overrides, data), store, None)
     which = slice_of(recipe, type(settings).model_fields)
-    return which.needs(_tried(which, settings, cache_folder), Path(store), cache_folder)
+    return which.needs(_tried(which, settings, cache_folder), disk_of(store), cache_folder)
 
 
 def resume(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 from evodevo.errors import UsageError
 from evodevo.runs.archive import Archive, Run
 from evodevo.search.front import front_places, hypervolume
+from evodevo.storage.addresses import Place
 from evodevo.storage.base import Damage
 
 
-def rederived(folder: Path) -> tuple[Damage, ...]:
+def rederived(folder: Place) -> tuple[Damage, ...]:
     """The generations of generational searches whose recorded front or hypervolume is not that of their scores.
 
     Generations after an individual that is lost or has not ended are left out: a resume repeats its evaluation.

@@ -127,7 +127,7 @@ class Evaluations:
         checkpoint = self.recorder.checkpoint(Ticket(member.id, number, attempt, share))
         decided = self.decided_before(member, number) or self._given_up((member.id, number, share), checkpoint)
         # A row at the start shows after a crash what was running; a store in memory would not survive the crash.
-        if decided is None and self._store.folder is not None:
+        if decided is None and self._store.durable:
             attempt = self._store.start_evaluation(
                 self.recorder.lease, member.id, self._fidelity(member, number, share), seed, checkpoint
             )
@@ -159,7 +159,7 @@ class Evaluations:
         """Stop what is running, on purpose."""
         open_evaluations = len(self.dispatcher)
         self.dispatcher.cancel_all()
-        if open_evaluations and self._store.folder is not None:
+        if open_evaluations and self._store.durable:
             with suppress(EvodevoError):  # an error here would hide that for which it is stopped
                 self._store.abandon_evaluations(self.recorder.lease)
 

@@ -6,7 +6,8 @@ Reads: ``queries``. Writes: ``recording``. Write access: ``leases``. Blobs: ``bl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -14,8 +15,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from evodevo.errors import EvodevoError, StoreDamagedError
+from evodevo.errors import EvodevoError, StoreDamagedError, UsageError
 from evodevo.storage import integrity, leases, migrations, queries, recording
+from evodevo.storage.addresses import Place, ServerAddress, place
 from evodevo.storage.base import (
     CheckReport,
     Damage,
@@ -65,32 +67,59 @@ class Store:
     """
 
     def __init__(
-        self, database: Database, blobs: BlobPool, layout: StoreLayout | None, *, network: bool = False
+        self,
+        database: Database,
+        blobs: BlobPool,
+        layout: StoreLayout | None = None,
+        *,
+        network: bool = False,
+        address: ServerAddress | None = None,
+        blobs_folder: Path | None = None,
     ) -> None:
         self._database = database
         self.blobs = blobs
         self._layout = layout
+        self._address = address
+        self._blobs_folder = blobs_folder
         self._one_kernel = not network
         self._leases: set[Lease] = set()
-        self._heartbeat = Heartbeat(layout.database) if layout else None
+        source = layout.database if layout else address
+        self._heartbeat = Heartbeat(source) if source is not None else None
 
     @classmethod
-    def open(cls, path: str | Path = "runs", mode: Mode = "rw", *, create: bool = True) -> Store:
-        """Open the store in a folder.
+    def open(
+        cls,
+        path: str | Path = "runs",
+        mode: Mode = "rw",
+        *,
+        create: bool = True,
+        blobs: str | Path | None = None,
+    ) -> Store:
+        """Open the store in a folder, or in a PostgreSQL database.
 
         Args:
-            path: Folder of the store; created with mode 0700 where it is missing.
+            path: Folder of the store, created with mode 0700 where it is missing; or ``postgresql://...``.
             mode: ``rw``, or ``ro``, which works beside a writer and after a crash.
             create: Whether to make a store where there is none (``rw`` only).
+            blobs: Folder of the blobs of a store in a database, which all its clients see; None = the environment
+                variable EVODEVO_BLOBS, or what the store recorded when it was made.
 
         Raises:
             NotFoundError: There is no store and ``create`` is False.
             StoreVersionError: A newer evodevo wrote the store.
             StoreDamagedError: The database differs from what was written.
         """
-        layout = StoreLayout(Path(path).absolute())
+        where = place(path)
+        if isinstance(where, ServerAddress):
+            from evodevo.storage.serving import open_server
+
+            server, folder = open_server(where, mode, create=create, blobs=blobs)
+            return cls(server, FolderPool(folder), network=True, address=where, blobs_folder=folder)
+        if blobs is not None:
+            raise UsageError("a store in a folder keeps its blobs there; --blobs is for a store in a database.")
+        layout = StoreLayout(where.absolute())
         database, network = open_database(layout, mode, create=create)
-        return cls(database, FolderPool(layout.blobs), layout, network=network)
+        return cls(database, FolderPool(layout.blobs), layout, network=network, blobs_folder=layout.blobs)
 
     @classmethod
     def memory(cls) -> Store:
@@ -102,13 +131,23 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        """Absolute path of the store's folder; None in memory."""
+        """Absolute path of the store's folder; None in memory and in a database of a server."""
         return self._layout.folder if self._layout else None
 
     @property
     def blobs_folder(self) -> Path | None:
         """Folder in which workers put blobs; None in memory."""
-        return self._layout.blobs if self._layout else None
+        return self._blobs_folder
+
+    @property
+    def durable(self) -> bool:
+        """Whether it outlives this process."""
+        return self._blobs_folder is not None
+
+    @property
+    def place(self) -> Place | None:
+        """Where it can be opened again; None in memory."""
+        return self._layout.folder if self._layout else self._address
 
     @property
     def systems(self) -> Systems:
@@ -501,16 +540,48 @@ class Store:
         except StoreDamagedError as error:
             broken = [str(error.__cause__ or error)]
         if broken:
-            hint = backup_hint(self._layout) if self._layout else "start anew."
+            hint = backup_hint(self._layout) if self._layout else "restore it from your backup."
             raise StoreDamagedError(f"{self._database.place} cannot be mended ({broken[0]}); {hint}")
 
     def backup(self) -> Path | None:
-        """Copy the database (not the blobs) into ``backups/``; None in memory."""
+        """Copy the database (not the blobs) into ``backups/``; None in memory.
+
+        Raises:
+            UsageError: The store lies in a database of a server.
+        """
+        if self._address is not None:
+            raise UsageError(
+                f"{self._database.place} is backed up by its server (pg_dump); evodevo store copy makes a copy with "
+                "blobs in a folder."
+            )
         return backup(self._database.copy_to, self._layout, migrations.HEAD) if self._layout else None
 
     def copy_database(self, target: Path) -> None:
         """Write a compact, consistent copy of the database, without blobs, into a new file of SQLite."""
         self._database.copy_to(target)
+
+    @contextmanager
+    def giving(self) -> Iterator[Connection]:
+        """A transaction in which all of the store can be read, for as long as that takes.
+
+        Raises:
+            UsageError: An older evodevo wrote the store, so that its rows have no seals.
+        """
+        if not self._database.sealed:
+            raise UsageError(f"{self._database.place} has an older schema; open it once for writing (evodevo repair).")
+        with self._database.reading(math.inf) as connection:
+            yield connection
+
+    @contextmanager
+    def receiving(self) -> Iterator[Connection]:
+        """A transaction in which an empty store is filled from outside; what is in it then is checked before it ends.
+
+        Raises:
+            StoreDamagedError: What came in is damaged; nothing was written.
+        """
+        with self._database.writing() as connection:
+            yield connection
+            integrity.check(connection, self._database, self.blobs, deep=True, hashed=True).require()
 
     def _write(
         self, lease: Lease, work: Callable[Concatenate[Connection, P], T], *args: P.args, **settings: P.kwargs

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evodevo.storage import heartbeat_process
+from evodevo.storage.addresses import ServerAddress
 from evodevo.storage.base import Lease
 
 INTERVAL_SECONDS = 10.0
@@ -23,11 +24,11 @@ class Heartbeat:
     """A child process that advances the heartbeats of leases; it starts with the first and ends with the last.
 
     Args:
-        database: File of the database.
+        database: File of the database, or the address of one on a server.
         interval: Seconds between two beats.
     """
 
-    def __init__(self, database: Path, interval: float = INTERVAL_SECONDS) -> None:
+    def __init__(self, database: Path | ServerAddress, interval: float = INTERVAL_SECONDS) -> None:
         self._database = database
         self._interval = interval
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,10 +72,21 @@ class Heartbeat:
         self._process = None
 
     def _start(self) -> subprocess.Popen[bytes]:
+        server = isinstance(self._database, ServerAddress)
         script = str(Path(heartbeat_process.__file__).resolve())
-        arguments = [str(self._database), str(os.getpid()), str(self._interval)]
+        # The driver of a server is an installed package; that of SQLite is not, and starts faster without any.
+        options = ["-I"] if server else ["-I", "-S"]
+        process = self._run([sys.executable, *options, script, str(os.getpid()), str(self._interval)])
+        assert process.stdin is not None, "it was started with a pipe"
+        with suppress(OSError):
+            # Not an argument: everybody could read a password there.
+            where = self._database
+            process.stdin.write(os.fsencode(where.whole if isinstance(where, ServerAddress) else where) + b"\n")
+        return process
+
+    def _run(self, command: list[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", script, *arguments],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,8 +1,9 @@
-"""The process that advances the heartbeats of leases: ``python -I -S heartbeat_process.py DATABASE PARENT SECONDS``.
+"""The process that advances the heartbeats of leases: ``python -I -S heartbeat_process.py PARENT SECONDS``.
 
-It loads the standard library alone, so that it starts in some 20 ms and takes little memory. Its input has a line for
-each lease to begin with (``+ RUN TOKEN``) or to end (``- RUN TOKEN``). It ends with its input or with its parent, of
-whom forks may hold the other end of that input. See ``storage.heartbeat``.
+For a file it loads the standard library alone, so that it starts in some 20 ms and takes little memory; for a database
+on a server (without ``-S``) psycopg. The first line of its input is the file or the address, which may hold a password;
+then comes a line for each lease to begin with (``+ RUN TOKEN``) or to end (``- RUN TOKEN``). It ends with its input or
+with its parent, of whom forks may hold the other end of that input. See ``storage.heartbeat``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ LOOK_SECONDS = 1.0
 ADVANCE = "UPDATE lease SET heartbeat = heartbeat + 1 WHERE run_id = ? AND token = ? AND held = 1"
 
 
-def beat(database: str, leases: set[tuple[str, int]]) -> None:
+Leases = set[tuple[str, int]]
+
+
+def beat(database: str, leases: Leases) -> None:
     """Advance the heartbeats; those of leases that were lost are no longer advanced."""
     address = f"file:{quote(database)}?mode=rw"
     with closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
@@ -32,10 +36,21 @@ def beat(database: str, leases: set[tuple[str, int]]) -> None:
     leases -= lost
 
 
-def main(database: str, parent: int, seconds: float) -> None:
+def beat_on_server(address: str, leases: Leases) -> None:
+    """As ``beat``, in a PostgreSQL database."""
+    import psycopg
+
+    advance = ADVANCE.replace("?", "%s")
+    with psycopg.connect(address, connect_timeout=round(BUSY_SECONDS), autocommit=True) as connection:
+        connection.execute(f"SET statement_timeout = {round(BUSY_SECONDS * 1000)}")
+        lost = {lease for lease in leases if connection.execute(advance, lease).rowcount != 1}
+    leases -= lost
+
+
+def main(parent: int, seconds: float) -> None:
     """Beat until the input or the parent ends."""
-    leases: set[tuple[str, int]] = set()
-    due, rest = time.monotonic() + seconds, b""
+    leases: Leases = set()
+    database, due, rest = "", time.monotonic() + seconds, b""
     while os.getppid() == parent:
         wait = max(0.0, min(LOOK_SECONDS, due - time.monotonic()))
         if select.select([0], [], [], wait)[0]:
@@ -43,14 +58,20 @@ def main(database: str, parent: int, seconds: float) -> None:
                 return
             *lines, rest = (rest + read).split(b"\n")
             for line in lines:
+                if not database:
+                    database = os.fsdecode(line)
+                    continue
                 sign, run_id, token = line.decode("ascii").split()
                 (leases.add if sign == "+" else leases.discard)((run_id, int(token)))
         if time.monotonic() >= due:
             due = time.monotonic() + seconds
             if leases and os.getppid() == parent:
-                with suppress(sqlite3.Error):  # locked, a full disk: for the owner to find; the next beat is soon
-                    beat(database, leases)
+                # Locked, a full disk, a server that is away: for the owner to find; the next beat is soon.
+                with suppress(Exception):
+                    (beat_on_server if database.startswith(("postgresql://", "postgres://")) else beat)(
+                        database, leases
+                    )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
+    main(int(sys.argv[1]), float(sys.argv[2]))

@@ -32,7 +32,9 @@ class Loss:
     owners: tuple[tuple[str, str, str], ...]  # (kind, id, run id)
 
 
-def check(connection: Connection, database: Database, pool: BlobPool, *, deep: bool) -> CheckReport:
+def check(
+    connection: Connection, database: Database, pool: BlobPool, *, deep: bool, hashed: bool = False
+) -> CheckReport:
     """Check the database and every blob that a row refers to.
 
     Args:
@@ -40,6 +42,7 @@ def check(connection: Connection, database: Database, pool: BlobPool, *, deep: b
         database: Its database.
         pool: Pool of the blobs.
         deep: Whether to hash every blob and read every row and page; otherwise only sizes and structure.
+        hashed: Whether the blobs were hashed just now, so that sizes are enough.
     """
     problems: list[Damage] = list(database.problems(connection, deep=deep))
     count = size = 0
@@ -47,7 +50,9 @@ def check(connection: Connection, database: Database, pool: BlobPool, *, deep: b
         problems.extend(_row_problems(connection, deep=deep))
         sizes = held(connection)
         count, size = len(sizes), sum(sizes.values())
-        problems.extend(Damage("blob", loss.digest, loss.problem) for loss in losses(connection, pool, deep=deep))
+        problems.extend(
+            Damage("blob", loss.digest, loss.problem) for loss in losses(connection, pool, deep=deep and not hashed)
+        )
     return CheckReport(count, size, deep, tuple(problems))
 
 

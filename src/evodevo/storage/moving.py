@@ -24,10 +24,11 @@ from evodevo import canonical
 from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
 from evodevo.files import opened
 from evodevo.storage import integrity
-from evodevo.storage.blobs import CHUNK, FolderPool
+from evodevo.storage.addresses import Place, ServerAddress
+from evodevo.storage.blobs import CHUNK, BlobPool, FolderPool
 from evodevo.storage.database import Store
 from evodevo.storage.dialects.sqlite import open_file
-from evodevo.storage.opening import StoreLayout
+from evodevo.storage.dialects.transferring import transfer
 
 FORMAT = "evodevo.pack/1"
 _DAMAGES = (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, ValueError, MemoryError, struct.error)
@@ -45,12 +46,12 @@ class Moved:
     """A pack or a copy that was made.
 
     Attributes:
-        path: Absolute path of the file or folder.
+        path: Absolute path of the file or folder, or the address of a database without its password.
         blobs: Number of blobs in it.
         bytes: Bytes of the database and the blobs.
     """
 
-    path: Path
+    path: Path | str
     blobs: int
     bytes: int
 
@@ -59,7 +60,7 @@ def _quiet(done: int, whole: int) -> None:
     """Progress that is not shown."""
 
 
-def pack(folder: Path, target: Path, progress: Progress = _quiet) -> Moved:
+def pack(source: Place, target: Path, progress: Progress = _quiet) -> Moved:
     """Write a store into one file; it may be in use, and what it holds now is written.
 
     Raises:
@@ -68,7 +69,7 @@ def pack(folder: Path, target: Path, progress: Progress = _quiet) -> Moved:
         StoreDamagedError: A held blob is missing or damaged; nothing is written.
     """
     _refuse_existing(target)
-    with _snapshot(folder, _beside(target)) as (database, held, pool), _place(target) as draft:
+    with _snapshot(source, _beside(target)) as (database, held, pool), _place(target) as draft:
         members: list[dict[str, Any]] = [
             {"name": DATABASE, "bytes": database.stat().st_size, "sha256": _sha256(database)}
         ]
@@ -136,41 +137,67 @@ def unpack(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
         raise UnsafeFileError(f"{source} is not a pack of evodevo ({error}); nothing is unpacked.") from None
 
 
-def copy(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
+def copy(source: Place, target: Place, progress: Progress = _quiet, *, blobs: Path | None = None) -> Moved:
     """Copy what a store holds into a new one, and check it before it appears; the source may be in use.
+
+    Args:
+        source: Folder or database of the store.
+        target: Folder of the new store, or a database without runs.
+        progress: Called while blobs are copied.
+        blobs: Folder for the blobs of a new store in a database.
 
     Raises:
         NotFoundError: There is no store.
         UsageError: The target exists and is not empty.
         StoreDamagedError: A held blob or a row is damaged; nothing is written.
     """
-    _refuse_existing(folder, empty=True)
-    with _snapshot(source, _beside(folder)) as (database, held, pool), _store_at(folder) as (draft, own):
-        whole = done = database.stat().st_size
-        whole += sum(held.values())
+    if isinstance(target, ServerAddress):
+        return _copy_to_server(source, target, blobs, progress)
+    _refuse_existing(target, empty=True)
+    with _snapshot(source, _beside(target)) as (database, held, pool), _store_at(target) as (draft, own):
+        size = database.stat().st_size
         shutil.copyfile(database, draft / DATABASE)
-        for digest, size in held.items():
-            if own.put_file(pool.path(digest)) != digest:
-                raise StoreDamagedError(f"blob {digest} is damaged, and nothing was copied. Next: evodevo repair.")
-            done += size
-            progress(done, whole)
-        return Moved(folder.absolute(), len(held), whole)
+        whole = _copy_blobs(held, pool, own, size, progress)
+        return Moved(target.absolute(), len(held), whole)
+
+
+def _copy_to_server(source: Place, target: ServerAddress, blobs: Path | None, progress: Progress) -> Moved:
+    with Store.open(source, "ro", create=False) as origin, Store.open(target, blobs=blobs) as copied:
+        if copied.place == origin.place:
+            raise UsageError("a store cannot be copied onto itself; name another place.")
+        with origin.giving() as here:
+            held = integrity.held(here)
+            # Before any row; it may take long.
+            whole = _copy_blobs(held, origin.blobs, copied.blobs, 0, progress)
+            with copied.receiving() as there:
+                transfer(here, there)
+    return Moved(str(target), len(held), whole)
+
+
+def _copy_blobs(held: dict[str, int], pool: BlobPool, own: BlobPool, begun: int, progress: Progress) -> int:
+    """Copy held blobs; returns the bytes of all, with those that are begun with."""
+    done, whole = begun, begun + sum(held.values())
+    for digest, size in held.items():
+        if own.put_file(pool.path(digest)) != digest:
+            raise StoreDamagedError(f"blob {digest} is damaged, and nothing was copied. Next: evodevo repair.")
+        done += size
+        progress(done, whole)
+    return whole
 
 
 @contextmanager
-def _snapshot(folder: Path, draft: Path) -> Iterator[tuple[Path, dict[str, int], FolderPool]]:
+def _snapshot(source: Place, draft: Path) -> Iterator[tuple[Path, dict[str, int], BlobPool]]:
     """A copy of the database of a store, the held blobs (digest -> bytes), and their pool."""
-    layout = StoreLayout(folder)
     try:
-        with Store.open(folder, "ro", create=False) as store:
+        with Store.open(source, "ro", create=False) as store:
             store.copy_database(draft)
-        database = open_file(draft, mode="ro")
-        try:
-            with database.reading() as connection:
-                held = integrity.held(connection)
-        finally:
-            database.close()
-        yield draft, held, FolderPool(layout.blobs)
+            database = open_file(draft, mode="ro")
+            try:
+                with database.reading() as connection:
+                    held = integrity.held(connection)
+            finally:
+                database.close()
+            yield draft, held, store.blobs
     finally:
         draft.unlink(missing_ok=True)
 

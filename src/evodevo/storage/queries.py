@@ -208,12 +208,13 @@ def lineage(connection: Connection, individual_id: str, depth: int | None) -> li
         depth: Largest number of generations of edges; None = all.
     """
     table = parentage_table
+    itself = individual_table.c.id == individual_id
     if depth is None:
         # UNION drops duplicates: each ancestor is expanded once, however many paths lead to it.
-        line = select(literal(individual_id).label("id")).cte("line", recursive=True)
+        line = select(individual_table.c.id).where(itself).cte("line", recursive=True)
         line = line.union(select(table.c.parent_id).join(line, table.c.child_id == line.c.id))
     else:
-        start = select(literal(individual_id).label("id"), literal(0).label("depth"))
+        start = select(individual_table.c.id, literal(0).label("depth")).where(itself)
         line = start.cte("line", recursive=True)
         step = select(table.c.parent_id, line.c.depth + 1).join(line, table.c.child_id == line.c.id)
         line = line.union(step.where(line.c.depth < depth - 1))

@@ -30,6 +30,7 @@ from evodevo.cli.running import carry_out, store_option
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
+    from evodevo.storage.addresses import Place
 
 
 def ablate(
@@ -103,7 +104,7 @@ def ablate(
             _print(run, store)
 
 
-def _show(name: str, store: Path, csv: Path | None, json: bool) -> None:
+def _show(name: str, store: Place, csv: Path | None, json: bool) -> None:
     """Print the table of a recorded run."""
     from evodevo.growth.ablation.table import ablation_record
     from evodevo.runs.archive import Archive
@@ -126,7 +127,7 @@ def _write(run: Run, path: Path) -> None:
     write_text(path, to_csv(ablation_lines(run, compare_arms(run))))
 
 
-def _print(run: Run, store: Path) -> None:
+def _print(run: Run, store: Place) -> None:
     from evodevo.experiments.comparison import compare_arms
     from evodevo.growth.ablation.report import ablation_blocks
 

@@ -13,6 +13,7 @@ from evodevo.cli.look.front import show_front
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    BlobsFolder,
     ClusterAddress,
     ConfigFile,
     Depth,
@@ -96,6 +97,7 @@ def evolve(
     address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
+    blobs: BlobsFolder = None,
     config: ConfigFile = None,
     set: Assignments = None,
     dry_run: Annotated[

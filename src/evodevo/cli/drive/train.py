@@ -17,6 +17,7 @@ from evodevo.cli.listing import print_individuals, say_seeds
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    BlobsFolder,
     ClusterAddress,
     ConfigFile,
     Depth,
@@ -36,6 +37,7 @@ from evodevo.cli.running import carry_out, store_option
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
+    from evodevo.storage.addresses import Place
 
 
 class Opponents(StrEnum):
@@ -92,6 +94,7 @@ def train(
     address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
+    blobs: BlobsFolder = None,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Events = False,
@@ -159,7 +162,7 @@ def experiment_flags(budget: dict[str, Any], task: str | None, data: Path | None
 
 
 def _compare(
-    recipe: str, size: RecipeSize, changes: dict[str, Any], baselines: Opponents | None, store: Path, json: bool
+    recipe: str, size: RecipeSize, changes: dict[str, Any], baselines: Opponents | None, store: Place, json: bool
 ) -> None:
     """Train and compare the networks of a recipe."""
     from evodevo.runs.train import experiment
@@ -180,7 +183,7 @@ def _compare(
     present(run, store, json)
 
 
-def present(run: Run, store: Path, json: bool) -> None:
+def present(run: Run, store: Place, json: bool) -> None:
     """Print the results of an experiment that has ended."""
     with run.archive:
         if not json:
@@ -189,7 +192,7 @@ def present(run: Run, store: Path, json: bool) -> None:
             output.words(f"next: evodevo report {run.id}{where}   evodevo show {run.id}{where}")
 
 
-def _alone(what: str, settings: dict[str, Any], store: Path, json: bool) -> None:
+def _alone(what: str, settings: dict[str, Any], store: Place, json: bool) -> None:
     """Train one architecture; ``settings`` are the arguments of ``runs.train.train``."""
     from evodevo.runs.train import train as train_one
 

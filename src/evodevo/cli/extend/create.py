@@ -9,7 +9,7 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.extend.options import Document
-from evodevo.cli.options import DEFAULT_STORE, Assignments, ConfigFile, StoreFolder
+from evodevo.cli.options import DEFAULT_STORE, Assignments, BlobsFolder, ConfigFile, StoreFolder
 from evodevo.cli.overrides import overrides
 from evodevo.cli.running import store_option
 from evodevo.errors import UsageError
@@ -29,6 +29,7 @@ def create(
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw in the system.  [default: 0]")] = None,
     beside: Annotated[bool, typer.Option("--beside", help="Add another root to an existing system.")] = False,
     store: StoreFolder = DEFAULT_STORE,
+    blobs: BlobsFolder = None,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Document = False,

@@ -22,6 +22,7 @@ from evodevo.runs.search_progress import duration
 if TYPE_CHECKING:
     from evodevo.multitask.comparison.results import RecipeResult
     from evodevo.multitask.comparison.systems import RecipeSession
+    from evodevo.storage.addresses import Place
 
 SUFFIXES = (".csv", ".html", ".json")
 
@@ -37,7 +38,7 @@ def run_recipe(
     name: str,
     *,
     size: str,
-    store: Path,
+    store: Place,
     workers: int | None,
     changes: dict[str, Any],
     out: Path | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ from evodevo.cli.options import DEFAULT_STORE, StoreFolder
 if TYPE_CHECKING:
     from evodevo.multitask.report.status import AgentStatus, SystemStatus
     from evodevo.storage import Store
+    from evodevo.storage.addresses import Place
 
 
 def status(
@@ -97,7 +97,7 @@ def _show(
         status_tables.children(records)
 
 
-def _list(store: Store, folder: Path, json: bool) -> None:
+def _list(store: Store, folder: Place, json: bool) -> None:
     from evodevo.cli.extend import record as status_record
     from evodevo.cli.extend import tables as status_tables
 

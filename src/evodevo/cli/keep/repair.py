@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,7 +25,7 @@ def repair(
     """
     from evodevo.storage import Store
 
-    with Store.open(Path(store), "ro" if check else "rw", create=False) as opened:
+    with Store.open(store, "ro" if check else "rw", create=False) as opened:
         if check:
             report = opened.check(deep=True)
             remaining: tuple[Damage, ...] = report.problems

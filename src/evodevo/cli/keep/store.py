@@ -11,7 +11,7 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.keep.repair import repair
-from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+from evodevo.cli.options import DEFAULT_STORE, BlobsFolder, Json, StoreFolder
 from evodevo.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def check(store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
     from evodevo.runs.rederive import rederived
     from evodevo.storage import Store
 
-    with Store.open(Path(store), "ro", create=False) as opened:
+    with Store.open(store, "ro", create=False) as opened:
         report = opened.check(deep=True)
-    problems = report.problems or rederived(Path(store))
+    problems = report.problems or rederived(store)
     if json:
         rows = [{"kind": p.kind, "subject": p.subject, "message": p.message} for p in problems]
         output.document(
@@ -62,7 +62,7 @@ def gc(
     """
     from evodevo.storage import Store
 
-    with Store.open(Path(store), create=False) as opened:
+    with Store.open(store, create=False) as opened:
         report = opened.gc(dry_run=dry_run)
     if json:
         data = {"dry_run": dry_run, "blobs": len(report.blobs), "temporary": report.temporary, "bytes": report.bytes}
@@ -77,7 +77,7 @@ def backup(store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
     """Copy the database, without blobs, into the folder ``backups`` of the store; it may be in use."""
     from evodevo.storage import Store
 
-    with Store.open(Path(store), create=False) as opened:
+    with Store.open(store, create=False) as opened:
         path = opened.backup()
     if json:
         output.document("evodevo.store.backup/1", {"path": str(path)})
@@ -95,7 +95,7 @@ def pack(
     from evodevo.storage import moving
 
     with _progress("packing") as progress:
-        moved = moving.pack(Path(store), file, progress)
+        moved = moving.pack(store, file, progress)
     _made("pack", moved, json=json)
 
 
@@ -115,15 +115,17 @@ def unpack(
 
 @store.command()
 def copy(
-    source: Annotated[Path, typer.Argument(help="Folder of a store; it may be in use.")],
-    target: Annotated[Path, typer.Argument(help="Folder of the new store; it must not exist, or be empty.")],
+    source: Annotated[str, typer.Argument(help="Folder of a store, or postgresql://...; it may be in use.")],
+    target: Annotated[str, typer.Argument(help="The same of the new store, which must not exist, or be empty.")],
+    blobs: BlobsFolder = None,
     json: Json = False,
 ) -> None:
-    """Copy all that a store holds into a new store. Every byte and row is checked before the folder appears."""
+    """Copy all that a store holds into a new store. Every byte and row is checked before the store appears."""
     from evodevo.storage import moving
+    from evodevo.storage.addresses import place
 
     with _progress("copying") as progress:
-        moved = moving.copy(source, target, progress)
+        moved = moving.copy(place(source), place(target), progress, blobs=blobs)
     _made("copy", moved, json=json)
 
 

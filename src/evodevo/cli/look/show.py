@@ -27,6 +27,7 @@ from evodevo.runs.search_progress import duration
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual, Run
+    from evodevo.storage.addresses import Place
 
 
 def show(
@@ -74,7 +75,7 @@ def show(
             _print(individual)
 
 
-def _show_backbone(word: str, depth: int | None, svg: Path | None, store: Path, json: bool) -> None:
+def _show_backbone(word: str, depth: int | None, svg: Path | None, store: Place, json: bool) -> None:
     from evodevo.backbone.diagrams.glyph_line import text_strip
     from evodevo.backbone.draw import drawn, marks
     from evodevo.backbone.space import BackboneSpace

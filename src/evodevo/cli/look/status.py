@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ from evodevo.cli.running import store_option
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
+    from evodevo.storage.addresses import Place
 
 
 def status(
@@ -86,7 +86,7 @@ def _print_runs(every: list[dict[str, Any]]) -> None:
         output.words("no run yet. Begin one with: evodevo evolve backbone.demo")
 
 
-def _print_run(facts: dict[str, Any], closed: list[dict[str, Any]], store: Path) -> None:
+def _print_run(facts: dict[str, Any], closed: list[dict[str, Any]], store: Place) -> None:
     held = f", held by {facts['owner']}" if facts["owner"] else ""
     output.line(f"run {facts['run']}: {facts['kind']} {facts['recipe']}, {facts['state']}{held}")
     output.line(

@@ -9,7 +9,7 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.look.report import write_report
-from evodevo.cli.options import Events, StoreFolder, Workers
+from evodevo.cli.options import BlobsFolder, Events, StoreFolder, Workers
 from evodevo.cli.overrides import overrides
 from evodevo.cli.protocols import show_composed
 from evodevo.cli.running import carry_out, store_option
@@ -22,6 +22,7 @@ TOKENS = 300
 
 def demo(
     store: StoreFolder = FOLDER,
+    blobs: BlobsFolder = None,
     workers: Workers = None,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
     json: Events = False,
@@ -42,7 +43,7 @@ def demo(
         from evodevo.backbone.protocol.record import read_protocol
         from evodevo.networks.sampling import SamplingSettings
 
-        path = write_report(run, store / "report.html")
+        path = write_report(run, (store if isinstance(store, Path) else Path.cwd()) / "report.html")
         if json:
             return
         output.line()

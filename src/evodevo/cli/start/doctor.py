@@ -10,7 +10,7 @@ import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from evodevo import __version__
 from evodevo.cli import output
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from evodevo.storage.addresses import Place
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 11)
@@ -69,9 +72,12 @@ def doctor(
         raise typer.Exit(ExitCode.INTERNAL)
 
 
-def _look_at_store(seen: Findings, store: Path) -> None:
+def _look_at_store(seen: Findings, store: Place) -> None:
     from evodevo.storage.filesystems import filesystem_type, is_network
 
+    if not isinstance(store, Path):
+        _look_at_server(seen, store)
+        return
     seen.store = str(store.absolute())
     seen.filesystem = filesystem_type(store)
     seen.network_filesystem = is_network(store)
@@ -91,6 +97,24 @@ def _look_at_store(seen: Findings, store: Path) -> None:
             seen.problems.append(
                 f"SQLite cannot use its write-ahead log in {folder}; name another folder with --store."
             )
+
+
+def _look_at_server(seen: Findings, store: Place) -> None:
+    from evodevo.errors import EvodevoError, NotFoundError
+    from evodevo.storage import Store
+
+    seen.store = str(store)
+    try:
+        with Store.open(store, "ro", create=False) as opened:
+            assert opened.blobs_folder is not None, "a database has a folder of blobs"
+            seen.store_writable = _can_write(opened.blobs_folder)
+            seen.filesystem, seen.disk_free_bytes = "postgresql", shutil.disk_usage(opened.blobs_folder).free
+            if not seen.store_writable:
+                seen.problems.append(f"{opened.blobs_folder} cannot be written; name another folder with --blobs.")
+    except NotFoundError as error:
+        seen.advice.append(str(error))
+    except EvodevoError as error:
+        seen.problems.append(str(error))
 
 
 def _look_at_cache(seen: Findings) -> None:

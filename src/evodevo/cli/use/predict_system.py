@@ -12,6 +12,7 @@ from evodevo.cli.files import write_text
 if TYPE_CHECKING:
     from evodevo.multitask.run.predict import PathPredictor, SystemAnswer
     from evodevo.multitask.run.samples import Sample, SampleReader
+    from evodevo.storage.addresses import Place
 
 MOST_SHOWN = 20
 """Largest number of samples that are printed where no file is written."""
@@ -19,7 +20,7 @@ MOST_CLASSES = 10
 """Largest number of classes that are printed for one sample, the likeliest first."""
 
 
-def is_system(folder: Path, name: str) -> bool:
+def is_system(folder: Place, name: str) -> bool:
     """Whether a name is that of a system in a store, and not of a run or an individual."""
     from evodevo.multitask.run.predict import find_system
     from evodevo.storage import Store
@@ -29,7 +30,7 @@ def is_system(folder: Path, name: str) -> bool:
 
 
 def predict_system(
-    folder: Path,
+    folder: Place,
     name: str,
     *,
     task: str | None,

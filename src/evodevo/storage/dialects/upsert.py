@@ -27,5 +27,7 @@ def upsert(connection: Connection, table: Table, changed: Sequence[str]) -> Inse
 def _statement(dialect: str, table: Table, changed: tuple[str, ...]) -> Insert:
     statement = _INSERTS[dialect](table)
     key = [column.name for column in table.primary_key.columns]
-    result: Insert = statement.on_conflict_do_update(key, set_={name: statement.excluded[name] for name in changed})
+    result: Insert = statement.on_conflict_do_update(
+        index_elements=key, set_={name: statement.excluded[name] for name in changed}
+    )
     return result

@@ -28,8 +28,9 @@ def current(connection: Connection) -> str | None:
     tables = set(inspect(connection).get_table_names())
     if not tables:
         return None
-    if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION_ID or VERSION_TABLE not in tables:
-        raise StoreDamagedError("this database is not an evodevo store; name another folder with --store.")
+    marked = not _in_file(connection) or connection.exec_driver_sql("PRAGMA application_id").scalar() == APPLICATION_ID
+    if not marked or not {VERSION_TABLE, "property"} <= tables:
+        raise StoreDamagedError("this database is not an evodevo store; name another place with --store.")
     version = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
     if not (isinstance(version, str) and version.isdigit()):
         raise StoreDamagedError(f"the store has the version {version!r}, which no evodevo wrote.")
@@ -52,4 +53,10 @@ def upgrade(connection: Connection, target: str = HEAD) -> None:
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, target)
-    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    if _in_file(connection):
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _in_file(connection: Connection) -> bool:
+    """Whether the database is a file with a header of its own."""
+    return connection.dialect.name == "sqlite"

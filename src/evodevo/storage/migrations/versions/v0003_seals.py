@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from evodevo.storage import seals
+from evodevo.storage.migrations.columns import Text
 from evodevo.storage.schema import (
     blob_reference_table,
     evaluation_table,
@@ -25,10 +26,10 @@ EVODEVO = "0.1.0"
 def upgrade() -> None:
     op.create_table(
         "seal",
-        sa.Column("run_id", sa.Text, primary_key=True, nullable=False),
-        sa.Column("kind", sa.Text, primary_key=True, nullable=False),
-        sa.Column("key", sa.Text, primary_key=True, nullable=False),
-        sa.Column("digest", sa.Text, nullable=False),
+        sa.Column("run_id", Text, primary_key=True, nullable=False),
+        sa.Column("kind", Text, primary_key=True, nullable=False),
+        sa.Column("key", Text, primary_key=True, nullable=False),
+        sa.Column("digest", Text, nullable=False),
         sqlite_with_rowid=False,
     )
     connection = op.get_bind()

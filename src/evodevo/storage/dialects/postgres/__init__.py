@@ -1,0 +1,1 @@
+"""PostgreSQL; open ``database`` first."""

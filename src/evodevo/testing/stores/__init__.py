@@ -1,0 +1,1 @@
+"""Stores on a server, and what tests do to them."""
