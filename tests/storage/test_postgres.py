@@ -15,6 +15,7 @@ from sqlalchemy import text
 
 from evodevo.errors import (
     EvodevoError,
+    ExitCode,
     MissingExtraError,
     NotFoundError,
     RunOwnedError,
@@ -329,3 +330,26 @@ def test_an_owner_elsewhere_is_judged_by_the_server_s_clock(
         assert taken.token == lease.token + 1
         with pytest.raises(RunOwnedError, match="no longer owns"):
             store.heartbeat(lease)
+
+
+# Command line
+
+
+def test_commands_take_the_address_and_show_no_password(
+    new_address: Callable[[], str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from evodevo.cli.application import run
+
+    with Store.open(tmp_path / "runs") as store:
+        filled(store)
+    address = new_address().replace("evodevo@/", f"evodevo:{SECRET}@/")
+    blobs = str(tmp_path / "shared blobs")
+    assert run(["store", "copy", str(tmp_path / "runs"), address, "--blobs", blobs, "--json"]) == ExitCode.SUCCESS
+    for command in (["store", "check"], ["store", "gc"], ["store", "repair"], ["extend", "status"]):
+        assert run([*command, "--store", address, "--json"]) == ExitCode.SUCCESS, command
+    assert run(["store", "backup", "--store", address]) == ExitCode.USAGE
+    assert run(["front", "last", "--store", address.replace("csearch", "cno_search")]) != ExitCode.SUCCESS
+    assert run(["store", "copy", address, str(tmp_path / "again")]) == ExitCode.SUCCESS
+    out = capfd.readouterr()
+    assert "postgresql://evodevo@/postgres" in out.out + out.err
+    assert SECRET not in out.out + out.err
