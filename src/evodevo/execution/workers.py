@@ -5,21 +5,20 @@ from __future__ import annotations
 import selectors
 import time
 from abc import abstractmethod
-from collections import deque
 
 from evodevo.errors import EvodevoError
 from evodevo.execution import connection as connections
 from evodevo.execution import protocol
-from evodevo.execution.base import Event, Executor, Job, Progress, Result
+from evodevo.execution.base import Job, Progress, Result
 from evodevo.execution.connection import Connection
 from evodevo.execution.failures import clip
 from evodevo.execution.protocol import Message, ProtocolError
+from evodevo.execution.queued import QueuedExecutor
 
 _STILLBORN_LIMIT = 3
-_WATCH_SECONDS = 1.0
 
 
-class WorkerExecutor(Executor):
+class WorkerExecutor(QueuedExecutor):
     """Runs up to ``workers`` jobs at a time, each in a process that its worker forks for it.
 
     Args:
@@ -30,33 +29,14 @@ class WorkerExecutor(Executor):
         super().__init__(workers)
         self._selector = selectors.DefaultSelector()
         self._connections: list[Connection] = []
-        self._waiting: deque[Job] = deque()
         self._running: dict[str, Connection] = {}
-        self._events: list[Event] = []
         self._stillborn = 0  # workers in a row that died before they got a job
 
     @abstractmethod
     def _start_worker(self) -> Connection:
         """A connection to a new worker."""
 
-    def poll(self, timeout: float) -> list[Event]:
-        if self._closed:
-            return []
-        deadline = time.monotonic() + timeout
-        self._step(0.0)
-        while not self._events and (self._running or self._waiting):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            self._step(min(left, _WATCH_SECONDS))
-        events, self._events = self._events, []
-        return events
-
-    def cancel(self, id: str) -> None:
-        for job in list(self._waiting):
-            if job.id == id:
-                self._waiting.remove(job)
-                self._events.append(Result(id, "failed", reason="killed", detail="cancelled before it started."))
+    def _stop(self, id: str) -> None:
         if id in self._running:
             connection = self._running[id]
             connection.deadline = time.monotonic() + connections.GRACE_SECONDS

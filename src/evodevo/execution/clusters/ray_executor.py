@@ -13,7 +13,6 @@ import signal
 import socket
 import time
 import warnings
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,10 +20,11 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from evodevo.errors import EvodevoError, UsageError, missing_extra
-from evodevo.execution.base import Event, Executor, Job, Progress, Result, Setup
+from evodevo.execution.base import Event, Job, Progress, Result, Setup
 from evodevo.execution.clusters import node
 from evodevo.execution.failures import clip
 from evodevo.execution.preload import check_preload
+from evodevo.execution.queued import WATCH_SECONDS, QueuedExecutor
 from evodevo.settings import Settings
 
 USAGE_STATISTICS = "RAY_USAGE_STATS_ENABLED"
@@ -34,7 +34,6 @@ CANCEL_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
 """The same where the executor ends."""
 KNOCK_SECONDS = 10.0
-WATCH_SECONDS = 1.0
 UNREAD_MESSAGES = 64
 """Lists of messages that wait for the coordinator before an evaluation waits in its ``report``."""
 _DETAIL_BYTES = 600
@@ -75,7 +74,7 @@ class _Task:
     deadline: float | None = None
 
 
-class RayExecutor(Executor):
+class RayExecutor(QueuedExecutor):
     """Runs up to ``workers`` jobs at a time on the nodes of a Ray cluster, each in a process forked for it there.
 
     Every node has the same version of evodevo, and sees the folders that payloads name (the pool of blobs, data)
@@ -119,9 +118,7 @@ class RayExecutor(Executor):
             threads, check_preload(preload), tuple(packages), tuple(sorted(own.items())), os.getcwd()
         )
         self._ray = _load()
-        self._waiting: deque[Job] = deque()
         self._tasks: dict[str, _Task] = {}
-        self._events: list[Event] = []
         self._cluster = _connect(self._ray, options.address)
         try:
             resources = {
@@ -179,24 +176,7 @@ class RayExecutor(Executor):
             raise UsageError(f"{words}. Change execution.options: cpus, gpus, memory_bytes.")
         warnings.warn(f"{words}; evaluations wait until one joins.", stacklevel=4)
 
-    def poll(self, timeout: float) -> list[Event]:
-        if self._closed:
-            return []
-        deadline = time.monotonic() + timeout
-        self._step(0.0)
-        while not self._events and (self._tasks or self._waiting):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            self._step(min(left, WATCH_SECONDS))
-        events, self._events = self._events, []
-        return events
-
-    def cancel(self, id: str) -> None:
-        for job in list(self._waiting):
-            if job.id == id:
-                self._waiting.remove(job)
-                self._events.append(Result(id, "failed", reason="killed", detail="cancelled before it started."))
+    def _stop(self, id: str) -> None:
         task = self._tasks.get(id)
         if task is not None and task.deadline is None:
             task.deadline = time.monotonic() + CANCEL_SECONDS
@@ -217,7 +197,7 @@ class RayExecutor(Executor):
         self._waiting.clear()
         end = time.monotonic() + CLOSE_SECONDS
         for name, task in self._tasks.items():
-            self.cancel(name)
+            self._stop(name)
             task.deadline = end
         while self._tasks and time.monotonic() < end + CLOSE_SECONDS:
             self._step(WATCH_SECONDS)
