@@ -33,7 +33,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -332,9 +332,17 @@ extractor.blocks = 0
 modules = "mlp,squeeze_excite"
 
 [grow]
-events = {count = 2, first = 0.25, last = 0.625, warm = 0.125, horizon = 0.125, looks = 0}
+events.count = 2
+events.first = 0.25
+events.last = 0.625
+events.warm = 0.125
+events.horizon = 0.125
+events.looks = 0
 fitness.samples = 16
-prune = {distil_steps = 1, age = 0, least = 1, patience = 1}
+prune.distil_steps = 1
+prune.age = 0
+prune.least = 1
+prune.patience = 1
 
 [evaluation]
 training.budget = {steps = 16}
@@ -359,21 +367,13 @@ root.hyperparameters.ds_image_size = {values = [8, 16], default = 8}
 """
 
 
-def search(side: Side) -> None:
-    """A search of two generations for backbones, its front, one generation more, and a text from the best."""
-    text = side.folder / "text"
-    text.mkdir()
-    for number in range(40):
-        lines = [f"def function_{number}_{line}(value):\n    return value * {line}\n" for line in range(12)]
-        (text / f"file_{number}.txt").write_text("".join(lines), encoding="utf-8")
-    # The reference commit has these settings as the only way, and none to choose it.
-    former = {
-        "space": (
-            "backbone/space_settings.py",
-            {"operators": '"paper"', "designs": '["hybrid"]', "distance": '"integers"'},
-        ),
-        "evaluation": ("tasks/text/language.py", {"language.split": '"legacy"'}),
-    }
+def as_before(side: Side, former: Mapping[str, tuple[str, Mapping[str, str]]]) -> None:
+    """Set what the reference commit has as the only way, with no setting to choose it, where a tree can.
+
+    Args:
+        side: a run in a tree.
+        former: section of the configuration -> (file of the settings, key -> value as TOML).
+    """
     config = side.folder / "config.toml"
     given = config.read_text(encoding="utf-8")
     for section, (file, values) in former.items():
@@ -382,6 +382,25 @@ def search(side: Side) -> None:
         lines = [f"{name} = {value}\n" for name, value in values.items() if f"    {name.split('.')[-1]}: " in source]
         given = given.replace(f"[{section}]\n", "".join([f"[{section}]\n", *lines]))
     config.write_text(given, encoding="utf-8")
+
+
+def search(side: Side) -> None:
+    """A search of two generations for backbones, its front, one generation more, and a text from the best."""
+    text = side.folder / "text"
+    text.mkdir()
+    for number in range(40):
+        lines = [f"def function_{number}_{line}(value):\n    return value * {line}\n" for line in range(12)]
+        (text / f"file_{number}.txt").write_text("".join(lines), encoding="utf-8")
+    as_before(
+        side,
+        {
+            "space": (
+                "backbone/space_settings.py",
+                {"operators": '"paper"', "designs": '["hybrid"]', "distance": '"integers"'},
+            ),
+            "evaluation": ("tasks/text/language.py", {"language.split": '"legacy"'}),
+        },
+    )
     side.run("evolve", "backbone.demo", "--config", "config.toml", "--data", "text", "--seed", "3")
     for command in ("status", "front", "pick", "show"):
         side.look(command, "last")
@@ -422,6 +441,15 @@ def zoo(side: Side) -> None:
 
 def grown(side: Side) -> None:
     """A zoo that grows under three strategists, its logs, and their replays."""
+    former = {
+        "allow": '["prune", "grow", "spawn", "hybridise", "rewarm"]',
+        "prune.rule": '"standard"',
+        "events.warm_rate": "0.1",
+        "birth.entry": '"gate"',
+        "fitness.price": '"parameters"',
+        "reward.price": '"start"',
+    }
+    as_before(side, {"grow": ("growth/spec.py", former)})
     side.run("grow", "module_zoo.classifier", "--config", "config.toml", "--strategist", "ppo")
     side.look("show", "last")
     for one in side.ids():

@@ -60,6 +60,18 @@ def renewed(settings: S) -> S:
     return settings.model_copy(update=changes) if changes else settings
 
 
+def changes_of_new_runs(settings: Settings) -> dict[str, Any]:
+    """What ``renewed`` changes, as nested plain data: for settings that a run stores as data of its own."""
+    changes = {
+        name: value for name, value in of_new_runs(type(settings)).items() if name not in settings.model_fields_set
+    }
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, Settings) and (inside := changes_of_new_runs(value)):
+            changes[name] = inside
+    return changes
+
+
 @dataclass(frozen=True, eq=False)
 class RowOf:
     """Marks a type as open: a value is of the class that a table holds under its kind, of whatever origin the row is.

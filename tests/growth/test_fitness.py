@@ -192,3 +192,31 @@ def test_nothing_depends_on_order() -> None:
         assess(FitnessHistory(), turned, costs, FitnessSettings()).modules
         == assess(FitnessHistory(), probe, costs, FitnessSettings()).modules
     )
+
+
+def test_the_share_of_steps_is_a_price_of_its_own() -> None:
+    probe = probe_of({"a": 0.6, "b": 0.4}, {"a": 0.2, "b": 0.2})
+    settings, costs = FitnessSettings(cost=0.1), {"a": 1.0, "b": 0.5}
+    plain = assess(FitnessHistory(), probe, costs, settings).fitness
+    priced = assess(FitnessHistory(), probe, costs, settings, {"a": 0.3, "b": 0.05}).fitness
+    assert priced["a"] - plain["a"] == pytest.approx(0.1 - 0.3)
+    assert priced["b"] - plain["b"] == pytest.approx(0.05 - 0.05)
+
+
+def test_the_last_probe_is_kept_beside_the_averages() -> None:
+    first = replace(probe_of({"a": 0.5}, {"a": 0.1}), benefit={"a": 7.0})
+    second = replace(probe_of({"a": 0.01}, {"a": 0.1}), benefit={"a": 0.2})
+    history = assess(
+        assess(FitnessHistory(), first, flat("a"), FitnessSettings()), second, flat("a"), FitnessSettings()
+    )
+    module = history.modules["a"]
+    assert (module.used, module.benefit) == (0.01, 0.2)
+    assert module.usage > 0.02
+    assert FitnessHistory.model_validate_json(history.model_dump_json()) == history
+    before = {"modules": {"a": {"events": 3, "usage": 0.1}}}
+    assert (
+        FitnessHistory.model_validate(before)
+        .model_dump(mode="json")["modules"]["a"]
+        .keys()
+        .isdisjoint({"used", "benefit"})
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.growth.fitness import FitnessHistory, ModuleHistory
-from evodevo.growth.pruning import PruneDecision, judge
+from evodevo.growth.pruning import PruneDecision, counted, judge
 from evodevo.growth.spec import PruneSettings
 
-RULES = ("standard", "quantile", "threshold", "patience_usage", "patience_advantage")
+RULES = ("standard", "quantile", "threshold", "patience_usage", "patience_advantage", "unused")
 OLD = 100
 
 
@@ -47,7 +49,7 @@ def named(verdict: PruneDecision) -> list[str]:
 
 
 GOOD = {f"m{number}": 0.5 for number in range(9)}
-BAD = GOOD | {"m4": -1.0}
+BAD = GOOD | {"m4": 0.0}
 
 
 def test_equally_good_modules_stay_for_twenty_events() -> None:
@@ -88,23 +90,23 @@ def test_events_in_a_row_begin_anew() -> None:
 
 def test_who_swings_must_fall_deeper() -> None:
     """Hysteresis: a running standard deviation is subtracted."""
-    fitness = {f"m{number}": float(number) for number in range(9)}
-    bound = 4 - float(np.std(range(9)))
+    fitness = {f"m{number}": number / 10 for number in range(9)}
+    bound = 0.4 - float(np.std(range(9))) / 10
     assert fitness["m0"] < bound
     steady = history_of(fitness)
     assert named(events(steady, settings_of(), 2)[-1]) == ["m0"]
-    swinging = history_of(fitness, variance=dict.fromkeys(fitness, (bound + 0.1) ** 2))
+    swinging = history_of(fitness, variance=dict.fromkeys(fitness, (bound + 0.01) ** 2))
     assert not events(swinging, settings_of(), 2)[-1].candidates
 
 
 def test_kappa_is_the_distance_from_the_mean() -> None:
-    fitness = {f"m{number}": float(number) for number in range(9)}
+    fitness = {f"m{number}": number / 10 for number in range(9)}
     assert not events(history_of(fitness), settings_of(kappa=1.6), 5)[-1].candidates
     assert events(history_of(fitness), settings_of(kappa=1.5), 5)[-1].candidates
 
 
 def test_standard_takes_the_least_fit_alone() -> None:
-    fitness = GOOD | {"m1": -1.0, "m2": -1.2}
+    fitness = GOOD | {"m1": 0.02, "m2": 0.0}
     assert named(events(history_of(fitness), settings_of(), 4)[-1]) == ["m2"]
 
 
@@ -131,14 +133,25 @@ def test_who_is_needed_stays() -> None:
     assert events(history_of(BAD, impact=impact), settings_of(tolerance=2e-3), 5)[-1].candidates
 
 
+NUMBERS = {
+    "fitness": st.floats(-0.1, 1.1),  # C in [0, 1], cost up to .1, novelty up to .1
+    "usage": st.floats(0, 1),
+    "advantage": st.floats(-1, 1),
+    "impact": st.floats(-1, 1),
+    "used": st.sampled_from([0.0, 0.019, 0.02, 0.5]),
+    "benefit": st.sampled_from([0.0, 0.29, 0.3, 40.0]),
+}
+"""What fields of a history can be."""
+
+
 @pytest.mark.parametrize("rule", RULES)
 @given(data=st.data())
 def test_no_rule_touches_the_young_the_warm_and_the_last(rule: str, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 10))
     ids = [f"m{number}" for number in range(count)]
-    numbers = st.lists(st.floats(-1, 1), min_size=count, max_size=count)
     table = {
-        name: dict(zip(ids, data.draw(numbers), strict=True)) for name in ("fitness", "usage", "advantage", "impact")
+        name: dict(zip(ids, data.draw(st.lists(numbers, min_size=count, max_size=count)), strict=True))
+        for name, numbers in NUMBERS.items()
     }
     fitness = table.pop("fitness")
     warming = data.draw(st.sets(st.sampled_from(ids)))
@@ -154,8 +167,137 @@ def test_no_rule_touches_the_young_the_warm_and_the_last(rule: str, data: st.Dat
         assert one not in verdict.spared
         if rule == "standard":
             assert table["impact"][one] <= settings.tolerance
-    if rule == "standard":
+        if rule == "unused":
+            assert table["used"][one] < settings.usage
+            assert table["benefit"][one] < settings.benefit
+    if rule in ("standard", "unused"):
         assert len(gone) <= 1
     assert [fitness[one] for one in gone] == sorted(fitness[one] for one in gone)
     if count <= settings.least:
         assert set(verdict.spared) == set(ids)
+
+
+# What is not used
+
+
+UNUSED = settings_of(rule="unused")
+
+
+def dead(**more: float) -> dict[str, dict[str, float]]:
+    """Of nine good modules one has neither weight nor benefit, but for what is given."""
+    used, benefit = dict.fromkeys(GOOD, 0.12), dict.fromkeys(GOOD, 6.0)
+    return {
+        "used": used | {"m4": more.get("used", 0.0)},
+        "benefit": benefit | {"m4": more.get("benefit", 0.0)},
+    }
+
+
+def test_who_is_unused_in_two_probes_goes_whatever_the_others_are_worth() -> None:
+    for fitness in (GOOD, BAD, GOOD | {"m4": 1.0}, dict.fromkeys(GOOD, 0.05)):
+        first, second = events(history_of(fitness, **dead()), UNUSED, 2)
+        assert not first.candidates
+        assert "1 probes in a row, and 2 are needed" in first.spared["m4"]
+        assert named(second) == ["m4"]
+        assert "2 probes in a row" in second.candidates[0].reason
+        assert set(second.spared) == set(GOOD) - {"m4"}, "nobody chooses among modules that are of use"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"used": 0.02}, "2.0% of the router's weight"),
+        ({"benefit": 0.3}, "may cost 0.3 points"),
+        ({"used": 0.3, "benefit": 9.0}, "30.0% of the router's weight"),
+    ],
+)
+def test_weight_or_benefit_alone_is_a_reason_to_stay(more: dict[str, float], words: str) -> None:
+    last = events(history_of(BAD, **dead(**more)), UNUSED, 5)[-1]
+    assert not last.candidates
+    assert words in last.spared["m4"]
+
+
+def test_probes_in_a_row_begin_anew() -> None:
+    low = dict[str, int]()
+    for used in (0.0, 0.5, 0.0):
+        low = counted(history_of(GOOD, **dead(used=used)), low, UNUSED)
+    assert low["m4"] == 1
+    assert named(judge(history_of(GOOD, **dead()), low, dict.fromkeys(GOOD, OLD), (), UNUSED)) == ["m4"]
+
+
+def test_what_a_record_of_before_lacks_is_no_reason_to_go() -> None:
+    last = events(history_of(BAD), UNUSED, 5)[-1]
+    assert not last.candidates
+    assert "nothing was measured of m4" in last.spared["m4"]
+
+
+# A history that was recorded
+
+
+RECORDED = json.loads((Path(__file__).parent / "recorded" / "history.json").read_text(encoding="utf-8"))
+
+
+DEAD = {"transformer-1-0", "lstm-1", "hybrid-6-0"}
+"""In ``history.json`` at the last event; see README.md beside it."""
+
+
+def replayed(settings: PruneSettings) -> list[list[str]]:
+    """The candidates at each recorded event; nobody goes, so that the probes are those of that very zoo."""
+    found, low = [], dict[str, int]()
+    for entry in RECORDED:
+        history = FitnessHistory.model_validate_json(json.dumps(entry["history"]))
+        if entry["what"] == "event":
+            verdict = judge(history, low, entry["ages"], entry["warming"], settings)
+            found.append(named(verdict))
+            low = verdict.low
+        elif settings.rule == "unused":
+            low = counted(history, low, settings)
+    return found
+
+
+def cut_one_by_one(settings: PruneSettings) -> list[str]:
+    """Whom the rule names at the last event when each is cut that it named before: one cut per probe."""
+    gone: list[str] = []
+    while True:
+        low, found = dict[str, int](), list[str]()
+        for entry in RECORDED:
+            modules = {name: one for name, one in entry["history"]["modules"].items() if name not in gone}
+            history = FitnessHistory.model_validate_json(json.dumps({"modules": modules}))
+            if entry["what"] == "event":
+                verdict = judge(history, low, entry["ages"], entry["warming"], settings)
+                found, low = named(verdict), verdict.low
+            elif settings.rule == "unused":
+                low = counted(history, low, settings)
+        if not found:
+            return gone
+        gone += found
+
+
+def test_the_recorded_modules_are_what_the_readme_tells() -> None:
+    last = [entry["history"]["modules"] for entry in RECORDED[-3:]]
+    assert len(last[-1]) == 8
+    for name in last[-1]:
+        idle = all(modules[name]["used"] < 0.02 and modules[name]["benefit"] == 0 for modules in last)
+        assert idle == (name in DEAD)
+
+
+def test_the_recorded_dead_are_found_and_nobody_who_lives() -> None:
+    assert set(cut_one_by_one(settings_of(rule="unused"))) == DEAD
+    assert all(replayed(settings_of(rule="unused"))[2:]), "somebody is dead from the third event on"
+
+
+def test_the_rule_of_before_finds_hardly_one() -> None:
+    """Its bound is a spread below the mean: with one dead module it may fall below, with several it does not."""
+    found = replayed(settings_of())
+    assert found == [[], [], ["transformer-1-0"], *[[]] * 5]
+    assert not cut_one_by_one(settings_of())
+
+
+def test_a_module_that_was_cut_is_not_missed_in_any_answer() -> None:
+    """At each recorded event whoever is named changes no answer, then and at the probe before."""
+    found = replayed(settings_of(rule="unused"))
+    places = [place for place, entry in enumerate(RECORDED) if entry["what"] == "event"]
+    for place, names in zip(places, found, strict=True):
+        for name in names:
+            for entry in RECORDED[place - 1 : place + 1]:
+                assert entry["history"]["modules"][name]["benefit"] < 0.3
+                assert entry["history"]["modules"][name]["used"] < 0.02

@@ -104,3 +104,12 @@ def test_unrest_is_punished() -> None:
     calm, restless = ([0.7, 0.7, 0.7], [0.5, 0.9, 0.7])
     found = [reward(BEFORE, AFTER, curve, RewardScale(), settings_of())[0].total for curve in (calm, restless)]
     assert found[1] < found[0]
+
+
+def test_flops_that_are_priced_in_steps_are_a_term_in_the_unit_of_the_metric() -> None:
+    before, after = RewardState(value=0.5, loss=1.0, cost=1.0), RewardState(value=0.6, loss=0.9, cost=1.25)
+    plain, scale = reward(before, after, (), RewardScale(), RewardSettings())
+    priced, _ = reward(before, after, (), RewardScale(), RewardSettings(), 0.03)
+    assert plain.terms["cost"] == pytest.approx(-0.1 * 0.25)
+    assert priced.terms["cost"] == pytest.approx(-0.03 / scale.size)
+    assert priced.terms["cost"] / priced.terms["value"] == pytest.approx(-0.03 / 0.1)

@@ -34,8 +34,9 @@ from evodevo.growth.fitness import FitnessHistory, assess, relative_costs
 from evodevo.growth.flops import Prices
 from evodevo.growth.growable import GrowingNetwork, TaskSizes
 from evodevo.growth.legality import EventState, refusal, rule
+from evodevo.growth.price import price, rise, taken_steps
 from evodevo.growth.probes import ModuleProbe
-from evodevo.growth.pruning import judge
+from evodevo.growth.pruning import EVERY_PROBE, counted, judge
 from evodevo.growth.resources import Resources, check_start
 from evodevo.growth.rewards import reward
 from evodevo.growth.spec import GrowthSettings
@@ -68,6 +69,7 @@ class Surroundings:
         precision: Precision of the training.
         blobs: Store of weights, by digest.
         batch_size: Samples in one training step.
+        in_flops: Whether the budget is in FLOPs, so that these can be priced in steps.
     """
 
     task: TaskSizes
@@ -76,6 +78,7 @@ class Surroundings:
     precision: Precision
     blobs: BlobPool
     batch_size: int
+    in_flops: bool = False
 
 
 class Growth:
@@ -116,6 +119,7 @@ class Growth:
         self._distillation_steps: list[int] = []  # steps of each distillation of an event
         if self.memory.learned_blob is not None:
             self.learned = EditMemory.loads(around.blobs.get(self.memory.learned_blob).decode())
+        zoo.enter(settings.birth.entry)
         self._start = check_start(zoo.structure, around.task, settings.caps)
         self.strategist = create(
             settings.strategist,
@@ -154,9 +158,11 @@ class Growth:
         zoo, settings, memory, cost = self.zoo, self.settings, self.memory, self.prices()
         seen, history = self._look()
         flops = self.probe_flops
+        self._inform(seen)
         ages = ages_of(zoo.structure.live, number)
         verdict = judge(history, memory.low, ages, memory.warming, settings.prune)
-        values = (*memory.values, seen.accuracy)
+        values, shares = (*memory.values, seen.accuracy), (*memory.shares, share)
+        before_edits = self._priced(share, rise(shares, values))
         state = state_of(
             zoo.structure,
             seen,
@@ -201,12 +207,13 @@ class Growth:
             children=children,
             before=StoredRewardState.of(before),
             cost=float(Resources.of(zoo.structure, self.around.task).flops),
-        )
+        ).model_copy(update=before_edits)
         self.memory = self.memory.model_copy(
             update={
                 "history": history,
                 "low": {name: count for name, count in verdict.low.items() if name in there},
                 "values": values,
+                "shares": shares,
                 "warming": {name: at for name, at in {**memory.warming, **born}.items() if name in there},
                 "rewarming": {name: at for name, at in {**memory.rewarming, **again}.items() if name in there},
                 "pending": pending,
@@ -260,20 +267,27 @@ class Growth:
         pending, portioned = self.memory.pending, self.memory.portions
         if pending is None or pending.reward is not None or not (portioned is None or portioned.mature):
             return False
-        value = self.zoo.probe(self._probed(), self.settings.fitness).accuracy
-        self._pend(curve=(*pending.curve, value))
+        seen = self.zoo.probe(self._probed(), self.settings.fitness)
+        self._inform(seen)
+        self._pend(curve=(*pending.curve, seen.accuracy))
         return True
 
-    def look(self, step: int, share: float, event: int) -> LookRecord:
+    def look(self, step: int, share: float, event: int, *, last: bool = False) -> LookRecord:
         """Probe between two events: update the moving averages, decide nothing (T_eval).
 
         Args:
             step: Training steps made so far.
             share: Share of the budget that is used up, 0 to 1.
             event: Number of the last event; 0 before the first.
+            last: Whether the training is over, and nothing learns from it any more.
         """
         seen, history = self._look()
-        self.memory = self.memory.model_copy(update={"history": history})
+        if not last:
+            self._inform(seen)
+        update: dict[str, object] = {"history": history}
+        if self.settings.prune.rule in EVERY_PROBE:
+            update["low"] = counted(history, self.memory.low, self.settings.prune)
+        self.memory = self.memory.model_copy(update=update)
         rows = module_rows(seen, history, ages_of(self.zoo.structure.live, event))
         return LookRecord(step=step, share=share, modules=rows, value=seen.accuracy, loss=seen.loss)
 
@@ -285,7 +299,12 @@ class Growth:
         seen, history = self._look()
         after = reward_state_of(seen, history, *self._costs())
         value, scale = reward(
-            pending.before.reward_state, after, (*pending.curve, after.value), self.memory.scale, self.settings.reward
+            pending.before.reward_state,
+            after,
+            (*pending.curve, after.value),
+            self.memory.scale,
+            self.settings.reward,
+            self._price(pending),
         )
         self.memory = self.memory.model_copy(update={"scale": scale})
         self._pend(reward=value.total)
@@ -322,7 +341,27 @@ class Growth:
         """A probe, and the history that follows from it; ``memory`` still holds the earlier history."""
         seen = self.zoo.probe(self._probed(), self.settings.fitness)
         costs = {module.id: float(genotype_parameters(module.genotype)) for module in self.zoo.structure.live}
-        return seen, assess(self.memory.history, seen, relative_costs(costs), self.settings.fitness)
+        settings, structure, task = self.settings.fitness, self.zoo.structure, self.around.task
+        in_steps = settings.price == "steps" and self.around.in_flops
+        taken = taken_steps(structure, task, settings) if in_steps else None
+        return seen, assess(self.memory.history, seen, relative_costs(costs), settings, taken)
+
+    def _inform(self, seen: ModuleProbe) -> None:
+        """Let the router know what a probe measured, where settings want it."""
+        if self.settings.fitness.inform:
+            self.zoo.inform(seen)
+
+    def _priced(self, share: float, beta: float | None) -> dict[str, float | None]:
+        """What the price of an event's edits needs later on; empty where FLOPs are not priced in steps."""
+        if self.settings.reward.price != "steps" or not self.around.in_flops:
+            return {}
+        return {"share": share, "flops": self.prices().forward, "rise": beta}
+
+    def _price(self, pending: Pending) -> float | None:
+        """What the edits of an event cost in steps, in the unit of the metric; None where that is not known."""
+        if pending.share is None or pending.flops is None or pending.rise is None:
+            return None
+        return price(pending.rise, pending.share, pending.flops, self.prices().forward)
 
     def _probed(self) -> Sequence[Batch]:
         return self.around.probed(self.samples)

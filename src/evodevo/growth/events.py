@@ -144,6 +144,8 @@ class Pending(Settings):
         before: Metric, loss and cost before its edits.
         curve: Values of the metric since its edits.
         cost: FLOPs of one sample after its edits.
+        share, flops, rise: Share of the budget used up before its edits, FLOPs of one training sample then, and rise of
+            the metric until then (``growth.price``); None where FLOPs have no price in steps, or no rise was seen.
         reward: Reward of the event; None until it is known.
     """
 
@@ -154,6 +156,9 @@ class Pending(Settings):
     before: StoredRewardState
     curve: tuple[float, ...] = ()
     cost: float = 0.0
+    share: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    flops: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    rise: float | None = Field(default=None, exclude_if=lambda value: value is None)
     reward: float | None = None
 
 
@@ -172,6 +177,7 @@ class GrowthMemory(Settings):
         history: Moving averages of the live modules.
         low: Events in a row in which a module was below the prune rule's bound, by id.
         values: Metric at each event so far.
+        shares: Share of the budget at each of them; not in records of before.
         warming: Share of the budget at which a birth factor began to rise, by module id.
         rewarming: Share of the budget at which a learning rate was lowered again, by module id.
         scale: Scale of the rewards.
@@ -186,6 +192,7 @@ class GrowthMemory(Settings):
     history: FitnessHistory = FitnessHistory()
     low: dict[str, int] = Field(default_factory=dict)
     values: tuple[float, ...] = ()
+    shares: tuple[float, ...] = Field(default=(), exclude_if=lambda value: not value)
     warming: dict[str, float] = Field(default_factory=dict)
     rewarming: dict[str, float] = Field(default_factory=dict)
     scale: RewardScale = RewardScale()

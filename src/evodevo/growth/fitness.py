@@ -34,6 +34,8 @@ class ModuleHistory(Settings):
         advantage: Moving average Phi (Algorithm 1, line 18).
         impact: Impact in the last probe, in nats; no average (91).
         redundancy: Redundancy in the last probe, in [0, 1]; no average (70).
+        used: Mean router weight in the last probe; no average. None in records that lack it, as ``benefit``.
+        benefit: Upper bound of its benefit in the last probe, in points of accuracy (``growth.benefit``).
         fitness: F of the last event.
         mean, variance: Running mean and variance of F, for hysteresis.
     """
@@ -44,6 +46,8 @@ class ModuleHistory(Settings):
     advantage: float = 0.0
     impact: float = 0.0
     redundancy: float = 0.0
+    used: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    benefit: float | None = Field(default=None, exclude_if=lambda value: value is None)
     fitness: float = 0.0
     mean: float = 0.0
     variance: float = Field(default=0.0, ge=0)
@@ -66,7 +70,11 @@ class FitnessHistory(Settings):
 
 
 def assess(
-    history: FitnessHistory, probe: ModuleProbe, costs: Mapping[str, float], settings: FitnessSettings
+    history: FitnessHistory,
+    probe: ModuleProbe,
+    costs: Mapping[str, float],
+    settings: FitnessSettings,
+    taken: Mapping[str, float] | None = None,
 ) -> FitnessHistory:
     """The history after one more event, for the modules of the probe.
 
@@ -75,6 +83,8 @@ def assess(
         probe: Probe of this event.
         costs: Cost by id, as a share of the dearest module's, 0 to 1; see ``relative_costs``.
         settings: Kind and weights of the fitness.
+        taken: Share of the remaining steps that each module takes (``price.taken_steps``), which is then its price
+            instead of alpha_cost times its cost; None where steps are no budget of FLOPs.
     """
     now = _contributions(probe)
     redundancy = redundancies(probe, settings.spread)
@@ -92,9 +102,12 @@ def assess(
                 "advantage": _moved(before.advantage, probe.advantage[name], share),
                 "impact": probe.impact[name],
                 "redundancy": redundancy[name],
+                "used": probe.usage[name],
+                "benefit": probe.benefit.get(name),
             }
         )
-    fitness = _fitness(modules, costs, settings)
+    prices = {name: settings.cost * cost for name, cost in costs.items()} if taken is None else taken
+    fitness = _fitness(modules, prices, settings)
     return FitnessHistory(modules={name: _judged(module, fitness[name], rate) for name, module in modules.items()})
 
 
@@ -153,7 +166,7 @@ def _shares(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _fitness(
-    modules: Mapping[str, ModuleHistory], costs: Mapping[str, float], settings: FitnessSettings
+    modules: Mapping[str, ModuleHistory], prices: Mapping[str, float], settings: FitnessSettings
 ) -> dict[str, float]:
     if settings.kind == "advantage":
         return {name: module.advantage for name, module in modules.items()}
@@ -162,9 +175,7 @@ def _fitness(
         total = max(sum(raw.values()), TINY)
         return {name: value / total for name, value in raw.items()}
     return {
-        name: settings.contribution * module.contribution
-        - settings.cost * costs[name]
-        + settings.novelty * (1 - module.redundancy)
+        name: settings.contribution * module.contribution - prices[name] + settings.novelty * (1 - module.redundancy)
         for name, module in modules.items()
     }
 

@@ -17,7 +17,7 @@ from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.trials import Role
 from evodevo.growth.flops import Prices
 from evodevo.growth.latency import LatencyTable
-from evodevo.growth.spec import FitnessSettings, GrowthSettings
+from evodevo.growth.spec import Entry, FitnessSettings, GrowthSettings
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.operators.cost import Cost
@@ -241,6 +241,18 @@ class GrowingNetwork(ABC):
         precision: Precision,
     ) -> Distilled:
         """Train the other modules to replace one; arguments as for ``module_distillation.distil_module``."""
+
+    def enter(self, entry: Entry) -> None:
+        """Choose how newborns get their weight (``BirthSettings.entry``).
+
+        Raises:
+            UsageError: A kind of network that has no such gate.
+        """
+        if entry != "gate":
+            raise UsageError(f"birth.entry is {entry!r}, but {self.structure.plural} have no gate to stand beside.")
+
+    def inform(self, probe: ModuleProbe) -> None:  # noqa: B027
+        """Take what a probe measured into account where the network routes by it; most kinds do not."""
 
     @property
     def replay_weight(self) -> float:

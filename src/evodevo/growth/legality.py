@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from evodevo.errors import UsageError
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.growable import Growable, TaskSizes
+from evodevo.growth.pruning import SINGLE
 from evodevo.growth.resources import Resources
 from evodevo.growth.spec import CapSettings, GrowthSettings, Operation
 from evodevo.growth.strategists.state import BIRTHS, Legal
@@ -78,9 +79,9 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
     cold = {module: f"{module} warms up already" for module in situation.warming}
     rewarm = _unless([module for module in live if "rewarm" in allowed], cold, "rewarm", reasons)
     spare = max(len(live) - settings.prune.least, 0)
-    prunes = min(spare, 1) if settings.prune.rule == "standard" else spare
+    prunes = min(spare, 1) if settings.prune.rule in SINGLE else spare
     full = len(live) >= settings.birth.most
-    replaces = _replaced(situation) if full and "prune" in allowed else None
+    replaces = _replaced(situation, settings) if full and "prune" in allowed else None
     obstacle = _no_birth(situation, settings, replaces)
     if obstacle is not None:
         reasons |= {birth: obstacle for birth in BIRTHS if birth in allowed}
@@ -131,6 +132,8 @@ def _no_birth(situation: EventState, settings: GrowthSettings, replaces: str | N
         return f"the zoo has {count} modules, and may have {settings.birth.most}"
     if count == settings.birth.most and "prune" not in settings.allow:
         return f"the zoo is full ({count} modules), and nobody may go"
+    if count == settings.birth.most and replaces is None and settings.prune.rule == "unused":
+        return f"the zoo is full ({count} modules), and none of them may go"
     if count == settings.birth.most and replaces is None:
         return (
             f"the zoo is full ({count} modules), and each of them gains more than the {situation.gain:.3g} "
@@ -139,10 +142,15 @@ def _no_birth(situation: EventState, settings: GrowthSettings, replaces: str | N
     return None
 
 
-def _replaced(situation: EventState) -> str | None:
-    """The least fit module outside its warm-up whose impact is at most the expected gain of a child."""
+def _replaced(situation: EventState, settings: GrowthSettings) -> str | None:
+    """The least fit module outside its warm-up whose impact is at most the expected gain of a child.
+
+    Under ``unused`` one that may be pruned: the impact of a module does not say what the network is without it.
+    """
     modules = situation.history.modules
     live = [module.id for module in situation.structure.live if module.id in modules]
+    if settings.prune.rule == "unused":
+        live = [name for name in live if name not in situation.spared]
     going = [name for name in live if name not in situation.warming and modules[name].impact <= situation.gain]
     return min(going, key=lambda name: (modules[name].fitness, name), default=None)
 

@@ -12,8 +12,8 @@ Legend: S samples, B of them at once, N modules, d width.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evodevo.errors import DataError
+from evodevo.growth.benefit import ClassMembers, benefit_bound
 from evodevo.growth.metrics import Tally
 from evodevo.growth.pairwise import Pairs
 from evodevo.growth.spec import FitnessSettings
@@ -53,6 +54,7 @@ class ModuleProbe:
         alone: (S',) by id: whether the answer is right with this module alone, at weight 1, on samples with a target.
         genotype_distance: Gower distance of genotypes, in [0, 2].
         output_distance: Mean ||u_i - u_j|| divided by mean ||u_i|| + ||u_j||, in [0, 1].
+        benefit: Upper bound of what the module brings, in points of accuracy, by id (``growth.benefit``).
     """
 
     ids: tuple[str, ...]
@@ -68,6 +70,7 @@ class ModuleProbe:
     alone: dict[str, NDArray[np.bool_]]
     genotype_distance: Pairs
     output_distance: Pairs
+    benefit: dict[str, float] = field(default_factory=dict)
 
 
 @torch.no_grad()
@@ -178,6 +181,7 @@ class _ZooSums:
         self.routed, self.dense, self.uniform = (Tally(zoo.output_specs) for _ in range(3))
         self.left_out = {name: Tally(zoo.output_specs) for name in ids}
         self.alone = {name: Tally(zoo.output_specs) for name in ids}
+        self.classes = ClassMembers(zoo.output_specs)
         count = len(ids)
         self.usage = torch.zeros(count, dtype=torch.float64)
         self.advantage = torch.zeros(count, dtype=torch.float64)
@@ -190,6 +194,7 @@ class _ZooSums:
         f, outputs, routed, logits = everything(zoo, batch)
         self.samples += f.shape[0]
         self.routed.add(logits, batch)
+        self.classes.add(batch)
         self.usage += _sum(routed.weights)
         relations, voices = relate(zoo, f, outputs, ids), zoo.router.voices(outputs)
         decision = zoo.decide(f, relations, ids, dense=True)
@@ -233,7 +238,14 @@ class _ZooSums:
             alone={name: self.alone[name].right() for name in ids},
             genotype_distance=Pairs.of_each(ids, lambda a, b: genotype_distance(genotypes[a], genotypes[b])),
             output_distance=Pairs(ids, (self.distance / lengths).numpy()),
+            benefit=benefits(self.dense, self.left_out, self.classes),
         )
+
+
+def benefits(dense: Tally, left_out: Mapping[str, Tally], classes: ClassMembers) -> dict[str, float]:
+    """Id -> ``benefit_bound``, from the answers with all modules and without each."""
+    right, members = dense.right(), classes.members()
+    return {name: benefit_bound(right, without.right(), members) for name, without in left_out.items()}
 
 
 EXACT = "donot_use_mm_for_euclid_dist"

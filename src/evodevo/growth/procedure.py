@@ -266,7 +266,7 @@ class _Run:
             if self.events:  # for reports alone, as measurements are; nothing is spent
                 last = self.events[-1].number
                 facts = self.bench.once(
-                    "end", lambda: self.growth.look(result.steps, 1.0, last).model_dump(mode="json")
+                    "end", lambda: self.growth.look(result.steps, 1.0, last, last=True).model_dump(mode="json")
                 )
                 self.ended = validate(LookRecord, facts, what="a probe")
         self.bench.flush()
@@ -345,6 +345,7 @@ class _Run:
             precision=bench.precision,
             blobs=self.blobs,
             batch_size=size,
+            in_flops=bench.training.budget.flops is not None,
         )
 
     def _probes(self, samples: int) -> Sequence[Batch]:

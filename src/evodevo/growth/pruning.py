@@ -1,7 +1,9 @@
 """Choice of the modules that may be pruned (eqs. 23, 72, Algorithms 1, 2; docs/spec/architect_thyself.md#pruning).
 
 The paper has five rules. As printed, the quantile rule prunes at every event, also when all modules are good; the
-rule ``standard`` takes only modules that fall short for some events in a row and whose absence costs nothing.
+rule ``standard`` takes only modules that fall short for some events in a row and whose absence costs nothing. In
+practice it takes none: its bound is relative to the others, and lies below the fitness of modules without any use.
+The rule ``unused`` looks at each module alone: it has hardly any weight, and leaving it out changes hardly an answer.
 
 Under every rule ``least`` modules stay, a module that warms up stays, and so does one that is younger than ``age``.
 """
@@ -37,8 +39,8 @@ class PruneDecision:
 
     Attributes:
         candidates: Proposed modules, the least fit first, never so many that fewer than ``least`` would stay; one under
-            ``standard`` at most.
-        low: Number of events in a row in which it fell short, by id; input of the next event.
+            ``standard`` and ``unused`` at most.
+        low: Number of events (under ``unused``, of probes) in a row in which it fell short, by id; input of the next.
         spared: Reason why it stays, by id, for modules that may not be pruned under any rule.
     """
 
@@ -64,21 +66,31 @@ def judge(
         settings: The rule and its parameters.
     """
     modules = history.modules
-    short = _RULES[settings.rule](modules, settings)
-    now = {name: low.get(name, 0) + 1 if name in short else 0 for name in modules}
+    short, now = _RULES[settings.rule](modules, settings), counted(history, low, settings)
     kept = spared(history, ages, warming, settings)
+    if settings.rule == "unused":  # nobody chooses among modules that are of use
+        kept = {
+            name: _useful(name, modules[name], now[name], settings) for name in modules if now[name] < settings.patience
+        } | kept
     needed = settings.patience if settings.rule in _PATIENT else 1
     going = [name for name in modules if now[name] >= needed and name not in kept]
     # By id among equals, so that the choice is a function of the history alone.
     going.sort(key=lambda name: (modules[name].fitness, name))
     most = max(len(modules) - settings.least, 0)
-    if settings.rule == "standard":
+    if settings.rule in SINGLE:
         most = min(most, 1)
     candidates = []
     for name in going[:most]:
-        repeated = "" if now[name] == 1 else f", {now[name]} events in a row"
+        what = "probes" if settings.rule in EVERY_PROBE else "events"
+        repeated = "" if now[name] == 1 else f", {now[name]} {what} in a row"
         candidates.append(PruneCandidate(name, short[name] + repeated))
     return PruneDecision(tuple(candidates), now, kept)
+
+
+def counted(history: FitnessHistory, low: Mapping[str, int], settings: PruneSettings) -> dict[str, int]:
+    """Id -> in how many events or probes in a row it fell short, this one included."""
+    short = _RULES[settings.rule](history.modules, settings)
+    return {name: low.get(name, 0) + 1 if name in short else 0 for name in history.modules}
 
 
 def spared(
@@ -97,6 +109,17 @@ def spared(
         elif settings.rule == "standard" and module.impact > settings.tolerance:
             reasons[name] = f"leaving {name} out costs {module.impact:.3g}, more than {settings.tolerance:g}"
     return reasons
+
+
+def _useful(name: str, module: ModuleHistory, probes: int, settings: PruneSettings) -> str:
+    """Why ``unused`` keeps a module that did not fall short often enough."""
+    if probes:
+        return f"{name} was unused in {probes} probes in a row, and {settings.patience} are needed"
+    if module.used is None or module.benefit is None:
+        return f"nothing was measured of {name} yet"
+    if module.used >= settings.usage:
+        return f"{name} has {module.used:.1%} of the router's weight, at least {settings.usage:.1%}"
+    return f"leaving {name} out may cost {module.benefit:.3g} points, at least {settings.benefit:g}"
 
 
 Rule = Callable[[Mapping[str, ModuleHistory], PruneSettings], dict[str, str]]
@@ -118,6 +141,18 @@ def _standard(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> 
 
 ROUNDING = 1e-9
 """Relative tolerance: equal modules differ by rounding, and none is pruned for it."""
+
+
+def _unused(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
+    """Hardly any weight, and for certain hardly any benefit, overall and in every class."""
+    return {
+        name: f"weight {module.used:.2%} below {settings.usage:.1%}, benefit at most {module.benefit:.2g} points"
+        for name, module in modules.items()
+        if module.used is not None
+        and module.benefit is not None
+        and module.used < settings.usage
+        and module.benefit < settings.benefit
+    }
 
 
 def _quantile(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
@@ -153,11 +188,16 @@ def _below(
     return {name: words.format(of(module)) for name, module in modules.items() if short(of(module))}
 
 
-_PATIENT = frozenset({"standard", "patience_usage", "patience_advantage"})
+SINGLE = frozenset({"standard", "unused"})
+"""Rules by which one module goes at an event at most."""
+EVERY_PROBE = frozenset({"unused"})
+"""Rules that count every probe, also those between events."""
+_PATIENT = frozenset({"standard", "patience_usage", "patience_advantage", "unused"})
 _RULES: dict[str, Rule] = {
     "standard": _standard,
     "quantile": _quantile,
     "threshold": _threshold,
     "patience_usage": _usage,
     "patience_advantage": _advantage,
+    "unused": _unused,
 }

@@ -83,7 +83,12 @@ class Reward:
 
 
 def reward(
-    before: RewardState, after: RewardState, curve: Sequence[float], scale: RewardScale, settings: RewardSettings
+    before: RewardState,
+    after: RewardState,
+    curve: Sequence[float],
+    scale: RewardScale,
+    settings: RewardSettings,
+    price: float | None = None,
 ) -> tuple[Reward, RewardScale]:
     """The reward of an event, and the scale for the next.
 
@@ -93,6 +98,8 @@ def reward(
         curve: Values of the metric over the horizon; fewer than two have no instability.
         scale: Scale of earlier changes; this one is added first, so that the first of a run is worth 1 or -1.
         settings: Kind and weights of the reward.
+        price: What the change of FLOPs costs, in the unit of the metric (``growth.price``), which is the term of
+            ``change`` then, scaled as its value is; None where FLOPs are priced by the start's.
     """
     change = after.value - before.value
     scale = scale.seen(change)
@@ -108,7 +115,7 @@ def reward(
     shaking = statistics.pstdev(curve) if len(curve) > 1 else 0.0
     terms = {
         "value": change / scale.size,
-        "cost": -settings.cost * (after.cost - before.cost),
+        "cost": -settings.cost * (after.cost - before.cost) if price is None else -price / scale.size,
         "novelty": settings.diversity * after.novelty,
         "instability": -settings.instability * shaking / scale.size,
     }

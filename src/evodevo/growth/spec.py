@@ -2,8 +2,9 @@
 
 Source: docs/spec/architect_thyself.md#events.
 
-All numbers that the paper leaves open have their default here; where the paper gives one, it is the default of the
-preset ``paper``, named in brackets.
+All numbers that the paper leaves open have their default here; where the paper gives one, it is named in brackets.
+Fields with a value of new runs (``settings.NEW``) are a growth's reading of what was measured since; their defaults are
+the paper's, which stored runs, ablations and ``module_zoo.paper`` keep.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.growth.strategists.spec import StrategistSettings
-from evodevo.settings import Settings
+from evodevo.settings import NEW, Settings
 
 Operation = Literal["noop", "prune", "grow", "spawn", "hybridise", "rewarm"]
 OPERATIONS: tuple[Operation, ...] = ("noop", "prune", "grow", "spawn", "hybridise", "rewarm")
+
+Entry = Literal["gate", "beside"]
+"""How a newborn gets its weight in a zoo; see ``BirthSettings``."""
 
 
 class EventSettings(Settings):
@@ -29,7 +33,7 @@ class EventSettings(Settings):
         births: Largest number of new modules in one event (G_max).
         warm: Share of the budget in which a newborn's birth factor rises from 0 to 1 (T_warm); meanwhile there is no
             other birth, and it is not pruned.
-        warm_rate: Factor of a newborn's learning rate meanwhile, above 0 and at most 1 (zeta).
+        warm_rate: Factor of a newborn's learning rate meanwhile, above 0 and at most 1 (zeta); 1 in new runs.
         horizon: Share of the budget after which an event is rewarded (H).
         looks: Number of probes between two events, evenly spaced, that only update the moving averages (T_eval).
         overhead: Largest FLOPs of probes, distillation and replay as a share of those of training; in seconds where the
@@ -42,7 +46,7 @@ class EventSettings(Settings):
     actions: int = Field(default=3, ge=1, le=16)
     births: int = Field(default=1, ge=1, le=16)
     warm: float = Field(default=0.06, gt=0, le=0.5)
-    warm_rate: float = Field(default=0.1, gt=0, le=1)
+    warm_rate: float = Field(default=0.1, gt=0, le=1, json_schema_extra={NEW: 1.0})
     horizon: float = Field(default=0.08, gt=0, le=0.5)
     looks: int = Field(default=1, ge=0, le=1000)
     overhead: float = Field(default=0.1, gt=0, le=10)
@@ -61,6 +65,10 @@ class FitnessSettings(Settings):
         kind: ``contribution`` F = a_C C - a_cost cost + a_nov (1 - redundancy) (71); ``usage_loss`` (92); ``advantage``
             (Algorithm 1: a moving mean of alpha (baseline - loss), where the baseline is the loss under equal weights).
         contribution, cost, novelty: Weights alpha_C, alpha_cost and alpha_nov, at least 0.
+        price: What cost is. ``parameters``: as a share of the largest module's, times alpha_cost (71). ``steps``: where
+            the budget is in FLOPs, the share of the remaining steps that the module takes (``fitness.taken_steps``),
+            times 1; the same as ``parameters`` in other budgets.
+        inform: Whether the impacts of every probe enter the contribution in the router's bias (10, 69).
         spread: Width gamma_theta of the similarity kernel, above 0 (70).
         rate: Rate rho of the moving averages, above 0 and at most 1.
         ablation: Form of leaving out: ``masked`` in logits, synergy and gate (91), or the output is ``zero`` (67).
@@ -71,6 +79,8 @@ class FitnessSettings(Settings):
     contribution: float = Field(default=1.0, ge=0)
     cost: float = Field(default=0.1, ge=0)
     novelty: float = Field(default=0.1, ge=0)
+    price: Literal["parameters", "steps"] = Field(default="parameters", json_schema_extra={NEW: "steps"})
+    inform: bool = False
     spread: float = Field(default=4.0, gt=0)
     rate: float = Field(default=0.3, gt=0, le=1)
     ablation: Literal["masked", "zero"] = "masked"
@@ -83,7 +93,11 @@ class PruneSettings(Settings):
     Attributes:
         rule: ``standard`` (F below mean - kappa std, hysteresis included, for ``patience`` events, and leaving it out
             costs at most ``tolerance``); ``quantile`` (72, as printed; always prunes); ``threshold`` (F below
-            ``threshold``); ``patience_usage`` and ``patience_advantage`` (Algorithms 2 and 1).
+            ``threshold``); ``patience_usage`` and ``patience_advantage`` (Algorithms 2 and 1); ``unused`` (usage below
+            ``usage`` and benefit below ``benefit`` in ``patience`` probes in a row), the rule of new runs.
+        usage: Mean router weight below which a module is unused, 0 to 1.
+        benefit: Bound, in points of accuracy, below which the benefit of an unused module must lie for certain: the
+            upper end of a one-sided 95 % interval over the probe's samples, of all of them and of each class.
         kappa, patience, tolerance, threshold, quantile: Parameters of the rules; the tolerance in nats (q = .15).
         age: Number of events since its birth before a module may be pruned (A_min).
         least: Number of modules that always stay (N_min).
@@ -92,7 +106,11 @@ class PruneSettings(Settings):
         bank: Number of pruned modules that are kept for a newborn of equal genotype.
     """
 
-    rule: Literal["standard", "quantile", "threshold", "patience_usage", "patience_advantage"] = "standard"
+    rule: Literal["standard", "quantile", "threshold", "patience_usage", "patience_advantage", "unused"] = Field(
+        default="standard", json_schema_extra={NEW: "unused"}
+    )
+    usage: float = Field(default=0.02, ge=0, le=1)
+    benefit: float = Field(default=0.3, ge=0, le=100)
     kappa: float = Field(default=1.0, ge=0)
     patience: int = Field(default=2, ge=1, le=100)
     tolerance: float = Field(default=1e-3, ge=0)
@@ -111,6 +129,8 @@ class BirthSettings(Settings):
     Source: docs/spec/architect_thyself.md#inheritance, docs/spec/architect_thyself.md#splices.
 
     Attributes:
+        entry: How a newborn gets its weight in a zoo: it joins the ``gate`` little by little, or is added ``beside`` it
+            until it is warm (``module_zoo.router.births``).
         inheritance: ``function_preserving`` (overlapping tensors are copied, new units are inert); ``split`` (parent
             and child share the parent's weight); ``soft`` (75); ``copy_noise`` (H).
         keep: Share gamma_inh of the parent's weights under ``soft``, 0 to 1.
@@ -124,6 +144,7 @@ class BirthSettings(Settings):
         most: Largest number of modules (N_max).
     """
 
+    entry: Entry = Field(default="gate", json_schema_extra={NEW: "beside"})
     inheritance: Literal["function_preserving", "split", "soft", "copy_noise"] = "function_preserving"
     keep: float = Field(default=0.9, ge=0, le=1)
     noise: float = Field(default=0.02, ge=0)
@@ -143,12 +164,16 @@ class RewardSettings(Settings):
         kind: ``change`` r = dVal - eta_c dCost + eta_d mean(1 - redundancy) - k std(val) (82, 95, sign repaired);
             ``absolute`` (24); ``entropy`` (Algorithm 2).
         cost, diversity, instability: Weights eta_comp (of FLOPs), eta_div and k, at least 0.
+        price: What FLOPs cost under ``change``. ``start``: their change as a multiple of those at the start, times
+            eta_comp. ``steps``: where the budget is in FLOPs, the rise of the metric in the steps that they take from
+            the rest of the training (``rewards.Outlook``); the same as ``start`` in other budgets.
         parameters: Weight eta_param of parameters beside FLOPs (95), at least 0; ``entropy`` ignores it.
         discount: Discount gamma of later rewards, 0 to 1.
     """
 
     kind: Literal["change", "absolute", "entropy"] = "change"
     cost: float = Field(default=0.1, ge=0)
+    price: Literal["start", "steps"] = Field(default="start", json_schema_extra={NEW: "steps"})
     diversity: float = Field(default=0.05, ge=0)
     instability: float = Field(default=0.1, ge=0)
     parameters: float = Field(default=0.0, ge=0)
@@ -197,7 +222,11 @@ class GrowthSettings(Settings):
     """
 
     strategist: str = Field(default="ppo", min_length=1, max_length=60)
-    allow: tuple[Operation, ...] = ("prune", "grow", "spawn", "hybridise", "rewarm")
+    allow: tuple[Operation, ...] = Field(
+        default=("prune", "grow", "spawn", "hybridise", "rewarm"),
+        # At the full rate of newborns, to warm up again is to do nothing.
+        json_schema_extra={NEW: ["prune", "grow", "spawn", "hybridise"]},
+    )
     events: EventSettings = EventSettings()
     fitness: FitnessSettings = FitnessSettings()
     prune: PruneSettings = PruneSettings()

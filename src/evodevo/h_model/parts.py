@@ -205,7 +205,7 @@ class HModelParts(LayeredNetwork):
 
     def take_state_extras(self, extras: Mapping[str, Any]) -> None:
         """See ``Network``."""
-        self.births = {int(place): factor for place, factor in read_newborns(extras)[0].items()}
+        self.births = {int(place): factor for place, factor in read_newborns(extras).births.items()}
 
     @abstractmethod
     def trace(self, batch: Batch) -> RoutingTrace:

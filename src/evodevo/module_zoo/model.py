@@ -99,6 +99,7 @@ class ModuleZoo(Network):
         active: ids of the modules that run and count; None for all that are not disabled. A search sets it.
         births: id of a newborn -> its birth factor in [0, 1] (``router/births.py``); 1 for ids without an entry.
         twins: id of a newborn -> id of the module whose weight it shares while its factor is below 1.
+        beside: whether newborns are added beside the gate until they are warm, or join it little by little.
         newborn_rates: id -> factor of its learning rate.
 
     Raises:
@@ -147,6 +148,7 @@ class ModuleZoo(Network):
         self._parameters_of = {module.id: genotype_parameters(module.genotype) for module in structure.modules}
         self.births: dict[str, float] = {}
         self.twins: dict[str, str] = {}
+        self.beside = False
         self.newborn_rates: dict[str, float] = {}
         self._active: frozenset[str] | None = None
         self._progress = 0.0
@@ -281,11 +283,11 @@ class ModuleZoo(Network):
 
     def state_extras(self) -> dict[str, Any]:
         """See ``Network``: modules that are half born."""
-        return newborns(self.births, self.twins)
+        return newborns(self.births, self.twins, beside=self.beside)
 
     def take_state_extras(self, extras: Mapping[str, Any]) -> None:
         """See ``Network``."""
-        self.births, self.twins = read_newborns(extras)
+        self.births, self.twins, self.beside = read_newborns(extras)
 
     # Looking inside
 
@@ -391,6 +393,7 @@ class ModuleZoo(Network):
             dense=dense,
             births=torch.tensor(factors, dtype=torch.float64) if min(factors) < 1 else None,
             twins={ids.index(child): ids.index(own) for child, own in self.twins.items() if {child, own} <= set(ids)},
+            beside=self.beside,
         )
 
     def _called(self, predicted: Tensor, ids: tuple[str, ...], count: int) -> Tensor:

@@ -4,26 +4,44 @@ as if all its parts were grown up."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from evodevo.errors import UsageError
 
 KEY = "newborns"
 
 
-def newborns(births: Mapping[Any, Any], twins: Mapping[str, str] | None = None) -> dict[str, Any]:
+class HalfBorn(NamedTuple):
+    """What ``newborns`` wrote.
+
+    Attributes:
+        births: part -> birth factor, 0 to 1.
+        twins: newborn part -> the part whose weight it shares.
+        beside: Whether newborns are added beside the gate of the others.
+    """
+
+    births: dict[str, float]
+    twins: dict[str, str]
+    beside: bool = False
+
+
+def newborns(
+    births: Mapping[Any, Any], twins: Mapping[str, str] | None = None, *, beside: bool = False
+) -> dict[str, Any]:
     """For ``Network.state_extras``; empty where nothing is being born.
 
     Args:
         births: part -> birth factor, 0 to 1.
         twins: newborn part -> the part whose weight it shares.
+        beside: Whether newborns are added beside the gate of the others.
     """
     factors = {str(part): float(factor) for part, factor in births.items()}
-    return {KEY: {"births": factors, "twins": dict(twins or {})}} if factors else {}
+    more = {"beside": True} if beside else {}
+    return {KEY: {"births": factors, "twins": dict(twins or {}), **more}} if factors else {}
 
 
-def read_newborns(extras: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-    """Births and twins, for ``Network.take_state_extras``.
+def read_newborns(extras: Mapping[str, Any]) -> HalfBorn:
+    """Births, twins and how newborns get their weight, for ``Network.take_state_extras``.
 
     Raises:
         UsageError: a birth factor outside [0, 1].
@@ -34,4 +52,4 @@ def read_newborns(extras: Mapping[str, Any]) -> tuple[dict[str, float], dict[str
     twins = {str(child): str(parent) for child, parent in given["twins"].items()}
     if not all(0 <= factor <= 1 for factor in births.values()):
         raise UsageError("a birth factor lies in [0, 1].")
-    return births, twins
+    return HalfBorn(births, twins, bool(given.get("beside", False)))

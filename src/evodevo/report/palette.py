@@ -5,6 +5,7 @@ and on black. Family hues are those of Okabe and Ito (2008), made darker or ligh
 colour is never the only sign: families differ by glyph, states by marker, operations by dash. Generations use
 viridis, cut so that the newest generation has the strongest contrast on either ground. Tasks of a system have eight
 colours that stay apart (0.12 in OKLab) for all eyes; a drawing numbers its tasks, and dashes those that share a colour.
+Modules of a network have a colour each, at least 0.12 in OKLab from any other; no drawing has more than there are.
 
 The sheet uses literal colours and no ``url()``, so that programs which read only plain SVG show the light form.
 """
@@ -55,6 +56,33 @@ _TASKS = (
     ("#3d136e", "#8e33f9"),
     ("#76681b", "#a5b46c"),
 )
+_MODULES = (
+    ("#0068a5", "#56b4e9"),
+    ("#ff00ff", "#d20000"),
+    ("#f06900", "#ffff00"),
+    ("#00a500", "#ff00ff"),
+    ("#780000", "#1e7800"),
+    ("#8700ff", "#5a3cff"),
+    ("#005a00", "#00d200"),
+    ("#b43c87", "#ff960f"),
+    ("#4b0087", "#ffe1ff"),
+    ("#0000f0", "#00ffe1"),
+    ("#8787ff", "#876996"),
+    ("#87693c", "#ff87c3"),
+    ("#1ea5a5", "#b400b4"),
+    ("#003c5a", "#a5780f"),
+    ("#b48796", "#b478ff"),
+    ("#ff4ba5", "#ff0087"),
+    ("#d20000", "#a5c387"),
+    ("#a5960f", "#1ea578"),
+    ("#0f69ff", "#0078d2"),
+    ("#693c69", "#78ff4b"),
+    ("#8700a5", "#e1695a"),
+    ("#785ac3", "#ffd278"),
+    ("#c300d2", "#1e7878"),
+    ("#00875a", "#c3b4ff"),
+)
+MODULE_COLOURS = len(_MODULES)
 _VIRIDIS = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725")
 
 
@@ -88,6 +116,13 @@ def task_role(number: int) -> str:
     return f"task-{number % TASK_COLOURS}"
 
 
+def module_role(number: int) -> str:
+    """The colour of one module among at most ``MODULE_COLOURS``, by its place; no two have the same."""
+    if not 0 <= number < MODULE_COLOURS:
+        raise ValueError(f"there are {MODULE_COLOURS} colours of modules, and none with the number {number}")
+    return f"module-{number}"
+
+
 def roles() -> dict[str, tuple[str, str]]:
     """Every role with its colour on white and its colour on black."""
     steps = range(GENERATION_STEPS)
@@ -101,7 +136,8 @@ def roles() -> dict[str, tuple[str, str]]:
     }
     groups = {f"group-{index}": pair for index, pair in enumerate(_GROUPS)}
     tasks = {f"task-{index}": pair for index, pair in enumerate(_TASKS)}
-    return {**_ROLES, **groups, **tasks, **generations}
+    modules = {f"module-{index}": pair for index, pair in enumerate(_MODULES)}
+    return {**_ROLES, **groups, **tasks, **modules, **generations}
 
 
 def _rules(shade: int) -> str:

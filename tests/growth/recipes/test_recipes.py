@@ -29,7 +29,7 @@ from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.recipe import Recipe, by_size
 from evodevo.runs.resolve import resolve
-from evodevo.settings import validate
+from evodevo.settings import changes_of_new_runs, merge, renewed, validate
 from evodevo.training.settings import paper_training
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -129,7 +129,37 @@ def test_the_papers_settings() -> None:
     assert own.task_settings["size"] == [224, 224]
 
 
+def test_the_paper_grows_by_its_own_rules() -> None:
+    arms = growth_of(recipe("module_zoo.paper", "grow")())
+    assert set(arms) == {"grown by ppo", "grown by random", "grown by heuristic", FIXED}
+    paper = arms["grown by ppo"]
+    assert (paper.prune.rule, paper.prune.quantile) == ("quantile", 0.15)
+    assert (paper.events.warm_rate, paper.birth.entry) == (0.1, "gate")
+    assert (paper.fitness.kind, paper.fitness.price, paper.reward.price) == ("contribution", "parameters", "start")
+    assert paper.fitness.inform
+
+
 # Zoos that grow
+
+
+@pytest.mark.parametrize("name", ["module_zoo.classifier", "module_zoo.growth_proof", "h_model.growing"])
+def test_new_runs_say_by_which_rules_they_grow(name: str) -> None:
+    """In full: the defaults of the fields are those of stored runs, which say nothing."""
+    made = recipe(name, "grow")()
+    new = changes_of_new_runs(GrowthSettings())
+    if name == "h_model.growing":  # nothing is there to stand beside
+        del new["birth"]
+    given = made.evaluation.options["grow"]
+    assert merge(given, new) == given
+    for growth in growth_of(made).values():
+        assert growth.prune.rule == "unused"
+        assert growth.birth.entry == ("gate" if name == "h_model.growing" else "beside")
+        assert growth.events.warm_rate == 1.0
+        assert "rewarm" not in growth.allow
+    before = validate(GrowthSettings, {}, what="a stored run")
+    assert (before.prune.rule, before.birth.entry, before.events.warm_rate) == ("standard", "gate", 0.1)
+    assert (before.fitness.price, before.reward.price, before.fitness.inform) == ("parameters", "start", False)
+    assert "rewarm" in before.allow
 
 
 @pytest.mark.parametrize("strategist", OURS)
@@ -167,7 +197,8 @@ def test_all_that_grow_are_changed_together_and_the_fixed_one_stays_fixed() -> N
         assert one.events.count == (0 if name == FIXED else 4)
         assert (one.events.looks, one.prune.least) == (3, 5)
     both = grown(evaluation={"options": {"grow": {"events": {"count": 2}}}}, grow={"events": {"looks": 3}})
-    assert growth_of(both)["grown by ppo"].events == GrowthSettings().events.model_copy(update={"count": 2, "looks": 3})
+    usual = renewed(GrowthSettings()).events
+    assert growth_of(both)["grown by ppo"].events == usual.model_copy(update={"count": 2, "looks": 3})
 
 
 @pytest.mark.parametrize("named", ["reinforce, ppo", ["reinforce", "ppo"]])
@@ -276,7 +307,7 @@ def test_users_choose_strategists_opponents_and_events_of_h_models() -> None:
     models = recipe("h_model.growing", "grow")
     settings = models(grow={"strategist": "heuristic", "events": {"count": 4}})
     assert names(settings) == ["grown by heuristic", FIXED]
-    assert settings.evaluation.options["grow"]["events"] == {"count": 4}
+    assert settings.evaluation.options["grow"]["events"]["count"] == 4
     assert settings.evaluation.options["grow"]["birth"] == {"most": 6}
     assert names(models(baselines="quick"))[-2:] == ["Tr(I+H+O)", "constant c = 0.5"]
 
@@ -347,7 +378,8 @@ def test_small_data_sets_tell_a_direction_with_two_arms() -> None:
 def test_what_a_user_changes_holds_for_all_zoos_of_the_proof() -> None:
     settings = proof(zoo={"width": 16}, grow={"events": {"count": 3}})
     assert {zoo_of(plan).width for plan in settings.experiment.arms if plan.role == "zoo"} == {16}
-    assert settings.evaluation.options["grow"] == {"events": {"count": 3}}
+    new = changes_of_new_runs(GrowthSettings())
+    assert settings.evaluation.options["grow"] == merge(new, {"events": {"count": 3}})
 
 
 def test_data_that_nobody_knows_want_a_task() -> None:

@@ -59,9 +59,14 @@ ROUTERS: list[dict[str, Any]] = [
 ]
 
 
+BESIDE = pytest.mark.parametrize("beside", [False, True], ids=["in the gate", "beside the gate"])
+
+
+@BESIDE
 @pytest.mark.parametrize(("router", "family"), [(one, PAPER[place % 6]) for place, one in enumerate(ROUTERS)], ids=str)
-def test_birth_is_no_event(router: dict[str, Any], family: str) -> None:
+def test_birth_is_no_event(router: dict[str, Any], family: str, beside: bool) -> None:
     network = zoo(**router)
+    network.beside = beside
     before = answer(network)
     born(network, newborn(family=family))
     torch.testing.assert_close(answer(network), before, rtol=0, atol=1e-10)
@@ -69,10 +74,12 @@ def test_birth_is_no_event(router: dict[str, Any], family: str) -> None:
     assert (answer(network) - before).abs().max() > 1e-8
 
 
+@BESIDE
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("kind", ["graph_attention", "mlp_gate"])
-def test_a_newborn_learns_from_its_first_step(keys: str, kind: str) -> None:
+def test_a_newborn_learns_from_its_first_step(keys: str, kind: str, beside: bool) -> None:
     network = zoo(keys=keys, kind=kind)
+    network.beside = beside
     born(network, newborn(), 1e-3)
     network.train()
     for number in range(3):
@@ -123,8 +130,10 @@ def test_a_grown_zoo_is_the_zoo_of_its_structure(keys: str) -> None:
     assert torch.equal(answer(fresh), answer(grown))
 
 
-def test_a_twin_shares_and_inherits() -> None:
+@BESIDE
+def test_a_twin_shares_and_inherits(beside: bool) -> None:
     network = zoo(gate="sparsemax")
+    network.beside = beside
     network.statistics.observe(network.live, torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64))
     parent = next(one for one in network.structure.modules if one.id == "mlp-1")
     before = network.passage(BATCH)
@@ -186,3 +195,72 @@ def test_nonsense_is_refused_and_nothing_happens() -> None:
         network.remove(one)
     with pytest.raises(UsageError):
         network.remove(network.live[0])
+
+
+# Beside the gate
+
+
+@torch.no_grad()
+def weights(network: ModuleZoo) -> Tensor:
+    return network.passage(BATCH).decision.head_weights
+
+
+@pytest.mark.parametrize("router", ROUTERS, ids=str)
+def test_who_is_beside_the_gate_takes_no_weight_until_it_is_warm(router: dict[str, Any]) -> None:
+    network = zoo(**router)
+    network.beside = True
+    before = weights(network)
+    born(network, newborn())
+    places = before.shape[-1]
+    own = []
+    for factor in (0.1, 0.4, 0.75):
+        network.births["newborn-1"] = factor
+        now = weights(network)
+        if network.predictor is None:  # which chooses K + 1 of the mature ones, and at 1 of all
+            torch.testing.assert_close(now[..., :places], before, rtol=0, atol=1e-12)
+        own.append(now[..., places:])
+        assert (own[-1] > 0).all(), "a sparse gate has no say yet"
+    torch.testing.assert_close(own[1], 4 * own[0])
+    network.births["newborn-1"] = 1.0
+    grown = weights(network)
+    network.births["newborn-1"] = 1 - 1e-9
+    if network.predictor is None:
+        torch.testing.assert_close(weights(network), grown, rtol=0, atol=1e-6)
+
+
+def test_newborns_of_different_age_join_one_after_the_other() -> None:
+    network = zoo(gate="sparsemax")
+    network.beside = True
+    born(network, newborn("older"), 0.9)
+    before = answer(network)
+    born(network, newborn("younger", "cnn"), 0.0)
+    torch.testing.assert_close(answer(network), before, rtol=0, atol=1e-10)
+
+
+def test_who_is_half_born_beside_the_gate_is_so_in_a_copy() -> None:
+    network = zoo()
+    network.beside = True
+    assert not network.state_extras(), "without newborns nothing is kept"
+    born(network, newborn(), 0.4)
+    copy = build_network(ModuleZooNetwork(structure=network.structure), INPUTS, (CLASS,), 1).double().eval()
+    copy.load_state_dict(network.state_dict())
+    assert isinstance(copy, ModuleZoo)
+    assert not torch.equal(answer(copy), answer(network))
+    copy.take_state_extras(network.state_extras())
+    assert torch.equal(answer(copy), answer(network))
+
+
+@pytest.mark.parametrize("gate", ["sparsemax", "softmax"])
+def test_beside_the_gate_the_least_wanted_learns(gate: str) -> None:
+    """Its logit is so far below the others' that neither gate nor softmax lets it through."""
+    network = zoo(gate=gate, kind="architecture")
+    born(network, newborn(), 0.5)
+    row = network.state_dict()["router.rows.of.newborn-1"]
+    row.fill_(-600.0)
+    assert float(weights(network)[..., -1].max()) < 1e-12
+    network.beside = True
+    assert float(weights(network)[..., -1].min()) >= 0.5 / 2 / len(network.live)
+    network.train()
+    network.loss(BATCH).backward()  # type: ignore[no-untyped-call]
+    gradients = [one.grad for one in network.pool.parts["newborn-1"].parameters()]
+    assert any(one is not None and bool(one.any()) for one in gradients)

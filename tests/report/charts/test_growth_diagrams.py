@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +20,7 @@ from evodevo.growth.diagrams.lanes import EventMark, Lane, Point, course, family
 from evodevo.growth.diagrams.timeline import growth_timeline
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series
+from evodevo.report.palette import MODULE_COLOURS
 from report.charts.drawn import SVG, marked, size_of, words_of
 
 END = 1000.0
@@ -89,14 +93,64 @@ def thickness(svg: str, name: str) -> float:
 # The timeline
 
 
+def left_out(lanes: Sequence[Lane]) -> set[str]:
+    """Ids of lanes that were probed and 0 throughout; none where all are."""
+    seen = {
+        one.id: [point.value for point in one.points if point.value is not None and math.isfinite(point.value)]
+        for one in lanes
+    }
+    silent = {name for name, values in seen.items() if values and max(values) <= 0}
+    return set() if len(silent) == len(lanes) else silent
+
+
+def test_lanes_at_zero_are_only_counted() -> None:
+    def lane(name: str, *values: float) -> Lane:
+        return Lane(name, "mlp", "memoryless", points=[Point(100 * n, one) for n, one in enumerate(values)])
+
+    some = [
+        lane("heard", 0.0, 0.4),
+        lane("mute", 0.0, 0.0),
+        lane("lost", 0.3, 0.0),
+        Lane("unseen", "mlp", "memoryless"),
+    ]
+    svg = draw(some)
+    assert [one.get("data-id") for one in marked(svg, "lane")] == ["heard", "lost", "unseen"]
+    assert "1 of 4 modules, 0 throughout, left out" in svg
+    assert "left out" not in draw([lane("heard", 0.4)])
+    assert len(marked(draw([lane("a", 0.0), lane("b", 0.0)]), "lane")) == 2, "nothing would be left"
+
+
+def test_no_two_lanes_have_one_colour() -> None:
+    lanes = [Lane(f"m{n}", "mlp", "memoryless", points=[Point(500, 1.0)]) for n in range(MODULE_COLOURS + 6)]
+    for some in (lanes[:9], lanes[:MODULE_COLOURS], lanes):
+        svg = draw(some)
+        bands = [
+            one.get("class")
+            for lane in marked(svg, "lane")
+            for one in lane
+            if (one.get("class") or "").startswith("band")
+        ]
+        assert len(bands) == len(set(bands)) == min(len(some), MODULE_COLOURS)
+    assert f"the first {MODULE_COLOURS} of {MODULE_COLOURS + 6} modules" in draw(lanes)
+    again = draw(lanes[:9])
+    silent = draw([replace(one, points=[Point(500, 0.0)]) if n == 2 else one for n, one in enumerate(lanes[:9])])
+    assert band_of(again, "m7") == band_of(silent, "m7"), "a module has the same colour in all drawings of its zoo"
+
+
+def band_of(svg: str, name: str) -> str | None:
+    (lane,) = [one for one in marked(svg, "lane") if one.get("data-id") == name]
+    return next(one.get("class") for one in lane if (one.get("class") or "").startswith("band"))
+
+
 @given(zoos())
 @settings(max_examples=20, deadline=None)
 def test_every_module_has_its_marks_on_a_lane_below_that_of_its_first_parent(lanes: list[Lane]) -> None:
     svg = draw(lanes, [EventMark(1, END / 2)])
-    assert sorted(one.get("data-id", "") for one in marked(svg, "lane")) == sorted(one.id for one in lanes)
-    assert len(marked(svg, "birth")) == sum(bool(one.birth) for one in lanes)
-    assert len(marked(svg, "death")) == sum(one.end is not None for one in lanes)
-    assert len(marked(svg, "again")) == sum(len(one.again) for one in lanes)
+    drawn = [one for one in lanes if one.id not in left_out(lanes)]
+    assert sorted(one.get("data-id", "") for one in marked(svg, "lane")) == sorted(one.id for one in drawn)
+    assert len(marked(svg, "birth")) == sum(bool(one.birth) for one in drawn)
+    assert len(marked(svg, "death")) == sum(one.end is not None for one in drawn)
+    assert len(marked(svg, "again")) == sum(len(one.again) for one in drawn)
     assert len(marked(svg, "event")) == 1
     inside(svg)
     order = family_order({one.id: tuple(one.parents) for one in lanes})
@@ -119,6 +173,8 @@ def test_lanes_are_as_thick_as_they_count(values: list[float]) -> None:
     lanes = [Lane(f"m{n}", "mlp", "memoryless", points=[Point(500, one)]) for n, one in enumerate(values)]
     svg = draw(lanes)
     for lane, value in zip(lanes, values, strict=True):
+        if not value:
+            continue  # only counted
         wanted = 20 * value / max(values)
         assert thickness(svg, lane.id) == pytest.approx(wanted, abs=0.2) or (wanted < 1.7 > thickness(svg, lane.id))
 

@@ -34,7 +34,7 @@ from evodevo.report.charts.curves import Series, TrainingCurve, line_chart, trai
 from evodevo.report.charts.front import BaselinePoint, FrontPoint, front_chart
 from evodevo.report.charts.heat_map import HeatRows, heat_map
 from evodevo.report.charts.lineage import LineageNode, lineage_chart
-from evodevo.report.palette import FAMILIES, TASK_COLOURS, roles
+from evodevo.report.palette import FAMILIES, MODULE_COLOURS, TASK_COLOURS, module_role, roles
 from evodevo.report.svg import clean, one_line, shorten, text_width
 from fixtures.traces import random_trace
 from report.charts import sample_run
@@ -215,6 +215,18 @@ def test_colours_of_tasks_stay_apart_for_all_eyes_and_from_the_ground(shade: int
         assert all(math.dist(a, b) >= 0.12 for a, b in itertools.combinations(seen, 2))
     for one in colours:  # WCAG: 3 for what is drawn
         assert contrast(one, palette["paper"]) >= 2.99
+
+
+@pytest.mark.parametrize("shade", [0, 1])
+def test_no_two_modules_have_one_colour(shade: int) -> None:
+    palette = {role: pair[shade] for role, pair in roles().items()}
+    colours = [palette[module_role(index)] for index in range(MODULE_COLOURS)]
+    seen = [np.array(OKLAB) @ np.cbrt(CONES @ linear(one)) for one in colours]
+    assert all(math.dist(a, b) >= 0.12 for a, b in itertools.combinations(seen, 2))
+    for one in colours:
+        assert contrast(one, palette["paper"]) >= 2.99
+    with pytest.raises(ValueError, match="none with the number"):
+        module_role(MODULE_COLOURS)
 
 
 # Sizes

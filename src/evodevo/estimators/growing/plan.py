@@ -13,6 +13,7 @@ from evodevo.estimators.fitting import has_auc, positive
 from evodevo.estimators.targets import ANSWER
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
 from evodevo.growth.procedure_settings import check_events, check_zoo
+from evodevo.growth.recipes.growing import growth_of_new_runs
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.spec import ZooStructure
@@ -60,6 +61,7 @@ def growth_settings(
         if "events" in values:
             raise UsageError("growth holds 'events'; set them there or by the parameter events, not both.")
         values["events"] = dict(events) if isinstance(events, Mapping) else {"count": events}
+    values = merge(growth_of_new_runs(), values)
     return validate(GrowthSettings, merge(values, {"strategist": strategist}), what="GrowingClassifier")
 
 

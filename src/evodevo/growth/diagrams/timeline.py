@@ -1,5 +1,6 @@
 """Timeline of a zoo: one lane per module from birth to removal, as thick as its value at each probe.
 
+Every lane has a colour of its own, the glyph at its name that of its family; lanes at 0 throughout are counted only.
 Time runs to the right. Thin upright lines are events. Where a module begins, a lettered disc shows its kind of birth,
 and curves lead to it from its parents; where it ends there is a cross, and a dotted curve leads to its replacement.
 """
@@ -14,14 +15,13 @@ from evodevo.report.charts.axes import Axis, Scale
 from evodevo.report.charts.captions import MARGIN, draw_families, draw_headline, families_of, headline_height
 from evodevo.report.charts.glyphs import family_glyph
 from evodevo.report.charts.numbers import show, tick_texts
-from evodevo.report.palette import family_role
+from evodevo.report.palette import MODULE_COLOURS, family_role, module_role
 from evodevo.report.svg import Drawing, empty, finite, number, one_line, shorten, text_width
 
 _DASHES = {"grow": "", "hybridise": "6 3"}
 _LANE, _BAND, _THIN = 30.0, 20.0, 1.6
 _LABELS, _RIGHT = 172.0, 60.0
 _WIDTH = 940.0
-_MOST_LANES = 60
 
 
 def growth_timeline(
@@ -36,7 +36,8 @@ def growth_timeline(
     """The timeline as an SVG string; each lane is a group of class ``lane`` with ``data-id``.
 
     Args:
-        lanes: Lanes of all modules; children are drawn below their first parent. Of very many the first are drawn.
+        lanes: Lanes of all modules; children are drawn below their first parent. Those that are 0 throughout are only
+            counted, and of more than there are colours the first are drawn.
         events: Events in order.
         end: End of the training, in the unit of ``over``.
         measure: Name of the value that the thickness shows ("contribution").
@@ -47,7 +48,12 @@ def growth_timeline(
         return empty("No module was recorded.", _WIDTH)
     order = family_order({lane.id: tuple(lane.parents) for lane in lanes})
     by_id = {lane.id: lane for lane in lanes}
-    shown = [by_id[name] for name in order][:_MOST_LANES]
+    silent = _silent(lanes)
+    heard = [by_id[name] for name in order if name not in silent]
+    shown = heard[:MODULE_COLOURS]
+    # Where there are enough, the colour of a module is the same in every drawing of its zoo.
+    numbered = lanes if len(lanes) <= MODULE_COLOURS else shown
+    colours = {lane.id: module_role(place) for place, lane in enumerate(numbered)}
     values = [value for lane in shown for point in lane.points if (value := finite(point.value)) is not None]
     top_value = max(values, default=0.0)
     title, subtitle = one_line(title), one_line(subtitle)
@@ -60,19 +66,20 @@ def growth_timeline(
     words = f"{title or 'zoo'}: {len(lanes)} modules, {len(events)} events"
     drawing = Drawing(_WIDTH, height, words)
     draw_headline(drawing, title, subtitle)
-    if len(shown) < len(lanes):
-        more = f"the first {len(shown)} of {len(lanes)} modules"
-        drawing.text(_WIDTH - MARGIN, top - 24, more, "fill-muted", 10, "end")
+    more = [f"the first {len(shown)} of {len(heard)} modules"] if len(shown) < len(heard) else []
+    if silent:
+        more.append(f"{len(silent)} of {len(lanes)} modules, 0 throughout, left out")
+    drawing.text(_WIDTH - MARGIN, top - 24, "; ".join(more), "fill-muted", 10, "end")
     x = Scale(0.0, max(finite(end) or 0.0, 1e-9), _LABELS, _WIDTH - _RIGHT)
     middles = {lane.id: top + _LANE * (place + 0.5) for place, lane in enumerate(shown)}
     _draw_time(drawing, x, top, bottom, over)
     _draw_events(drawing, events, x, top, bottom)
     for lane in shown:
-        _draw_lane(drawing, lane, x, middles[lane.id], top_value)
+        _draw_lane(drawing, lane, x, middles[lane.id], top_value, colours[lane.id])
     for lane in shown:
         _draw_ties(drawing, lane, x, middles)
     for lane in shown:
-        _draw_marks(drawing, lane, x, middles[lane.id])
+        _draw_marks(drawing, lane, x, middles[lane.id], colours[lane.id])
     y = bottom + 56
     if operations:
         draw_signs(drawing, operations, MARGIN, y)
@@ -82,6 +89,13 @@ def growth_timeline(
         y += 20
     draw_families(drawing, families, y)
     return drawing.svg()
+
+
+def _silent(lanes: Sequence[Lane]) -> set[str]:
+    """Ids of the lanes whose values are 0 throughout; none where all are, since nothing would be left."""
+    values = {lane.id: [value for point in lane.points if (value := finite(point.value)) is not None] for lane in lanes}
+    silent = {name for name, each in values.items() if each and max(each) <= 0}
+    return silent if len(silent) < len(lanes) else set()
 
 
 def _draw_time(drawing: Drawing, x: Scale, top: float, bottom: float, over: Axis) -> None:
@@ -108,20 +122,21 @@ def _draw_events(drawing: Drawing, events: Sequence[EventMark], x: Scale, top: f
         drawing.text(x.start - 8, top - 8, "event", "fill-muted", 10, "end")
 
 
-def _draw_lane(drawing: Drawing, lane: Lane, x: Scale, y: float, most: float) -> None:
-    role = family_role(lane.family)
+def _draw_lane(drawing: Drawing, lane: Lane, x: Scale, y: float, most: float, role: str) -> None:
     name, archetype = one_line(lane.id, 80), one_line(lane.archetype, 80)
     until = x.high if lane.end is None else lane.end
     words = "\n".join(word for word in (name, archetype if archetype != name else "", lane.words) if word)
     with drawing.group("lane", title=words, data_id=name):
-        drawing.path(family_glyph(lane.family, MARGIN + 5, y, 4.5), f"fill-{role}")
+        drawing.path(family_glyph(lane.family, MARGIN + 5, y, 4.5), f"fill-{family_role(lane.family)}")
         drawing.text(MARGIN + 15, y + 4, shorten(name, _LABELS - MARGIN - 24, 11), "fill-ink", 11)
         places = course(lane, until)
         if most > 0 and any(value > 0 for _, value in places):
             above = [(x(at), y - _thick(value, most) / 2) for at, value in places]
             below = [(x(at), y + _thick(value, most) / 2) for at, value in reversed(places)]
             data = "M" + "L".join(f"{number(a)},{number(b)}" for a, b in [*above, *below]) + "Z"
-            drawing.path(data, f"band fill-{role}-soft stroke-{role}", stroke_width=1, stroke_linejoin="round")
+            drawing.path(
+                data, f"band fill-{role} stroke-{role}", fill_opacity=0.3, stroke_width=1, stroke_linejoin="round"
+            )
         else:
             drawing.line(x(lane.start), y, x(until), y, f"band stroke-{role}", stroke_width=_THIN)
         if lane.end is None:
@@ -157,8 +172,7 @@ def _draw_ties(drawing: Drawing, lane: Lane, x: Scale, middles: Mapping[str, flo
         drawing.path(data, "tie hollow stroke-failed", words, stroke_width=1.2, stroke_dasharray="2 3")
 
 
-def _draw_marks(drawing: Drawing, lane: Lane, x: Scale, y: float) -> None:
-    role = family_role(lane.family)
+def _draw_marks(drawing: Drawing, lane: Lane, x: Scale, y: float, role: str) -> None:
     for at in lane.again:
         with drawing.group("again", title=f"{lane.id} warms up again"):
             draw_sign(drawing, "rewarm", x(at), y, role)

@@ -103,6 +103,10 @@ class GrowableHModel(Growable):
                 "birth.inheritance is 'split', but connections of an H-Model do not add up to one: a child cannot "
                 "share its parent's weight. Take function_preserving, soft or copy_noise."
             )
+        if growth.birth.entry != "gate":
+            raise UsageError(
+                f"birth.entry is {growth.birth.entry!r}, but an H-Model has no gate over its layers to stand beside."
+            )
         if growth.caps.latency is not None:
             raise UsageError(
                 "caps.latency needs seconds by kind of node, which are measured for zoos only; cap the flops."

@@ -20,10 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import DataError
+from evodevo.growth.benefit import ClassMembers
 from evodevo.growth.growable import Growable
 from evodevo.growth.metrics import Tally
 from evodevo.growth.pairwise import Pairs
-from evodevo.growth.probes import EXACT, TINY, ModuleProbe
+from evodevo.growth.probes import EXACT, TINY, ModuleProbe, benefits
 from evodevo.growth.spec import FitnessSettings
 from evodevo.h_model.core import StepTrace
 from evodevo.h_model.model import HModel
@@ -112,6 +113,7 @@ class _HModelSums:
         self.routed, self.dense, self.uniform = (Tally(specs) for _ in range(3))
         self.left_out = {name: Tally(specs) for name in self.places}
         self.alone = {name: Tally(specs) for name in self.places}
+        self.classes = ClassMembers(specs)
         self.usage = torch.zeros(count, dtype=torch.float64)
         self.advantage = torch.zeros(count, dtype=torch.float64)
         self.entropy = 0.0
@@ -133,6 +135,7 @@ class _HModelSums:
         size = messages.values.shape[0]
         self.samples += size
         self.routed.add(heads, batch)
+        self.classes.add(batch)
         self.usage += self._shares(moments, real, size).double().sum(0).cpu()
         sparse = model.core.inference.mode != "dense"
         with under(model, inference=InferenceStructure()):
@@ -214,4 +217,5 @@ class _HModelSums:
             alone={name: self.alone[name].right() for name in ids},
             genotype_distance=Pairs.of_each(ids, lambda a, b: genotype_distance(self.genotypes[a], self.genotypes[b])),
             output_distance=Pairs(ids, (self.distance / lengths).numpy()),
+            benefit=benefits(self.dense, self.left_out, self.classes),
         )

@@ -16,7 +16,7 @@ from evodevo.growth.growable import GROWABLES
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.networks.spec import NetworkSpec
-from evodevo.settings import merge
+from evodevo.settings import changes_of_new_runs, merge
 
 GROW = "grow"
 """The procedure."""
@@ -55,6 +55,16 @@ def growing_arms(network: NetworkSpec, strategists: Sequence[str]) -> tuple[Vari
     )
 
 
+def growth_of_new_runs(*, gated: bool = True) -> dict[str, Any]:
+    """Options of the procedure ``grow`` in which new runs differ from stored ones without them, as plain data.
+
+    Args:
+        gated: Whether the network has a gate over its modules, beside which a newborn can be added.
+    """
+    options = changes_of_new_runs(GrowthSettings())
+    return options if gated else {name: values for name, values in options.items() if name != "birth"}
+
+
 def arm_name(strategist: str) -> str:
     """``grown by ppo``."""
     return f"grown by {strategist}"
@@ -73,8 +83,12 @@ def strategist_of(evaluation: NetworkEvaluationSettings, arm: Trial | Variant) -
     return str(options.get("strategist", GrowthSettings.model_fields["strategist"].default))
 
 
-def growing(settings: ExperimentSettings, strategists: Sequence[str]) -> ExperimentSettings:
+def growing(
+    settings: ExperimentSettings, strategists: Sequence[str], options: Mapping[str, Any] | None = None
+) -> ExperimentSettings:
     """The experiment whose first arm, a zoo, grows, beside the one that does not; its other arms stay as they are.
+
+    The options of the growth are those of new runs if left out.
 
     All train to the end of their budget: a training that stops early because it has learned enough would end with fewer
     events than others.
@@ -90,7 +104,12 @@ def growing(settings: ExperimentSettings, strategists: Sequence[str]) -> Experim
     return settings.model_copy(
         update={
             "experiment": settings.experiment.model_copy(update=experiment),
-            "evaluation": settings.evaluation.model_copy(update={"select": patient}),
+            "evaluation": settings.evaluation.model_copy(
+                update={
+                    "select": patient,
+                    "options": {GROW: growth_of_new_runs() if options is None else dict(options)},
+                }
+            ),
         }
     )
 

@@ -14,13 +14,14 @@ from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
-from evodevo.growth.recipes.growing import FIXED, growing_arms
+from evodevo.growth.recipes.growing import FIXED, growing_arms, growth_of_new_runs
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.named import named_zoo
 from evodevo.runs.recipe import STRATEGIST, Baselines, Changes, Driver, Recipe, Size
+from evodevo.settings import merge
 
 WIDTH = 32
 STARTS: Mapping[str, tuple[str, ...]] = {
@@ -75,7 +76,7 @@ def growing(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
             reference=FIXED,
             caveats=("Equal steps, not equal FLOPs: an arm that grows computes more, as the table shows.",),
         ),
-        evaluation=made.model_copy(update={"options": {"grow": dict(GROWTH)}}),
+        evaluation=made.model_copy(update={"options": {"grow": merge(growth_of_new_runs(gated=False), dict(GROWTH))}}),
     )
 
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import PAPER_SELECTION, NetworkEvaluationSettings
 from evodevo.growth.recipes.classifier import SHORT, ZOO, comparison
+from evodevo.growth.recipes.growing import growing
 from evodevo.module_zoo.named import PAPER_LENGTH, PAPER_PIXELS, TEXT_TOWER, paper, zoo_structure
-from evodevo.runs.recipe import Changes, Driver, Recipe, Size
+from evodevo.runs.recipe import STRATEGIST, Changes, Driver, Recipe, Size
 from evodevo.training.settings import paper_training
 
 EPOCHS = 25
+GROWTH: Mapping[str, Any] = {
+    "events": {"warm_rate": 0.1},
+    "fitness": {"kind": "contribution", "price": "parameters", "inform": True},
+    "prune": {"rule": "quantile", "quantile": 0.15},
+    "birth": {"entry": "gate"},
+    "reward": {"price": "start"},
+}
+"""What the paper does where new runs do otherwise: newborns at a tenth of the rate and in the gate at once (zeta), the
+fitness of eq. 71, both halves of the contribution in the router's bias (10, 69), and its quantile rule (72)."""
 SAMPLES = {"quick": 1_000, "full": 10_000}
 """Training samples for which the budget is made; the paper's tasks have from 2,400 to 3.3 million."""
 
@@ -18,7 +31,7 @@ def paper_classifier(size: Size, driver: Driver, changes: Changes) -> Experiment
     """Nine modules of width 512 behind a DistilBERT and a CLIP-ViT, 25 epochs at most."""
     structure = zoo_structure(changes.part, paper())
     training = paper_training(SAMPLES[size])
-    return ExperimentSettings(
+    made = ExperimentSettings(
         experiment=comparison(
             structure,
             changes.baselines or "none",
@@ -48,12 +61,15 @@ def paper_classifier(size: Size, driver: Driver, changes: Changes) -> Experiment
             seconds=7 * 24 * 3600.0,
         ),
     )
+    if driver == "grow":
+        return growing(made, (STRATEGIST,) if changes.strategists is None else changes.strategists, GROWTH)
+    return made
 
 
 PAPER = Recipe(
     "module_zoo.paper",
     "the same with the settings of the paper: d = 512, nine modules, pretrained towers",
-    ("train",),
+    ("train", "grow"),
     paper_classifier,
     part=ZOO,
     short=SHORT,

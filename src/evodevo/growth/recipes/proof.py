@@ -16,7 +16,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
 from evodevo.experiments.trials import Cell, Variant
 from evodevo.growth.recipes.classifier import SHORT, ZOO
-from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, arm_name
+from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, arm_name, growth_of_new_runs
 from evodevo.growth.recipes.proof_data import GENERATED, ProofTrial, trial_of
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import MixtureStyle
@@ -110,7 +110,7 @@ def proof(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
                 batch_size=64,
                 checkpoint_every=200,
             ),
-            options={} if full else {GROW: dict(QUICK_GROWTH)},
+            options={GROW: merge(growth_of_new_runs(), {} if full else dict(QUICK_GROWTH))},
             validation_samples=2000,
             test_samples=None,
             curve_points=POINTS,

@@ -9,11 +9,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 from evodevo.growth.edit_spec import Edit
+from evodevo.growth.spec import PruneSettings
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 
 Measure = Literal["contribution", "usage", "impact", "fitness"]
 MEASURES: tuple[Measure, ...] = ("contribution", "usage", "impact", "fitness")
 BIRTHS = ("grow", "spawn", "hybridise")
+UNUSED = PruneSettings().usage
+"""Mean router weight below which a module is unused."""
 GIVES_PLACE = "gives its place to "
 """Beginning of the note that ``growth.edits`` writes on a pruning that makes room."""
 
@@ -158,6 +161,11 @@ class GrowthHistory:
     def rewards(self) -> tuple[float, ...]:
         """Rewards of the events that have one."""
         return tuple(event.reward for event in self.events if event.reward is not None)
+
+    def carries_weight(self, life: Life) -> bool:
+        """Whether a module is there in the end, and its last router weight is not below that of an unused one."""
+        last = life.last("usage")
+        return life.gone is None and (last is None or last >= UNUSED)
 
     def events_lived(self, life: Life) -> int:
         """Number of events after its birth that a module survived."""

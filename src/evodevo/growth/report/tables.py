@@ -8,7 +8,7 @@ from statistics import fmean
 
 from evodevo.experiments.comparison import ComparisonTable, Spread
 from evodevo.experiments.trials import Variant
-from evodevo.growth.report.data import GrowthHistory, Life
+from evodevo.growth.report.data import UNUSED, GrowthHistory, Life
 from evodevo.growth.report.reading import growth_of
 from evodevo.growth.report.text import death_words
 from evodevo.growth.spec import GrowthSettings
@@ -89,13 +89,14 @@ def hybrids_table(rows: Sequence[GrownRow]) -> TextTable | None:
     hybrids = [hybrid for row in rows for hybrid in row.hybrids]
     if not hybrids:
         return None
-    living = sum(life.gone is None for _, _, life in hybrids)
+    living = sum(growth.carries_weight(life) for _, growth, life in hybrids)
     survived = fmean(growth.events_lived(life) for _, growth, life in hybrids)
     columns = ("hybrid", "arm", "seed", "parents", "born at", "survived", "what became of it", "contribution",
                "weight")  # fmt: skip
     caption = (
-        f"{living} of {len(hybrids)} hybrids live in the end; they survived {survived:.1f} events in the mean. Born at "
-        "which event, how many later ones it survived, its last contribution and mean router weight."
+        f"{living} of {len(hybrids)} hybrids live in the end, with at least {UNUSED:.0%} of the router's weight; they "
+        f"survived {survived:.1f} events in the mean. Born at which event, how many later ones it survived, its last "
+        "contribution and mean router weight."
     )
     cells = [
         (
@@ -105,7 +106,7 @@ def hybrids_table(rows: Sequence[GrownRow]) -> TextTable | None:
             " and ".join(life.parents),
             str(life.born),
             str(growth.events_lived(life)),
-            death_words(life) or "lives",
+            death_words(life) or ("lives" if growth.carries_weight(life) else "there without weight"),
             _number(life.last("contribution")),
             _number(life.last("usage")),
         )
@@ -158,7 +159,7 @@ def _decided(row: GrownRow) -> tuple[str, ...]:
         str(decisions),
         f"{unlike} ({100 * unlike / decisions:.0f} %)" if known else "–",
         _plain(row.spread(lambda growth: fmean(growth.rewards) if growth.rewards else None)),
-        f"{sum(life.gone is None for _, _, life in hybrids)} of {len(hybrids)}" if hybrids else "–",
+        f"{sum(growth.carries_weight(life) for _, growth, life in hybrids)} of {len(hybrids)}" if hybrids else "–",
         _share(row.spread(lambda growth: growth.overhead.get("flops_share"))),
         _share(row.spread(lambda growth: growth.overhead.get("seconds_share"))),
     )
@@ -202,7 +203,7 @@ def _summary(row: GrownRow) -> dict[str, object]:
         "decisions": decisions,
         "differing": unlike,
         "hybrids": len(row.hybrids),
-        "hybrids_living": sum(life.gone is None for _, _, life in row.hybrids),
+        "hybrids_living": sum(growth.carries_weight(life) for _, growth, life in row.hybrids),
         "flops_share": plain(lambda growth: growth.overhead.get("flops_share")),
         "seconds_share": plain(lambda growth: growth.overhead.get("seconds_share")),
     }

@@ -10,7 +10,7 @@ from evodevo.growth import gated, probes
 from evodevo.growth.growable import Growable, GrowingNetwork
 from evodevo.growth.latency import LatencyTable
 from evodevo.growth.probes import ModuleProbe
-from evodevo.growth.spec import FitnessSettings
+from evodevo.growth.spec import Entry, FitnessSettings
 from evodevo.growth.strategists.base import Unroll
 from evodevo.growth.training.distillation_buffer import Distilled
 from evodevo.growth.training.module_distillation import distil_module
@@ -116,6 +116,14 @@ class GrowingZoo(GrowingNetwork):
             seed=seed,
             precision=precision,
         )
+
+    def enter(self, entry: Entry) -> None:
+        """See ``GrowingNetwork``."""
+        self._zoo.beside = entry == "beside"
+
+    def inform(self, probe: ModuleProbe) -> None:
+        """The impacts, as one half of the contribution that biases the router (10, 69)."""
+        self._zoo.statistics.probed(probe.impact)
 
     @property
     def replay_weight(self) -> float:

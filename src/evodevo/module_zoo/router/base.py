@@ -78,6 +78,7 @@ class ModuleRouter(nn.Module, ABC):
         dense: bool = False,
         births: Tensor | None = None,
         twins: Mapping[int, int] | None = None,
+        beside: bool = False,
     ) -> RouterOutput:
         """Weights of modules for each sample.
 
@@ -93,6 +94,7 @@ class ModuleRouter(nn.Module, ABC):
                 Contributions of newborns play no part, and top-K counts mature modules only: newborns are added to
                 them. On the CPU they cost no synchronisation.
             twins: Index of the module that a newborn copies, and whose weight it shares, by index of the newborn.
+            beside: Whether newborns are added beside the gate until they are warm: rows then sum to more than 1.
 
         Raises:
             UsageError: Birth factors outside [0, 1], or a twin of a module that is not older.
@@ -101,7 +103,7 @@ class ModuleRouter(nn.Module, ABC):
         batch, count = query.shape[0], relations.count
         allowed = None if legal is None else legal.expand(batch, count)
         heads = None if allowed is None else allowed.unsqueeze(1)
-        born = None if births is None else Births.of(births, twins)
+        born = None if births is None else Births.of(births, twins, added=beside)
         if born is not None and born.newborn:
             logits, head_weights = self._with_newborns(query, relations, ids, heads, contribution, born, dense=dense)
         else:
@@ -182,10 +184,15 @@ class ModuleRouter(nn.Module, ABC):
             enabled = enabled.index_fill(-1, torch.tensor(places, dtype=torch.long, device=logits.device), True)
             enabled = enabled if legal is None else enabled & legal
             own = widened(self._logits(query, relations, ids, enabled, contribution))
-            return self.gate(own, enabled, noise), own.masked_fill(~enabled, FAR).softmax(-1) * enabled
+            gated, even = self.gate(own, enabled, noise), own.masked_fill(~enabled, FAR).softmax(-1) * enabled
+            if not born.added:
+                return gated, even
+            # Each gate has its K, and newborns are beside them.
+            gated = gated if dense else self._at_most_k(gated, None, rank_noise)
+            return gated, (even + enabled / len(places)) / 2
 
         head_weights = born.weights(weigh)
-        return logits, head_weights if dense else self._at_most_k(head_weights, born, rank_noise)
+        return logits, head_weights if dense or born.added else self._at_most_k(head_weights, born, rank_noise)
 
     def _noise(self, logits: Tensor, born: Births, *, dense: bool) -> tuple[Tensor | None, Tensor | None]:
         """Noise of gates (B, H, N) and of ranks (B, N); None where there is none.

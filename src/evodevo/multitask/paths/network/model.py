@@ -127,7 +127,8 @@ def skeleton(structure: NetworkStructure) -> Network:
     )
     spec, outputs = structure.network()
     network = build_network(spec, inputs, outputs, seed=0)
-    network.take_state_extras(newborns(structure.newborns.births, structure.newborns.twins))
+    young = structure.newborns
+    network.take_state_extras(newborns(young.births, young.twins, beside=young.beside))
     return network.eval()
 
 

@@ -89,10 +89,12 @@ class Newborns(Settings):
     Attributes:
         births: newborn -> its birth factor.
         twins: newborn -> the module whose weight it shares.
+        beside: whether newborns are added beside the gate of the others.
     """
 
     births: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
     twins: dict[str, str] = Field(default_factory=dict)
+    beside: bool = Field(default=False, exclude_if=lambda value: not value)
 
 
 class NetworkStructure(Settings):
