@@ -526,7 +526,12 @@ def portable(record: Record) -> Record:
     logs = [
         _without(blob, {"digest", "weights", "note"}) for _, role, blob in record["blobs' contents"] if role == "edits"
     ]
-    return {**kept, "edits": logs} if logs else kept
+    return {**kept, "edits": by_content(logs)} if logs else kept
+
+
+def by_content(logs: Sequence[Any]) -> list[Any]:
+    """Logs of edits in an order of their own: that of their evaluations' ids changes with every setting of a run."""
+    return sorted(logs, key=lambda log: json.dumps(log, sort_keys=True))
 
 
 PORTABLE = (

@@ -38,6 +38,7 @@ def test_genomes_draws_and_edges_are_those_of_the_reference(case: str, golden: M
     made = golden.portable(record)
     assert made.keys() == reference.keys()
     for name, rows in reference.items():
+        rows = golden.by_content(rows) if name == "edits" else rows
         assert golden.difference(rows, made[name], name) is None
 
 

@@ -144,7 +144,7 @@ class BirthSettings(Settings):
         most: Largest number of modules (N_max).
     """
 
-    entry: Entry = Field(default="gate", json_schema_extra={NEW: "beside"})
+    entry: Entry = Field(default="gate", exclude_if=lambda value: value == "gate", json_schema_extra={NEW: "beside"})
     inheritance: Literal["function_preserving", "split", "soft", "copy_noise"] = "function_preserving"
     keep: float = Field(default=0.9, ge=0, le=1)
     noise: float = Field(default=0.02, ge=0)
