@@ -1,7 +1,7 @@
 """kill -9 inside a search with real training; what was finished stays, and the future is the same.
 
 Every named point of a store: tests/storage/test_processes.py. A campaign of many more kills:
-benchmarks/crash_campaign.py.
+benchmarks/faults/kill.py.
 """
 
 from __future__ import annotations

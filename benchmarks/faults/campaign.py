@@ -41,6 +41,8 @@ from evodevo.execution.family import adopt_orphans, children, descendants
 from evodevo.testing.executors import wait_until_gone
 
 IN_TIME, RAISES_NOTHING, LEAVES_NOTHING = "each case ends in time", "no case raises", "no process is left"
+NUMBERS = "numbers.json"
+"""File in the shared folder with the numbers of all cases, for a ``prepare`` that makes only what they need."""
 FORKS = multiprocessing.get_context("fork")
 
 
@@ -159,6 +161,7 @@ class _Run:
         """Run these cases, so many at a time, until the time is over."""
         shared = self.folder / "shared"
         shared.mkdir()
+        (shared / NUMBERS).write_text(json.dumps(numbers))
         for module in self.campaign.imports:
             importlib.import_module(module)
         if self.campaign.prepare is not None:

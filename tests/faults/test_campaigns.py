@@ -97,6 +97,25 @@ def test_a_campaign_keeps_its_word(tmp_path: Path, name: str, cases: int) -> Non
 
 
 @pytest.mark.slow
+def test_what_is_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    """A search and agents; the other kinds of work, and many more moments: the campaign itself."""
+    code, words, found = run(FAULTS / "kill.py", tmp_path, "--only", "0", "--only", "3", "--workers", "2")
+    assert code == 0, words
+    assert {case["facts"]["kind"] for case in found["every_case"]} == {"search", "agents"}
+    assert all("the same future" in case["kept"] for case in found["every_case"])
+    assert any(column == "kills" for case in found["every_case"] for _, column in case["counts"]), "nothing was killed"
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    """A search, a pack and a report on a disk that is full, or with a limit to the size of files."""
+    code, words, found = run(FAULTS / "disk.py", tmp_path, "--only", "0", "--only", "2", "--only", "4")
+    assert code == 0, words
+    assert [case["facts"]["kind"] for case in found["every_case"]] == ["search", "pack", "report"]
+    assert {case["facts"]["code"] for case in found["every_case"]} <= {0, 8}
+
+
+@pytest.mark.slow
 def test_a_long_run_is_measured_from_its_marks(tmp_path: Path) -> None:
     """With 300 evaluations its times say nothing, and only what does not depend on the machine is judged."""
     _, words, found = run(FAULTS / "long_run.py", tmp_path, "--evaluations", "300")
