@@ -53,7 +53,7 @@ def make_search(shared: Path) -> None:
         process = session(copy, command)
         process.join()
         assert process.exitcode == 0, (copy / "output.txt").read_text()
-        (shared / f"{name}.bytes").write_text(str(max(STEP, size(copy) - before)))
+        (shared / f"{name}.bytes").write_text(str(max(16 * STEP, size(copy) - before)))
         shutil.rmtree(copy)
 
 
@@ -90,7 +90,7 @@ def run_full(case: Case) -> None:
     """One command on a full disk, and again where there is room."""
     kinds = ("search", *WRITERS)
     kind, turn = kinds[case.number % (len(kinds))], case.number // len(kinds)
-    folder = case.folder / "disk"
+    folder, output = case.folder / "disk", case.folder / "output.txt"
     with disk(folder) as problem:
         limited = bool(problem) or turn % 3 == 2
         case.note(kind=kind, way="largest file" if limited else "full disk", mount=problem or "permitted")
@@ -102,28 +102,37 @@ def run_full(case: Case) -> None:
         else:
             shutil.copytree(case.shared / "runs", folder / "runs")
             wanted = int((case.shared / f"{kind}.bytes").read_text())
-        (folder / "output.txt").write_bytes(bytes(2**16))  # room for words, whatever comes
+        if kind == "gc":
+            _litter(folder)
         largest = max((path.stat().st_size for path in (case.shared / "runs").rglob("*")), default=0)
         room = case.rng.randrange(0, (largest if limited else wanted) // STEP + 1) * STEP
         case.note(room=room, wanted=wanted)
         if not limited:
             fill(folder, room)
-        process = session(folder, command, largest=max(room, 2**16) if limited else None)
+        process = session(folder, command, largest=room if limited else None, output=output)
         process.join()
-        words = (folder / "output.txt").read_text(errors="replace")
+        words = output.read_text(errors="replace")
         case.note(code=process.exitcode, words=words[-400:])
         case.count(f"{kind}, {case.facts['way']}", f"code {process.exitcode}")
-        told = process.exitcode == 0 or (process.exitcode == ExitCode.DISK_FULL and "Traceback" not in words)
+        sentence = "space" in words and "Traceback" not in words
+        told = process.exitcode == 0 or (process.exitcode == ExitCode.DISK_FULL and sentence)
         case.promise("a full disk is exit code 8 and a sentence", "" if told else f"{process.exitcode}: {words[-600:]}")
         if process.exitcode != 0 and kind in MADE:
             left = (folder / MADE[kind]).exists()
             case.promise("nothing is left in half", f"{MADE[kind]} is there" if left else "")
-        hidden = [path.name for path in folder.rglob(".*") if path.is_file() and path.parent.name != "blobs"]
-        case.note(hidden=hidden)
         (folder / "ballast").unlink(missing_ok=True)
         if (folder / "runs" / "store.db").exists():
             case.promise("the store is whole", _damage(folder))
-        _go_on(case, folder, search=search, failed=process.exitcode != 0, command=command)
+        _go_on(case, folder, output, search=search, failed=process.exitcode != 0, command=command)
+
+
+def _litter(folder: Path) -> None:
+    """Blobs that nothing holds, old enough to be collected."""
+    with Store.open(folder / "runs") as store:
+        for number in range(20):
+            digest = store.blobs.put_bytes(f"litter {number}".encode() * 1000)
+            path = folder / "runs" / "blobs" / "sha256" / digest[:2] / digest
+            os.utime(path, (0, 0))
 
 
 def _damage(folder: Path) -> str:
@@ -131,16 +140,16 @@ def _damage(folder: Path) -> str:
         return "; ".join(f"{one.subject}: {one.message}" for one in store.check(deep=True).problems)
 
 
-def _go_on(case: Case, folder: Path, *, search: bool, failed: bool, command: Sequence[str]) -> None:
+def _go_on(case: Case, folder: Path, output: Path, *, search: bool, failed: bool, command: Sequence[str]) -> None:
     """The same work where there is room again, and what it gives."""
     if failed:
         begun = False
         if search and (folder / "runs" / "store.db").exists():
             with Store.open(folder / "runs") as store:
                 begun = bool(store.runs())
-        again = session(folder, ("resume", "last") if begun else command)
+        again = session(folder, ("resume", "last") if begun else command, output=output)
         again.join()
-        words = (folder / "output.txt").read_text(errors="replace")[-600:]
+        words = output.read_text(errors="replace")[-600:]
         case.promise("with room again it succeeds", "" if again.exitcode == 0 else f"{again.exitcode}: {words}")
     with Store.open(folder / "runs", "ro") as store:
         seen = json.loads(json.dumps(everything(store)))

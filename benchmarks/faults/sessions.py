@@ -74,23 +74,30 @@ def _timeless(value: Any) -> Any:
 
 
 def session(
-    folder: Path, command: Sequence[str], *, armed: str = "", passes: Path | None = None, largest: int | None = None
+    folder: Path,
+    command: Sequence[str],
+    *,
+    armed: str = "",
+    passes: Path | None = None,
+    largest: int | None = None,
+    output: Path = Path("output.txt"),
 ) -> Any:
     """Start a process, a fork of this one, that runs a command of evodevo in a folder, with its store ``runs`` there.
 
     Args:
-        folder: Current folder; ``output.txt`` in it gets what is printed, prepared data lie in ``cache``.
+        folder: Current folder; prepared data lie in ``cache``.
         command: Command without ``--store``; one that names ``runs`` itself gets no option.
         armed: Failpoint, see ``failpoints``.
         passes: File for the number of passes of each failpoint.
         largest: Largest size of a file in bytes.
+        output: File that gets what is printed, in the folder if it is relative.
     """
 
     def work() -> None:
         os.chdir(folder)
-        output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(printed, 1)
+        os.dup2(printed, 2)
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
         failpoints._armed = armed or None
         counted: Counter[str] = Counter()

@@ -92,6 +92,19 @@ def test_with_any_room_that_is_left(small_disk: Path, room: int) -> None:
         assert store.check(deep=True).ok
 
 
+def test_with_no_room_to_open_it(small_disk: Path) -> None:
+    """Found by ``benchmarks/faults/disk.py``: the index of the write-ahead log takes 32 kB, also of ``store gc``."""
+    with Store.open(small_disk / "runs") as store:
+        assert store.check().ok
+    free = os.statvfs(small_disk)
+    (small_disk / "ballast").write_bytes(b"\0" * (free.f_bavail * free.f_frsize - 4096))
+    with pytest.raises(DiskFullError, match="by other means"), Store.open(small_disk / "runs") as store:
+        store.gc()
+    (small_disk / "ballast").unlink()
+    with Store.open(small_disk / "runs") as store:
+        assert store.check(deep=True).ok
+
+
 def test_when_sqlite_may_not_grow(tmp_path: Path) -> None:
     with Store.open(tmp_path / "runs") as store:
 

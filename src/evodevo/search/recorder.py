@@ -113,9 +113,9 @@ class Recorder:
                 so that a resume evaluates it again.
         """
         if evaluation.reason == DISK_FULL:
-            raise DiskFullError(
-                f"{evaluation.detail} What was finished is safe; free some space (evodevo store gc) and resume."
-            )
+            safe = "What was finished is safe"
+            advice = "" if safe in evaluation.detail else f" {safe}; free some space (evodevo store gc) and resume."
+            raise DiskFullError(f"{evaluation.detail}{advice}")
         role = _role(ticket)
         roles = [name for name in self._checkpoints if name == role or name.startswith(f"{role}/")] if ended else []
         if write is None:

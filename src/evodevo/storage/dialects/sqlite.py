@@ -231,6 +231,12 @@ def _translation(error: BaseException | None, place: str) -> EvodevoError:
             f"no space left for {place} ({error}). What was finished is safe; free some space (evodevo store gc), "
             "then: evodevo resume."
         )
+    if code in (sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN):
+        # A database in WAL mode is opened with an index of 32 kB beside it, also by whoever wants to free space.
+        return DiskFullError(
+            f"no space left for {place}-shm, without which it cannot be opened ({error}). What was finished is safe; "
+            "free 100 kB by other means, then more with: evodevo store gc."
+        )
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreDamagedError(f"{place} is damaged ({error}). Next: evodevo repair; backups lie in backups/.")
     if primary == sqlite3.SQLITE_INTERRUPT:
