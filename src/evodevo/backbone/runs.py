@@ -37,10 +37,16 @@ class BackboneSlice(Slice[Run, Individual]):
     ) -> BackboneProblem:
         return BackboneProblem(self.space(settings), settings.evaluation, blobs, cache_folder)
 
-    def needs(self, settings: EvolveSettings, store: Path, cache_folder: Path | None = None) -> dict[str, Any]:
+    def needs(
+        self,
+        settings: EvolveSettings,
+        store: Path,
+        cache_folder: Path | None = None,
+        device_profile: str | None = None,
+    ) -> dict[str, Any]:
         from evodevo.backbone.protocol.plan import plan
 
-        return plan(settings, store, cache_folder).to_json()
+        return plan(settings, store, cache_folder, device_profile=device_profile).to_json()
 
     def paths(self, settings: EvolveSettings) -> dict[str, Any]:
         language = settings.evaluation.language

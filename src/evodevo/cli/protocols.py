@@ -38,6 +38,7 @@ def show_needs(needs: dict[str, Any]) -> None:
     names = ("stage", "evaluations", "tokens each", "FLOPs", "time")
     output.table(names, rows, right=names[1:])
     free = "unknown" if needs["memory_left"] is None else show(needs["memory_left"], "bytes", 3)
+    speed = "as fast as they are now" if needs["calibrated"] else "at published peaks"
     output.line()
     for name, value in (
         ("evaluations", f"{needs['trainings']:,}"),
@@ -45,7 +46,7 @@ def show_needs(needs: dict[str, Any]) -> None:
         ("FLOPs", show(needs["flops"], "flops", 3)),
         ("memory", f"{show(needs['memory_bytes'], 'bytes', 3)} at most, {free} free"),
         ("disk", f"{show(needs['disk_bytes'], 'bytes', 3)} at most, {show(needs['disk_left'], 'bytes', 3)} free"),
-        ("time", f"{hours(needs['hours'])} with {needs['workers']} workers, as fast as they are now"),
+        ("time", f"{hours(needs['hours'])} with {needs['workers']} workers, {speed}"),
     ):
         output.line(f"{name:<16} {value}")
     for warning in needs["warnings"]:

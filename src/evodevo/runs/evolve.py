@@ -190,18 +190,20 @@ def dry_run(
     overrides: dict[str, Any] | None = None,
     store: str | Path = "runs",
     cache_folder: Path | None = None,
+    device_profile: str | None = None,
 ) -> dict[str, Any]:
     """What a run would need, measured on this machine: evaluations, tokens, FLOPs, memory, disk, hours. Nothing runs.
 
     Args:
         recipe, size, start, data, overrides, store, cache_folder: as for ``evolve``.
+        device_profile: name of a device that is not here (h100, a100, …): nothing is measured then.
 
     Raises:
         UsageError, DataError, NotFoundError: as for ``evolve``, or a recipe without a plan.
     """
     settings = _resolved(recipe, size, start, with_data(recipe, overrides, data), store, None)
     which = slice_of(recipe, type(settings).model_fields)
-    return which.needs(_tried(which, settings, cache_folder), disk_of(store), cache_folder)
+    return which.needs(_tried(which, settings, cache_folder), disk_of(store), cache_folder, device_profile)
 
 
 def resume(

@@ -230,9 +230,16 @@ class Slice(ABC, Generic[RunT, IndividualT]):
         """Forecast of the run's duration, JSON; None where that is not measured."""
         return None
 
-    def needs(self, settings: Any, store: Path, cache_folder: Path | None = None) -> dict[str, Any]:
+    def needs(
+        self,
+        settings: Any,
+        store: Path,
+        cache_folder: Path | None = None,
+        device_profile: str | None = None,
+    ) -> dict[str, Any]:
         """Evaluations, tokens, FLOPs, memory, disk and time that a run will need: JSON with ``refusal``, a sentence
-        where it does not fit; see ``backbone.protocol.plan``.
+        where it does not fit; see ``backbone.protocol.plan``. With the name of a device that is not here, at its
+        published peaks.
 
         Raises:
             UsageError: a run of this slice cannot be planned.

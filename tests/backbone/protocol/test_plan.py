@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from evodevo.backbone.network import BackboneNetwork
 from evodevo.backbone.protocol import plan as planning
 from evodevo.backbone.protocol.plan import Plan, _refusal, plan
+from evodevo.backbone.protocol.roofline import count_step
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode, UsageError
 from evodevo.runs.archive import Run
 from evodevo.runs.drive import PLAN
 from evodevo.runs.evolve import evolve
+from evodevo.tasks.text.language import LanguageTask, windows_of
 
 if TYPE_CHECKING:
     from .conftest import Carried
@@ -91,3 +94,50 @@ def test_the_command_prints_it_and_begins_nothing(
     assert command(["train", "h_model.pointer", "--dry-run"]) == ExitCode.USAGE
     assert command(["evolve", "h_model.small", "--dry-run", "--store", f"{tmp_path}/runs"]) == ExitCode.USAGE
     assert "no dry run" in capsys.readouterr().err
+
+
+def test_a_step_too_large_to_measure_is_counted_and_timed_by_what_is_measured(
+    protocol: Run, carried: Carried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of half a batch are measured; memory is that of the whole step, and time about twice theirs."""
+    given: list[planning._Pace] = []
+    measure = planning._measure
+
+    def watched(*rest: Any) -> list[planning._Pace]:
+        given.extend(measure(*rest))
+        return given
+
+    monkeypatch.setattr(planning, "_measure", watched)
+    monkeypatch.setattr(planning, "MOST_FLOPS", {"cpu": 1.0})
+    monkeypatch.setattr(planning, "LEAST_TOKENS", 32)
+    settings = protocol.settings
+    found = plan(settings, carried.store, carried.cache)
+    assert found.calibrated
+    assert given
+    space, training = protocol.slice.space(settings), settings.evaluation.training
+    context = settings.evaluation.language.context_length
+    assert training.batch_size * context > 32, "a part of the batch was measured"
+    largest = max(pace.memory or 0 for pace in given)
+    assert all(pace.memory for pace in given)
+    network = BackboneNetwork.of(space, space.named("transformer++"), tied=settings.evaluation.tied)
+    ends = windows_of(LanguageTask.open(settings.evaluation.language, carried.cache).vocabulary, context)
+    step = count_step(network, *ends, training, samples=training.batch_size, length=context, recompute=False)
+    assert step.memory in [pace.memory for pace in given]
+    assert found.memory_bytes == settings.execution.workers * (largest + max(pace.base for pace in given))
+    assert found.expected_seconds > 0
+
+
+def test_another_device_is_planned_for_without_a_measurement(
+    protocol: Run, carried: Carried, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = protocol.settings
+    slow, fast = (plan(settings, carried.store, carried.cache, device_profile=name) for name in ("l4", "h100"))
+    assert not fast.calibrated
+    assert any("uncalibrated" in warning for warning in fast.warnings)
+    assert fast.memory_left == 80 * 10**9
+    assert fast.memory_bytes == slow.memory_bytes
+    assert fast.expected_seconds == slow.expected_seconds, "networks this small wait for launches everywhere"
+    with pytest.raises(UsageError, match="unknown device profile 'h1000'"):
+        plan(settings, carried.store, carried.cache, device_profile="h1000")
+    assert command(["evolve", "backbone.demo", "--device-profile", "h100"]) == ExitCode.USAGE
+    assert "give --dry-run with it" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from typing import Any
 from evodevo import canonical
 from evodevo.backbone.genome import BackboneGenome
 from evodevo.backbone.protocol import derived
+from evodevo.backbone.protocol.devices import DeviceProfile, profile_of
 from evodevo.backbone.protocol.machine import disk_left, memory_left
 from evodevo.backbone.protocol.settings import ProtocolSettings
 from evodevo.backbone.search_settings import EvolveSettings
@@ -29,10 +30,12 @@ from evodevo.tasks.text.language import LanguageTask
 SAMPLES = 3
 """Random genomes that are measured beside the baselines."""
 MOST_FLOPS = {"cpu": 2e11, "cuda": 1e14}
-"""FLOPs of the largest step that is measured; larger ones are extrapolated by their FLOPs and tokens."""
+"""FLOPs of the largest step that is measured; larger ones are counted, and timed by a roofline that it calibrates."""
 LEAST_TOKENS = 64
 LONGEST = 120.0
 """Seconds after which what was not measured is taken to be like the rest."""
+LONGEST_COUNT = 900.0
+"""The same where steps are counted operation by operation."""
 _FORWARD = 1 / 3
 """A forward pass as a share of the FLOPs of a step."""
 
@@ -73,6 +76,7 @@ class Plan:
         workers: number of evaluations at a time.
         flops_per_second: measured speed of one worker, in FLOPs per second.
         warnings: warnings, one sentence each.
+        calibrated: whether speed was measured on the device; false for published peaks of another.
         refusal: sentence with the reason why the run does not fit in memory or on the disk, and a remedy; empty where
             it does.
     """
@@ -89,6 +93,7 @@ class Plan:
     workers: int
     flops_per_second: float
     warnings: tuple[str, ...] = ()
+    calibrated: bool = True
     refusal: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -134,12 +139,13 @@ class PlannedWork:
 @dataclass(frozen=True)
 class _Pace:
     """Speed and memory of one kind of network: seconds per FLOP, bytes per token, seconds before the first step, bytes
-    held before there is a network."""
+    held before there is a network; of a counted step the bytes of its whole training."""
 
     seconds: float
     begin: float
     bytes: float
     base: int
+    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,12 @@ class _Networks:
 
 
 def plan(
-    settings: EvolveSettings, store: Path, cache_folder: Path | None = None, works: Sequence[PlannedWork] | None = None
+    settings: EvolveSettings,
+    store: Path,
+    cache_folder: Path | None = None,
+    works: Sequence[PlannedWork] | None = None,
+    *,
+    device_profile: str | None = None,
 ) -> Plan:
     """Measure, and add up.
 
@@ -171,16 +182,19 @@ def plan(
         store: folder of the store, which need not exist.
         cache_folder: folder of prepared data; None is the user's.
         works: all trainings; those of the protocol or the search if left out.
+        device_profile: name of a device that is not here (``devices.PROFILES``): nothing is measured then, and times
+            are those of its published peaks.
 
     Raises:
-        UsageError: its budget is not in tokens, or its pace could not be measured.
+        UsageError: its budget is not in tokens, its pace could not be measured, or no such device is known.
     """
+    profile = None if device_profile is None else profile_of(device_profile)
     works = works_of(settings) if works is None else works
     task = LanguageTask.open(settings.evaluation.language, cache_folder)
     sizes: dict[str, _Networks] = {}
     for work in works:
         if _size(work) not in sizes:
-            sizes[_size(work)] = _networks(work.settings, task, cache_folder)
+            sizes[_size(work)] = _networks(work.settings, task, cache_folder, profile)
     workers = settings.execution.workers
     stages = []
     for work in works:
@@ -198,13 +212,14 @@ def plan(
         tokens=sum(stage.trainings * stage.tokens for stage in stages),
         flops=math.fsum(stage.flops for stage in stages),
         memory_bytes=workers * each,
-        memory_left=memory_left(settings.evaluation.training.device),
+        memory_left=memory_left(settings.evaluation.training.device) if profile is None else profile.memory,
         disk_bytes=_disk(works, sizes),
         disk_left=disk_left(store),
         expected_seconds=3600 * math.fsum(stage.hours for stage in stages),
         workers=workers,
         flops_per_second=fmean(networks.flops / networks.seconds for networks in sizes.values()),
-        warnings=_warnings(works, len(task.tokens("train"))),
+        warnings=(*_warnings(works, len(task.tokens("train"))), *_uncalibrated(profile)),
+        calibrated=profile is None,
     )
     return replace(found, refusal=_refusal(settings, found, each))
 
@@ -272,7 +287,9 @@ def _size(work: PlannedWork) -> str:
     return canonical.dumps([work.settings.space.model_dump(mode="json"), work.settings.evaluation.tied])
 
 
-def _networks(settings: EvolveSettings, task: LanguageTask, cache_folder: Path | None) -> _Networks:
+def _networks(
+    settings: EvolveSettings, task: LanguageTask, cache_folder: Path | None, profile: DeviceProfile | None
+) -> _Networks:
     """Measure random genomes, and the baselines where there are some at this depth."""
     training, context = settings.evaluation.training, settings.evaluation.language.context_length
     space = BackboneSpace(settings.space)
@@ -280,17 +297,17 @@ def _networks(settings: EvolveSettings, task: LanguageTask, cache_folder: Path |
     kinds = [*drawn.values(), *(space.sample(generator(settings.study.seed, n, "plan")) for n in range(SAMPLES))]
     costs = [_cost(settings, space, genome, task, context) for genome in kinds]
     flops = fmean(cost.flops / context for cost in costs)
-    paces = _measure(settings, task, space, kinds, flops, cache_folder)
+    paces = _measure(settings, task, space, kinds, flops, cache_folder, profile)
     parameters = max(cost.parameters + cost.embedding_parameters for cost in costs)
-    samples = training.batch_size // training.parts // training.replicas
-    activations = max(pace.bytes for pace in paces) * (samples * context)
+    tokens = training.batch_size // training.parts // training.replicas * context
+    # Weights, their gradients and two moments; or all of that, counted.
+    each = [pace.bytes * tokens + 16 * parameters if pace.memory is None else pace.memory for pace in paces]
     return _Networks(
         flops=flops,
         seconds=flops * fmean(pace.seconds for pace in paces),
         begin=fmean(pace.begin for pace in paces),
         parameters=parameters,
-        # Weights, their gradients and two moments.
-        memory=training.replicas * int(max(pace.base for pace in paces) + 16 * parameters + activations),
+        memory=training.replicas * int(max(pace.base for pace in paces) + max(each)),
     )
 
 
@@ -301,14 +318,17 @@ def _measure(
     kinds: Sequence[BackboneGenome],
     flops_per_token: float,
     cache_folder: Path | None,
+    profile: DeviceProfile | None,
 ) -> list[_Pace]:
     evaluation, training = settings.evaluation, settings.evaluation.training
     from evodevo.training.precision import decide
 
-    whole = training.batch_size // training.parts // training.replicas * evaluation.language.context_length
-    most = MOST_FLOPS[decide(training.device).device.type]
+    length = evaluation.language.context_length
+    whole = training.batch_size // training.parts // training.replicas * length
+    most = MOST_FLOPS["cpu" if profile is not None else decide(training.device).device.type]
     tokens = min(whole, max(LEAST_TOKENS, int(most / flops_per_token)))
-    context = min(evaluation.language.context_length, tokens)
+    context = min(length, tokens)
+    counted = tokens < whole or profile is not None
     language = evaluation.language.model_copy(update={"context_length": context})
     samples = tokens // context
     jobs = []
@@ -322,20 +342,23 @@ def _measure(
             "cache_folder": None if cache_folder is None else str(cache_folder),
             "seed": settings.study.seed,
             "samples": samples,
+            "whole": {"samples": whole // length, "length": length} if counted else None,
+            "profile": None if profile is None else profile.name,
+            "memory_bytes": evaluation.memory_bytes,
         }
         jobs.append(Job(f"pace/{number}", "backbone_pace", canonical.dumps(payload).encode()))
     with create_executor(settings.execution, ("torch", "networks")) as executor:
-        results = run_jobs(executor, jobs, seconds=LONGEST)
+        results = run_jobs(executor, jobs, seconds=LONGEST_COUNT if counted else LONGEST)
     paces = []
     for number, genome in enumerate(kinds):
         result = results.get(f"pace/{number}")
         if result is None or result.payload is None:
             continue
         answer = canonical.loads(result.payload, what="a pace")
-        flops = _cost(settings, space, genome, task, context).flops / context * answer["tokens"]
-        paces.append(
-            _Pace(answer["seconds"] / flops, answer["begin"], answer["bytes"] / answer["tokens"], answer["base"])
-        )
+        measured = length if counted else context
+        flops = _cost(settings, space, genome, task, measured).flops / measured * answer["tokens"]
+        each = answer["bytes"] / answer["tokens"]
+        paces.append(_Pace(answer["seconds"] / flops, answer["begin"], each, answer["base"], answer.get("memory")))
     if not paces:
         why = next((result.detail[-300:] for result in results.values()), f"no step ended within {LONGEST:g} s")
         raise UsageError(f"the pace of a training could not be measured, so that nothing can be planned: {why}")
@@ -371,6 +394,17 @@ def _warnings(works: Sequence[PlannedWork], corpus: int) -> tuple[str, ...]:
     return (f"the longest trainings read {longest:,} tokens, {times:.1f} times the {corpus:,} of the training split.",)
 
 
+def _uncalibrated(profile: DeviceProfile | None) -> tuple[str, ...]:
+    if profile is None:
+        return ()
+    speed = f"{show(profile.half, 'flops', 3)} and {show(profile.bandwidth, 'bytes', 3)} a second"
+    sentence = (
+        f"nothing was measured: time and memory are counted for {profile.name} at its published peaks ({speed}). The "
+        "estimate is uncalibrated, and its time a lower bound, since no training reaches peaks."
+    )
+    return (sentence,)
+
+
 def _refusal(settings: EvolveSettings, found: Plan, each: int) -> str:
     """Why a run does not fit; empty where it does."""
 
@@ -378,7 +412,10 @@ def _refusal(settings: EvolveSettings, found: Plan, each: int) -> str:
         return show(count, "bytes", 3)
 
     limit = settings.evaluation.memory_bytes
-    smaller = "more parts of a batch (evaluation.training.parts), a shorter context or a smaller width"
+    smaller = (
+        "more parts of a batch (evaluation.training.parts), recomputed activations (evaluation.training.checkpointing="
+        "blocks), a shorter context or a smaller width"
+    )
     if limit is not None and each > limit:
         return (
             f"one training takes about {size(each)} of memory, and evaluation.memory_bytes allows {size(limit)}. Raise "

@@ -47,14 +47,21 @@ class SearchComparisonSlice(BackboneSlice):
             protocol.baselines(settings)
         return problem
 
-    def needs(self, settings: Any, store: Path, cache_folder: Path | None = None) -> dict[str, Any]:
+    def needs(
+        self,
+        settings: Any,
+        store: Path,
+        cache_folder: Path | None = None,
+        device_profile: str | None = None,
+    ) -> dict[str, Any]:
         """See ``Slice``."""
         from evodevo.backbone.protocol.plan import plan
         from evodevo.backbone.search_comparison import derived
         from evodevo.tasks.text.language import LanguageTask
 
         vocabulary = LanguageTask.open(settings.evaluation.language, cache_folder).vocabulary
-        return plan(settings, store, cache_folder, derived.works(settings, vocabulary)).to_json()
+        works = derived.works(settings, vocabulary)
+        return plan(settings, store, cache_folder, works, device_profile=device_profile).to_json()
 
     def carry_out(
         self,

@@ -103,6 +103,10 @@ def evolve(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Measure what it will need (tokens, memory, disk, hours), and stop.")
     ] = False,
+    device_profile: Annotated[
+        str | None,
+        typer.Option(help="With --dry-run: a device that is not here (h100, h200, a100, l4, rtx4090), uncalibrated."),
+    ] = None,
     json: Events = False,
 ) -> None:
     """Search for architectures: train a population on text, generation by generation, and keep the best trade-offs.
@@ -128,10 +132,20 @@ def evolve(
         **execution_flags(workers, executor, address),
     }
     changes = overrides(config, set or [], flags)
+    if device_profile is not None and not dry_run:
+        raise UsageError("--device-profile says what a run would need elsewhere; give --dry-run with it.")
     if dry_run:
         from evodevo.runs.evolve import dry_run as needs_of
 
-        needs = needs_of(recipe, size=size.value, start=start or (), data=data, overrides=changes, store=store)
+        needs = needs_of(
+            recipe,
+            size=size.value,
+            start=start or (),
+            data=data,
+            overrides=changes,
+            store=store,
+            device_profile=device_profile,
+        )
         if json:
             output.document("evodevo.needs/1", {"recipe": recipe, "size": size.value, **needs})
         else:
