@@ -136,7 +136,9 @@ def test_another_device_is_planned_for_without_a_measurement(
     assert any("uncalibrated" in warning for warning in fast.warnings)
     assert fast.memory_left == 80 * 10**9
     assert fast.memory_bytes == slow.memory_bytes
-    assert fast.expected_seconds == slow.expected_seconds, "networks this small wait for launches everywhere"
+    assert fast.expected_seconds < slow.expected_seconds
+    # Networks this small wait for launches everywhere.
+    assert fast.expected_seconds == pytest.approx(slow.expected_seconds, rel=0.01)
     with pytest.raises(UsageError, match="unknown device profile 'h1000'"):
         plan(settings, carried.store, carried.cache, device_profile="h1000")
     assert command(["evolve", "backbone.demo", "--device-profile", "h100"]) == ExitCode.USAGE

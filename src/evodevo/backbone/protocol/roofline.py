@@ -105,7 +105,7 @@ def count_step(
     return CountedStep(dict(counter.operations), saved, counter.peak, parameters)
 
 
-class _Counter(LiveBytes):
+class _Counter(LiveBytes):  # type: ignore[no-untyped-call]
     """Bytes alive, and for every operation bytes moved and FLOPs."""
 
     def __init__(self) -> None:
@@ -123,7 +123,8 @@ class _Counter(LiveBytes):
 
 
 def _costs_nothing(function: Any) -> bool:
-    return function._schema.name.rsplit("::")[1].startswith(("empty", "new_empty", "detach", "_reshape_alias"))
+    name: str = function._schema.name
+    return name.rsplit("::")[1].startswith(("empty", "new_empty", "detach", "_reshape_alias"))
 
 
 def _flops(function: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:

@@ -68,11 +68,12 @@ def measure_pace(payload: bytes, report: Report) -> bytes:
     task = _task(data)
     if data["profile"] is not None:
         profile = profile_of(data["profile"])
-        step, _ = _whole_step(data, arm, training, task, profile.memory)
-        answer = {"seconds": _batch_seconds(step, training, profile), "memory": step.memory, "begin": 0.0, "bytes": 0}
+        whole, _ = _whole_step(data, arm, training, task, profile.memory)
+        answer = {"seconds": _batch_seconds(whole, training, profile), "memory": whole.memory, "begin": 0.0, "bytes": 0}
         return canonical.dumps({**answer, "base": 0, "tokens": _whole_tokens(data, training)}).encode()
     precision = decide(training.device, training.precision)
-    step, recompute = None, training.checkpointing == "blocks"
+    step: CountedStep | None = None
+    recompute = training.checkpointing == "blocks"
     if data["whole"] is not None:
         step, recompute = _whole_step(data, arm, training, task, free_on(precision.device))
         began = time.perf_counter()
