@@ -35,6 +35,7 @@ TABLE_MODULES = (
     "evodevo.tasks.base",
     "evodevo.objectives.base",
     "evodevo.operators.classes",
+    "evodevo.operators.kernels.table",
     "evodevo.operators.layers.base",
     "evodevo.search.base",
     "evodevo.networks.spec",

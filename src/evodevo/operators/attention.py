@@ -6,7 +6,7 @@ Legend: B batch, T tokens of this call, S tokens seen with them, H query heads, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from evodevo.operators.base import Slab
 from evodevo.operators.featurizer_spec import SOFTMAX
 from evodevo.operators.featurizers import FeatureGroup, activate
+from evodevo.operators.kernels.choice import kernel_for, may_serve
 from evodevo.operators.liv import LIV, rms_normalise
 from evodevo.operators.recurrence import scan
 from evodevo.operators.spec import Dimensions, OperatorSpec
@@ -47,6 +48,10 @@ def attend(
         # (docs/spec/star.md#attention).
         packed = query.view(batch, groups, heads // groups, size)
         return F.scaled_dot_product_attention(packed, key, value).view(batch, heads, 1, size)
+    if nonlinearity == SOFTMAX and band is not None and valid is None and past == 0:
+        kernel = _band_kernel(query, band)
+        if kernel is not None:
+            return kernel(query, key, value, band)
     causal = nonlinearity == SOFTMAX and plain and past == 0
     grouped = heads != groups
     if grouped and not (nonlinearity == SOFTMAX and reads_groups(query.device.type, query.dtype, masked=not causal)):
@@ -59,6 +64,25 @@ def attend(
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, enable_gqa=grouped)
     scores = activate(query @ key.mT * size**-0.5, nonlinearity)
     return (scores * visible) @ value
+
+
+def _band_kernel(query: Tensor, band: int) -> Callable[..., Tensor] | None:
+    """A kernel for attention in a band, where there is one on this device."""
+    if not may_serve("band", query):
+        return None
+    tokens, size = query.shape[2:]
+
+    def example(device: torch.device, kind: torch.dtype) -> list[Any]:
+        source = torch.Generator().manual_seed(0)
+        drawn = [torch.randn(1, heads, 256, size, generator=source) for heads in (2, 1, 1)]
+        return [*(x.to(device, kind).requires_grad_() for x in drawn), band]
+
+    def own(query: Tensor, key: Tensor, value: Tensor, band: int) -> Tensor:
+        visible = visibility(query.shape[2], key.shape[2], band, None, query.device)
+        key, value = (x.float().repeat_interleave(query.shape[1] // key.shape[1], 1) for x in (key, value))
+        return F.scaled_dot_product_attention(query.float(), key, value, attn_mask=visible)
+
+    return kernel_for("band", query, {"tokens": tokens, "band": band, "head": size}, own, example)
 
 
 def reads_groups(device: str, kind: torch.dtype, *, masked: bool) -> bool:

@@ -10,7 +10,7 @@ Legend: B batch, T tokens, H heads, P head size, c chunk, K chunks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evodevo.operators.base import full_precision, is_free
+from evodevo.operators.kernels.choice import kernel_for, may_serve
 from evodevo.operators.liv import LIV, rms_normalise
 
 UNIT_EPSILON = 1e-6
@@ -53,6 +54,10 @@ def delta_scan(
     if value.shape[1] == 0:
         return value, initial
     with full_precision(value.device):
+        kernel = _kernel(value) if value.shape[1] > 1 else None
+        if kernel is not None:
+            y, end = kernel(value, key, query, log_decay, strength, initial)
+            return y.to(kind), end
         value, key, query, log_decay, strength = (x.to(precise) for x in (value, key, query, log_decay, strength))
         if value.shape[1] == 1:
             y, end = _step(value, key, query, log_decay, strength, initial)
@@ -61,6 +66,26 @@ def delta_scan(
             size = value.shape[1] if is_free(value.shape[1]) else min(chunk, value.shape[1])
             y, end = _chunked(value, key, query, log_decay, strength, initial, size)
     return y.to(kind), end
+
+
+def _kernel(value: Tensor) -> Callable[..., tuple[Tensor, Tensor]] | None:
+    """A kernel for these values, where there is one on this device."""
+    if not may_serve("delta", value):
+        return None
+    size = value.shape[3]
+
+    def example(device: torch.device, kind: torch.dtype) -> list[Any]:
+        source = torch.Generator().manual_seed(0)
+        value, key, query = torch.randn(3, 1, 96, 2, size, generator=source).unbind(0)
+        decay, strength = -0.2 * torch.rand(1, 96, 2, generator=source), torch.rand(1, 96, 2, generator=source)
+        initial = torch.randn(1, 2, size, size, generator=source)
+        tensors = [value.to(kind), F.normalize(key, dim=-1), query * size**-0.5, decay, strength, initial]
+        return [tensor.to(device).requires_grad_() for tensor in tensors]
+
+    def own(value: Tensor, key: Tensor, query: Tensor, decay: Tensor, strength: Tensor, initial: Tensor) -> Any:
+        return _chunked(value.float(), key, query, decay, strength, initial, 32)
+
+    return kernel_for("delta", value, {"tokens": value.shape[1], "head": size}, own, example)
 
 
 def _step(

@@ -9,7 +9,7 @@ Legend: B batch, T tokens, H heads, P head size, N state size, G 1 or H, c chunk
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from evodevo.operators.base import full_precision, is_free
 from evodevo.operators.chunk_states import states_before_chunks
+from evodevo.operators.kernels.choice import kernel_for, may_serve
 from evodevo.operators.liv import LIV, rms_normalise
 
 
@@ -60,8 +61,31 @@ def scan(
             y, now = _step(value.to(precise), write.to(precise), read.to(precise), log_decay, initial)
             end: Tensor | None = now
         else:
-            y, end = _chunked(value, write.to(precise), read.to(precise), log_decay, initial, chunk, final, factors)
+            kernel = _kernel(value.to(factors), write.shape[-1]) if log_decay is not None else None
+            if kernel is not None:
+                y, end = kernel(value.to(factors), write, read, log_decay, initial, final)
+            else:
+                y, end = _chunked(value, write.to(precise), read.to(precise), log_decay, initial, chunk, final, factors)
     return y.to(kind), end if final else None
+
+
+def _kernel(value: Tensor, states: int) -> Callable[..., tuple[Tensor, Tensor | None]] | None:
+    """A kernel for these values and N, where there is one on this device."""
+    if not may_serve("scan", value):
+        return None
+    tokens, size = value.shape[1], value.shape[3]
+
+    def example(device: torch.device, kind: torch.dtype) -> list[Any]:
+        source = torch.Generator().manual_seed(0)
+        shapes = (1, 96, 2, size), (1, 96, 1, states), (1, 96, 1, states), (1, 96, 2), (1, 2, states, size)
+        tensors = [torch.randn(shape, generator=source).to(device) for shape in shapes]
+        tensors[0], tensors[3] = tensors[0].to(kind), -0.2 * tensors[3].abs()
+        return [*(tensor.requires_grad_() for tensor in tensors), True]
+
+    def own(value: Tensor, write: Tensor, read: Tensor, decay: Tensor, initial: Tensor, final: bool) -> Any:
+        return _chunked(value.float(), write, read, decay, initial, 32, final, torch.float32)
+
+    return kernel_for("scan", value, {"tokens": tokens, "state": states, "head": size}, own, example)
 
 
 def _factors(device: torch.device, precise: torch.dtype) -> torch.dtype:

@@ -6,11 +6,14 @@ Inside a channel-last model this beats a convolution with two transposes up to a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from evodevo.operators.kernels.choice import kernel_for, may_serve
 
 
 def causal_taps(x: Tensor, taps: Tensor) -> Tensor:
@@ -25,8 +28,26 @@ def causal_taps(x: Tensor, taps: Tensor) -> Tensor:
     """
     if torch.compiler.is_compiling():
         return _padded(x, taps)
+    if may_serve("taps", x) and (kernel := _kernel(x, taps)) is not None:
+        mixed: Tensor = kernel(x, taps)
+        return mixed
     y: Tensor = _rule().apply(x, taps)  # type: ignore[no-untyped-call]
     return y
+
+
+def _kernel(x: Tensor, taps: Tensor) -> Callable[..., Tensor] | None:
+    count, channels = taps.shape
+
+    def example(device: torch.device, kind: torch.dtype) -> list[Tensor]:
+        source = torch.Generator().manual_seed(0)
+        signal = torch.randn(1, 40, channels, generator=source).to(device, kind)
+        return [signal.requires_grad_(), torch.randn(count, channels, generator=source).to(device).requires_grad_()]
+
+    def own(x: Tensor, taps: Tensor) -> Tensor:
+        y: Tensor = _ShiftAndAdd.apply(x, taps)  # type: ignore[no-untyped-call]
+        return y
+
+    return kernel_for("taps", x, {"tokens": x.shape[1], "taps": count, "channels": channels}, own, example)
 
 
 def _padded(x: Tensor, taps: Tensor) -> Tensor:

@@ -39,6 +39,7 @@ class Findings:
     gpu_memory_bytes: int | None = None
     processors: int = 0
     torch_threads: int | None = None
+    kernels: dict[str, bool] = field(default_factory=dict)
     sqlite: str = sqlite3.sqlite_version
     wal: bool = False
     store: str = ""
@@ -133,8 +134,10 @@ def _look_at_torch(seen: Findings, device: str) -> None:
     except ImportError as error:
         seen.problems.append(f"torch cannot be imported ({error}). Install it with: pip install 'torch>=2.11'")
         return
+    from evodevo.operators.kernels.table import KERNELS
     from evodevo.training.precision import decide
 
+    seen.kernels = {name: KERNELS.get(name).installed for name in KERNELS}
     seen.torch = str(torch.__version__)
     seen.torch_threads = torch.get_num_threads()
     # "2.13.0+cpu" and "2.14.0a0+git1234" begin alike.
@@ -186,6 +189,7 @@ def _print(seen: Findings) -> None:
         ("python", seen.python),
         ("torch", f"{seen.torch or 'missing'}, {seen.torch_threads or 0} threads"),
         ("device", f"{seen.device or 'none'} (gpu: {gpu}; {seen.processors} processors)"),
+        ("kernels", f"{', '.join(name for name, found in seen.kernels.items() if found) or 'none'} (for a gpu alone)"),
         ("sqlite", f"{seen.sqlite}, write-ahead log {'works' if seen.wal else 'not used'}"),
         ("store", f"{seen.store}{'' if seen.store_writable else ' (cannot be written)'}"),
         ("disk", f"{_size(seen.disk_free_bytes)} free, {seen.filesystem or 'unknown file system'}"),

@@ -1,0 +1,1 @@
+"""Kernels of other packages, used where they are installed, fit and agree with this library's own forms."""
