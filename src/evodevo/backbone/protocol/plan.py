@@ -214,7 +214,7 @@ def plan(
         memory_bytes=workers * each,
         memory_left=memory_left(settings.evaluation.training.device)
         if profile is None or profile.memory is None
-        else workers * profile.memory,
+        else workers * settings.evaluation.training.replicas * profile.memory,
         disk_bytes=_disk(works, sizes),
         disk_left=disk_left(store),
         expected_seconds=3600 * math.fsum(stage.hours for stage in stages),
@@ -402,8 +402,8 @@ def _uncalibrated(profile: DeviceProfile | None) -> tuple[str, ...]:
     speed = f"{show(profile.half, 'flops', 3)} and {show(profile.bandwidth, 'bytes', 3)} a second"
     sentence = (
         f"nothing was measured: time and memory are counted for {profile.name} at its published peaks ({speed}). The "
-        "estimate is uncalibrated, and its time a lower bound, since no training reaches peaks. Each worker is taken "
-        "to have a device of its own."
+        "estimate is uncalibrated, and its time a lower bound, since no training reaches peaks. Each worker, and each "
+        "replica in it, is taken to have a device of its own."
     )
     return (sentence,)
 
