@@ -40,6 +40,7 @@ from evodevo.multitask.settings import SystemSettings
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.objectives.base import OBJECTIVES
 from evodevo.operators.classes import OPERATORS, liv_classes
+from evodevo.operators.kernels.table import KERNELS
 from evodevo.operators.layers.base import LAYERS
 from evodevo.registry import TABLES
 from evodevo.runs.recipe import RECIPES
@@ -537,6 +538,7 @@ def test_every_option_named_exists(page: Path) -> None:
         (NODES, "docs/module-zoo.md", "Nodes"),
         (OPERATORS, "docs/genome.md", "Classes"),
         (PROCEDURES, "docs/experiments.md", "Procedures"),
+        (KERNELS, "docs/gpu.md", "Kernels"),
         (STRATEGISTS, "docs/growth.md", "Strategists"),
         (TASKS, "docs/concepts.md", "Tasks"),
     ],
@@ -574,7 +576,16 @@ def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
         "procedures",
         "recipes",
     }
-    documented |= {"agents", "growables", "model_exporters", "path_kinds", "strategists", "tasks", "zoo_nodes"}
+    documented |= {
+        "agents",
+        "growables",
+        "kernels",
+        "model_exporters",
+        "path_kinds",
+        "strategists",
+        "tasks",
+        "zoo_nodes",
+    }
     # Chosen by settings, not by users' files.
     internal = {"evaluators", "executors", "networks", "slices"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
