@@ -246,7 +246,10 @@ def read_tokenizer_file(path: Path) -> SubwordTokenizer:
 
 def attempt(out: BinaryIO, name: str) -> int:
     """Read a tokenizer file and encode a few words, in a limited process: the number of its ids."""
-    tokenizer = SubwordTokenizer("file", files.read_text(Path(name), MAX_FILE_BYTES))
+    try:
+        tokenizer = SubwordTokenizer("file", files.read_text(Path(name), MAX_FILE_BYTES))
+    except UsageError as error:
+        raise DataError(f"{name}: {error}") from None
     tokenizer.framed("a")
     tokenizer.decode(tokenizer.encode(_WORDS))
     return tokenizer.vocabulary
