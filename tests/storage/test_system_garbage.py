@@ -13,6 +13,7 @@ from evodevo.randomness import generator
 from evodevo.storage import NewComponent, Store, Use
 from evodevo.storage.base import sha256
 from evodevo.testing.multitask.systems import HeldAgent, new_agent, new_system, result, uses_of
+from evodevo.testing.sealing import seal_anew
 
 
 @pytest.fixture
@@ -325,7 +326,7 @@ WRONG_ROWS = {
 
 
 @pytest.mark.parametrize("name", WRONG_ROWS)
-def test_check_sees_rows_that_do_not_fit(name: str) -> None:
+def test_check_sees_rows_that_do_not_fit_also_where_they_were_sealed_anew(name: str) -> None:
     statement, message = WRONG_ROWS[name]
     with Store.memory() as store:
         system = new_system(store)
@@ -342,5 +343,6 @@ def test_check_sees_rows_that_do_not_fit(name: str) -> None:
                 connection.exec_driver_sql(f"DROP TRIGGER {trigger}")
             for one in statement.split(";"):
                 assert connection.exec_driver_sql(one).rowcount > 0
+            seal_anew(connection)
         problems = store.check().problems
         assert any(message in problem.message for problem in problems), problems

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evodevo.storage import Store, failpoints
+from evodevo.testing.sealing import seal_anew
 from storage.forks import forked
 from storage.system_coordinator import run
 
@@ -111,6 +112,7 @@ def test_a_half_written_result_would_be_seen(tmp_path: Path, uninterrupted: dict
         connection.exec_driver_sql("DROP TRIGGER component_use_no_delete")
         connection.exec_driver_sql("DELETE FROM component_use WHERE role <> 'shared'")
         connection.exec_driver_sql(statement)  # a store without it is not opened
+        seal_anew(connection)
     assert described(folder) != uninterrupted
     with pytest.raises(AssertionError):
         _look(folder, "")

@@ -485,7 +485,7 @@ class Store:
         try:
             with self._database.reading(math.inf) as connection:
                 report = integrity.check(connection, self._database, self.blobs, deep=deep)
-            return replace(report, sealed=self._database.sealed)
+            return replace(report, sealed=not self._database.unsealed)
         except StoreDamagedError as error:
             return CheckReport(0, 0, deep, (Damage("database", self._database.place, str(error)),))
 

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Engine
 from evodevo.errors import UsageError
 from evodevo.storage.base import Damage
 
-SEALED = "evodevo_sealed"
-"""Fact of a connection (``Connection.info``): whether its store has seals."""
+UNSEALED = "evodevo_unsealed"
+"""Fact of a connection (``Connection.info``): the kinds of rows that have no seals in its store."""
 READ_SECONDS = 120.0
 """Seconds after which a read transaction is stopped: no file may keep a command for ever."""
 T = TypeVar("T")
@@ -34,7 +34,8 @@ class Database(ABC):
         self.engine = engine
         self.place = place
         self.writable = writable
-        self.sealed = True  # only stores of an older schema, read alone, have no seals
+        # Kinds of rows; only stores of an older schema, read alone, have some.
+        self.unsealed: frozenset[str] = frozenset()
 
     @abstractmethod
     def reading(self, seconds: float = READ_SECONDS) -> AbstractContextManager[Connection]:

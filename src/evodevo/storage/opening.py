@@ -101,11 +101,11 @@ def _open_for_reading(path: Path) -> SQLiteDatabase:
             version = migrations.current(connection)
             if version is None:
                 raise NotFoundError(f"{path} holds no runs yet.")
-            if version not in (migrations.HEAD, migrations.UNSEALED):
+            if version != migrations.HEAD and version not in migrations.UNSEALED:
                 raise UsageError(
                     f"{path} is of schema {version}; open it once for writing (evodevo repair) to bring it to ours."
                 )
-            database.sealed = version != migrations.UNSEALED
+            database.unsealed = migrations.UNSEALED.get(version, frozenset())
             database.check_tables(connection)
     except BaseException:
         database.close()

@@ -22,6 +22,7 @@ from evodevo.storage.schema import (
     parentage_table,
     run_table,
     score_table,
+    seal_table,
     series_table,
 )
 
@@ -168,12 +169,34 @@ def _confirm_evaluations(
     seals.confirm(connection, seals.BLOB, some)
 
 
-def sealed_references(rows: Iterable[Mapping[Any, Any]]) -> dict[str, str]:
-    """Key of the seal -> digest of references to blobs. Those of components of multitask systems have no seals."""
+def confirm_evaluations(connection: Connection, runs: Select[Any]) -> None:
+    """Compare the seals of all evaluations of some runs with what is there; ``runs`` is a query for their ids."""
+    table, score = evaluation_table, score_table
+    belonging: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    own = select(table.c.id).where(table.c.run_id.in_(runs))
+    for row in connection.execute(select(score).where(score.c.evaluation_id.in_(own))):
+        belonging[row.evaluation_id].append((row.objective, row.value, row.status))
+    digests = {
+        row.id: seals.digest(table, row._mapping, belonging.get(row.id, ()))
+        for row in connection.execute(select(table).where(table.c.run_id.in_(runs)))
+    }
+    written = select(seal_table.c.key, seal_table.c.digest).where(
+        seal_table.c.run_id.in_(runs), seal_table.c.kind == seals.EVALUATION
+    )
+    seals.confirm_written(connection, written, seals.EVALUATION, digests)
+
+
+def sealed_references(rows: Iterable[Mapping[Any, Any]], kind: str = seals.BLOB) -> dict[str, str]:
+    """Key of the seal -> digest of references to blobs.
+
+    Args:
+        rows: References of any owners.
+        kind: ``WEIGHTS`` for those of the components of multitask systems, ``BLOB`` for all others.
+    """
     return {
         f"{row['owner_kind']}/{row['owner_id']}/{row['role']}": seals.digest(blob_reference_table, row)
         for row in rows
-        if row["owner_kind"] != "component"
+        if (row["owner_kind"] == "component") == (kind == seals.WEIGHTS)
     }
 
 

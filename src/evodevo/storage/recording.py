@@ -388,8 +388,9 @@ def release(connection: Connection, run_id: str, *where: ColumnElement[bool]) ->
     rows = [
         dict(row) for row in connection.execute(select(reference).where(*where, reference.c.released == 0)).mappings()
     ]
-    digests = queries.sealed_references(rows)
-    seals.confirm(connection, seals.BLOB, {(run_id, key): digest for key, digest in digests.items()})
+    for kind in (seals.BLOB, seals.WEIGHTS):
+        digests = queries.sealed_references(rows, kind)
+        seals.confirm(connection, kind, {(run_id, key): digest for key, digest in digests.items()})
     for row in rows:
         mine = [reference.c[column] == row[column] for column in ("owner_kind", "owner_id", "role")]
         connection.execute(update(reference).where(*mine).values(released=1))
@@ -398,7 +399,8 @@ def release(connection: Connection, run_id: str, *where: ColumnElement[bool]) ->
 
 
 def _seal_references(connection: Connection, run_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    seals.put(connection, run_id, seals.BLOB, queries.sealed_references(rows))
+    for kind in (seals.BLOB, seals.WEIGHTS):
+        seals.put(connection, run_id, kind, queries.sealed_references(rows, kind))
 
 
 def _beginning(connection: Connection, run_id: str, evaluation: Evaluation) -> bool | None:

@@ -1,9 +1,10 @@
 """Seals: digests by which a reader notices that rows are not those that were written, or not all of them.
 
 Every run, individual, evaluation, event, curve, and reference to a blob has a digest of its columns, and of the rows
-that belong to it alone (parents, scores), in a table of its own. Readers compute the digests of what they read again.
-Where they read all rows of a run, the keys of both tables must be the same, so that a lost row is noticed, too. A store
-of the schema before seals is read without them until it is written.
+that belong to it alone (parents, scores), in a table of its own; so has every row of a multitask system
+(``systems/sealing.py``). Readers compute the digests of what they read again. Where they read all rows of a run, the
+keys of both tables must be the same, so that a lost row is noticed, too. A store of a schema before seals is read
+without them until it is written.
 
 Seals find damage and changes by other programs; they are no signatures, and whoever can write the file can seal anew.
 """
@@ -16,15 +17,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Select, Table, select
 
 from evodevo.errors import StoreDamagedError
 from evodevo.storage.dialects.upsert import upsert
-from evodevo.storage.engine import SEALED
+from evodevo.storage.engine import UNSEALED
 from evodevo.storage.schema import seal_table
 
 RUN, INDIVIDUAL, EVALUATION, EVENT, SERIES, BLOB = "run", "individual", "evaluation", "event", "series", "blob"
-"""Kinds of rows that have seals; ``blob`` is a reference to one."""
+"""Kinds of rows of every run that have seals; ``blob`` is a reference to one."""
+SYSTEM, AGENT, CYCLE, PATH, SUBPATHS = "system", "agent", "cycle", "path", "subpaths"
+COMPONENT, USES, PUBLICATION, WEIGHTS = "component", "uses", "publication", "weights"
+OF_SYSTEMS = frozenset((SYSTEM, AGENT, CYCLE, PATH, SUBPATHS, COMPONENT, USES, PUBLICATION, WEIGHTS))
+"""Kinds of rows of multitask systems that have seals; ``weights`` is a component's reference to its blob."""
+KINDS = frozenset((RUN, INDIVIDUAL, EVALUATION, EVENT, SERIES, BLOB)) | OF_SYSTEMS
 STORE = ""
 """In place of a run's id: seals of runs, and of events without a run."""
 BATCH = 500
@@ -87,13 +93,17 @@ def confirm_all(connection: Connection, run_id: str, kind: str, digests: Mapping
     Raises:
         StoreDamagedError: A row has another digest, is missing, or was never written.
     """
-    if not connection.info.get(SEALED, True):
-        return
     table = seal_table
     query = select(table.c.key, table.c.digest).where(table.c.run_id == run_id, table.c.kind == kind)
     if begin:
         query = query.where(table.c.key >= begin, table.c.key < begin + "\U0010ffff")
-    _confirm(dict(connection.execute(query).all()), digests, kind)
+    confirm_written(connection, query, kind, digests)
+
+
+def confirm_written(connection: Connection, written: Select[Any], kind: str, digests: Mapping[str, str]) -> None:
+    """As ``confirm_all`` for the rows whose seals a query chooses; its rows are keys and digests."""
+    if kind not in connection.info.get(UNSEALED, ()):
+        _confirm(dict(connection.execute(written).all()), digests, kind)
 
 
 def confirm(connection: Connection, kind: str, digests: Mapping[tuple[str, str], str]) -> None:
@@ -107,7 +117,7 @@ def confirm(connection: Connection, kind: str, digests: Mapping[tuple[str, str],
     Raises:
         StoreDamagedError: A row has another digest, or was never written.
     """
-    if not connection.info.get(SEALED, True):
+    if kind in connection.info.get(UNSEALED, ()):
         return
     table, keys = seal_table, sorted(digests, key=str)
     written: dict[tuple[str, str], str] = {}

@@ -18,9 +18,10 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, StatementError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
 
 from evodevo.errors import DiskFullError, EvodevoError, RunOwnedError, StoreDamagedError, UsageError
+from evodevo.storage import seals
 from evodevo.storage.base import Damage
 from evodevo.storage.dialects import sqlite_schema
-from evodevo.storage.engine import READ_SECONDS, SEALED, Database
+from evodevo.storage.engine import READ_SECONDS, UNSEALED, Database
 from evodevo.storage.schema import VERSION_TABLE, metadata
 
 BUSY_SECONDS = 30.0
@@ -74,7 +75,7 @@ class SQLiteDatabase(Database):
     def _transaction(self, begin: str, seconds: float = math.inf) -> Iterator[Connection]:
         with self._turn, translated(self.place), self.engine.connect() as connection:
             connection.info[_DEADLINE] = time.monotonic() + seconds
-            connection.info[SEALED] = self.sealed
+            connection.info[UNSEALED] = self.unsealed
             connection = connection.execution_options(evodevo_begin=begin)
             with connection.begin():
                 yield connection
@@ -110,7 +111,7 @@ class SQLiteDatabase(Database):
         connection.exec_driver_sql("REINDEX")
 
     def check_tables(self, connection: Connection) -> None:
-        sqlite_schema.check_tables(connection, expected_tables(), sealed=self.sealed)
+        sqlite_schema.check_tables(connection, expected_tables(), sealed=seals.RUN not in self.unsealed)
 
     def copy_to(self, target: Path) -> None:
         with self.driver() as driver:

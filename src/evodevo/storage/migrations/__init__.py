@@ -11,11 +11,12 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from evodevo.errors import StoreDamagedError, StoreVersionError
+from evodevo.storage import seals
 from evodevo.storage.schema import APPLICATION_ID, VERSION_TABLE
 
-HEAD = "0003"
-UNSEALED = "0002"
-"""The version before seals, which is still read."""
+HEAD = "0004"
+UNSEALED = {"0002": frozenset(seals.KINDS), "0003": seals.OF_SYSTEMS}
+"""Earlier versions that are still read, without a migration -> the kinds of rows that have no seals in them."""
 
 
 def current(connection: Connection) -> str | None:

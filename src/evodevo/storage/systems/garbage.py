@@ -5,21 +5,18 @@ Rows are permanent; the weights of unreachable components may be deleted (docs/s
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, and_, func, select, update
+from sqlalchemy import Connection, and_, func, select
 
+from evodevo.storage import recording
 from evodevo.storage.schema import blob_reference_table, evaluation_table, individual_table
-from evodevo.storage.systems import reading
+from evodevo.storage.systems import parts as system_parts
+from evodevo.storage.systems import reading, sealing
 from evodevo.storage.systems import views as system_views
-from evodevo.storage.systems.schema import (
-    component_table,
-    component_use_table,
-    cycle_table,
-    path_table,
-    subpath_table,
-)
+from evodevo.storage.systems.schema import agent_table, component_table, cycle_table, path_table
 
 CLOCK_SLACK_SECONDS = 60.0
 
@@ -54,25 +51,16 @@ def roots(connection: Connection, system_id: str) -> set[str]:
 def reachable(connection: Connection) -> set[str]:
     """Keys of the components that must keep their weights, in all systems of the store."""
     needed: set[str] = set()
-    use = component_use_table
     for system in reading.systems(connection):
-        for batch in reading.batches(roots(connection, system.id)):
-            needed.update(
-                connection.execute(select(use.c.component_id).where(use.c.individual_id.in_(batch))).scalars()
-            )
+        needed |= system_parts.used(connection, roots(connection, system.id))
     return needed
 
 
 def unreachable(connection: Connection) -> list[str]:
     """Keys of the unreachable components that still hold weights."""
-    reference = blob_reference_table
-    held = (
-        select(component_table.c.id)
-        .join(reference, and_(reference.c.owner_kind == "component", reference.c.owner_id == component_table.c.id))
-        .where(reference.c.released == 0)
-        .order_by(component_table.c.id)
-    )
-    keys = list(connection.execute(held).scalars())
+    rows = connection.execute(sealing.WITH_WEIGHTS.order_by(component_table.c.id)).all()
+    sealing.confirm_components(connection, rows, select(agent_table.c.run_id))
+    keys = [row.id for row in rows if row.weights_released == 0]
     if not keys:
         return []
     needed = reachable(connection)
@@ -81,10 +69,13 @@ def unreachable(connection: Connection) -> list[str]:
 
 def release(connection: Connection, keys: Iterable[str]) -> None:
     """Release the weights of components; their rows stay as history."""
-    reference = blob_reference_table
+    reference, component = blob_reference_table, component_table
     for batch in reading.batches(list(keys)):
-        own = (reference.c.owner_kind == "component", reference.c.owner_id.in_(batch))
-        connection.execute(update(reference).where(*own).values(released=1))
+        whose: dict[str, list[str]] = defaultdict(list)
+        for row in connection.execute(select(component.c.id, component.c.agent_id).where(component.c.id.in_(batch))):
+            whose[row.agent_id].append(row.id)
+        for agent, own in whose.items():
+            recording.release(connection, agent, reference.c.owner_kind == "component", reference.c.owner_id.in_(own))
 
 
 def evaluations_to_redo(connection: Connection, key: str) -> list[str]:
@@ -122,13 +113,8 @@ def oldest_ask_seconds(connection: Connection) -> float:
 
 def _with_subpaths(connection: Connection, individuals: set[str]) -> set[str]:
     reached, fresh = set(individuals), set(individuals)
-    table = subpath_table
     while fresh:
-        inside: set[str] = set()
-        for batch in reading.batches(fresh):
-            inside.update(
-                connection.execute(select(table.c.subpath_id).where(table.c.individual_id.in_(batch))).scalars()
-            )
-        fresh = inside - reached
+        inside = system_parts.subpaths_of(connection, fresh)
+        fresh = {subpath for own in inside.values() for subpath in own} - reached
         reached |= fresh
     return reached

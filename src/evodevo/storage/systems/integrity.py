@@ -23,9 +23,13 @@ from evodevo.storage.systems.schema import (
 
 
 def problems(connection: Connection) -> Iterator[Damage]:
-    """Ids that do not match their derivation, references into another system, and missing weights that are needed."""
+    """Changed and lost rows, ids that do not match their derivation, references into another system, and missing
+    weights that are needed.
+    """
     try:
+        reading.every_agent(connection)
         for system in reading.systems(connection):
+            _read(connection, system.id)
             names = {agent.id: agent.name for agent in reading.agents(connection, system.id)}
             yield from _ids(connection, system.id, names)
             yield from _publications(connection, system.id, names)
@@ -33,6 +37,15 @@ def problems(connection: Connection) -> Iterator[Damage]:
         yield from _strangers(connection)
     except StoreDamagedError as error:
         yield Damage("row", "systems", str(error))
+
+
+def _read(connection: Connection, system_id: str) -> None:
+    """Read everything that belongs to a system; seals are compared there."""
+    reading.cycles(connection, system_id=system_id)
+    paths = [path.id for path in reading.paths_of_system(connection, system_id)]
+    system_parts.components(connection, system_id)
+    system_parts.used(connection, paths)
+    system_parts.subpaths_of(connection, paths)
 
 
 def _ids(connection: Connection, system_id: str, names: dict[str, str]) -> Iterator[Damage]:

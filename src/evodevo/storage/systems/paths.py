@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Connection, insert
 
 from evodevo.errors import UsageError, quoted_list
-from evodevo.storage import recording
+from evodevo.storage import recording, seals
 from evodevo.storage.base import Evaluation
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.systems import parts as system_parts
-from evodevo.storage.systems import reading
+from evodevo.storage.systems import reading, sealing
 from evodevo.storage.systems import views as system_views
 from evodevo.storage.systems.base import (
     AgentRow,
@@ -26,8 +26,6 @@ from evodevo.storage.systems.base import (
 )
 from evodevo.storage.systems.schema import component_table, component_use_table, path_table, subpath_table
 from evodevo.storage.systems.writing import check_held, require_open
-
-WEIGHTS = "weights"
 
 
 def ask(connection: Connection, agent_id: str, cycle: int, paths: Sequence[NewPath]) -> int:
@@ -70,6 +68,8 @@ def ask(connection: Connection, agent_id: str, cycle: int, paths: Sequence[NewPa
         for path in fresh
     ]
     connection.execute(insert(path_table), rows)
+    for row in rows:
+        seals.put(connection, agent_id, seals.PATH, sealing.path(row))
     inside_rows = [
         {"individual_id": path.individual.id, "place": index, "subpath_id": sub}
         for path in fresh
@@ -77,6 +77,7 @@ def ask(connection: Connection, agent_id: str, cycle: int, paths: Sequence[NewPa
     ]
     if inside_rows:
         connection.execute(insert(subpath_table), inside_rows)
+        seals.put(connection, agent_id, seals.SUBPATHS, sealing.in_order(seals.SUBPATHS, inside_rows))
     return len(fresh)
 
 
@@ -105,12 +106,14 @@ def tell(
         return False
     for component in components:
         key = component_key(agent_id, split_component(component.id)[1])
-        recording.refer(connection, pool, agent_id, "component", key, {WEIGHTS: component.digest})
+        recording.refer(connection, pool, agent_id, "component", key, {sealing.WEIGHTS: component.digest})
     if made:
         connection.execute(insert(component_table), made)
+        for row in made:
+            seals.put(connection, agent_id, seals.COMPONENT, sealing.component(row))
         names = [component.id for component in components]
         recording.add_event(connection, agent_id, "components.added", path.id, {"components": names})
-    _add_uses(connection, agent.system_id, path.id, uses)
+    _add_uses(connection, agent, path.id, uses)
     return True
 
 
@@ -146,7 +149,7 @@ def _component_rows(
     return rows
 
 
-def _add_uses(connection: Connection, system_id: str, path: str, uses: Sequence[Use]) -> None:
+def _add_uses(connection: Connection, agent: AgentRow, path: str, uses: Sequence[Use]) -> None:
     if not uses:
         return
     before = system_parts.components_of(connection, [path])[path]
@@ -154,7 +157,7 @@ def _add_uses(connection: Connection, system_id: str, path: str, uses: Sequence[
         if [component.id for component in before] != [use.id for use in uses]:
             raise UsageError(f"path {path} is recorded already, with other components; a path never changes.")
         return
-    ids = {agent.name: agent.id for agent in reading.agents(connection, system_id)}
+    ids = {other.name: other.id for other in reading.agents(connection, agent.system_id)}
     keys = [component_key(ids.get(name, ""), number) for name, number in (split_component(use.id) for use in uses)]
     if missing := system_parts.missing_components(connection, dict(zip(keys, (use.id for use in uses), strict=True))):
         raise UsageError(f"path {path} uses {quoted_list(missing[:5])}, which this system does not have.")
@@ -163,6 +166,7 @@ def _add_uses(connection: Connection, system_id: str, path: str, uses: Sequence[
         for index, (use, key) in enumerate(zip(uses, keys, strict=True))
     ]
     connection.execute(insert(component_use_table), rows)
+    seals.put(connection, agent.id, seals.USES, sealing.in_order(seals.USES, rows))
     check_held(system_parts.components_of(connection, [path])[path], f"path {path}")
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, func, select
+from sqlalchemy import Connection, Row, Select, and_, select
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list
-from evodevo.storage import queries
+from evodevo.storage import queries, seals
 from evodevo.storage.base import EvaluationRow, IndividualRow
 from evodevo.storage.queries import read_json
 from evodevo.storage.schema import evaluation_table, run_table
+from evodevo.storage.systems import sealing
 from evodevo.storage.systems.base import AgentRow, Counters, CycleRow, PathRow, SystemRow
 from evodevo.storage.systems.schema import agent_table, cycle_table, path_table, system_table
 
@@ -20,7 +21,13 @@ BATCH = 500
 
 def systems(connection: Connection) -> list[SystemRow]:
     """All systems of the store, oldest first."""
-    return [_system(row) for row in connection.execute(_SYSTEMS.order_by(run_table.c.created_seq))]
+    rows = connection.execute(_SYSTEMS.order_by(run_table.c.created_seq)).all()
+    digests = {}
+    for row in rows:
+        digests.update(sealing.system({"run_id": row.id, "name": row.name}))
+    seals.confirm_all(connection, seals.STORE, seals.SYSTEM, digests)
+    _confirm_runs(connection, rows)
+    return [_system(row) for row in rows]
 
 
 def find_system(connection: Connection, name: str) -> SystemRow:
@@ -48,12 +55,18 @@ def find_system(connection: Connection, name: str) -> SystemRow:
 def agents(connection: Connection, system_id: str) -> list[AgentRow]:
     """The agents of a system in the order in which they were added, which is called "agent order"."""
     query = _AGENTS.where(agent_table.c.system_id == system_id).order_by(run_table.c.created_seq)
-    return [_agent(row) for row in connection.execute(query)]
+    rows = connection.execute(query).all()
+    seals.confirm_all(connection, system_id, seals.AGENT, _sealed(sealing.agent, rows))
+    _confirm_runs(connection, rows)
+    return [_agent(row) for row in rows]
 
 
 def every_agent(connection: Connection) -> list[AgentRow]:
     """The agents of all systems in the order in which they were added."""
-    return [_agent(row) for row in connection.execute(_AGENTS.order_by(run_table.c.created_seq))]
+    rows = connection.execute(_AGENTS.order_by(run_table.c.created_seq)).all()
+    sealing.confirm_all(connection, seals.AGENT, select(system_table.c.run_id), _sealed(sealing.agent, rows))
+    _confirm_runs(connection, rows)
+    return [_agent(row) for row in rows]
 
 
 def agent(connection: Connection, agent_id: str) -> AgentRow:
@@ -65,6 +78,9 @@ def agent(connection: Connection, agent_id: str) -> AgentRow:
     row = connection.execute(_AGENTS.where(agent_table.c.run_id == agent_id)).first()
     if row is None:
         raise NotFoundError(f"no agent {agent_id!r} in this store.")
+    own = {(row.system_id, key): digest for key, digest in sealing.agent(row._mapping).items()}
+    seals.confirm(connection, seals.AGENT, own)
+    _confirm_runs(connection, [row])
     return _agent(row)
 
 
@@ -75,24 +91,26 @@ def cycles(connection: Connection, *, agent_id: str | None = None, system_id: st
     if agent_id is not None:
         query = query.where(table.c.agent_id == agent_id)
     if system_id is not None:
-        agents = select(agent_table.c.run_id).where(agent_table.c.system_id == system_id)
-        query = query.where(table.c.agent_id.in_(agents))
-    return [_cycle(row) for row in connection.execute(query)]
+        query = query.where(table.c.agent_id.in_(sealing.agents_of(system_id)))
+    rows = connection.execute(query).all()
+    digests = _sealed(sealing.cycle, rows)
+    if agent_id is not None:
+        digests = {key: digest for key, digest in digests.items() if key.startswith(f"{agent_id}/")}
+        seals.confirm_all(connection, agent_id, seals.CYCLE, digests)
+    else:
+        whose = select(agent_table.c.run_id) if system_id is None else sealing.agents_of(system_id)
+        sealing.confirm_all(connection, seals.CYCLE, whose, digests)
+    return [_cycle(row) for row in rows]
 
 
 def open_cycle(connection: Connection, agent_id: str) -> CycleRow | None:
     """The open cycle of an agent, None where it has none."""
-    table = cycle_table
-    row = connection.execute(select(table).where(table.c.agent_id == agent_id, table.c.state == "open")).first()
-    return None if row is None else _cycle(row)
+    return next((cycle for cycle in cycles(connection, agent_id=agent_id) if cycle.state == "open"), None)
 
 
 def last_cycle(connection: Connection, agent_id: str) -> int:
     """The largest number of a cycle of an agent; -1 before its first."""
-    number = connection.execute(
-        select(func.max(cycle_table.c.number)).where(cycle_table.c.agent_id == agent_id)
-    ).scalar()
-    return -1 if number is None else int(number)
+    return max((cycle.number for cycle in cycles(connection, agent_id=agent_id)), default=-1)
 
 
 def paths(connection: Connection, agent_id: str, cycle: int | None = None) -> list[PathRow]:
@@ -100,7 +118,20 @@ def paths(connection: Connection, agent_id: str, cycle: int | None = None) -> li
     query = select(path_table).where(path_table.c.agent_id == agent_id)
     if cycle is not None:
         query = query.where(path_table.c.cycle == cycle)
-    return [_path(row) for row in connection.execute(query.order_by(path_table.c.number))]
+    rows = connection.execute(query.order_by(path_table.c.number)).all()
+    if cycle is None:
+        seals.confirm_all(connection, agent_id, seals.PATH, _sealed(sealing.path, rows))
+    else:
+        _confirm_paths(connection, rows)
+    return [_path(row) for row in rows]
+
+
+def paths_of_system(connection: Connection, system_id: str) -> list[PathRow]:
+    """All paths of a system."""
+    query = select(path_table).where(path_table.c.agent_id.in_(sealing.agents_of(system_id)))
+    rows = connection.execute(query).all()
+    sealing.confirm_all(connection, seals.PATH, sealing.agents_of(system_id), _sealed(sealing.path, rows))
+    return [_path(row) for row in rows]
 
 
 def path(connection: Connection, individual: str) -> PathRow:
@@ -112,6 +143,7 @@ def path(connection: Connection, individual: str) -> PathRow:
     row = connection.execute(select(path_table).where(path_table.c.individual_id == individual)).first()
     if row is None:
         raise NotFoundError(f"individual {individual!r} is no path of a system.")
+    _confirm_paths(connection, [row])
     return _path(row)
 
 
@@ -119,8 +151,9 @@ def paths_by_id(connection: Connection, individuals: Collection[str]) -> dict[st
     """The paths among the given individuals."""
     paths_of = {}
     for batch in batches(individuals):
-        for row in connection.execute(select(path_table).where(path_table.c.individual_id.in_(batch))):
-            paths_of[row.individual_id] = _path(row)
+        rows = connection.execute(select(path_table).where(path_table.c.individual_id.in_(batch))).all()
+        _confirm_paths(connection, rows)
+        paths_of.update({row.individual_id: _path(row) for row in rows})
     return paths_of
 
 
@@ -140,15 +173,17 @@ def open_asks(connection: Connection, agent_id: str) -> list[PathRow]:
         )
         .where(path_table.c.agent_id == agent_id, cycle_table.c.state == "open", ~ended.exists())
     )
-    return [_path(row) for row in connection.execute(query.order_by(path_table.c.number))]
+    rows = connection.execute(query.order_by(path_table.c.number)).all()
+    _confirm_paths(connection, rows)
+    return [_path(row) for row in rows]
 
 
 def counters(connection: Connection, agent_id: str) -> Counters:
     """The first path and component numbers that the agent never used, not even for a discarded child."""
-    table = path_table
-    query = select(func.max(table.c.number), func.max(table.c.end_component)).where(table.c.agent_id == agent_id)
-    number, end = connection.execute(query).one()
-    return Counters(0 if number is None else int(number) + 1, int(end or 0))
+    known = paths(connection, agent_id)
+    return Counters(
+        1 + max((path.number for path in known), default=-1), max((path.end_component for path in known), default=0)
+    )
 
 
 def individuals(connection: Connection, ids: Collection[str]) -> dict[str, IndividualRow]:
@@ -177,9 +212,22 @@ _SYSTEMS: Select[Any] = select(run_table, system_table.c.name).join(
 )
 
 
-_AGENTS: Select[Any] = select(agent_table, run_table.c.seed, run_table.c.settings).join(
-    run_table, run_table.c.id == agent_table.c.run_id
-)
+_AGENTS: Select[Any] = select(agent_table, run_table).join(run_table, run_table.c.id == agent_table.c.run_id)
+
+
+def _sealed(digest: Callable[[Mapping[Any, Any]], dict[str, str]], rows: Sequence[Row[Any]]) -> dict[str, str]:
+    return {key: value for row in rows for key, value in digest(row._mapping).items()}
+
+
+def _confirm_paths(connection: Connection, rows: Sequence[Row[Any]]) -> None:
+    digests = {(row.agent_id, row.individual_id): sealing.path(row._mapping)[row.individual_id] for row in rows}
+    seals.confirm(connection, seals.PATH, digests)
+
+
+def _confirm_runs(connection: Connection, rows: Sequence[Row[Any]]) -> None:
+    """Compare the seals of the runs that systems or agents are."""
+    digests = {(seals.STORE, row.id): seals.digest(run_table, row._mapping) for row in rows}
+    seals.confirm(connection, seals.RUN, digests)
 
 
 def _system(row: Row[Any]) -> SystemRow:

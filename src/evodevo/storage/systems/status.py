@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, case, func, select
 
+from evodevo.storage import queries
 from evodevo.storage.base import EvaluationRow
 from evodevo.storage.schema import evaluation_table, event_table
 from evodevo.storage.systems import parts as system_parts
-from evodevo.storage.systems import reading
+from evodevo.storage.systems import reading, sealing
 from evodevo.storage.systems import views as system_views
 from evodevo.storage.systems.base import AgentRow, ComponentRow, CycleRow, PathRow, Publication, SystemRow
-from evodevo.storage.systems.schema import agent_table, component_use_table, cycle_table, path_table
+from evodevo.storage.systems.schema import agent_table, component_use_table, path_table
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,9 @@ def moment(connection: Connection, system_id: str, fidelity: str, withdrawal: st
 
 def _child_counts(connection: Connection, system_id: str, fidelity: str) -> dict[tuple[str, int], ChildCounts]:
     """(Agent's id, number of a cycle) -> numbers of its children that were recorded, finished, kept and failed."""
+    # What is counted is compared with its seals first.
+    system_parts.used(connection, [path.id for path in reading.paths_of_system(connection, system_id)])
+    queries.confirm_evaluations(connection, sealing.agents_of(system_id))
     table, use = evaluation_table, component_use_table
     # A path that repair marked as lost is evaluated again, so the last result decides.
     last = (
@@ -161,15 +166,10 @@ def listing(connection: Connection) -> list[SystemCounts]:
     agents: dict[str, list[AgentRow]] = {}
     for agent in reading.every_agent(connection):
         agents.setdefault(agent.system_id, []).append(agent)
-    closed = (
-        select(agent_table.c.system_id, func.count())
-        .join(cycle_table, cycle_table.c.agent_id == agent_table.c.run_id)
-        .where(cycle_table.c.state == "closed")
-        .group_by(agent_table.c.system_id)
-    )
-    cycles = {system: int(count) for system, count in connection.execute(closed)}
+    of_system = {agent.id: system for system, inside in agents.items() for agent in inside}
+    cycles = Counter(of_system.get(cycle.agent_id) for cycle in reading.cycles(connection) if cycle.state == "closed")
     return [
-        SystemCounts(system, tuple(agents.get(system.id, ())), cycles.get(system.id, 0))
+        SystemCounts(system, tuple(agents.get(system.id, ())), cycles[system.id])
         for system in reading.systems(connection)
     ]
 

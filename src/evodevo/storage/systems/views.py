@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, Row, Select, select
 
+from evodevo.storage import seals
+from evodevo.storage.systems import sealing
 from evodevo.storage.systems.base import Publication
 from evodevo.storage.systems.parts import components_of
 from evodevo.storage.systems.schema import agent_table, publication_table
@@ -15,29 +17,27 @@ from evodevo.storage.systems.schema import agent_table, publication_table
 def publications(connection: Connection, system_id: str, *, until: int | None = None) -> list[Publication]:
     """All publications up to a view, in order."""
     table = publication_table
-    query = _PUBLICATIONS.where(table.c.system_id == system_id).order_by(table.c.seq)
-    if until is not None:
-        query = query.where(table.c.seq <= until)
-    return [_publication(row) for row in connection.execute(query)]
+    # All of them, also where a view needs some: the last ones of a system, too, may have been lost.
+    rows = connection.execute(_PUBLICATIONS.where(table.c.system_id == system_id).order_by(table.c.seq)).all()
+    digests = {}
+    for row in rows:
+        digests.update(sealing.publication(row._mapping))
+    seals.confirm_all(connection, system_id, seals.PUBLICATION, digests)
+    return [_publication(row) for row in rows if until is None or row.seq <= until]
 
 
 def view_now(connection: Connection, system_id: str) -> int:
     """The largest seq of a publication; 0 where there is none."""
-    query = select(func.max(publication_table.c.seq)).where(publication_table.c.system_id == system_id)
-    return int(connection.execute(query).scalar() or 0)
+    return max((publication.seq for publication in publications(connection, system_id)), default=0)
 
 
 def visible(connection: Connection, system_id: str, view: int) -> dict[str, Publication]:
     """Agent's name -> its publication valid at a view, in order of publication; withdrawn agents are left out."""
-    table = publication_table
-    latest = (
-        select(func.max(table.c.seq))
-        .where(table.c.system_id == system_id, table.c.seq <= view)
-        .group_by(table.c.agent_id)
-    )
-    chosen = (table.c.system_id == system_id, table.c.seq.in_(latest), table.c.individual_id.is_not(None))
-    query = _PUBLICATIONS.where(*chosen).order_by(table.c.seq)
-    return {row.name: _publication(row) for row in connection.execute(query)}
+    latest: dict[str, Publication] = {}
+    for publication in publications(connection, system_id, until=view):
+        latest.pop(publication.agent, None)  # a replaced key would keep its place
+        latest[publication.agent] = publication
+    return {name: publication for name, publication in latest.items() if publication.path_id is not None}
 
 
 def locks(connection: Connection, system_id: str, view: int) -> dict[str, frozenset[str]]:

@@ -9,10 +9,10 @@ from sqlalchemy import Connection, insert, select, update
 
 from evodevo import canonical
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError, quoted_list
-from evodevo.storage import recording
+from evodevo.storage import recording, seals
 from evodevo.storage.schema import run_table
 from evodevo.storage.systems import parts as system_parts
-from evodevo.storage.systems import reading
+from evodevo.storage.systems import reading, sealing
 from evodevo.storage.systems import views as system_views
 from evodevo.storage.systems.base import ComponentRow, CycleRow
 from evodevo.storage.systems.schema import agent_table, cycle_table, publication_table, system_table
@@ -28,7 +28,9 @@ def create_system(
     run_id = recording.create_run(
         connection, kind="system", recipe=recipe, settings=settings, seed=seed, space=None, versions=versions
     )
-    connection.execute(insert(system_table).values(run_id=run_id, name=name))
+    row = {"run_id": run_id, "name": name}
+    connection.execute(insert(system_table).values(row))
+    seals.put(connection, seals.STORE, seals.SYSTEM, sealing.system(row))
     return run_id
 
 
@@ -58,6 +60,7 @@ def add_agent(
     )
     row = {"run_id": run_id, "system_id": system_id, "name": name, "class": kind, "task": task}
     connection.execute(insert(table).values(row))
+    seals.put(connection, system_id, seals.AGENT, sealing.agent(row))
     recording.add_event(connection, system_id, "agent.added", run_id, {"name": name, "class": kind, "task": task})
     return run_id
 
@@ -86,7 +89,9 @@ def begin_cycle(connection: Connection, agent_id: str, number: int, round: int |
     payload = {"cycle": number, "round": round, "view": seen}
     seq = recording.add_event(connection, agent_id, "cycle.begun", agent_id, payload)
     row = {"agent_id": agent_id, "number": number, "round": round, "view_seq": seen, "state": "open"}
-    connection.execute(insert(cycle_table).values(**row, retained="[]", opened_seq=seq))
+    row |= {"retained": "[]", "opened_seq": seq}
+    connection.execute(insert(cycle_table).values(row))
+    seals.put(connection, agent_id, seals.CYCLE, sealing.cycle(row))
     return CycleRow(agent_id, number, round, seen, "open", ())
 
 
@@ -113,11 +118,15 @@ def publish(
     payload = {"seq": seq, "cycle": cycle, "path": individual}
     event = recording.add_event(connection, agent_id, "publication", individual or agent_id, payload)
     row = {"system_id": agent.system_id, "seq": seq, "agent_id": agent_id, "cycle": cycle, "individual_id": individual}
-    connection.execute(insert(publication_table).values(**row, created_seq=event))
+    row["created_seq"] = event
+    connection.execute(insert(publication_table).values(row))
+    seals.put(connection, agent.system_id, seals.PUBLICATION, sealing.publication(row))
     if cycle is not None:
         closed = {"state": "closed", "closed_seq": event, "retained": canonical.dumps(list(retained))}
         ours = (cycle_table.c.agent_id == agent_id, cycle_table.c.number == cycle)
+        before = connection.execute(select(cycle_table).where(*ours)).mappings().one()
         connection.execute(update(cycle_table).where(*ours).values(**closed))
+        seals.put(connection, agent_id, seals.CYCLE, sealing.cycle({**before, **closed}))
     return seq
 
 

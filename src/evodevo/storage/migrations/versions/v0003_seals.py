@@ -32,7 +32,12 @@ def upgrade() -> None:
         sa.Column("digest", Text, nullable=False),
         sqlite_with_rowid=False,
     )
-    connection = op.get_bind()
+    seal(op.get_bind())
+    op.execute(f"UPDATE property SET value = '{EVODEVO}' WHERE key = 'evodevo'")
+
+
+def seal(connection: sa.Connection) -> None:
+    """Seal the rows that are there."""
 
     def put(kind: str, table: sa.Table, key: Any, whose: Any, belonging: dict[str, list[Any]] | None = None) -> None:
         """Seal all rows of a table; ``key`` and ``whose`` give the key and the run of a row."""
@@ -71,4 +76,3 @@ def upgrade() -> None:
             held[run_id][key] = seals.digest(blob_reference_table, row)
     for run_id, digests in held.items():
         seals.put(connection, run_id, seals.BLOB, digests)
-    op.execute(f"UPDATE property SET value = '{EVODEVO}' WHERE key = 'evodevo'")
