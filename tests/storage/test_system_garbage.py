@@ -13,7 +13,7 @@ from evodevo.randomness import generator
 from evodevo.storage import NewComponent, Store, Use
 from evodevo.storage.base import sha256
 from evodevo.testing.multitask.systems import HeldAgent, new_agent, new_system, result, uses_of
-from evodevo.testing.sealing import seal_anew
+from evodevo.testing.stores.sealing import seal_anew
 
 
 @pytest.fixture
@@ -301,6 +301,7 @@ def test_what_an_open_cycle_lost_is_trained_again(tmp_path: Path) -> None:
 
 _NO_ID = """
 UPDATE component_use SET component_id = 'x' WHERE component_id = (SELECT id FROM component WHERE number = 4);
+UPDATE blob_reference SET owner_id = 'x' WHERE owner_id = (SELECT id FROM component WHERE number = 4);
 UPDATE component SET id = 'x' WHERE number = 4"""
 WRONG_ROWS = {
     "an id that follows from nothing": (

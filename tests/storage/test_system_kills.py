@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evodevo.storage import Store, failpoints
-from evodevo.testing.sealing import seal_anew
+from evodevo.testing.stores.sealing import seal_anew
 from storage.forks import forked
 from storage.system_coordinator import run
 

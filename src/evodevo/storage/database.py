@@ -567,7 +567,7 @@ class Store:
         Raises:
             UsageError: An older evodevo wrote the store, so that its rows have no seals.
         """
-        if not self._database.sealed:
+        if self._database.unsealed:
             raise UsageError(f"{self._database.place} has an older schema; open it once for writing (evodevo repair).")
         with self._database.reading(math.inf) as connection:
             yield connection

@@ -31,7 +31,7 @@ from evodevo.storage.dialects.postgres import schema as postgres_schema
 from evodevo.storage.dialects.postgres.connecting import connect
 from evodevo.storage.dialects.postgres.errors import REFUSED, is_lost, may_be_repeated, translated, translation
 from evodevo.storage.dialects.sqlite import open_file
-from evodevo.storage.engine import READ_SECONDS, SEALED, Database
+from evodevo.storage.engine import READ_SECONDS, UNSEALED, Database
 from evodevo.storage.schema import metadata
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class PostgresDatabase(Database):
     @contextmanager
     def _plain(self, begin: str) -> Iterator[Connection]:
         with self.engine.connect() as connection:
-            connection.info[SEALED] = self.sealed
+            connection.info[UNSEALED] = self.unsealed
             connection = connection.execution_options(**{_BEGIN: begin})
             with connection.begin():
                 yield connection
