@@ -87,7 +87,7 @@ def search(case: Case) -> None:
         case.promise("every evaluation is recorded once", "" if count == len(result.members) else f"{count} rows")
         problems = [f"{problem.subject}: {problem.message}" for problem in store.check(deep=True).problems]
         case.promise("the store has no damage", "; ".join(problems))
-    tenth = max(2, generations // 10)
+    tenth = max(1, generations // 10)
     # The first tenth is left out: nothing is selected from yet, and everything is imported then.
     cpu, wall = ([1000 * (b[at] - a[at]) / POPULATION for a, b in itertools.pairwise(marks)] for at in (0, 1))
     first, last = (statistics.median(part) for part in (cpu[tenth : 2 * tenth], cpu[-tenth:]))

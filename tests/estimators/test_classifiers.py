@@ -40,7 +40,7 @@ def growing(**changes: Any) -> GrowingClassifier:
         "strategist": "random",
         "events": {"count": 2, "warm": 0.2, "horizon": 0.1},
         "growth": {
-            "prune": {"age": 0, "tolerance": 10.0, "least": 2, "distil_steps": 2},
+            "prune": {"rule": "standard", "age": 0, "tolerance": 10.0, "least": 2, "distil_steps": 2},
             "replay": {"capacity": 16, "steps": 2},
         },
         "epochs": 8,

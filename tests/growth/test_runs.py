@@ -39,7 +39,8 @@ SMALL: dict[str, Any] = {
     "grow": {
         "events": {"count": 3, "first": 0.2, "last": 0.8, "warm": 0.2, "horizon": 0.15, "looks": 0},
         "fitness": {"samples": 16},
-        "prune": {"age": 0, "tolerance": 10.0, "least": 2, "distil_steps": 2},
+        "allow": ["prune", "grow", "spawn", "hybridise", "rewarm"],
+        "prune": {"rule": "standard", "age": 0, "tolerance": 10.0, "least": 2, "distil_steps": 2},
         "replay": {"capacity": 16, "steps": 1},
     },
     "evaluation": {
@@ -54,7 +55,9 @@ SMALL: dict[str, Any] = {
     },
     "execution": {"executor": "serial"},
 }
-"""With the seed of the recipe, the random strategist lets somebody be born of a parent and takes somebody away."""
+"""With the seed of the recipe and these operations, the random strategist lets somebody be born of a parent and takes
+somebody away.
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,11 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from evodevo.errors import UsageError, unknown_name
 from evodevo.registry import Registry, table
-from evodevo.settings import Settings, validate
+
+if TYPE_CHECKING:  # a worker loads pydantic only where its preload says so
+    from evodevo.settings import Settings
 
 DETAIL_BYTES = 4 * 2**10
 """Largest size of ``Result.detail`` in bytes; a longer text is cut at its beginning."""
@@ -112,10 +114,6 @@ class Progress:
 Event = Result | Progress
 
 
-class NoOptions(Settings):
-    """The options of an executor that has none."""
-
-
 @dataclass(frozen=True)
 class Setup:
     """The settings from which an executor is made by its name.
@@ -155,11 +153,11 @@ class Executor(ABC):
         workers: Number of evaluations that may run at the same time, at least 1.
 
     Attributes:
-        Options: Settings class of the options that this executor alone has.
+        Options: Settings class of the options that this executor alone has; None where it has none.
         is_local: Whether evaluations run on this machine, so that it must have the device that they need.
     """
 
-    Options: ClassVar[type[Settings]] = NoOptions
+    Options: ClassVar[type[Settings] | None] = None
     is_local: ClassVar[bool] = True
 
     def __init__(self, workers: int = 1) -> None:
@@ -170,14 +168,18 @@ class Executor(ABC):
 
     @classmethod
     def check(cls, setup: Setup) -> Any:
-        """The validated options of a setup; nothing is started.
+        """The validated options of a setup, None where there are none; nothing is started.
 
         Raises:
             UsageError: An option is unknown or wrong, or evaluations cannot run in this way here.
         """
-        if setup.options and not cls.Options.model_fields:
-            given = ", ".join(setup.options)
-            raise UsageError(f"the executor {setup.executor!r} has no options; leave out: {given}.")
+        if cls.Options is None:
+            if setup.options:
+                given = ", ".join(setup.options)
+                raise UsageError(f"the executor {setup.executor!r} has no options; leave out: {given}.")
+            return None
+        from evodevo.settings import validate
+
         return validate(cls.Options, dict(setup.options), what=f"options of the executor {setup.executor!r}")
 
     @classmethod

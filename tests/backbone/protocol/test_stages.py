@@ -166,7 +166,7 @@ def _plain(record: Any) -> Any:
 
 
 def test_only_the_workers_change_on_resume(carried: Carried) -> None:
-    with pytest.raises(UsageError, match="only the number of workers"):
+    with pytest.raises(UsageError, match="only the workers, their number and where they are, can change"):
         resume(carried.run, overrides={"study": {"generations": 3}}, store=carried.store, cache_folder=carried.cache)
     again = resume(
         carried.run, overrides={"execution": {"workers": 3}}, store=carried.store, cache_folder=carried.cache

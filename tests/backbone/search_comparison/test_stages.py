@@ -96,7 +96,7 @@ def _plain(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_only_the_workers_change_on_resume(algorithms: Compared) -> None:
-    with pytest.raises(UsageError, match="only the number of workers"):
+    with pytest.raises(UsageError, match="only the workers, their number and where they are, can change"):
         resume(algorithms.run, overrides={"study": {"generations": 3}}, store=algorithms.store)
 
 

@@ -15,6 +15,7 @@ from evodevo.cli.files import write_text
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    BlobsFolder,
     ClusterAddress,
     ConfigFile,
     Events,
@@ -55,6 +56,7 @@ def ablate(
     address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
+    blobs: BlobsFolder = None,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Events = False,

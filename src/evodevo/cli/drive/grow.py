@@ -13,6 +13,7 @@ from evodevo.cli.drive.train import Opponents, experiment_flags, present
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    BlobsFolder,
     ClusterAddress,
     ConfigFile,
     Events,
@@ -54,6 +55,7 @@ def grow(
     address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
+    blobs: BlobsFolder = None,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Events = False,

@@ -94,7 +94,7 @@ class RayExecutor(QueuedExecutor):
         UsageError: A number is below 1, the cluster does not answer, or none of its nodes has the resources.
     """
 
-    Options: ClassVar[type[Settings]] = RayOptions
+    Options: ClassVar[type[Settings] | None] = RayOptions
     is_local: ClassVar[bool] = False
 
     def __init__(
