@@ -2,7 +2,7 @@
 
 No machine here has 1,000 workers, so this is a simulation of events with inputs that the same run measures or reads:
 
-- durations and bytes of blobs of an evaluation: a recorded run (``recorded/backbone_cache_full.db.xz``), whose
+- durations and bytes of blobs of an evaluation: a recorded run (``recorded/backbone_full.db.xz``), whose
   trainings are short; ``--longer`` makes all of them so many times longer;
 - the coordinator: CPU seconds per evaluation for drawing, hashing, selecting and records, of a steady-state search over
   backbones with evaluations that take no time;
@@ -44,7 +44,7 @@ from evodevo.search.study import Study
 from evodevo.storage import Store
 from measuring import print_table, surroundings
 
-RECORDED = Path(__file__).parent / "recorded" / "backbone_cache_full.db.xz"
+RECORDED = Path(__file__).parent / "recorded" / "backbone_full.db.xz"
 PARTS = ("coordinator", "store", "executor", "pool")
 
 
