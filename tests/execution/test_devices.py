@@ -83,9 +83,9 @@ def test_each_worker_sees_its_device_from_its_start_and_so_does_the_one_that_rep
         assert description["environment"][VISIBLE] in ("4", "7"), "and its evaluations do"
         lost = executor.pids()[1]
         os.kill(lost, signal.SIGKILL)
-        assert evaluate(executor, "testing.echo", b"x").payload == b"x"
         while lost in executor.pids() or len(executor.pids()) < 3:
             executor.poll(0.05)
+        assert evaluate(executor, "testing.echo", b"x").payload == b"x"
         assert sorted(str(seen_by(pid)) for pid in executor.pids()) == ["4", "7", "7"]
     with ProcessExecutor(1, preload=()) as executor:
         assert seen_by(executor.pids()[0]) == "4,7", "all of them where none is named"

@@ -235,7 +235,8 @@ def test_a_larger_system_costs_no_further_questions() -> None:
         of(system)
         event.remove(engine, "before_cursor_execute", listen)
         counts.append(len(asked))
-    assert counts[0] == counts[1] <= 20
+    # Half of them compare seals.
+    assert counts[0] == counts[1] <= 32
 
 
 def _split(name: str) -> tuple[str, int]:
