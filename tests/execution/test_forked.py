@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,9 @@ from evodevo.testing.executors import IsolatedExecutorTests, evaluate, wait_unti
 class TestForkedExecutor(IsolatedExecutorTests):
     def make(self, workers: int = 1) -> Executor:
         return ForkedExecutor(workers)
+
+    def bytes_at_start(self) -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_the_table_leads_to_it() -> None:
