@@ -27,7 +27,7 @@ from evodevo.growth.growable import GROWABLES
 from evodevo.growth.h_model.growable import GrowableHModel
 from evodevo.growth.h_model.growing import GrowingHModel
 from evodevo.growth.procedure_settings import check_grow
-from evodevo.growth.spec import BirthSettings, Operation
+from evodevo.growth.spec import BirthSettings, GrowthSettings, Operation
 from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.state import Legal, State
@@ -43,12 +43,13 @@ from evodevo.module_zoo.modules.spec import HYBRID, ZooModule
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.statistics import ZooStatistics
 from evodevo.networks.saved import load_network
 from evodevo.networks.spec import NetworkSpec
 from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
-from evodevo.settings import merge, validate
+from evodevo.settings import changes_of_new_runs, merge, validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import problem, settings
 from evodevo.training import optimizers
@@ -407,6 +408,28 @@ def test_a_growth_killed_anywhere_is_the_same_growth(grown: Grown, tmp_path: Pat
     changes = {"select": {"metric": "loss"}} if grown.one.network.kind == "h_model" else {}
     assert len(grown.checkpoints) == 10
     assert grow(tmp_path, grown.one, changes, kills=(2, 4, 7)).is_like(grown)
+
+
+@pytest.mark.slow
+def test_by_the_rules_of_new_runs_a_killed_growth_is_the_same_and_the_router_may_know_the_impacts(
+    grown_zoo: Grown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts of probes in a row, newborns beside the gate and impacts are in the checkpoints, too."""
+    monkeypatch.setattr(sys.modules[__name__], "SCRIPT", (("hybridise",), ("prune",)))
+    # Every module falls short at every probe: who goes at the second event was counted at the first, and between them.
+    short = {"prune": {"usage": 0.999, "benefit": 100.0, "patience": 3}}
+    new = merge(changes_of_new_runs(GrowthSettings()), short)
+    one = arm(**merge(new, {"fitness": {"inform": True}, "events": {"horizon": 0.1}}))
+    changes = {"training": {"budget": {"flops": 1.2e8, "steps": None}}}
+    whole = grow(tmp_path / "whole", one, changes)
+    assert [edit["action"]["operation"] for edit in whole.facts["edits"]] == ["hybridise", "prune"]
+    for kills in ((2,), (3, 5)):
+        assert whole.is_like(grow(tmp_path / str(kills), one, changes, kills))
+    for growth, told in ((whole, True), (grown_zoo, False)):
+        statistics = growth.network.statistics
+        assert isinstance(statistics, ZooStatistics)
+        known = [bool(statistics._of(name).read("impact").isfinite()) for name in growth.network.live]
+        assert any(known) == told
 
 
 @pytest.mark.slow
