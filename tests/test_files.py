@@ -96,6 +96,20 @@ def test_damage_and_bombs(tmp_path: Path, compression: str, monkeypatch: pytest.
         stream.read()
 
 
+def test_an_xz_file_cannot_ask_for_more_memory_than_a_dictionary_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_UNPACKER_BYTES", 2**20)
+    for preset, fits in ((0, True), (6, False)):  # dictionaries of 256 KiB and 8 MiB
+        (tmp_path / "a").write_bytes(lzma.compress(b"text", preset=preset))
+        with files.unpacked(tmp_path / "a", ".xz") as stream:
+            if fits:
+                assert stream.read() == b"text"
+            else:
+                with pytest.raises(DataError, match="a cannot be read"):
+                    stream.read()
+
+
 def test_text_is_utf_8(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xef\xbb\xbfgr\xc3\xbcn")
     assert files.read_text(tmp_path / "a", 100) == "grün"

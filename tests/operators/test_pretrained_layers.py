@@ -180,3 +180,15 @@ def test_a_missing_extra_is_named(folders: dict[str, Path], monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match=r"evodevo\[hf\]"):
         pretrained_block(str(folders["bert"]), 0, train="none", digest=None)
+
+
+def test_weights_that_are_no_numbers_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folders["bert"] / "model.safetensors")
+    name = next(name for name in weights if ".layer.1." in name)
+    weights[name].view(-1)[-1] = torch.nan
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    (tmp_path / "config.json").write_bytes((folders["bert"] / "config.json").read_bytes())
+    with pytest.raises(DataError, match="NaN or infinity"):
+        build_layer(PretrainedLayer(path=str(tmp_path), index=1), WIDTH, causal=False)

@@ -84,7 +84,7 @@ def count_step(
 
     Args:
         network: the network.
-        inputs, outputs: of its task.
+        inputs, outputs: specifications of the text and of its next tokens.
         training: settings; of them number format and chunks of the loss count here.
         samples: samples of one part of a batch.
         length: tokens of a sample.

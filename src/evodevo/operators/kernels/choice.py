@@ -50,7 +50,7 @@ def kernel_for(
     """The kernel's adapter, or None where the own form has to compute.
 
     Args:
-        served: what is computed.
+        served: name of the computation, as ``Kernel.serves`` has it.
         x: values, for device and number format.
         sizes: sizes of the call by name, as ``Kernel.fits`` takes them; of the example all but ``tokens`` are equal.
         own: the own form.

@@ -22,7 +22,7 @@ class Kernel:
 
     Attributes:
         name: name of its function.
-        serves: what it computes.
+        serves: name of the computation that it replaces.
         classes: LIV classes that it is for, in words.
         package: import name of its package.
         load: function that gives its adapter, which takes what the library's own form takes.
