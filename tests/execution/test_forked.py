@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -21,8 +20,8 @@ class TestForkedExecutor(IsolatedExecutorTests):
     def make(self, workers: int = 1) -> Executor:
         return ForkedExecutor(workers)
 
-    def bytes_at_start(self) -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    def bytes_at_start(self, executor: Executor) -> int:
+        return int(evaluate(executor, "testing.memory").payload or b"")
 
 
 def test_the_table_leads_to_it() -> None:

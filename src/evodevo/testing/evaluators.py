@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 from evodevo.execution.base import EVALUATORS, Report
+from evodevo.execution.memory import exceeds
 
 
 def echo(payload: bytes, report: Report) -> bytes:
@@ -136,6 +137,11 @@ def ignore_sigterm_and_hang(payload: bytes, report: Report) -> bytes:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     return hang(payload, report)
+
+
+def memory(payload: bytes, report: Report) -> bytes:
+    """The bytes of memory that its process is charged, as the limit counts them."""
+    return str(exceeds([os.getpid()], -1)).encode()
 
 
 def allocate(payload: bytes, report: Report) -> bytes:

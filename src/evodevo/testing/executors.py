@@ -184,8 +184,8 @@ class ExecutorTests:
 class IsolatedExecutorTests(ExecutorTests):
     """Laws of executors that give each evaluation a process of its own."""
 
-    def bytes_at_start(self) -> int:
-        """Memory that a process of an evaluation begins with beyond a fresh worker's: of a fork, its parent's."""
+    def bytes_at_start(self, executor: Executor) -> int:
+        """Bytes that an evaluation is charged before it does anything, beyond a fresh worker's; of a fork its parent's."""
         return 0
 
     @pytest.mark.parametrize(
@@ -211,13 +211,12 @@ class IsolatedExecutorTests(ExecutorTests):
         [("testing.allocate", 2**29), ("testing.allocate_at_once", 2**29), ("testing.allocate_at_once", 2**45)],
     )
     def test_memory_over_the_limit_is_a_result(self, executor: Executor, entry: str, size: int) -> None:
-        limit = self.bytes_at_start() + 2**27
-        result = evaluate(executor, entry, str(size).encode(), memory_bytes=limit)
+        result = evaluate(executor, entry, str(size).encode(), memory_bytes=2**27)
         assert (result.state, result.reason) == ("failed", "memory"), result
         assert evaluate(executor, "testing.echo", b"next").payload == b"next"
 
     def test_memory_within_the_limit_is_free(self, executor: Executor) -> None:
-        limit = self.bytes_at_start() + 2**28
+        limit = self.bytes_at_start(executor) + 2**28
         result = evaluate(executor, "testing.allocate", str(2**26).encode(), memory_bytes=limit)
         assert result.payload == b"allocated", result
 

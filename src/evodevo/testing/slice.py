@@ -8,6 +8,7 @@ declare(
         "testing.abort": "evodevo.testing.evaluators:abort",
         "testing.act": "evodevo.testing.evaluators:act",
         "testing.allocate": "evodevo.testing.evaluators:allocate",
+        "testing.memory": "evodevo.testing.evaluators:memory",
         "testing.allocate_at_once": "evodevo.testing.evaluators:allocate_at_once",
         "testing.crash": "evodevo.testing.evaluators:crash",
         "testing.describe": "evodevo.testing.evaluators:describe",
