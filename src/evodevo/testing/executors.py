@@ -185,7 +185,7 @@ class IsolatedExecutorTests(ExecutorTests):
     """Laws of executors that give each evaluation a process of its own."""
 
     def bytes_at_start(self, executor: Executor) -> int:
-        """Bytes that an evaluation is charged before it does anything, beyond a fresh worker's; of a fork its parent's."""
+        """Bytes that an evaluation is charged at its start, beyond those of a fresh worker: a fork has its parent's."""
         return 0
 
     @pytest.mark.parametrize(
