@@ -79,7 +79,10 @@ def change(folder: Path, statement: str) -> None:
         database.execute("PRAGMA ignore_check_constraints=ON")
         for name, _ in triggers:
             database.execute(f"DROP TRIGGER {name}")
-        assert database.execute(statement).rowcount > 0
+        database.text_factory = lambda raw: raw.decode(errors="backslashreplace")
+        before = list(database.iterdump())
+        database.execute(statement)
+        assert list(database.iterdump()) != before, "a statement that changes nothing proves nothing"
         for _, sql in triggers:
             database.execute(sql)
 

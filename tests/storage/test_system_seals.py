@@ -38,7 +38,8 @@ CHANGES = {
     "a number of parameters": "UPDATE component SET parameters = 1",
     "other weights": "UPDATE component SET digest = (SELECT max(digest) FROM blob)",
     "a component gone": "DELETE FROM component WHERE rowid = 1",
-    "a use": "UPDATE component_use SET component_id = (SELECT max(id) FROM component) WHERE rowid = 2",
+    "a use": """UPDATE component_use AS u SET component_id = (SELECT max(id) FROM component WHERE id != u.component_id)
+        WHERE rowid = 2""",
     "a use gone": "DELETE FROM component_use WHERE rowid = 2",
     "all uses gone": "DELETE FROM component_use",
     "an order of uses": "UPDATE component_use SET place = 9 - place",

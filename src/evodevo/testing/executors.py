@@ -60,12 +60,19 @@ def evaluate(
 
 def first_message(executor: Executor) -> Progress:
     """Poll until a live message comes."""
+    return next(iter(first_messages(executor, 1).values()))
+
+
+def first_messages(executor: Executor, jobs: int) -> dict[str, Progress]:
+    """Poll until live messages of so many jobs have come: id -> its first one."""
+    seen: dict[str, Progress] = {}
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
+    while len(seen) < jobs:
+        assert time.monotonic() < deadline, f"live messages of {list(seen)} alone within {PATIENCE_SECONDS} s"
         for event in executor.poll(1.0):
             assert isinstance(event, Progress), f"a result came first: {event}"
-            return event
-    raise AssertionError(f"no live message within {PATIENCE_SECONDS} s")
+            seen.setdefault(event.id, event)
+    return seen
 
 
 def alive(pid: int) -> bool:
@@ -275,7 +282,7 @@ class IsolatedExecutorTests(ExecutorTests):
         with self.make(workers=2) as executor:
             for id in ("a", "b"):
                 executor.submit(Job(id, "testing.hang"))
-            assert {first_message(executor).id for _ in range(2)} == {"a", "b"}
+            assert set(first_messages(executor, 2)) == {"a", "b"}
             assert executor.running() == ["a", "b"]
 
     def test_poll_gives_up_in_time(self) -> None:
