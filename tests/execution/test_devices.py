@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,9 @@ def test_workers_are_spread_evenly_whichever_end(devices: int, workers: int, dat
 
 def seen_by(pid: int) -> str | None:
     """The variable as a process has it."""
-    variables = dict(item.split("=", 1) for item in Path(f"/proc/{pid}/environ").read_text().split("\0") if item)
+    while not (text := Path(f"/proc/{pid}/environ").read_text()):
+        time.sleep(0.01)  # ``Popen`` returns within exec, a moment before the kernel shows the new variables
+    variables = dict(item.split("=", 1) for item in text.split("\0") if item)
     return variables.get(VISIBLE)
 
 

@@ -8,6 +8,7 @@ from evodevo.execution.base import Job, Progress, Report
 from evodevo.execution.jobs import run_jobs
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.execution.serial import SerialExecutor
+from evodevo.testing.executors import drain
 
 
 def test_each_job_has_its_own_result_and_its_messages_reach_the_listener() -> None:
@@ -27,11 +28,12 @@ def test_each_job_has_its_own_result_and_its_messages_reach_the_listener() -> No
 
 @pytest.mark.slow
 def test_what_has_not_ended_at_the_deadline_is_cancelled() -> None:
-    with ProcessExecutor(workers=2) as executor:
+    with ProcessExecutor(workers=2, preload=()) as executor:
+        run_jobs(executor, [Job("first", "testing.echo")])  # a worker is ready
         results = run_jobs(executor, [Job("short", "testing.echo", b"x"), Job("long", "testing.hang")], seconds=4.0)
         assert set(results) == {"short"}
         assert results["short"].payload == b"x"
-        executor.poll(5.0)
+        assert drain(executor, {"long"})[0]["long"].reason == "killed"
         assert not executor.running()
 
 
