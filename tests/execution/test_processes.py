@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from evodevo.execution.base import EVALUATORS, EXECUTORS, Executor, Job, Progres
 from evodevo.execution.family import descendants
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.testing.executors import (
+    PATIENCE_SECONDS,
     SpawnedExecutorTests,
     alive,
     collect,
@@ -117,6 +119,44 @@ def test_when_the_coordinator_is_killed_or_just_exits_everything_below_it_ends(e
             assert all(map(alive, family))
             process.kill()
         assert wait_until_gone(family) == []
+
+
+def test_it_ends_also_where_the_guard_is_killed_while_it_ends_it() -> None:
+    """As Ray does, which kills the children of a process that it ends, and no grandchild."""
+    with coordinator(
+        f"{HANGING.replace('range(2)', 'range(1)').replace('12', '7')}    executor.poll(3600)\n"
+    ) as process:
+        assert process.stdout is not None
+        guards_and_family = json.loads(process.stdout.readline())
+        guards, (evaluation, warm, *_) = guards_and_family[:2], guards_and_family[2:]
+        os.kill(warm, signal.SIGSTOP)
+        process.kill()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not _is_pending(warm, signal.SIGTERM):
+            assert alive(warm), "it may not be killed before what is below it"
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for guard in guards:
+            with suppress(ProcessLookupError):
+                os.kill(guard, signal.SIGKILL)
+        assert alive(evaluation)
+        os.kill(warm, signal.SIGCONT)
+        assert wait_until_gone(guards_and_family) == []
+
+
+@pytest.mark.slow
+def test_a_warm_process_that_is_stopped_does_not_stay() -> None:
+    with make() as executor:
+        executor.submit(Job("a", "testing.hang"))
+        seen = first_message(executor).payload
+        os.kill(seen["parent"], signal.SIGSTOP)
+    assert wait_until_gone([seen["pid"], seen["parent"]]) == []
+
+
+def _is_pending(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal waits for a stopped process."""
+    lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(lines["ShdPnd"], 16) >> (number - 1) & 1)
 
 
 def test_that_holds_while_workers_still_import_and_while_somebody_else_holds_the_pipes() -> None:

@@ -7,6 +7,7 @@ import select
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -19,6 +20,8 @@ from evodevo.execution.signals import SignalPipe
 _COORDINATOR_SECONDS = 0.5
 """Seconds between two checks of the guard's parent, in case a third process holds the coordinator's end of the pipe
 open."""
+_WARM_SECONDS = 3.0
+"""Seconds that the warm process may take to end what is below it; a stopped one never does."""
 
 
 def guard(coordinator: int, scratch: str, evaluators: Mapping[str, Evaluator] | None = None) -> int:
@@ -48,8 +51,7 @@ def guard(coordinator: int, scratch: str, evaluators: Mapping[str, Evaluator] | 
         os.close(nowhere)
         return _watch(pid, coordinator, signals)
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        _end_warm(pid, signals)
         end_descendants()
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -68,3 +70,20 @@ def _watch(pid: int, coordinator: int, signals: SignalPipe) -> int:
             return 1 if status else 0
         if 0 in ready or signals.read() - {signal.SIGCHLD} or os.getppid() != coordinator:
             return 0
+
+
+def _end_warm(pid: int, signals: SignalPipe) -> None:
+    """Let the warm process end everything below it, so that this is done also where this process is killed meanwhile.
+
+    Ray kills the direct children of a process that it ends, guards among them, and nothing below those.
+    """
+    deadline = time.monotonic() + _WARM_SECONDS
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        while (left := deadline - time.monotonic()) > 0:
+            ended = reap()
+            if ended is None or pid in ended:
+                return
+            select.select([signals.fd], [], [], left)
+            signals.read()
+        os.kill(pid, signal.SIGKILL)
