@@ -7,14 +7,16 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from evodevo.cli.application import run
 
-settings.register_profile("suite", max_examples=30)
-settings.register_profile("thorough", max_examples=10_000)
+UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # no law is about speed
+settings.register_profile("suite", max_examples=30, **UNTIMED)
+settings.register_profile("thorough", max_examples=10_000, **UNTIMED)
 settings.load_profile("suite")  # ``--hypothesis-profile=thorough`` is loaded after this
 
 # A shell that starts tests in the background lets them, and so all processes that they start, ignore Ctrl-C; tests of
