@@ -13,7 +13,7 @@ from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError, StoreDamagedError
 from evodevo.execution.base import Executor
 from evodevo.multitask.agent import PublishedPath
-from evodevo.multitask.recorded import ACCURACY
+from evodevo.multitask.recorded import ACCURACY, text, weights_of
 from evodevo.multitask.settings import WorkSettings
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
@@ -124,7 +124,6 @@ def measured(
     """The recorded result of ``measure``; None where it has not measured this path on this split."""
     for result in system.store.systems.evaluations_of([known.id])[known.id]:
         if result.fidelity == split and result.state == "done" and (value := result.scores[ACCURACY].value) is not None:
-            weights = result.extra.get("weights")
-            shares = None if weights is None else tuple(map(float, weights))
-            return SplitMeasurement(value, result.extra.get("right"), result.extra.get("answers"), shares)
+            right, answers = (result.fact(name, text, None) for name in ("right", "answers"))
+            return SplitMeasurement(value, right, answers, weights_of(result))
     return None

@@ -6,7 +6,9 @@ Source: docs/spec/munet.md#kept-weights.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from evodevo.errors import StoreDamagedError
 from evodevo.storage.base import EvaluationRow
 
 QUALITY, SCORE = "quality", "score"
@@ -23,14 +25,67 @@ TEST, ACCURACY = "test", "accuracy"
 
 
 def deciding(results: Iterable[EvaluationRow]) -> EvaluationRow | None:
-    """The result of a path's training, failed or done; one whose worker was lost does not count."""
+    """The result of a path's training, failed or done; one whose worker was lost does not count.
+
+    Raises:
+        StoreDamagedError: What was decided about it is not what evodevo writes.
+    """
     final = [
         result
         for result in results
         if result.fidelity == CHILD
         and (result.state == "done" or (result.state == "failed" and result.reason != "lost"))
     ]
-    return final[-1] if final else None
+    if not final:
+        return None
+    result = final[-1]
+    if result.fact("fate", _fate, None) is None or result.fact("evals", _accuracies, None) is None:
+        raise StoreDamagedError(f"evaluation {result.id} does not say what became of it. Next: evodevo store check.")
+    result.fact("answer", dict, {})
+    return result
+
+
+def weights_of(result: EvaluationRow) -> tuple[float, ...] | None:
+    """The recorded mean weight of each path of a multipath model, the main one first; None where there is none.
+
+    Raises:
+        StoreDamagedError: It is something else.
+    """
+    return result.fact("weights", lambda value: None if value is None else tuple(map(number, value)), None)
+
+
+def number(value: Any) -> float:
+    """A number of JSON.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{str(value)[:50]!r} is no number")
+    return float(value)
+
+
+def text(value: Any) -> str | None:
+    """A text of JSON, or none.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not (value is None or isinstance(value, str)):
+        raise TypeError(f"{str(value)[:50]!r} is no text")
+    return value
+
+
+def _accuracies(values: Any) -> list[float | None]:
+    if not isinstance(values, list):
+        raise TypeError("no list of accuracies")
+    return [None if value is None else number(value) for value in values]
+
+
+def _fate(value: Any) -> str:
+    if value not in (KEPT, DISCARDED, FAILED):
+        raise ValueError(f"{str(value)[:50]!r} is no outcome")
+    return str(value)
 
 
 def value_of(result: EvaluationRow | None, score: str) -> float | None:

@@ -165,7 +165,7 @@ class RecordedIndividual:
     @property
     def share(self) -> float:
         """Share of the budget at which it was scored: less than 1 where it stopped at a rung, 0 before any score."""
-        return 0.0 if self.evaluation is None else float(self.evaluation.extra.get("share", 1.0))
+        return 0.0 if self.evaluation is None else self.evaluation.fact("share", float, 1.0)
 
     @property
     def stopped(self) -> bool:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from evodevo import canonical
 from evodevo.errors import StoreDamagedError, UsageError
 
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are done, and all; from time to time."""
 RunState = Literal["running", "finished", "interrupted", "failed"]
 EvaluationState = Literal["running", "done", "failed", "stale"]
 Outcome = Literal["done", "failed"]
@@ -25,6 +28,10 @@ RESUMED = "resumed"
 """Key in the facts of an evaluation: the digest of the checkpoint from which it went on."""
 MAX_DETAIL = 4096
 ROLES = "abcdefghijklmnop"
+
+
+def quiet(done: int, whole: int) -> None:
+    """Progress that is not shown."""
 
 
 def new_run_id() -> str:
@@ -211,6 +218,27 @@ class EvaluationRow:
     finished_seq: int | None
     started_at: str
     finished_at: str | None
+
+    def fact(self, name: str, read: Callable[[Any], T], default: T) -> T:
+        """One of the further facts (``extra``).
+
+        Args:
+            name: Its name.
+            read: Makes it of JSON; raises KeyError, TypeError, ValueError, or AttributeError where it is another thing.
+            default: What it is where it was not recorded.
+
+        Raises:
+            StoreDamagedError: It is another thing: somebody changed it, and sealed it anew.
+        """
+        if name not in self.extra:
+            return default
+        try:
+            return read(self.extra[name])
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise StoreDamagedError(
+                f"evaluation {self.id} has a {name!r} among its facts that evodevo did not write "
+                f"({type(error).__name__}: {str(error)[:200]}). Next: evodevo store check; backups lie in backups/."
+            ) from None
 
 
 @dataclass(frozen=True)

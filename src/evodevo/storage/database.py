@@ -31,9 +31,11 @@ from evodevo.storage.base import (
     NewIndividual,
     Parent,
     PrefixMatch,
+    Progress,
     RepairReport,
     RunRow,
     RunState,
+    quiet,
 )
 from evodevo.storage.blobs import BlobPool, FolderPool, MemoryPool
 from evodevo.storage.dialects.sqlite import open_memory
@@ -460,6 +462,7 @@ class Store:
         grace_seconds: float = GRACE_SECONDS,
         released_grace_seconds: float = RELEASED_GRACE_SECONDS,
         dry_run: bool = False,
+        progress: Progress = quiet,
     ) -> GarbageReport:
         """Delete unreferenced blobs; safe beside running workers, whose blobs exist before the rows that refer to them.
 
@@ -467,41 +470,55 @@ class Store:
             grace_seconds: Smallest age in seconds of a deleted blob that no row ever referred to.
             released_grace_seconds: Smallest age in seconds of one whose owners have all let it go.
             dry_run: Whether to only report.
+            progress: Called with the bytes that were deleted, and all that are to be.
 
         Raises:
             StoreDamagedError: A reference was changed or lost; nothing is deleted.
         """
         released = min(grace_seconds, released_grace_seconds)
         return self._database.write(
-            integrity.collect, self.blobs, grace=grace_seconds, released_grace=released, dry_run=dry_run
+            integrity.collect,
+            self.blobs,
+            grace=grace_seconds,
+            released_grace=released,
+            dry_run=dry_run,
+            progress=progress,
         )
 
     def tidy(self) -> GarbageReport:
         """Collect what runs have let go of, at once where no run is open; to be called when a run has ended."""
         return self.gc(released_grace_seconds=RELEASED_GRACE_SECONDS if self.owners() else 0.0)
 
-    def check(self, *, deep: bool = False) -> CheckReport:
-        """Search for damage; ``deep`` hashes every held blob and reads every row."""
+    def check(self, *, deep: bool = False, progress: Progress = quiet) -> CheckReport:
+        """Search for damage; ``deep`` hashes every held blob and reads every row.
+
+        ``progress`` is called with the bytes of the blobs that were looked at, and of all.
+        """
         try:
             with self._database.reading(math.inf) as connection:
-                report = integrity.check(connection, self._database, self.blobs, deep=deep)
+                report = integrity.check(connection, self._database, self.blobs, deep=deep, progress=progress)
             return replace(report, sealed=not self._database.unsealed)
         except StoreDamagedError as error:
             return CheckReport(0, 0, deep, (Damage("database", self._database.place, str(error)),))
 
-    def repair(self) -> RepairReport:
+    def repair(self, progress: Progress = quiet) -> RepairReport:
         """Quarantine damaged blobs; mark the evaluations that lost theirs, or whose rows were changed, for repetition.
 
-        A resume repeats them.
+        A resume repeats them. Every blob is read three times: ``progress`` is called with the bytes of that, and all.
 
         Raises:
             RunOwnedError: An affected run is open in a living process; nothing of that run was changed.
             StoreDamagedError: The database itself is damaged beyond its indexes.
         """
-        before = self.check(deep=True)
+
+        def part(number: int) -> Progress:
+            return lambda done, whole: progress(number * whole + done, 3 * whole)
+
+        before = self.check(deep=True, progress=part(0))
         if any(problem.kind == "database" for problem in before.problems):
             self._reindex()
-        lost = self._database.read(integrity.losses, self.blobs, deep=True)
+        with self._database.reading(math.inf) as connection:
+            lost = integrity.losses(connection, self.blobs, deep=True, progress=part(1))
         marked: list[str] = []
         for run_id in sorted({run for loss in lost for _, _, run in loss.owners}):
             lease = self.acquire(run_id)
@@ -515,7 +532,8 @@ class Store:
                 # A worker may have put the right bytes again in the meantime.
                 if self.blobs.verify(loss.digest) is not None:
                     self.blobs.quarantine(loss.digest)
-        return RepairReport(tuple(loss.digest for loss in lost), tuple(marked), self.check(deep=True).problems)
+        after = self.check(deep=True, progress=part(2))
+        return RepairReport(tuple(loss.digest for loss in lost), tuple(marked), after.problems)
 
     def _mark_changed(self) -> list[str]:
         """Mark the evaluations whose rows were changed, in all runs; returns their ids."""
@@ -543,8 +561,10 @@ class Store:
             hint = backup_hint(self._layout) if self._layout else "restore it from your backup."
             raise StoreDamagedError(f"{self._database.place} cannot be mended ({broken[0]}); {hint}")
 
-    def backup(self) -> Path | None:
+    def backup(self, progress: Progress = quiet) -> Path | None:
         """Copy the database (not the blobs) into ``backups/``; None in memory.
+
+        ``progress`` is called with the bytes of the copy, and of the database, which may be larger.
 
         Raises:
             UsageError: The store lies in a database of a server.
@@ -554,7 +574,7 @@ class Store:
                 f"{self._database.place} is backed up by its server (pg_dump); evodevo store copy makes a copy with "
                 "blobs in a folder."
             )
-        return backup(self._database.copy_to, self._layout, migrations.HEAD) if self._layout else None
+        return backup(self._database.copy_to, self._layout, migrations.HEAD, progress) if self._layout else None
 
     def copy_database(self, target: Path) -> None:
         """Write a compact, consistent copy of the database, without blobs, into a new file of SQLite."""

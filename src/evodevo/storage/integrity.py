@@ -13,7 +13,7 @@ from sqlalchemy import Connection, and_, func, select, update
 
 from evodevo.errors import StoreDamagedError
 from evodevo.storage import queries, seals
-from evodevo.storage.base import CheckReport, Damage, GarbageReport, evaluation_id, individual_id
+from evodevo.storage.base import CheckReport, Damage, GarbageReport, Progress, evaluation_id, individual_id, quiet
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.engine import Database
 from evodevo.storage.recording import add_event, change_evaluation, release
@@ -33,7 +33,13 @@ class Loss:
 
 
 def check(
-    connection: Connection, database: Database, pool: BlobPool, *, deep: bool, hashed: bool = False
+    connection: Connection,
+    database: Database,
+    pool: BlobPool,
+    *,
+    deep: bool,
+    hashed: bool = False,
+    progress: Progress = quiet,
 ) -> CheckReport:
     """Check the database and every blob that a row refers to.
 
@@ -43,6 +49,7 @@ def check(
         pool: Pool of the blobs.
         deep: Whether to hash every blob and read every row and page; otherwise only sizes and structure.
         hashed: Whether the blobs were hashed just now, so that sizes are enough.
+        progress: Called with the bytes of the blobs that were looked at, and of all.
     """
     problems: list[Damage] = list(database.problems(connection, deep=deep))
     count = size = 0
@@ -50,16 +57,17 @@ def check(
         problems.extend(_row_problems(connection, deep=deep))
         sizes = held(connection)
         count, size = len(sizes), sum(sizes.values())
-        problems.extend(
-            Damage("blob", loss.digest, loss.problem) for loss in losses(connection, pool, deep=deep and not hashed)
-        )
+        lost = losses(connection, pool, deep=deep and not hashed, progress=progress)
+        problems.extend(Damage("blob", loss.digest, loss.problem) for loss in lost)
     return CheckReport(count, size, deep, tuple(problems))
 
 
-def losses(connection: Connection, pool: BlobPool, *, deep: bool) -> list[Loss]:
+def losses(connection: Connection, pool: BlobPool, *, deep: bool, progress: Progress = quiet) -> list[Loss]:
     """The held blobs that are missing or damaged, with their owners."""
     faults: dict[str, str] = {}
-    for digest, length in held(connection).items():
+    every = held(connection)
+    done, whole = 0, sum(every.values())
+    for digest, length in every.items():
         size = pool.size(digest)
         if size is None:
             faults[digest] = "the file is missing"
@@ -67,6 +75,8 @@ def losses(connection: Connection, pool: BlobPool, *, deep: bool) -> list[Loss]:
             faults[digest] = f"the file has {size} bytes instead of {length}"
         elif deep and (wrong := pool.verify(digest)) is not None:
             faults[digest] = wrong
+        done += length
+        progress(done, whole)
     return [Loss(digest, problem, _owners(connection, digest)) for digest, problem in faults.items()]
 
 
@@ -104,7 +114,13 @@ def _state(connection: Connection, evaluation: str) -> str | None:
 
 
 def collect(
-    connection: Connection, pool: BlobPool, *, grace: float, released_grace: float, dry_run: bool
+    connection: Connection,
+    pool: BlobPool,
+    *,
+    grace: float,
+    released_grace: float,
+    dry_run: bool,
+    progress: Progress = quiet,
 ) -> GarbageReport:
     """Delete unreferenced blobs. The open write transaction prevents new references in the meantime.
 
@@ -115,6 +131,7 @@ def collect(
             one may not be written yet.
         released_grace: Smallest age in seconds of one whose owners have all let it go, which may have been put again.
         dry_run: Whether to only report.
+        progress: Called with the bytes that were deleted, and all that are to be.
     """
     # A reference that was changed to released would cost its blob.
     for run_id in run_ids(connection):
@@ -127,21 +144,21 @@ def collect(
     asked = system_garbage.oldest_ask_seconds(connection)
     known = set(connection.execute(select(blob_table.c.digest)).scalars())
     ages = {True: max(released_grace, asked), False: max(grace, asked)}
-    gone: list[str] = []
-    size = 0
-    for digest in sorted(pool.digests()):
-        if digest not in kept and pool.age(digest) >= ages[digest in known]:
-            size += pool.size(digest) or 0
-            gone.append(digest)
-            if not dry_run:
-                connection.execute(
-                    update(blob_table)
-                    .where(blob_table.c.digest == digest, blob_table.c.state == "present")
-                    .values(state="collected")
-                )
-                pool.remove(digest)
+    idle_blobs = sorted(digest for digest in pool.digests() if digest not in kept)
+    old = {digest: pool.size(digest) or 0 for digest in idle_blobs if pool.age(digest) >= ages[digest in known]}
+    size, whole = 0, sum(old.values())
+    for digest, length in old.items():
+        size += length
+        if not dry_run:
+            connection.execute(
+                update(blob_table)
+                .where(blob_table.c.digest == digest, blob_table.c.state == "present")
+                .values(state="collected")
+            )
+            pool.remove(digest)
+            progress(size, whole)
     count, temporary = pool.remove_temporary(ages[False], dry_run=dry_run)
-    return GarbageReport(tuple(gone), count, size + temporary)
+    return GarbageReport(tuple(old), count, size + temporary)
 
 
 def held(connection: Connection, *, but: Collection[str] = ()) -> dict[str, int]:

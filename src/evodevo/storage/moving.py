@@ -14,7 +14,7 @@ import secrets
 import shutil
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, Unsa
 from evodevo.files import opened
 from evodevo.storage import integrity
 from evodevo.storage.addresses import Place, ServerAddress
+from evodevo.storage.base import Progress, quiet
 from evodevo.storage.blobs import CHUNK, BlobPool, FolderPool
 from evodevo.storage.database import Store
 from evodevo.storage.dialects.sqlite import open_file
@@ -36,9 +37,6 @@ MANIFEST, DATABASE, BLOBS = "manifest.json", "store.db", "blobs/"
 MOST_MEMBERS = 2_000_000
 MOST_MANIFEST_BYTES = 512 * 2**20
 _DATE = (1980, 1, 1, 0, 0, 0)
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes that are written, and all."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,7 @@ class Moved:
     bytes: int
 
 
-def _quiet(done: int, whole: int) -> None:
-    """Progress that is not shown."""
-
-
-def pack(source: Place, target: Path, progress: Progress = _quiet) -> Moved:
+def pack(source: Place, target: Path, progress: Progress = quiet) -> Moved:
     """Write a store into one file; it may be in use, and what it holds now is written.
 
     Raises:
@@ -96,7 +90,7 @@ def pack(source: Place, target: Path, progress: Progress = _quiet) -> Moved:
         return Moved(target.absolute(), len(held), whole)
 
 
-def unpack(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
+def unpack(source: Path, folder: Path, progress: Progress = quiet) -> Moved:
     """Make a store of a pack, and check every byte and row of it before it appears.
 
     Raises:
@@ -115,7 +109,7 @@ def unpack(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
             whole = sum(size for size, _ in files.values())
             if whole > shutil.disk_usage(_existing(folder)).free:
                 raise DiskFullError(f"{source} unpacks to {whole:,} bytes, and there is less space at {folder}.")
-            with _store_at(folder) as (draft, pool):
+            with _store_at(folder, progress) as (draft, pool):
                 done = 0
                 for name, (size, digest) in files.items():
                     part = draft / f".{secrets.token_hex(8)}"
@@ -129,7 +123,7 @@ def unpack(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
                         pool.put_file(part)
                         part.unlink()
                     done += size
-                    progress(done, whole)
+                    progress(done, 2 * whole)
             return Moved(folder.absolute(), len(files) - 1, whole)
     except _DAMAGES as error:
         if isinstance(error, UsageError):
@@ -137,7 +131,7 @@ def unpack(source: Path, folder: Path, progress: Progress = _quiet) -> Moved:
         raise UnsafeFileError(f"{source} is not a pack of evodevo ({error}); nothing is unpacked.") from None
 
 
-def copy(source: Place, target: Place, progress: Progress = _quiet, *, blobs: Path | None = None) -> Moved:
+def copy(source: Place, target: Place, progress: Progress = quiet, *, blobs: Path | None = None) -> Moved:
     """Copy what a store holds into a new one, and check it before it appears; the source may be in use.
 
     Args:
@@ -154,10 +148,11 @@ def copy(source: Place, target: Place, progress: Progress = _quiet, *, blobs: Pa
     if isinstance(target, ServerAddress):
         return _copy_to_server(source, target, blobs, progress)
     _refuse_existing(target, empty=True)
-    with _snapshot(source, _beside(target)) as (database, held, pool), _store_at(target) as (draft, own):
+    with _snapshot(source, _beside(target)) as (database, held, pool), _store_at(target, progress) as (draft, own):
         size = database.stat().st_size
         shutil.copyfile(database, draft / DATABASE)
-        whole = _copy_blobs(held, pool, own, size, progress)
+        # The second half is the check of what was copied.
+        whole = _copy_blobs(held, pool, own, size, lambda done, all: progress(done, 2 * all))
         return Moved(target.absolute(), len(held), whole)
 
 
@@ -203,7 +198,7 @@ def _snapshot(source: Place, draft: Path) -> Iterator[tuple[Path, dict[str, int]
 
 
 @contextmanager
-def _store_at(folder: Path) -> Iterator[tuple[Path, FolderPool]]:
+def _store_at(folder: Path, progress: Progress) -> Iterator[tuple[Path, FolderPool]]:
     """A folder to be filled with a store; it takes its place when the store has been checked."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = _beside(folder)
@@ -212,7 +207,8 @@ def _store_at(folder: Path) -> Iterator[tuple[Path, FolderPool]]:
         pool = FolderPool(draft / "blobs")
         yield draft, pool
         with Store.open(draft, "rw", create=False) as store:
-            store.check(deep=True).require()
+            # Half of the work is done: everything is written.
+            store.check(deep=True, progress=lambda done, whole: progress(whole + done, 2 * whole)).require()
         if folder.exists():
             folder.rmdir()
         draft.rename(folder)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from evodevo.errors import NotFoundError, RunOwnedError, StoreDamagedError, UsageError
 from evodevo.storage import leases, migrations
+from evodevo.storage.base import Progress
 from evodevo.storage.dialects.sqlite import SQLiteDatabase, expected_tables, open_file
 from evodevo.storage.dialects.sqlite_schema import check_programs
 from evodevo.storage.failpoints import failpoint
@@ -20,6 +22,8 @@ from evodevo.storage.filesystems import is_network
 from evodevo.storage.liveness import is_alive
 
 Mode = Literal["rw", "ro"]
+WATCH_SECONDS = 0.5
+"""Seconds between two looks at a copy that is being written."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,9 @@ def open_database(layout: StoreLayout, mode: Mode, *, create: bool) -> tuple[SQL
     return _open_for_writing(layout)
 
 
-def backup(copy_to: Callable[[Path], None], layout: StoreLayout, version: str) -> Path:
+def backup(
+    copy_to: Callable[[Path], None], layout: StoreLayout, version: str, progress: Progress | None = None
+) -> Path:
     """Make a compact, consistent copy of the database, without blobs.
 
     Returns:
@@ -82,7 +88,11 @@ def backup(copy_to: Callable[[Path], None], layout: StoreLayout, version: str) -
     target = layout.backups / f"{version}-{number}.db"
     draft = layout.backups / f".{secrets.token_hex(8)}"
     try:
-        copy_to(draft)
+        if progress is None:
+            copy_to(draft)
+        else:
+            with _watched(draft, layout.database, progress):
+                copy_to(draft)
         descriptor = os.open(draft, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -92,6 +102,25 @@ def backup(copy_to: Callable[[Path], None], layout: StoreLayout, version: str) -
     finally:
         draft.unlink(missing_ok=True)
     return target
+
+
+@contextmanager
+def _watched(draft: Path, source: Path, progress: Progress) -> Iterator[None]:
+    """Tell now and then how much of a database is copied; the statement that copies it tells nothing."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(WATCH_SECONDS):
+            with suppress(FileNotFoundError):
+                progress(draft.stat().st_size, source.stat().st_size)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def _open_for_reading(path: Path) -> SQLiteDatabase:

@@ -63,7 +63,14 @@ def events(
         some = {(row.run_id or seals.STORE, str(row.seq)): digests[str(row.seq)] for row in rows}
         seals.confirm(connection, seals.EVENT, some)
     return [
-        EventRow(row.seq, row.run_id, row.at, row.type, row.subject, read_json(row.payload, f"event {row.seq}"))
+        EventRow(
+            row.seq,
+            row.run_id,
+            row.at,
+            row.type,
+            row.subject,
+            read_object(row.payload, f"the payload of event {row.seq}"),
+        )
         for row in rows
         if type is None or row.type == type
     ]
@@ -133,7 +140,7 @@ def evaluations(
     whole = None if some else run_id
     _confirm_evaluations(connection, rows, belonging, references, whole)
     for evaluation, values in belonging.items():
-        scores[evaluation] = {objective: Score(value, status) for objective, value, status in values}
+        scores[evaluation] = {objective: _score(evaluation, value, status) for objective, value, status in values}
     blobs: dict[str, dict[str, str]] = defaultdict(dict)
     for row in references:
         if not row.released:
@@ -343,6 +350,33 @@ def read_json(text: str, what: str) -> Any:
         raise StoreDamagedError(f"{what} does not hold JSON ({error}). Next: evodevo repair.") from None
 
 
+def read_object(text: str, what: str) -> dict[str, Any]:
+    """The value of a JSON column that holds an object.
+
+    Raises:
+        StoreDamagedError: It holds something else: somebody changed it, and perhaps sealed it anew.
+    """
+    value = read_json(text, what)
+    if not isinstance(value, dict):
+        raise StoreDamagedError(f"{what} holds {type(value).__name__} where an object was written. {seals.NEXT}")
+    return value
+
+
+def read_names(text: str, what: str) -> tuple[str, ...]:
+    """The value of a JSON column that holds a list of names; otherwise as ``read_object``."""
+    value = read_json(text, what)
+    if not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+        raise StoreDamagedError(f"{what} holds something else than the list of names that was written. {seals.NEXT}")
+    return tuple(value)
+
+
+def _score(evaluation: str, value: Any, status: Any) -> Score:
+    try:
+        return Score(value, status)
+    except (UsageError, TypeError, ValueError) as error:
+        raise StoreDamagedError(f"evaluation {evaluation} has a score that is none ({error}). {seals.NEXT}") from None
+
+
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
@@ -366,10 +400,10 @@ def _run(row: Row[Any]) -> RunRow:
         id=row.id,
         kind=row.kind,
         recipe=row.recipe,
-        settings=read_json(row.settings, what),
+        settings=read_object(row.settings, f"the settings of {what}"),
         seed=row.seed,
         space=read_json(row.space, what),
-        versions=read_json(row.versions, what),
+        versions=read_object(row.versions, f"the record of versions of {what}"),
         state=row.state,
         created_seq=row.created_seq,
         created_at=row.created_at,
@@ -414,10 +448,10 @@ def _individuals(connection: Connection, query: Select[Any], *, all_of: str | No
             birth=row.birth,
             generation=row.generation,
             slot=row.slot,
-            genome_envelope=read_json(row.genome_envelope, f"individual {row.id}"),
+            genome_envelope=read_object(row.genome_envelope, f"the genome of individual {row.id}"),
             genome_hash=row.genome_hash,
             operation=row.operation,
-            details=read_json(row.details, f"individual {row.id}"),
+            details=read_object(row.details, f"the record of making individual {row.id}"),
             parents=tuple(parent for _, parent in parents_of.get(row.id, ())),
             seed=row.seed,
             created_seq=row.created_seq,
@@ -440,8 +474,8 @@ def _evaluation(row: Row[Any], scores: dict[str, Score], blobs: dict[str, str]) 
         reason=row.reason,
         detail=row.detail,
         scores=scores,
-        cost=read_json(row.cost, what),
-        extra=read_json(row.extra, what),
+        cost=read_object(row.cost, f"the cost of {what}"),
+        extra=read_object(row.extra, f"the facts of {what}"),
         seconds=row.seconds,
         blobs=blobs,
         finished_seq=row.finished_seq,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evodevo.cli import output
+from evodevo.cli.keep.progress import byte_progress
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.errors import ExitCode
 
@@ -25,14 +26,15 @@ def repair(
     """
     from evodevo.storage import Store
 
-    with Store.open(store, "ro" if check else "rw", create=False) as opened:
+    words = "checking" if check else "repairing"
+    with Store.open(store, "ro" if check else "rw", create=False) as opened, byte_progress(words) as progress:
         if check:
-            report = opened.check(deep=True)
+            report = opened.check(deep=True, progress=progress)
             remaining: tuple[Damage, ...] = report.problems
             quarantined: tuple[str, ...] = ()
             lost: tuple[str, ...] = ()
         else:
-            done = opened.repair()
+            done = opened.repair(progress)
             remaining, quarantined, lost = done.remaining, done.quarantined, done.lost_evaluations
     if json:
         data = {

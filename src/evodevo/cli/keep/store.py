@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evodevo.cli import output
+from evodevo.cli.keep.progress import byte_progress
 from evodevo.cli.keep.repair import repair
 from evodevo.cli.options import DEFAULT_STORE, BlobsFolder, Json, StoreFolder
 from evodevo.errors import ExitCode
@@ -30,8 +29,8 @@ def check(store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
     from evodevo.runs.rederive import rederived
     from evodevo.storage import Store
 
-    with Store.open(store, "ro", create=False) as opened:
-        report = opened.check(deep=True)
+    with Store.open(store, "ro", create=False) as opened, byte_progress("checking") as progress:
+        report = opened.check(deep=True, progress=progress)
     problems = report.problems or rederived(store)
     if json:
         rows = [{"kind": p.kind, "subject": p.subject, "message": p.message} for p in problems]
@@ -62,8 +61,8 @@ def gc(
     """
     from evodevo.storage import Store
 
-    with Store.open(store, create=False) as opened:
-        report = opened.gc(dry_run=dry_run)
+    with Store.open(store, create=False) as opened, byte_progress("deleting") as progress:
+        report = opened.gc(dry_run=dry_run, progress=progress)
     if json:
         data = {"dry_run": dry_run, "blobs": len(report.blobs), "temporary": report.temporary, "bytes": report.bytes}
         output.document("evodevo.store.gc/1", data)
@@ -77,8 +76,8 @@ def backup(store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
     """Copy the database, without blobs, into the folder ``backups`` of the store; it may be in use."""
     from evodevo.storage import Store
 
-    with Store.open(store, create=False) as opened:
-        path = opened.backup()
+    with Store.open(store, create=False) as opened, byte_progress("copying the database") as progress:
+        path = opened.backup(progress)
     if json:
         output.document("evodevo.store.backup/1", {"path": str(path)})
         return
@@ -94,7 +93,7 @@ def pack(
     """Write all that a store holds into one file, to be kept or sent; the store may be in use."""
     from evodevo.storage import moving
 
-    with _progress("packing") as progress:
+    with byte_progress("packing") as progress:
         moved = moving.pack(store, file, progress)
     _made("pack", moved, json=json)
 
@@ -108,7 +107,7 @@ def unpack(
     """Make a store of a pack. Every byte and row is checked before the folder appears."""
     from evodevo.storage import moving
 
-    with _progress("unpacking") as progress:
+    with byte_progress("unpacking") as progress:
         moved = moving.unpack(file, folder, progress)
     _made("unpack", moved, json=json)
 
@@ -124,22 +123,9 @@ def copy(
     from evodevo.storage import moving
     from evodevo.storage.addresses import place
 
-    with _progress("copying") as progress:
+    with byte_progress("copying") as progress:
         moved = moving.copy(place(source), place(target), progress, blobs=blobs)
     _made("copy", moved, json=json)
-
-
-@contextmanager
-def _progress(words: str) -> Iterator[Callable[[int, int], None]]:
-    """A function of the bytes that are written, and of all, which fills a bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task(words, total=None)
-        yield lambda done, whole: bar.update(task, completed=done, total=whole)
 
 
 def _made(verb: str, moved: Moved, *, json: bool) -> None:

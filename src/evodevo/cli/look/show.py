@@ -218,7 +218,7 @@ def _print(individual: Individual) -> None:
         show_history(individual)
     for row in individual.evaluations:
         kept = f"   weights {row.blobs['weights'][:12]}" if "weights" in row.blobs else ""
-        share = float(row.extra.get("share", 1.0))
+        share = row.fact("share", float, 1.0)
         rung = "" if share == 1 else f" to {share:.0%} of the budget"
         words = f"seed {row.seed}, attempt {row.attempt}{rung}: {row.state}, {duration(row.seconds)}{kept}"
         output.line(f"evaluation  {words}")

@@ -14,7 +14,7 @@ from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, PartMark, Stream, SystemFrame
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
-from evodevo.multitask.recorded import ACCURACY, TEST, value_of
+from evodevo.multitask.recorded import ACCURACY, TEST, value_of, weights_of
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
 from evodevo.storage.base import EvaluationRow
@@ -270,4 +270,4 @@ class SystemFrames:
     def _weights(self, known: PublishedPath) -> Sequence[float]:
         """Mean weight of each inner path over the test samples; empty before it was measured on them."""
         result = self._measured.get(known.id)
-        return [] if result is None else [float(weight) for weight in result.extra.get("weights") or ()]
+        return () if result is None else weights_of(result) or ()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.agent import PublishedPath
@@ -150,11 +150,11 @@ def _ancestors(system: System, known: PublishedPath) -> Iterator[tuple[str, str]
 
 
 def _test_samples(system: System, known: PublishedPath) -> int | None:
-    samples: Any = None
+    samples: int | None = None
     for result in system.store.systems.evaluations_of([known.id])[known.id]:
         if result.fidelity == TEST and result.state == "done":
-            samples = result.extra.get("samples")
-    return None if samples is None else int(samples)
+            samples = result.fact("samples", int, None)
+    return samples
 
 
 def _weights(answerer: PathPredictor) -> Iterator[str]:

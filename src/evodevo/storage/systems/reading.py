@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, and_, select
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.storage import queries, seals
 from evodevo.storage.base import EvaluationRow, IndividualRow
-from evodevo.storage.queries import read_json
+from evodevo.storage.queries import read_names, read_object
 from evodevo.storage.schema import evaluation_table, run_table
 from evodevo.storage.systems import sealing
 from evodevo.storage.systems.base import AgentRow, Counters, CycleRow, PathRow, SystemRow
@@ -231,17 +231,18 @@ def _confirm_runs(connection: Connection, rows: Sequence[Row[Any]]) -> None:
 
 
 def _system(row: Row[Any]) -> SystemRow:
-    return SystemRow(row.id, row.name, row.seed, read_json(row.settings, f"run {row.id}"), row.created_at)
+    settings = read_object(row.settings, f"the settings of run {row.id}")
+    return SystemRow(row.id, row.name, row.seed, settings, row.created_at)
 
 
 def _agent(row: Row[Any]) -> AgentRow:
     fields = row._mapping
-    settings = read_json(row.settings, f"run {row.run_id}")
+    settings = read_object(row.settings, f"the settings of run {row.run_id}")
     return AgentRow(row.run_id, row.system_id, row.name, fields["class"], row.task, row.seed, settings)
 
 
 def _cycle(row: Row[Any]) -> CycleRow:
-    kept = tuple(read_json(row.retained, f"cycle {row.number} of {row.agent_id}"))
+    kept = read_names(row.retained, f"what cycle {row.number} of {row.agent_id} retains")
     return CycleRow(row.agent_id, row.number, row.round, row.view_seq, row.state, kept)
 
 
