@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
+from evodevo.execution.scratch import PREFIX, scratch
 from evodevo.storage import Store, seals
 from evodevo.storage.schema import event_table
 from evodevo.testing.storages import newborn
@@ -64,6 +66,20 @@ def test_gc_deletes_what_nothing_holds(folder: Path, capsys: pytest.CaptureFixtu
     assert (code, seen["blobs"], seen["bytes"]) == (0, 1, 8)
     assert asked(capsys, "store", "gc", "--store", str(folder))[1]["blobs"] == 1
     assert asked(capsys, "store", "gc", "--store", str(folder))[1]["blobs"] == 0
+
+
+def test_gc_removes_the_temporary_folders_of_processes_that_have_ended(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with scratch() as living:
+        killed = Path(shutil.copytree(living, living.with_name(f"{PREFIX}12345678")))
+        for flags in (("--dry-run",), ()):
+            assert killed.exists()
+            assert asked(capsys, "store", "gc", *flags, "--store", str(folder))[1]["folders"] == [str(killed)]
+        assert list(temporary.iterdir()) == [living]
 
 
 def test_a_changed_score_is_damage_to_every_command_until_it_is_repaired(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +14,7 @@ from evodevo.errors import EvodevoError
 from evodevo.execution import protocol
 from evodevo.execution.base import Job
 from evodevo.execution.protocol import Decoder, Message
+from evodevo.execution.scratch import Scratch
 from evodevo.execution.tail import Tail
 from evodevo.execution.worker_process import WorkerProcess
 
@@ -53,11 +52,16 @@ class Connection:
         packages: Sequence[str] = (),
         temporary: str | None = None,
     ) -> None:
-        self._scratch = _make_folder(temporary)
         try:
-            self._process = start(self._scratch)
+            self._scratch = Scratch(temporary)
+        except OSError as error:
+            raise EvodevoError(
+                f"no folder for temporary files can be made: {error}. Set TMPDIR to one with room."
+            ) from error
+        try:
+            self._process = start(self._scratch.path)
         except EvodevoError:
-            os.rmdir(self._scratch)
+            self._scratch.remove()
             raise
         self.stdin, self.stdout, self.stderr = (self._stream(i) for i in range(3))
         self.log = Tail()
@@ -145,7 +149,7 @@ class Connection:
             self._process.wait()
         if (self._process.returncode or 0) < 0:
             self._process.kill_left()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.remove()
         while self.receive_log():
             pass
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -156,12 +160,3 @@ class Connection:
         """Exit status or signal of the worker as text; valid after ``finish_end``."""
         code = self._process.returncode
         return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-
-
-def _make_folder(parent: str | None) -> str:
-    try:
-        return tempfile.mkdtemp(prefix="evodevo-", dir=parent)
-    except OSError as error:
-        raise EvodevoError(
-            f"no folder for temporary files can be made: {error}. Set TMPDIR to one with room."
-        ) from error

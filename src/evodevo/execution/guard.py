@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import sys
 import time
@@ -15,6 +14,7 @@ from evodevo.execution import warm
 from evodevo.execution.base import Evaluator
 from evodevo.execution.failures import signal_name
 from evodevo.execution.family import adopt_orphans, die_with, end_descendants, reap
+from evodevo.execution.scratch import discard, hold
 from evodevo.execution.signals import SignalPipe
 
 _COORDINATOR_SECONDS = 0.5
@@ -38,6 +38,7 @@ def guard(coordinator: int, scratch: str, evaluators: Mapping[str, Evaluator] | 
     """
     own = os.getpid()
     adopt_orphans()
+    hold(scratch)
     signals = SignalPipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     pid = os.fork()
     if pid == 0:
@@ -53,7 +54,7 @@ def guard(coordinator: int, scratch: str, evaluators: Mapping[str, Evaluator] | 
     finally:
         _end_warm(pid, signals)
         end_descendants()
-        shutil.rmtree(scratch, ignore_errors=True)
+        discard(scratch)
 
 
 def _watch(pid: int, coordinator: int, signals: SignalPipe) -> int:

@@ -25,6 +25,7 @@ from evodevo.execution.failures import clip, describe_exit
 from evodevo.execution.family import adopt_orphans, descendants, end_descendants, reap
 from evodevo.execution.preload import prepare
 from evodevo.execution.protocol import Decoder, Message, ProtocolError
+from evodevo.execution.scratch import discard
 from evodevo.execution.signals import SignalPipe
 from evodevo.execution.tail import Tail
 
@@ -127,7 +128,7 @@ class _Loop:
                 self._enforce_limits()
         finally:
             end_descendants()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            discard(self._scratch)
 
     # Waiting
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from evodevo import canonical
 from evodevo.errors import EvodevoError
 from evodevo.execution.base import EVALUATORS, PAYLOAD_BYTES, Report
 from evodevo.execution.failures import describe_exception
+from evodevo.execution.scratch import scratch
 from evodevo.registry import enable_packages, enabled_packages
 from evodevo.training import replicas
 
@@ -47,13 +47,12 @@ def evaluate_replicated(entry: str, payload: bytes, report: Report, count: int) 
         MemoryError: A replica had too little memory.
         ReplicaFailedError: Another failure; the message has the traceback.
     """
-    with tempfile.TemporaryDirectory(prefix="replicas-") as name:
-        folder = Path(name)
+    with scratch() as folder:
         (folder / PAYLOAD).write_bytes(payload)
         (folder / MESSAGES).touch()
         command = [
             *(sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"),
-            *("--max-restarts=0", "-m", __name__, name, entry, *enabled_packages()),
+            *("--max-restarts=0", "-m", __name__, str(folder), entry, *enabled_packages()),
         ]
         environment = {"OMP_NUM_THREADS": "1", **os.environ}  # torchrun would set it with a warning
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment)

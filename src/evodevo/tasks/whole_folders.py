@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from evodevo.execution.scratch import scratch
 
 
 def put_whole(path: Path, fill: Callable[[Path], None], is_whole: Callable[[], bool]) -> None:
@@ -21,12 +22,12 @@ def put_whole(path: Path, fill: Callable[[Path], None], is_whole: Callable[[], b
         OSError: The folder cannot be written.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as scratch:
-        fresh = Path(scratch, "entry")
+    with scratch(path.parent) as place:
+        fresh = place / "entry"
         fresh.mkdir()
         fill(fresh)
         if path.exists() and not is_whole():
-            os.rename(path, Path(scratch, "damaged"))
+            os.rename(path, place / "damaged")
         try:
             os.rename(fresh, path)
         except OSError as error:

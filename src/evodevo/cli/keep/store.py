@@ -57,18 +57,22 @@ def gc(
     """Delete the blobs that nothing holds any more: checkpoints of ended trainings, weights that were let go.
 
     Blobs of the last hour to which no row ever referred stay, since their rows may not be written yet; so do those
-    that were let go of in the last minute.
+    that were let go of in the last minute. The temporary folders of workers that were killed go, too.
     """
+    from evodevo.execution.scratch import sweep
     from evodevo.storage import Store
 
     with Store.open(store, create=False) as opened, byte_progress("deleting") as progress:
         report = opened.gc(dry_run=dry_run, progress=progress)
+    folders = sweep(dry_run=dry_run)
     if json:
         data = {"dry_run": dry_run, "blobs": len(report.blobs), "temporary": report.temporary, "bytes": report.bytes}
-        output.document("evodevo.store.gc/1", data)
+        output.document("evodevo.store.gc/1", data | {"folders": [str(folder) for folder in folders]})
         return
     verb = "would be deleted" if dry_run else "deleted"
     output.line(f"{len(report.blobs):,} blobs and {report.temporary:,} temporary files {verb}: {report.bytes:,} bytes")
+    if folders:
+        output.line(f"{len(folders):,} temporary folders of processes that have ended {verb}")
 
 
 @store.command()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 
 from evodevo.errors import UsageError, missing_extra
+from evodevo.execution.scratch import scratch
 from evodevo.experiments.downstream.results import QuestionsResult
 from evodevo.networks.continuation import generate
 from evodevo.networks.likelihood.documents import score_documents
@@ -160,11 +160,11 @@ def evaluate_with_harness(reader: Reader, asked: QuestionSet) -> QuestionsResult
         UsageError: See ``harness_rows``.
     """
     model, rows = harness_model(reader), harness_rows(asked)
-    with tempfile.TemporaryDirectory(prefix="evodevo-") as folder, _offline():
+    with scratch() as folder, _offline():
         import lm_eval
         from lm_eval.tasks import TaskManager
 
-        file = Path(folder) / "questions.jsonl"
+        file = folder / "questions.jsonl"
         file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         with torch.no_grad():
             found = lm_eval.simple_evaluate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError
 from evodevo.execution.base import Event, Executor, Job
 from evodevo.execution.jobs import run_jobs
+from evodevo.execution.scratch import scratch
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.comparison.systems import RecipeRunner
 from evodevo.multitask.system import System
@@ -85,8 +85,8 @@ def forecast(course: RecipeRunner, loads: Sequence[Load]) -> RecipeForecast:
         count = course.samples(course.settings.system.root)
         batch = course.training.plan(count["train"], count["validation"]).batch
     steps = max(STEPS, 2048 // batch)
-    with tempfile.TemporaryDirectory() as folder:
-        payload |= {"blobs": folder, "cache": course.cache}
+    with scratch() as folder:
+        payload |= {"blobs": str(folder), "cache": course.cache}
         _timed(course.executor, payload, batch, 1)  # prepares data and warms workers
         short = _timed(course.executor, payload, batch, 1)
         long = _timed(course.executor, payload, batch, 1 + steps)
