@@ -20,6 +20,7 @@ from evodevo.execution.failures import describe_exception
 from evodevo.execution.family import die_with
 from evodevo.execution.memory import allow_all_allocations, refuse_absurd_allocations
 from evodevo.execution.protocol import Message, encode, plain, to_text
+from evodevo.execution.scratch import let_go
 
 
 def live(
@@ -61,6 +62,7 @@ def live(
 def _isolate(job: Job, parent: int, log: int, scratch: str) -> None:
     os.setsid()  # a process group that can be killed as a whole, without a terminal
     die_with(parent, signal.SIGKILL)
+    let_go()
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)

@@ -24,6 +24,7 @@ _FORMAT = "evodevo.scratch/1"
 _NAME = re.compile(re.escape(PREFIX) + r"\w{8}", re.ASCII)
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MARK_BYTES = 200
+_held: list[int] = []
 
 
 class Scratch:
@@ -63,11 +64,18 @@ def scratch(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
 
 
 def hold(folder: str) -> None:
-    """Lock a folder that another process made until this process and its forks have ended."""
+    """Lock a folder that another process made until this process and its forks have ended, or have let it go."""
     descriptor = _opened(folder)
     if descriptor is not None:
+        _held.append(descriptor)
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def let_go() -> None:
+    """In a fork that ends with its parent: leave what is held to the parent."""
+    while _held:
+        os.close(_held.pop())
 
 
 def discard(folder: str | os.PathLike[str]) -> None:
