@@ -35,5 +35,6 @@ declare(
         "random_pools": "evodevo.module_zoo.procedures.rows:RANDOM_POOLS",
         "darts": "evodevo.module_zoo.procedures.rows:DARTS",
         "enas": "evodevo.module_zoo.procedures.rows:ENAS",
+        "race": "evodevo.module_zoo.procedures.rows:RACE",
     },
 )

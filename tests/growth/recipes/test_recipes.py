@@ -346,7 +346,7 @@ def test_all_arms_of_the_proof_may_compute_as_much(data: str | None, size: str) 
 def test_the_primary_experiment_has_all_arms_of_the_proof(data: str | None) -> None:
     settings = proof(data)
     primary = [plan for plan in settings.experiment.arms if not plan.cell]
-    arms = ["grown by ppo", "grown by random", "grown by heuristic", "fixed", "Switch", "ST-MoE", "Soft MoE"]
+    arms = ["grown by ppo", "grown by random", "grown by heuristic", "fixed", "raced", "Switch", "ST-MoE", "Soft MoE"]
     assert [plan.name for plan in primary] == arms
     assert settings.experiment.reference == "fixed"
     assert settings.experiment.seeds == 5
@@ -367,10 +367,10 @@ def test_the_control_differs_in_its_modules_alone() -> None:
         assert plan.model_copy(update={"cell": {}, "network": primary[name].network}) == primary[name]
 
 
-def test_small_data_sets_tell_a_direction_with_two_arms() -> None:
+def test_small_data_sets_tell_a_direction_with_few_arms() -> None:
     for name in ("sib200_6", "nlvr"):
         settings = proof(name)
-        assert names(settings) == ["grown by ppo", "fixed"]
+        assert names(settings) == ["grown by ppo", "fixed", "raced"]
         assert settings.experiment.seeds < proof("easy_vqa").experiment.seeds
         assert any("direction" in one for one in settings.experiment.caveats)
 

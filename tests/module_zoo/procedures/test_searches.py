@@ -180,7 +180,7 @@ def test_a_budget_may_be_samples_or_seconds() -> None:
 
 @pytest.mark.slow
 def test_seconds_of_judging_are_taken_from_the_final_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    judged, rest, found = PoolSearch._judged, PoolSearch._rest, []
+    judged, rest, found = PoolSearch._judged, PoolSearch.rest, []
 
     def slow(self: PoolSearch, network: ModuleZoo) -> dict[str, Any]:
         return {**judged(self, network), "seconds": 100.0}
@@ -194,7 +194,7 @@ def test_seconds_of_judging_are_taken_from_the_final_training(monkeypatch: pytes
         raise UsageError("that is all")
 
     monkeypatch.setattr(PoolSearch, "_judged", slow)
-    monkeypatch.setattr(PoolSearch, "_rest", told)
+    monkeypatch.setattr(PoolSearch, "rest", told)
     with pytest.raises(UsageError, match="that is all"):
         evaluate(problem_of(), searched("best_single", training={"budget": {"steps": 16, "seconds": 1000.0}}))
     least, seconds = found

@@ -2,6 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#events.
 
+A third zoo does not grow either, but begins with what a race of its modules and pairs decided (the procedure ``race``).
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
 without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite.
@@ -46,6 +47,8 @@ NETWORK: Mapping[str, Any] = {
 }
 LEARNING_RATE = 3e-3
 POINTS, POINT_SAMPLES = 20, 512
+RACE, RACED = "race", "raced"
+"""The procedure, and the name of its arm."""
 QUICK_SHARE = 0.2
 """Share of the full budget in the size ``quick``, which has a single seed: it shows that all works, and proves nothing.
 """
@@ -58,15 +61,16 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
 
     Args:
         structure: structure of the zoo before it grows.
-        trial: whether the task decides anything (else two arms show the direction), and the inputs of the mixtures.
+        trial: whether the task decides anything (else few arms show the direction), and the inputs of the mixtures.
         mixtures: set of the mixtures of experts beside them.
     """
     if trial.direction_only:
-        return (_grown(structure, LEARNED), _fixed(structure))
+        return (_grown(structure, LEARNED), _fixed(structure), _raced(structure))
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
         *(_grown(structure, strategist) for strategist in STRATEGISTS),
         _fixed(structure),
+        _raced(structure),
         *(
             Variant(
                 name=STYLES[style],
@@ -135,6 +139,10 @@ def _grown(structure: ZooStructure, strategist: str, cell: Cell | None = None) -
 
 def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
     return _grown(structure, FIXED, cell).model_copy(update={"name": FIXED, "options": dict(NOTHING_HAPPENS)})
+
+
+def _raced(structure: ZooStructure) -> Variant:
+    return Variant(name=RACED, role="zoo", network=ModuleZooNetwork(structure=structure), procedure=RACE)
 
 
 def _caveats(trial: ProofTrial, full: bool) -> tuple[str, ...]:

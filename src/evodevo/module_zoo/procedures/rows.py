@@ -12,10 +12,12 @@ from evodevo.module_zoo.procedures.search_settings import (
     BestSingleOptions,
     DartsOptions,
     EnasOptions,
+    RaceOptions,
     RandomPoolsOptions,
     candidates_of,
     check_budget,
     check_choice,
+    check_race,
     options_of,
     zoo_of,
 )
@@ -80,7 +82,21 @@ class Enas(Procedure):
         check_budget(training_settings(settings, arm), options.share, 1)
 
 
+class Race(Procedure):
+    """Modules alone and pairs in short trainings; the best network goes on with the rest of the budget."""
+
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
+        from evodevo.module_zoo.procedures.race import train_race
+
+        return train_race(bench, options)
+
+    def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
+        options_of(RaceOptions, settings, arm)
+        check_race(training_settings(settings, arm), zoo_of(arm))
+
+
 BEST_SINGLE = BestSingle()
 RANDOM_POOLS = RandomPools()
 DARTS = Darts()
 ENAS = Enas()
+RACE = Race()

@@ -78,6 +78,18 @@ class EnasOptions(SearchOptions):
     memory: float = Field(default=0.9, ge=0, lt=1)
 
 
+class RaceOptions(SearchOptions):
+    """The options of ``race``.
+
+    Attributes:
+        share: largest share of the budget for the race, 0 to 1; the winner goes on with the rest.
+        least: fewest steps of a network in a rung; where the budget has no room for them, fewer networks take part.
+    """
+
+    share: float = Field(default=0.15, gt=0, lt=1)
+    least: int = Field(default=30, ge=1, le=100_000)
+
+
 O = TypeVar("O", bound=SearchOptions)  # noqa: E741
 
 
@@ -117,6 +129,19 @@ def check_budget(training: TrainingSettings, share: float, trainings: int) -> No
             f"{min(amounts)} steps are too few to try {trainings} networks with {share:g} of them and to train the "
             f"best one with the rest; give at least {least:.0f}."
         )
+
+
+def check_race(training: TrainingSettings, structure: ZooStructure) -> None:
+    """Refuse a race of one module, and one whose length only a clock knows.
+
+    Raises:
+        UsageError: with what to change.
+    """
+    if len(structure.live) < 2:
+        raise UsageError("a race needs a zoo of at least two live modules.")
+    budget = training.budget
+    if budget.steps is None and budget.tokens is None and budget.flops is None:
+        raise UsageError("a race is planned in steps; give a budget in steps, tokens or FLOPs, beside seconds or not.")
 
 
 def options_of(kind: type[O], settings: NetworkEvaluationSettings, arm: Trial) -> O:

@@ -87,7 +87,7 @@ class PoolSearch:
         """Train what was found from scratch with what is left of the budget."""
         network = self.build(structure)
         searched = self.bench.steps
-        result = self.bench.train(network, training=self._rest())
+        result = self.bench.train(network, training=self.rest())
         return self.answer(
             network, result, {"chosen": [module.id for module in structure.modules], "steps": searched, **facts}
         )
@@ -125,7 +125,8 @@ class PoolSearch:
         value = fitness(measured, DEFAULT_METRIC if selection is None else selection.metric)
         return {"value": value if math.isfinite(value) else None, "seconds": time.monotonic() - begin}
 
-    def _rest(self) -> TrainingSettings:
+    def rest(self) -> TrainingSettings:
+        """Settings of the last training: what the search has left of the budget."""
         budget, bench = self.bench.training.budget, self.bench
         judging = math.fsum(
             fact["seconds"]
