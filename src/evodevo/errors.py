@@ -87,6 +87,10 @@ class DiskFullError(EvodevoError):
     exit_code = ExitCode.DISK_FULL
 
 
+class BlobsUnreachableError(DiskFullError):
+    """The object store with the blobs does not answer, or refuses; everything finished before is stored safely."""
+
+
 class UnsafeFileError(EvodevoError):
     """A file that is refused without being loaded: wrong format, over a limit, outside its folder."""
 

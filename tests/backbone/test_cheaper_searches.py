@@ -242,7 +242,7 @@ def search(
     store, run = Store.open(folder), other.pop("run", None)
     values = {"population": 4, "generations": generations, "seed": 2, "confirmations": 1, "baselines": False}
     chosen = StudySettings(**values, rungs={"shares": (0.25,)}, inheritance={"budget": 0.5})
-    one = make({"keep_weights": False, **other}, space=SMALL, blobs=store.blobs_folder)
+    one = make({"keep_weights": False, **other}, space=SMALL, blobs=store.blobs_address)
     for kill in [*kills, None]:
         seen = 0
 

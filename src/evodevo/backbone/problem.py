@@ -45,7 +45,7 @@ class BackboneProblem(NetworkProblem):
         self,
         space: BackboneSpace,
         evaluation: EvaluationSettings,
-        blobs: Path | None = None,
+        blobs: str | Path | None = None,
         cache_folder: Path | None = None,
     ) -> None:
         self.space = space

@@ -33,7 +33,7 @@ class BackboneSlice(Slice[Run, Individual]):
         return BackboneSpace(settings.space)
 
     def problem(
-        self, settings: EvolveSettings, blobs: Path | None = None, cache_folder: Path | None = None
+        self, settings: EvolveSettings, blobs: str | Path | None = None, cache_folder: Path | None = None
     ) -> BackboneProblem:
         return BackboneProblem(self.space(settings), settings.evaluation, blobs, cache_folder)
 

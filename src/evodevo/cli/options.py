@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -67,12 +66,6 @@ def parse_budget(text: str | GivenBudget) -> GivenBudget:
     return budget
 
 
-def _use_blobs(folder: Path | None) -> Path | None:
-    if folder is not None:
-        os.environ["EVODEVO_BLOBS"] = str(folder.absolute())  # for everything that opens the store in this process
-    return folder
-
-
 def _parse_place(text: str | Path) -> Place:
     if not str(text).startswith("postgres"):
         return Path(text)  # without loading the storage
@@ -96,13 +89,12 @@ else:
             "--store", parser=_parse_place, help="The folder of the store, or postgresql://...", metavar="STORE"
         ),
     ]
-BlobsFolder = Annotated[
-    Path | None,
+BlobsAddress = Annotated[
+    str | None,
     typer.Option(
         "--blobs",
-        callback=_use_blobs,
-        metavar="PATH",
-        help="Folder of the blobs of a store in a database, which all its clients see.  [env: EVODEVO_BLOBS]",
+        metavar="ADDRESS",
+        help="Where a new store keeps weights: a folder, or s3://bucket/prefix.  [env: EVODEVO_BLOBS]",
     ),
 ]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: any unique beginning of its id, or last.")]

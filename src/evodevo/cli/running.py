@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -56,6 +57,18 @@ def carry_out(action: Action, *, store: Place, json: bool) -> Run:
 def store_option(store: Place) -> str:
     """The option that names this store in a command; empty for the default."""
     return "" if store == DEFAULT_STORE else f" --store {shlex.quote(str(store))}"
+
+
+def keep_blobs_at(store: Place, blobs: str | None) -> None:
+    """Make a store that keeps its blobs at an address; for an existing one, that is where they lie now."""
+    if blobs is None:
+        return
+    from evodevo.storage import Store, pools
+
+    with Store.open(store, blobs=blobs) as opened:
+        if opened.folder is None:
+            # A client's own path of a folder is recorded nowhere: all that opens the store in this process needs it.
+            os.environ[pools.BLOBS_VARIABLE] = str(opened.blobs_address)
 
 
 def _say_how_to_go_on(study: Study | None, store: Place) -> None:

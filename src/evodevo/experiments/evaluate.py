@@ -33,7 +33,8 @@ from evodevo.networks.base import Network
 from evodevo.objectives.base import OBJECTIVES, Subject, parse_objectives
 from evodevo.search.problem import INHERITANCE, SNAPSHOT, Terms, answered, write_numbers
 from evodevo.settings import merge, validate
-from evodevo.storage.blobs import FolderPool
+from evodevo.storage.blobs import BlobPool
+from evodevo.storage.pools import pool_at
 from evodevo.tasks.base import TASKS, SampleTask
 from evodevo.tasks.text.token_cache import default_folder
 from evodevo.training import replicas
@@ -120,7 +121,7 @@ class ArmEvaluation(ABC):
         arm = validate(Trial, data["arm"], what="an arm")
         self.arm = arm.model_copy(update={"network": arm.network.settled()})
         self.settings = validate(NetworkEvaluationSettings, data["settings"], what="evaluation settings")
-        self.pool = None if data["blobs"] is None else FolderPool(Path(data["blobs"]))
+        self.pool = None if data["blobs"] is None else pool_at(data["blobs"])
         device = merge(self.settings.training.model_dump(mode="json"), self.arm.training)
         self.precision = decide(device["device"], device["precision"])
         self._reported_at = -math.inf
@@ -205,13 +206,13 @@ class ArmEvaluation(ABC):
             "seconds": time.perf_counter() - begin,
         }
 
-    def keep(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
+    def keep(self, pool: BlobPool, bench: Trainer, trained: Trained) -> dict[str, str]:
         """Role -> digest of what is kept of a training."""
         if not self.settings.keep_weights:
             return {}
         return _roles("weights", *bench.save(trained.network, pool))
 
-    def _kept(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
+    def _kept(self, pool: BlobPool, bench: Trainer, trained: Trained) -> dict[str, str]:
         """The same, with what children and the next rung need."""
         blobs = self.keep(pool, bench, trained)
         if self.terms.bequeaths:
@@ -331,7 +332,7 @@ class NetworkEvaluation(ArmEvaluation):
             results[probe.name] = measured.to_json()
         return results
 
-    def keep(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
+    def keep(self, pool: BlobPool, bench: Trainer, trained: Trained) -> dict[str, str]:
         """See ``ArmEvaluation``; with traces."""
         blobs = {role: pool.put_bytes(data) for role, data in {**bench.course, **trained.blobs}.items()}
         blobs |= super().keep(pool, bench, trained)

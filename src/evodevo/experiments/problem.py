@@ -46,7 +46,7 @@ class NetworkProblem(Problem):
         self,
         arm_of: Callable[[Any], Trial],
         settings: NetworkEvaluationSettings,
-        blobs: Path | None = None,
+        blobs: str | Path | None = None,
         cache_folder: Path | None = None,
         arms: Sequence[Trial] = (),
     ) -> None:

@@ -133,7 +133,7 @@ class ExperimentSlice(NetworkSlice):
         return FixedTrials()
 
     def problem(
-        self, settings: ExperimentSettings, blobs: Path | None = None, cache_folder: Path | None = None
+        self, settings: ExperimentSettings, blobs: str | Path | None = None, cache_folder: Path | None = None
     ) -> NetworkProblem:
         arms = settings.experiment.trainings()
         return NetworkProblem(lambda arm: arm, settings.evaluation, blobs, cache_folder, arms)

@@ -35,7 +35,7 @@ from evodevo.networks.build import build_network
 from evodevo.networks.inheritance import inherit
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
 from evodevo.search.problem import WHOLE
-from evodevo.storage.blobs import FolderPool
+from evodevo.storage.blobs import BlobPool
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.features import FeaturesTask
 from evodevo.training import checkpoints, replicas
@@ -83,7 +83,7 @@ class Trainer:
         task: SampleTask,
         seed: int,
         precision: Precision,
-        pool: FolderPool | None,
+        pool: BlobPool | None,
         report: Report,
         resume: str | None,
         cache_folder: Path,
@@ -368,7 +368,7 @@ class Trainer:
         return self.used_seconds - self._paused
 
     def save(
-        self, network: Network, pool: FolderPool, snapshot: TrainingSnapshot | None = None, *, border: bool = False
+        self, network: Network, pool: BlobPool, snapshot: TrainingSnapshot | None = None, *, border: bool = False
     ) -> tuple[str, list[str]]:
         """The digest of a checkpoint, and of each blob that it is made of: blobs without a holder are garbage.
 

@@ -26,7 +26,7 @@ class HModelSlice(NetworkSlice):
         return HModelSpace(settings.space)
 
     def problem(
-        self, settings: HModelSearchSettings, blobs: Path | None = None, cache_folder: Path | None = None
+        self, settings: HModelSearchSettings, blobs: str | Path | None = None, cache_folder: Path | None = None
     ) -> NetworkProblem:
         space, rate = self.space(settings), settings.evaluation.training.optimizer.learning_rate
 

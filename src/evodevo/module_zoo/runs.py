@@ -35,7 +35,7 @@ class ModuleZooSlice(NetworkSlice):
         return ModuleZooSpace(settings.space)
 
     def problem(
-        self, settings: ModuleZooSearchSettings, blobs: Path | None = None, cache_folder: Path | None = None
+        self, settings: ModuleZooSearchSettings, blobs: str | Path | None = None, cache_folder: Path | None = None
     ) -> NetworkProblem:
         space, rate = self.space(settings), settings.evaluation.training.optimizer.learning_rate
 

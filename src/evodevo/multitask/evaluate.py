@@ -33,7 +33,7 @@ from evodevo.multitask.training import objective
 from evodevo.multitask.training.training import PathResult, Samples, train_path
 from evodevo.multitask.training.values import data_values, optimizer_settings
 from evodevo.search.problem import Outcome
-from evodevo.storage.blobs import FolderPool
+from evodevo.storage.pools import pool_at
 from evodevo.tasks.base import Split
 from evodevo.tasks.multitask.batches import training_places
 from evodevo.tasks.multitask.task import MultitaskTask
@@ -78,7 +78,7 @@ def open_path(request: PathRequest) -> tuple[BuiltPath, MultitaskTask, Precision
             f" {task.classes}."
         )
     precision = decide(request.training.device, request.training.precision)
-    built = KINDS.get(request.path.kind).build(request, FolderPool(Folder(request.blobs)), task, precision)
+    built = KINDS.get(request.path.kind).build(request, pool_at(request.blobs), task, precision)
     return built, task, precision
 
 
@@ -141,7 +141,7 @@ def _explained(request: PathRequest, result: PathResult) -> str:
 def _make_root(request: PathRequest) -> Outcome:
     if request.root is None:
         raise UsageError("a root needs its origin.")
-    pool = FolderPool(Folder(request.blobs))
+    pool = pool_at(request.blobs)
     parts = KINDS.get(request.path.kind).single().make_root(request, pool)
     facts = {EVALS: [], IMPROVED: True, "explanation": f"a root: {request.root}"}
     return _trained(request, parts, facts)
@@ -149,7 +149,7 @@ def _make_root(request: PathRequest) -> Outcome:
 
 def _trained(request: PathRequest, parts: Mapping[str, nn.Module], facts: dict[str, Any]) -> Outcome:
     """The outcome of a child; the weights of its new components (role -> component) go into the pool."""
-    pool = FolderPool(Folder(request.blobs))
+    pool = pool_at(request.blobs)
     return Outcome(
         scores={QUALITY: max(facts[EVALS])} if facts[EVALS] else {},
         extra={**facts, SIZES: {role: count_parameters(part) for role, part in parts.items()}},

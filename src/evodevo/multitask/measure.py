@@ -55,7 +55,7 @@ def measure(
         "task_key": settings.task_key,
         "training": settings.training,
         "split": split,
-        "blobs": str(store.blobs_folder),
+        "blobs": store.blobs_address,
         "cache": cache,
     }
     name, limits = f"{known.id}/{split}", system.settings.work

@@ -274,8 +274,7 @@ class System:
         self, agents: Sequence[AgentRow], executor: Executor, cache: str | None, work: Callable[[AgentRunner], None]
     ) -> RunResult:
         self._stop = False
-        folder = self.store.blobs_folder
-        places = {"blobs": None if folder is None else str(folder), "cache": cache}
+        places = {"blobs": self.store.blobs_address, "cache": cache}
         limits = self.settings.work
         dispatcher = Dispatcher(executor, limits.retries)
         with ExitStack() as held:

@@ -74,7 +74,7 @@ def drive(
     with Store.open(store, create=False) as opened:
         row = opened.run(run_id)
         kind = slice_of(row.recipe, type(settings).model_fields)
-        space, problem = kind.space(settings), kind.problem(settings, opened.blobs_folder, cache_folder)
+        space, problem = kind.space(settings), kind.problem(settings, opened.blobs_address, cache_folder)
         algorithm = kind.algorithm(settings)
         if algorithm is None and row.kind == TRAIN:
             algorithm = recall_source(opened, run_id, space)

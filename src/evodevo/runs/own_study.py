@@ -106,7 +106,7 @@ class OwnStudySlice(Slice[Run, Individual]):
     def space(self, settings: Any) -> RecordedSpace:
         return RecordedSpace()
 
-    def problem(self, settings: Any, blobs: Path | None = None, cache_folder: Path | None = None) -> Problem:
+    def problem(self, settings: Any, blobs: str | Path | None = None, cache_folder: Path | None = None) -> Problem:
         raise UsageError(f"this run {_IN_CODE}")
 
     def paths(self, settings: Any) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Slice(ABC, Generic[RunT, IndividualT]):
         """The space of the individuals."""
 
     @abstractmethod
-    def problem(self, settings: Any, blobs: Path | None = None, cache_folder: Path | None = None) -> Problem:
+    def problem(self, settings: Any, blobs: str | Path | None = None, cache_folder: Path | None = None) -> Problem:
         """The problem that evaluates the individuals.
 
         Args:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from evodevo.errors import UsageError
 
 BLOBS_VARIABLE = "EVODEVO_BLOBS"
-"""Names the folder of the blobs of a store in a database."""
+"""Environment variable that names where a new store, or one in a database, keeps its blobs."""
 SCHEMES = ("postgresql://", "postgres://")
 _SHOWN = frozenset({"host", "hostaddr", "port", "dbname", "user", "sslmode", "options", "application_name", "service"})
 _PARAMETER = re.compile(r"([?&])([^=&]*)=([^&]*)")
@@ -53,7 +53,8 @@ def place(text: str | Path) -> Place:
 def disk_of(store: str | Path) -> Path:
     """A folder on the disk that takes the blobs of a store, which need not be there yet."""
     where = place(store)
-    return where if isinstance(where, Path) else Path(os.environ.get(BLOBS_VARIABLE) or ".")
+    given = os.environ.get(BLOBS_VARIABLE) or "."
+    return where if isinstance(where, Path) else Path("." if "://" in given else given)
 
 
 def shown(store: str | Path) -> str:

@@ -343,11 +343,14 @@ class RepairReport:
 class GarbageReport:
     """The result of ``gc``, as removed or to be removed: unreferenced blobs, number of leftover temporary files, bytes
     in all.
+
+    ``undated`` is the number of unreferenced blobs that stay because what holds them does not tell their age.
     """
 
     blobs: tuple[str, ...]
     temporary: int
     bytes: int
+    undated: int = 0
 
 
 def sha256(data: bytes) -> str:

@@ -1,7 +1,8 @@
 """The pool of blobs: bytes named by their SHA-256, durable before any row refers to them.
 
-Workers write blobs and never rows; a pool needs the store's folder and nothing else. A file's path is built from a
-checked digest, never from user input.
+Workers write blobs and never rows; a pool needs its address and nothing else (``pools.pool_at``). A file's path is
+built from a checked digest, never from user input. Here are the contract, and the pools in a folder and in memory;
+``objects`` has the pool in an object store.
 """
 
 from __future__ import annotations
@@ -16,19 +17,50 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UsageError
 from evodevo.storage.base import sha256
 from evodevo.storage.failpoints import failpoint
 
 CHUNK = 2**20
+MARK = "evodevo-store"
+"""Name of the file, or object, that names the store to which the blobs beside it belong."""
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A blob in a listing.
+
+    Attributes:
+        digest: Its digest.
+        bytes: Its size.
+        age: Seconds since it was last put, by the clock of what holds it; None where that tells no time.
+    """
+
+    digest: str
+    bytes: int
+    age: float | None
 
 
 class BlobPool(ABC):
-    """Storage of blobs by digest. Putting equal bytes twice stores them once; ``get`` verifies the hash."""
+    """Storage of blobs by digest. Putting equal bytes twice stores them once; whoever reads one verifies its hash.
+
+    A blob that was put is whole and durable when the method returns. An interrupted or failed ``put`` leaves no blob,
+    or one that is not trusted: neither by a reader, nor by the next ``put`` of the same bytes. The conformance suite is
+    ``testing.stores.pools``.
+
+    Attributes:
+        address: Address from which ``pools.pool_at`` makes an equal pool in another process; None in memory.
+        folder: Folder of the blobs, where they are files.
+    """
+
+    address: str | None
+    folder: Path | None = None
 
     @abstractmethod
     def put_bytes(self, data: bytes) -> str:
@@ -41,43 +73,69 @@ class BlobPool(ABC):
             DiskFullError: The disk is full; no partial file is left behind.
         """
 
-    @abstractmethod
     def put_file(self, path: Path) -> str:
         """Store a copy of a file without loading it whole; otherwise as ``put_bytes``."""
+        with path.open("rb") as source:
+            return self.put_open(source)
 
     @abstractmethod
+    def put_open(self, source: IO[bytes]) -> str:
+        """Store all bytes of an open file, from its beginning; otherwise as ``put_file``."""
+
+    @abstractmethod
+    def chunks(self, digest: str) -> Iterator[bytes]:
+        """The bytes of a blob, one piece after the other, so that it never lies in memory whole.
+
+        Raises:
+            NotFoundError: The blob does not exist.
+            StoreDamagedError: It holds other bytes; raised after the last piece.
+        """
+
     def get(self, digest: str) -> bytes:
         """The bytes of a blob, verified.
 
         Raises:
             NotFoundError: The blob does not exist.
-            StoreDamagedError: The blob's file holds other bytes.
+            StoreDamagedError: It holds other bytes.
         """
+        return b"".join(self.chunks(digest))
 
-    @abstractmethod
     def path(self, digest: str) -> Path:
-        """The file of a blob, for readers that map it into memory; not verified (``verify`` does).
+        """The file of a blob, where blobs are files; not verified (``verify`` does).
 
         Raises:
             NotFoundError: The blob does not exist.
-            UsageError: The pool is in memory.
+            UsageError: Blobs are no files here.
         """
+        raise UsageError(f"blob {checked(digest)[:12]} is no file here; use get or chunks.")
 
     @abstractmethod
     def size(self, digest: str) -> int | None:
         """Size of the blob in bytes; None where it does not exist."""
 
-    @abstractmethod
     def verify(self, digest: str) -> str | None:
         """Hash the stored bytes; None where they are right, else a description of the problem."""
+        try:
+            for _ in self.chunks(digest):
+                pass
+        except (NotFoundError, StoreDamagedError) as error:
+            return str(error)
+        return None
 
     @abstractmethod
+    def stored(self) -> Iterator[Stored]:
+        """All blobs in the pool, in no order."""
+
     def digests(self) -> Iterator[str]:
         """Digests of all blobs in the pool, in no order."""
+        return (entry.digest for entry in self.stored())
 
     @abstractmethod
-    def age(self, digest: str) -> float:
-        """Seconds since the blob was last put (by the wall clock); infinite where it does not exist."""
+    def age(self, digest: str) -> float | None:
+        """Seconds since the blob was last put, by the clock of what holds it.
+
+        Infinite where the blob does not exist, None where no time is told.
+        """
 
     @abstractmethod
     def remove(self, digest: str) -> None:
@@ -99,6 +157,22 @@ class BlobPool(ABC):
         """
         return 0, 0
 
+    @abstractmethod
+    def vacant(self) -> bool:
+        """Whether nothing lies here, so that a new store may keep its blobs here."""
+
+    @abstractmethod
+    def owner(self) -> str | None:
+        """The name that ``claim`` left; None before."""
+
+    @abstractmethod
+    def claim(self, owner: str) -> None:
+        """Leave the name of the store to which the blobs belong: ``gc`` of another one would delete them."""
+
+    @abstractmethod
+    def disown(self) -> None:
+        """Take the name away."""
+
 
 def checked(digest: str) -> str:
     """The digest itself, after a check of its form.
@@ -114,9 +188,12 @@ def checked(digest: str) -> str:
 class MemoryPool(BlobPool):
     """Blobs in a dictionary of this process."""
 
+    address = None
+
     def __init__(self) -> None:
         self._blobs: dict[str, bytes] = {}
         self._put_at: dict[str, float] = {}
+        self._owner: str | None = None
 
     def put_bytes(self, data: bytes) -> str:
         digest = sha256(data)
@@ -124,33 +201,24 @@ class MemoryPool(BlobPool):
         self._put_at[digest] = time.time()
         return digest
 
-    def put_file(self, path: Path) -> str:
-        return self.put_bytes(path.read_bytes())
+    def put_open(self, source: IO[bytes]) -> str:
+        source.seek(0)
+        return self.put_bytes(source.read())
 
-    def get(self, digest: str) -> bytes:
+    def chunks(self, digest: str) -> Iterator[bytes]:
         if checked(digest) not in self._blobs:
-            raise _missing(digest)
-        data = self._blobs[digest]
-        if sha256(data) != digest:
-            raise _damaged(digest, "its bytes have changed")
-        return data
-
-    def path(self, digest: str) -> Path:
-        raise UsageError(f"blob {checked(digest)[:12]} lies in memory and has no path; use get.")
+            raise missing(digest)
+        yield self._blobs[digest]
+        if sha256(self._blobs[digest]) != digest:
+            raise damaged(digest, "its bytes have changed")
 
     def size(self, digest: str) -> int | None:
         data = self._blobs.get(checked(digest))
         return None if data is None else len(data)
 
-    def verify(self, digest: str) -> str | None:
-        try:
-            self.get(digest)
-        except (NotFoundError, StoreDamagedError) as error:
-            return str(error)
-        return None
-
-    def digests(self) -> Iterator[str]:
-        yield from list(self._blobs)
+    def stored(self) -> Iterator[Stored]:
+        for digest, data in list(self._blobs.items()):
+            yield Stored(digest, len(data), self.age(digest))
 
     def age(self, digest: str) -> float:
         return time.time() - self._put_at.get(checked(digest), float("-inf"))
@@ -161,6 +229,18 @@ class MemoryPool(BlobPool):
     def quarantine(self, digest: str) -> None:
         self.remove(digest)
 
+    def vacant(self) -> bool:
+        return not self._blobs and self._owner is None
+
+    def owner(self) -> str | None:
+        return self._owner
+
+    def claim(self, owner: str) -> None:
+        self._owner = owner
+
+    def disown(self) -> None:
+        self._owner = None
+
 
 class FolderPool(BlobPool):
     """Blobs as files ``sha256/ab/<digest>`` below one folder, shared by any number of processes.
@@ -170,7 +250,8 @@ class FolderPool(BlobPool):
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder: Path = folder
+        self.address = str(folder)
         self._tree = folder / "sha256"
         self._temporary = folder / "temporary"
         self._quarantine = folder / "quarantine"
@@ -183,8 +264,9 @@ class FolderPool(BlobPool):
                 self._publish(file, name, digest)
         return digest
 
-    def put_file(self, path: Path) -> str:
-        with path.open("rb") as source, self._writing() as (file, name):
+    def put_open(self, source: IO[bytes]) -> str:
+        source.seek(0)
+        with self._writing() as (file, name):
             digest, length = hashlib.sha256(), 0
             while chunk := source.read(CHUNK):
                 file.write(chunk)
@@ -194,17 +276,20 @@ class FolderPool(BlobPool):
                 self._publish(file, name, digest.hexdigest())
         return digest.hexdigest()
 
-    def get(self, digest: str) -> bytes:
+    def chunks(self, digest: str) -> Iterator[bytes]:
+        hashed, length = hashlib.sha256(), 0
         with self._opened(digest) as file:
-            data = file.read()
-        if sha256(data) != digest:
-            raise _damaged(digest, f"its {len(data)} bytes do not hash to its name")
-        return data
+            while chunk := file.read(CHUNK):
+                hashed.update(chunk)
+                length += len(chunk)
+                yield chunk
+        if hashed.hexdigest() != digest:
+            raise damaged(digest, f"its {length} bytes do not hash to its name")
 
     def path(self, digest: str) -> Path:
         path = self._path(digest)
         if not path.is_file():
-            raise _missing(digest)
+            raise missing(digest)
         return path
 
     def size(self, digest: str) -> int | None:
@@ -213,18 +298,12 @@ class FolderPool(BlobPool):
         except FileNotFoundError:
             return None
 
-    def verify(self, digest: str) -> str | None:
-        try:
-            with self._opened(digest) as file:
-                actual = hashlib.file_digest(file, "sha256").hexdigest()
-        except (NotFoundError, StoreDamagedError) as error:
-            return str(error)
-        return None if actual == digest else str(_damaged(digest, "its bytes do not hash to its name"))
-
-    def digests(self) -> Iterator[str]:
+    def stored(self) -> Iterator[Stored]:
         for path in self._tree.glob("[0-9a-f][0-9a-f]/*"):
             if re.fullmatch(r"[0-9a-f]{64}", path.name) and path.name.startswith(path.parent.name):
-                yield path.name
+                with contextlib.suppress(FileNotFoundError):
+                    status = path.stat(follow_symlinks=False)
+                    yield Stored(path.name, status.st_size, time.time() - status.st_mtime)
 
     def age(self, digest: str) -> float:
         try:
@@ -251,6 +330,27 @@ class FolderPool(BlobPool):
                     if not dry_run:
                         path.unlink()
         return count, size
+
+    def vacant(self) -> bool:
+        return not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir()))
+
+    def owner(self) -> str | None:
+        try:
+            with open(self.folder / MARK, "rb", opener=_open_no_link) as file:
+                return file.read(200).decode("utf-8", "replace").strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def claim(self, owner: str) -> None:
+        with self._writing() as (file, name):
+            file.write(f"{owner}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+            name.replace(self.folder / MARK)
+            _sync_folder(self.folder)
+
+    def disown(self) -> None:
+        (self.folder / MARK).unlink(missing_ok=True)
 
     def _path(self, digest: str) -> Path:
         return self._tree / checked(digest)[:2] / digest
@@ -300,9 +400,9 @@ class FolderPool(BlobPool):
         try:
             file = open(self._path(digest), "rb", opener=_open_no_link)  # noqa: SIM115
         except FileNotFoundError:
-            raise _missing(digest) from None
+            raise missing(digest) from None
         except OSError as error:
-            raise _damaged(digest, f"it cannot be opened ({error.strerror})") from None
+            raise damaged(digest, f"it cannot be opened ({error.strerror})") from None
         with file:
             yield file
 
@@ -331,7 +431,7 @@ def _disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno in NO_SPACE:
             raise DiskFullError(
                 f"no space left for a blob in {folder} ({error.strerror}). What was finished is safe; "
                 "free some space (evodevo store gc), then: evodevo resume."
@@ -339,9 +439,11 @@ def _disk_errors(folder: Path) -> Iterator[None]:
         raise
 
 
-def _missing(digest: str) -> NotFoundError:
+def missing(digest: str) -> NotFoundError:
+    """The error for a blob that does not exist."""
     return NotFoundError(f"blob {digest} is not in the pool; weights that retention released are trained again.")
 
 
-def _damaged(digest: str, what: str) -> StoreDamagedError:
+def damaged(digest: str, what: str) -> StoreDamagedError:
+    """The error for a blob that holds other bytes."""
     return StoreDamagedError(f"blob {digest} is damaged: {what}. Next: evodevo repair.")

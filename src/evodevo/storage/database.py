@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from evodevo.errors import EvodevoError, StoreDamagedError, UsageError
-from evodevo.storage import integrity, leases, migrations, queries, recording
+from evodevo.storage import integrity, leases, migrations, pools, queries, recording
 from evodevo.storage.addresses import Place, ServerAddress, place
 from evodevo.storage.base import (
     CheckReport,
@@ -37,7 +37,7 @@ from evodevo.storage.base import (
     RunState,
     quiet,
 )
-from evodevo.storage.blobs import BlobPool, FolderPool, MemoryPool
+from evodevo.storage.blobs import BlobPool, MemoryPool
 from evodevo.storage.dialects.sqlite import open_memory
 from evodevo.storage.engine import Database
 from evodevo.storage.failpoints import failpoint
@@ -76,13 +76,11 @@ class Store:
         *,
         network: bool = False,
         address: ServerAddress | None = None,
-        blobs_folder: Path | None = None,
     ) -> None:
         self._database = database
         self.blobs = blobs
         self._layout = layout
         self._address = address
-        self._blobs_folder = blobs_folder
         self._one_kernel = not network
         self._leases: set[Lease] = set()
         source = layout.database if layout else address
@@ -103,11 +101,13 @@ class Store:
             path: Folder of the store, created with mode 0700 where it is missing; or ``postgresql://...``.
             mode: ``rw``, or ``ro``, which works beside a writer and after a crash.
             create: Whether to make a store where there is none (``rw`` only).
-            blobs: Folder of the blobs of a store in a database, which all its clients see; None = the environment
-                variable EVODEVO_BLOBS, or what the store recorded when it was made.
+            blobs: Where a new store keeps its blobs: a folder, or an address such as ``s3://bucket/prefix``; None =
+                EVODEVO_BLOBS of the environment, else its own folder, where it has one. The store records it, a relative
+                path as relative to its own folder. For a store that is there already: where its blobs lie now.
 
         Raises:
-            NotFoundError: There is no store and ``create`` is False.
+            NotFoundError: There is no store and ``create`` is False, or its blobs are not where they should be.
+            UsageError: The blobs of another store lie there, or this one keeps them in its folder.
             StoreVersionError: A newer evodevo wrote the store.
             StoreDamagedError: The database differs from what was written.
         """
@@ -115,13 +115,13 @@ class Store:
         if isinstance(where, ServerAddress):
             from evodevo.storage.serving import open_server
 
-            server, folder = open_server(where, mode, create=create, blobs=blobs)
-            return cls(server, FolderPool(folder), network=True, address=where, blobs_folder=folder)
+            server = open_server(where, mode, create=create, blobs=blobs)
+            return cls(server, _pool(server, None, blobs), network=True, address=where)
         if blobs is not None:
-            raise UsageError("a store in a folder keeps its blobs there; --blobs is for a store in a database.")
+            pools.normal(str(blobs))  # refused before there is a folder
         layout = StoreLayout(where.absolute())
         database, network = open_database(layout, mode, create=create)
-        return cls(database, FolderPool(layout.blobs), layout, network=network, blobs_folder=layout.blobs)
+        return cls(database, _pool(database, layout.folder, blobs), layout, network=network)
 
     @classmethod
     def memory(cls) -> Store:
@@ -138,13 +138,18 @@ class Store:
 
     @property
     def blobs_folder(self) -> Path | None:
-        """Folder in which workers put blobs; None in memory."""
-        return self._blobs_folder
+        """Folder of the blobs; None in memory, and in an object store."""
+        return self.blobs.folder
+
+    @property
+    def blobs_address(self) -> str | None:
+        """Address at which workers put blobs (``pools.pool_at``); None in memory."""
+        return self.blobs.address
 
     @property
     def durable(self) -> bool:
         """Whether it outlives this process."""
-        return self._blobs_folder is not None
+        return self.blobs.address is not None
 
     @property
     def place(self) -> Place | None:
@@ -474,6 +479,7 @@ class Store:
 
         Raises:
             StoreDamagedError: A reference was changed or lost; nothing is deleted.
+            UsageError: The pool belongs to another store; nothing is deleted.
         """
         released = min(grace_seconds, released_grace_seconds)
         return self._database.write(
@@ -527,7 +533,9 @@ class Store:
             finally:
                 self.release(lease)
         marked += self._mark_changed()
-        with self._database.writing():
+        with self._database.writing() as connection:
+            if lost:
+                pools.confirm(connection, self.blobs)
             for loss in lost:
                 # A worker may have put the right bytes again in the meantime.
                 if self.blobs.verify(loss.digest) is not None:
@@ -612,6 +620,14 @@ class Store:
     def _write_alone(self, lease: Lease, work: Callable[[Connection], T]) -> T:
         """As ``_write``, while nobody else writes."""
         return self._database.write(_confirmed, lease, work)
+
+
+def _pool(database: Database, folder: Path | None, blobs: str | Path | None) -> BlobPool:
+    try:
+        return pools.of_store(database, folder, blobs)
+    except BaseException:
+        database.close()
+        raise
 
 
 def _confirmed(

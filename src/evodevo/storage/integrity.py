@@ -12,7 +12,7 @@ from functools import partial
 from sqlalchemy import Connection, and_, func, select, update
 
 from evodevo.errors import StoreDamagedError
-from evodevo.storage import queries, seals
+from evodevo.storage import pools, queries, seals
 from evodevo.storage.base import CheckReport, Damage, GarbageReport, Progress, evaluation_id, individual_id, quiet
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.engine import Database
@@ -144,8 +144,13 @@ def collect(
     asked = system_garbage.oldest_ask_seconds(connection)
     known = set(connection.execute(select(blob_table.c.digest)).scalars())
     ages = {True: max(released_grace, asked), False: max(grace, asked)}
-    idle_blobs = sorted(digest for digest in pool.digests() if digest not in kept)
-    old = {digest: pool.size(digest) or 0 for digest in idle_blobs if pool.age(digest) >= ages[digest in known]}
+    free = sorted((entry for entry in pool.stored() if entry.digest not in kept), key=lambda entry: entry.digest)
+    least = {entry.digest: ages[entry.digest in known] for entry in free}
+    # What tells no time counts as young: its row may not be written yet.
+    old = {entry.digest: entry.bytes for entry in free if (entry.age or 0.0) >= least[entry.digest]}
+    undated = sum(entry.age is None and least[entry.digest] > 0 for entry in free)
+    if not dry_run:
+        pools.confirm(connection, pool)
     size, whole = 0, sum(old.values())
     for digest, length in old.items():
         size += length
@@ -158,7 +163,7 @@ def collect(
             pool.remove(digest)
             progress(size, whole)
     count, temporary = pool.remove_temporary(ages[False], dry_run=dry_run)
-    return GarbageReport(tuple(old), count, size + temporary)
+    return GarbageReport(tuple(old), count, size + temporary, undated)
 
 
 def held(connection: Connection, *, but: Collection[str] = ()) -> dict[str, int]:

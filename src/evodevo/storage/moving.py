@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 import struct
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,12 +24,13 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
 from evodevo.files import opened
-from evodevo.storage import integrity
+from evodevo.storage import integrity, pools
 from evodevo.storage.addresses import Place, ServerAddress
 from evodevo.storage.base import Progress, quiet
 from evodevo.storage.blobs import CHUNK, BlobPool, FolderPool
 from evodevo.storage.database import Store
-from evodevo.storage.dialects.sqlite import open_file
+from evodevo.storage.dialects.sqlite import expected_tables, open_file
+from evodevo.storage.dialects.sqlite_schema import check_programs
 from evodevo.storage.dialects.transferring import transfer
 
 FORMAT = "evodevo.pack/1"
@@ -75,12 +77,11 @@ def pack(source: Place, target: Path, progress: Progress = quiet) -> Moved:
             archive.writestr(zipfile.ZipInfo(MANIFEST, _DATE), canonical.dumps(manifest))
             for member in members:
                 name, digest = str(member["name"]), str(member["sha256"])
-                source = database if name == DATABASE else pool.path(digest)
                 info = zipfile.ZipInfo(name, _DATE)
                 info.file_size = int(member["bytes"])
                 read = hashlib.sha256()
-                with source.open("rb") as file, archive.open(info, "w") as out:
-                    while chunk := file.read(CHUNK):
+                with archive.open(info, "w") as out:
+                    for chunk in _of_file(database) if name == DATABASE else _held(pool, digest):
                         out.write(chunk)
                         read.update(chunk)
                         done += len(chunk)
@@ -109,8 +110,8 @@ def unpack(source: Path, folder: Path, progress: Progress = quiet) -> Moved:
             whole = sum(size for size, _ in files.values())
             if whole > shutil.disk_usage(_existing(folder)).free:
                 raise DiskFullError(f"{source} unpacks to {whole:,} bytes, and there is less space at {folder}.")
-            with _store_at(folder, progress) as (draft, pool):
-                done = 0
+            with _draft_of(folder) as draft:
+                pool, done = FolderPool(draft / "blobs"), 0
                 for name, (size, digest) in files.items():
                     part = draft / f".{secrets.token_hex(8)}"
                     with archive.open(name) as file, part.open("xb") as out:
@@ -124,6 +125,8 @@ def unpack(source: Path, folder: Path, progress: Progress = quiet) -> Moved:
                         part.unlink()
                     done += size
                     progress(done, 2 * whole)
+                _of_its_own(draft / DATABASE)
+                _check(draft, progress)
             return Moved(folder.absolute(), len(files) - 1, whole)
     except _DAMAGES as error:
         if isinstance(error, UsageError):
@@ -131,32 +134,35 @@ def unpack(source: Path, folder: Path, progress: Progress = quiet) -> Moved:
         raise UnsafeFileError(f"{source} is not a pack of evodevo ({error}); nothing is unpacked.") from None
 
 
-def copy(source: Place, target: Place, progress: Progress = quiet, *, blobs: Path | None = None) -> Moved:
+def copy(source: Place, target: Place, progress: Progress = quiet, *, blobs: str | Path | None = None) -> Moved:
     """Copy what a store holds into a new one, and check it before it appears; the source may be in use.
 
     Args:
         source: Folder or database of the store.
         target: Folder of the new store, or a database without runs.
         progress: Called while blobs are copied.
-        blobs: Folder for the blobs of a new store in a database.
+        blobs: Where the new store keeps its blobs: a folder, or an address such as ``s3://bucket/prefix``; None = its
+            own folder, wherever those of the source are, or for a database, as for a new store there.
 
     Raises:
         NotFoundError: There is no store.
-        UsageError: The target exists and is not empty.
+        UsageError: The target exists and is not empty, or something lies where the blobs are to go.
         StoreDamagedError: A held blob or a row is damaged; nothing is written.
     """
     if isinstance(target, ServerAddress):
         return _copy_to_server(source, target, blobs, progress)
     _refuse_existing(target, empty=True)
-    with _snapshot(source, _beside(target)) as (database, held, pool), _store_at(target, progress) as (draft, own):
+    with (
+        _snapshot(source, _beside(target)) as (database, held, pool),
+        _store_at(target, database, None if blobs is None else str(blobs), progress) as own,
+    ):
         size = database.stat().st_size
-        shutil.copyfile(database, draft / DATABASE)
         # The second half is the check of what was copied.
         whole = _copy_blobs(held, pool, own, size, lambda done, all: progress(done, 2 * all))
         return Moved(target.absolute(), len(held), whole)
 
 
-def _copy_to_server(source: Place, target: ServerAddress, blobs: Path | None, progress: Progress) -> Moved:
+def _copy_to_server(source: Place, target: ServerAddress, blobs: str | Path | None, progress: Progress) -> Moved:
     with Store.open(source, "ro", create=False) as origin, Store.open(target, blobs=blobs) as copied:
         if copied.place == origin.place:
             raise UsageError("a store cannot be copied onto itself; name another place.")
@@ -173,7 +179,7 @@ def _copy_blobs(held: dict[str, int], pool: BlobPool, own: BlobPool, begun: int,
     """Copy held blobs; returns the bytes of all, with those that are begun with."""
     done, whole = begun, begun + sum(held.values())
     for digest, size in held.items():
-        if own.put_file(pool.path(digest)) != digest:
+        if _put(own, _held(pool, digest)) != digest:
             raise StoreDamagedError(f"blob {digest} is damaged, and nothing was copied. Next: evodevo repair.")
         done += size
         progress(done, whole)
@@ -186,34 +192,87 @@ def _snapshot(source: Place, draft: Path) -> Iterator[tuple[Path, dict[str, int]
     try:
         with Store.open(source, "ro", create=False) as store:
             store.copy_database(draft)
-            database = open_file(draft, mode="ro")
-            try:
-                with database.reading() as connection:
-                    held = integrity.held(connection)
-            finally:
-                database.close()
-            yield draft, held, store.blobs
+            yield draft, _of_its_own(draft), store.blobs
     finally:
         draft.unlink(missing_ok=True)
 
 
+def _of_its_own(database: Path) -> dict[str, int]:
+    """The blobs that a copied database holds (digest -> bytes), after it has forgotten where those were."""
+    opened = open_file(database, mode="rw")
+    try:
+        with opened.reading() as connection:
+            check_programs(connection, expected_tables())
+        with opened.writing() as connection:
+            pools.forget(connection)
+            return integrity.held(connection)
+    finally:
+        opened.close()
+
+
 @contextmanager
-def _store_at(folder: Path, progress: Progress) -> Iterator[tuple[Path, FolderPool]]:
-    """A folder to be filled with a store; it takes its place when the store has been checked."""
+def _draft_of(folder: Path) -> Iterator[Path]:
+    """A folder to be filled, which takes its place at the end."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = _beside(folder)
     draft.mkdir(mode=0o700)
     try:
-        pool = FolderPool(draft / "blobs")
-        yield draft, pool
-        with Store.open(draft, "rw", create=False) as store:
-            # Half of the work is done: everything is written.
-            store.check(deep=True, progress=lambda done, whole: progress(whole + done, 2 * whole)).require()
+        yield draft
         if folder.exists():
             folder.rmdir()
         draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _store_at(folder: Path, database: Path, blobs: str | None, progress: Progress) -> Iterator[BlobPool]:
+    """The pool of a new store with this database; the store takes its place when it has been checked."""
+    with _draft_of(folder) as draft:
+        shutil.copyfile(database, draft / DATABASE)
+        if blobs is None:
+            yield FolderPool(draft / "blobs")
+            _check(draft, progress)
+            return
+        opened = open_file(draft / DATABASE, mode="rw")
+        try:
+            # A relative folder is the same as seen from the draft, which lies beside.
+            pool = pools.of_copy(opened, folder.absolute(), blobs)
+        finally:
+            opened.close()
+        try:
+            yield pool
+            _check(draft, progress)
+        except BaseException:
+            pools.clear(pool)
+            raise
+
+
+def _check(draft: Path, progress: Progress) -> None:
+    with Store.open(draft, "rw", create=False) as store:
+        # Half of the work is done: everything is written.
+        store.check(deep=True, progress=lambda done, whole: progress(whole + done, 2 * whole)).require()
+
+
+def _held(pool: BlobPool, digest: str) -> Iterator[bytes]:
+    try:
+        yield from pool.chunks(digest)
+    except NotFoundError:
+        raise StoreDamagedError(f"blob {digest} is not there. Next: evodevo repair.") from None
+
+
+def _put(pool: BlobPool, chunks: Iterator[bytes]) -> str:
+    """Put a blob that does not lie in memory whole, and perhaps in no file."""
+    with tempfile.TemporaryFile() as file:
+        for chunk in chunks:
+            file.write(chunk)
+        return pool.put_open(file)
+
+
+def _of_file(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
 
 
 @contextmanager

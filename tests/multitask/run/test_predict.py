@@ -192,9 +192,9 @@ def test_a_sample_of_the_task_answers_as_when_it_was_measured(tmp_path: Path) ->
         answerer = open_answerer(store, NAME, "digits", cache_folder=cache)
         assert answerer.classes == tuple("0123456789")
         assert answerer.named, "the names come with the data where nobody recorded them"
-        assert store.blobs_folder is not None
+        assert store.blobs_address is not None
         asked = answerer.system.library.request(answerer.known)
-        asked |= {"blobs": str(store.blobs_folder), "cache": str(cache), "training": {"representations": False}}
+        asked |= {"blobs": store.blobs_address, "cache": str(cache), "training": {"representations": False}}
         built, task, _ = open_path(validate(PathRequest, asked, what="request"))
         places = np.arange(20)
         with torch.no_grad():
@@ -210,7 +210,7 @@ def test_a_damaged_or_missing_component_is_found_before_anything_is_answered(gal
     folder = Path(shutil.copytree(gallery, tmp_path / "runs"))
     with Store.open(folder, "ro", create=False) as store:
         known = chosen_path(System.open(store, NAME), COLOURS)
-        blobs = store.blobs_folder
+        blobs = store.blobs_address
         assert blobs is not None
         blob = next(blobs.rglob(f"*{known.components[-1].digest}*"))
         good = blob.read_bytes()

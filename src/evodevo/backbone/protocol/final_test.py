@@ -47,7 +47,7 @@ def read_test_split(
         "language": language.model_dump(mode="json"),
         "task_key": task.key,
         "cache_folder": None if folder is None else str(folder),
-        "blobs": str(trained.archive.store.blobs_folder),
+        "blobs": trained.archive.store.blobs_address,
         "device": training.device,
         "precision": training.precision,
         "tokens": tokens,

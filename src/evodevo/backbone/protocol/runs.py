@@ -29,7 +29,9 @@ class ProtocolSlice(BackboneSlice):
         tasks = [absolute(task) for task in settings.protocol.tasks]
         return {**super().paths(settings), **({"protocol": {"tasks": tasks}} if tasks else {})}
 
-    def problem(self, settings: Any, blobs: Path | None = None, cache_folder: Path | None = None) -> BackboneProblem:
+    def problem(
+        self, settings: Any, blobs: str | Path | None = None, cache_folder: Path | None = None
+    ) -> BackboneProblem:
         """The problem of the search; files of questions are read once, so that a wrong one is refused at the start."""
         from evodevo.experiments.downstream.evaluate import read_tasks
 

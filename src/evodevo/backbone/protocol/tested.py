@@ -19,7 +19,7 @@ from evodevo.experiments.trials import Trial
 from evodevo.networks.build import build_network
 from evodevo.networks.saved import load_network
 from evodevo.settings import validate
-from evodevo.storage.blobs import FolderPool
+from evodevo.storage.pools import pool_at
 from evodevo.tasks.text.language import LanguageSettings, LanguageTask
 from evodevo.training import held_out, optimizers
 from evodevo.training.economy import USABLE, free_on
@@ -37,7 +37,7 @@ def evaluate_test(payload: bytes, report: Report) -> bytes:
     data = canonical.loads(payload, what="a test")
     task = _task(data)
     precision = decide(data["device"], data["precision"])
-    network, _ = load_network(FolderPool(Path(data["blobs"])), data["weights"])
+    network, _ = load_network(pool_at(data["blobs"]), data["weights"])
     places = task.spread("test", data["tokens"])
     measured = held_out.evaluate(
         network.to(precision.device),

@@ -23,7 +23,9 @@ class SearchComparisonSlice(BackboneSlice):
     settings_class = SearchComparisonSettings
     composed = True
 
-    def problem(self, settings: Any, blobs: Path | None = None, cache_folder: Path | None = None) -> BackboneProblem:
+    def problem(
+        self, settings: Any, blobs: str | Path | None = None, cache_folder: Path | None = None
+    ) -> BackboneProblem:
         """The problem of the searches at the comparison's own size; every arm is tried, so that one that cannot be is
         refused at the start."""
         from evodevo.backbone.protocol import derived as protocol

@@ -15,7 +15,7 @@ from evodevo.cli.files import write_text
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
-    BlobsFolder,
+    BlobsAddress,
     ClusterAddress,
     ConfigFile,
     Events,
@@ -27,7 +27,7 @@ from evodevo.cli.options import (
     parse_budget,
 )
 from evodevo.cli.overrides import overrides
-from evodevo.cli.running import carry_out, store_option
+from evodevo.cli.running import carry_out, keep_blobs_at, store_option
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
@@ -56,7 +56,7 @@ def ablate(
     address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
-    blobs: BlobsFolder = None,
+    blobs: BlobsAddress = None,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Events = False,
@@ -86,6 +86,7 @@ def ablate(
     from evodevo.growth.ablation.run import DEFAULT_ROWS
     from evodevo.growth.ablation.run import ablate as begin_ablation
 
+    keep_blobs_at(store, blobs)
     run = carry_out(
         lambda listener, begin: begin_ablation(
             what,

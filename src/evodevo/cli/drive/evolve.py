@@ -13,7 +13,7 @@ from evodevo.cli.look.front import show_front
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
-    BlobsFolder,
+    BlobsAddress,
     ClusterAddress,
     ConfigFile,
     Depth,
@@ -29,7 +29,7 @@ from evodevo.cli.options import (
 )
 from evodevo.cli.overrides import overrides
 from evodevo.cli.protocols import show_composed, show_needs
-from evodevo.cli.running import carry_out, store_option
+from evodevo.cli.running import carry_out, keep_blobs_at, store_option
 from evodevo.errors import UsageError
 
 
@@ -97,7 +97,7 @@ def evolve(
     address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
-    blobs: BlobsFolder = None,
+    blobs: BlobsAddress = None,
     config: ConfigFile = None,
     set: Assignments = None,
     dry_run: Annotated[
@@ -155,6 +155,7 @@ def evolve(
         return
     from evodevo.runs.evolve import evolve as evolve_run
 
+    keep_blobs_at(store, blobs)
     run = carry_out(
         lambda listener, begin: evolve_run(
             recipe,

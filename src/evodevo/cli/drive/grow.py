@@ -13,7 +13,7 @@ from evodevo.cli.drive.train import Opponents, experiment_flags, present
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
-    BlobsFolder,
+    BlobsAddress,
     ClusterAddress,
     ConfigFile,
     Events,
@@ -25,7 +25,7 @@ from evodevo.cli.options import (
     parse_budget,
 )
 from evodevo.cli.overrides import overrides
-from evodevo.cli.running import carry_out
+from evodevo.cli.running import carry_out, keep_blobs_at
 
 
 def grow(
@@ -55,7 +55,7 @@ def grow(
     address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
-    blobs: BlobsFolder = None,
+    blobs: BlobsAddress = None,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Events = False,
@@ -73,6 +73,7 @@ def grow(
     changes = overrides(config, set or [], flags)
     from evodevo.growth.run import grow as grow_run
 
+    keep_blobs_at(store, blobs)
     run = carry_out(
         lambda listener, begin: grow_run(
             recipe,

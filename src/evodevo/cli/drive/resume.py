@@ -7,6 +7,7 @@ from evodevo.cli.look.front import show_front
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
+    BlobsAddress,
     ClusterAddress,
     Events,
     ExecutorName,
@@ -19,7 +20,7 @@ from evodevo.cli.options import (
 )
 from evodevo.cli.overrides import overrides
 from evodevo.cli.protocols import show_composed
-from evodevo.cli.running import carry_out
+from evodevo.cli.running import carry_out, keep_blobs_at
 
 
 def resume(
@@ -30,6 +31,7 @@ def resume(
     address: ClusterAddress = None,
     max_failed_share: FailedShare = None,
     store: StoreFolder = DEFAULT_STORE,
+    blobs: BlobsAddress = None,
     set: Assignments = None,
     json: Events = False,
 ) -> None:
@@ -45,6 +47,7 @@ def resume(
     changes = overrides(None, set or [], flags)
     from evodevo.runs.evolve import resume as resume_run
 
+    keep_blobs_at(store, blobs)
     ended = carry_out(
         lambda listener, begin: resume_run(run, overrides=changes, store=store, listener=listener, on_start=begin),
         store=store,

@@ -17,7 +17,7 @@ from evodevo.cli.listing import print_individuals, say_seeds
 from evodevo.cli.options import (
     DEFAULT_STORE,
     Assignments,
-    BlobsFolder,
+    BlobsAddress,
     ClusterAddress,
     ConfigFile,
     Depth,
@@ -33,7 +33,7 @@ from evodevo.cli.options import (
     parse_budget,
 )
 from evodevo.cli.overrides import overrides
-from evodevo.cli.running import carry_out, store_option
+from evodevo.cli.running import carry_out, keep_blobs_at, store_option
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Run
@@ -94,7 +94,7 @@ def train(
     address: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
-    blobs: BlobsFolder = None,
+    blobs: BlobsAddress = None,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Events = False,
@@ -119,6 +119,7 @@ def train(
             if value is not None:
                 raise typer.BadParameter(f"{option} is for an architecture; {what!r} is a recipe.")
         flags |= experiment_flags(limits, task, data, seeds)
+        keep_blobs_at(store, blobs)
         _compare(what, size or RecipeSize.quick, overrides(config, set or [], flags), baselines, store, json)
         return
     if task is not None:
@@ -133,6 +134,7 @@ def train(
         "data": data,
         "overrides": overrides(config, set or [], flags),
     }
+    keep_blobs_at(store, blobs)
     _alone(what, settings, store, json)
 
 

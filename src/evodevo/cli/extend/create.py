@@ -9,9 +9,9 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.extend.options import Document
-from evodevo.cli.options import DEFAULT_STORE, Assignments, BlobsFolder, ConfigFile, StoreFolder
+from evodevo.cli.options import DEFAULT_STORE, Assignments, BlobsAddress, ConfigFile, StoreFolder
 from evodevo.cli.overrides import overrides
-from evodevo.cli.running import store_option
+from evodevo.cli.running import keep_blobs_at, store_option
 from evodevo.errors import UsageError
 
 
@@ -29,7 +29,7 @@ def create(
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw in the system.  [default: 0]")] = None,
     beside: Annotated[bool, typer.Option("--beside", help="Add another root to an existing system.")] = False,
     store: StoreFolder = DEFAULT_STORE,
-    blobs: BlobsFolder = None,
+    blobs: BlobsAddress = None,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Document = False,
@@ -42,6 +42,7 @@ def create(
     changes = overrides(config, set or [], {})
     from evodevo.multitask.run import create as extending
 
+    keep_blobs_at(store, blobs)
     if beside:
         own = changes.pop("root", {})
         if changes or seed is not None:

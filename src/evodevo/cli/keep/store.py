@@ -10,7 +10,7 @@ import typer
 from evodevo.cli import output
 from evodevo.cli.keep.progress import byte_progress
 from evodevo.cli.keep.repair import repair
-from evodevo.cli.options import DEFAULT_STORE, BlobsFolder, Json, StoreFolder
+from evodevo.cli.options import DEFAULT_STORE, BlobsAddress, Json, StoreFolder
 from evodevo.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -67,10 +67,13 @@ def gc(
     folders = sweep(dry_run=dry_run)
     if json:
         data = {"dry_run": dry_run, "blobs": len(report.blobs), "temporary": report.temporary, "bytes": report.bytes}
+        data["undated"] = report.undated
         output.document("evodevo.store.gc/1", data | {"folders": [str(folder) for folder in folders]})
         return
     verb = "would be deleted" if dry_run else "deleted"
     output.line(f"{len(report.blobs):,} blobs and {report.temporary:,} temporary files {verb}: {report.bytes:,} bytes")
+    if report.undated:
+        output.words(f"{report.undated:,} blobs that nothing holds stay: their age is not told where they are.")
     if folders:
         output.line(f"{len(folders):,} temporary folders of processes that have ended {verb}")
 
@@ -120,10 +123,13 @@ def unpack(
 def copy(
     source: Annotated[str, typer.Argument(help="Folder of a store, or postgresql://...; it may be in use.")],
     target: Annotated[str, typer.Argument(help="The same of the new store, which must not exist, or be empty.")],
-    blobs: BlobsFolder = None,
+    blobs: BlobsAddress = None,
     json: Json = False,
 ) -> None:
-    """Copy all that a store holds into a new store. Every byte and row is checked before the store appears."""
+    """Copy all that a store holds into a new store. Every byte and row is checked before the store appears.
+
+    Without --blobs, a new folder has the blobs in it, wherever those of the source are.
+    """
     from evodevo.storage import moving
     from evodevo.storage.addresses import place
 

@@ -9,10 +9,10 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.look.report import write_report
-from evodevo.cli.options import BlobsFolder, Events, StoreFolder, Workers
+from evodevo.cli.options import BlobsAddress, Events, StoreFolder, Workers
 from evodevo.cli.overrides import overrides
 from evodevo.cli.protocols import show_composed
-from evodevo.cli.running import carry_out, store_option
+from evodevo.cli.running import carry_out, keep_blobs_at, store_option
 
 RECIPE = "backbone.demo_protocol"
 FOLDER = Path("demo")
@@ -22,7 +22,7 @@ TOKENS = 300
 
 def demo(
     store: StoreFolder = FOLDER,
-    blobs: BlobsFolder = None,
+    blobs: BlobsAddress = None,
     workers: Workers = None,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
     json: Events = False,
@@ -34,6 +34,7 @@ def demo(
 
     if not json:
         output.words("Language models that design themselves: each candidate is a genome, trained on real text here.")
+    keep_blobs_at(store, blobs)
     run = carry_out(
         lambda listener, begin: evolve_run(RECIPE, overrides=changes, store=store, listener=listener, on_start=begin),
         store=store,

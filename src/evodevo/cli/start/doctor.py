@@ -107,9 +107,14 @@ def _look_at_server(seen: Findings, store: Place) -> None:
     seen.store = str(store)
     try:
         with Store.open(store, "ro", create=False) as opened:
-            assert opened.blobs_folder is not None, "a database has a folder of blobs"
+            seen.filesystem = "postgresql"
+            if opened.blobs_folder is None:
+                seen.filesystem += f", blobs at {opened.blobs_address}"
+                opened.blobs.owner()  # an error where the object store cannot be reached
+                seen.store_writable = True
+                return
             seen.store_writable = _can_write(opened.blobs_folder)
-            seen.filesystem, seen.disk_free_bytes = "postgresql", shutil.disk_usage(opened.blobs_folder).free
+            seen.disk_free_bytes = shutil.disk_usage(opened.blobs_folder).free
             if not seen.store_writable:
                 seen.problems.append(f"{opened.blobs_folder} cannot be written; name another folder with --blobs.")
     except NotFoundError as error:

@@ -264,14 +264,13 @@ def _build(system: System, known: PublishedPath, precision: Any) -> Any:
     """The path with its weights, in evaluation; ``paths.built.BuiltPath``."""
     from evodevo.multitask.evaluate_settings import PathRequest
     from evodevo.multitask.paths.kinds import KINDS
-    from evodevo.storage.blobs import FolderPool
 
-    folder = system.store.blobs_folder
-    if folder is None:
+    pool = system.store.blobs
+    if pool.address is None:
         raise UsageError("a store in memory keeps no weights; paths predict in a store on disk.")
     # Representations of a user's samples by frozen paths are private, and are not kept.
-    more = {"blobs": str(folder), "training": {"representations": False}}
+    more = {"blobs": pool.address, "training": {"representations": False}}
     request = validate(PathRequest, {**system.library.request(known), **more}, what="request")
-    built = KINDS.get(known.path.kind).build(request, FolderPool(folder), OwnSamples((), {}), precision)
+    built = KINDS.get(known.path.kind).build(request, pool, OwnSamples((), {}), precision)
     built.model.eval()
     return built

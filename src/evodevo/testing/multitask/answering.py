@@ -24,7 +24,7 @@ from evodevo.multitask.system import System
 from evodevo.randomness import integer_seed
 from evodevo.search.problem import Outcome, write_answer
 from evodevo.storage import Store
-from evodevo.storage.blobs import FolderPool
+from evodevo.storage.pools import pool_at
 from evodevo.tasks.inputs import InputSpec
 from evodevo.training.parts import save_part
 from evodevo.training.precision import decide
@@ -96,7 +96,7 @@ def _settings(kind: str, task: str, recorded: bool) -> AgentSettings:
 def _drawn(payload: bytes, report: Report) -> bytes:
     """An evaluator: what it is to train gets weights from a generator, and its agent's accuracy from a table."""
     request = read_request(payload)
-    pool = FolderPool(Path(request.blobs))
+    pool = pool_at(request.blobs)
     built = KINDS.get(request.path.kind).build(request, pool, OwnSamples((), {}), decide("cpu"))
     made = {role: _weights(request, role, built.components[role]) for role in request.trained}
     quality = QUALITY.get(request.path.agent, 0.5)

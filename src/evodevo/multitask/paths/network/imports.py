@@ -27,7 +27,8 @@ from evodevo.networks.saved import load_network, reopen_task
 from evodevo.networks.spec import NetworkEnvelope
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
-from evodevo.storage.blobs import BlobPool, FolderPool
+from evodevo.storage.blobs import BlobPool
+from evodevo.storage.pools import pool_at
 from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.modalities import modality_of
 from evodevo.tasks.text.tokenizers import ByteTokenizer, from_bytes
@@ -84,7 +85,7 @@ def evaluate_import(payload: bytes, report: Report) -> bytes:
 
     def verified() -> Outcome:
         for role, part in imported.items():
-            load_state(FolderPool(Path(request["blobs"])), part["digest"], role)
+            load_state(pool_at(request["blobs"]), part["digest"], role)
         sizes = {role: part["parameters"] for role, part in imported.items()}
         return Outcome(
             extra={EVALS: [], IMPROVED: True, SIZES: sizes, "explanation": "an import"},
