@@ -12,7 +12,14 @@ from typing import Any
 import fsspec
 import pytest
 
-from evodevo.errors import BlobsUnreachableError, MissingExtraError, NotFoundError, StoreDamagedError, UsageError
+from evodevo.errors import (
+    BlobsUnreachableError,
+    ExitCode,
+    MissingExtraError,
+    NotFoundError,
+    StoreDamagedError,
+    UsageError,
+)
 from evodevo.storage import Evaluation, Store, moving, pools
 from evodevo.storage.addresses import BLOBS_VARIABLE
 from evodevo.storage.base import sha256
@@ -217,9 +224,10 @@ def test_a_place_is_claimed_by_the_store_that_recorded_it_before_it_was_killed(
     def kill(pool: FolderPool, owner: str) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(FolderPool, "claim", kill)
-        Store.open(tmp_path / "runs", blobs=tmp_path / "blobs")
+        with pytest.raises(KeyboardInterrupt):
+            Store.open(tmp_path / "runs", blobs=tmp_path / "blobs")
     assert FolderPool(tmp_path / "blobs").vacant()
     with Store.open(tmp_path / "runs") as store:
         assert store.blobs_folder == tmp_path / "blobs"
@@ -240,19 +248,14 @@ def test_blobs_that_were_moved_are_found_where_they_are_said_to_be(tmp_path: Pat
         assert store.check(deep=True).ok, "recorded"
 
 
-def test_the_environment_names_a_place_for_new_stores_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Store.open(tmp_path / "before") as store:
-        filled(store)
+def test_the_environment_is_for_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(BLOBS_VARIABLE, str(tmp_path / "blobs"))
-    with Store.open(tmp_path / "after") as store:
-        assert store.blobs_address == str(tmp_path / "blobs")
+    with Store.open(tmp_path / "runs") as store:
+        assert store.blobs_address == str(tmp_path / "runs" / "blobs")
+    with Store.open(tmp_path / "other", blobs=tmp_path / "there") as store:
         filled(store)
-    with Store.open(tmp_path / "before") as store:
-        assert store.blobs_address == str(tmp_path / "before" / "blobs")
-    moving.copy(tmp_path / "after", tmp_path / "copy")
-    monkeypatch.delenv(BLOBS_VARIABLE)
-    with Store.open(tmp_path / "copy") as store:
-        assert store.blobs_address == str(tmp_path / "copy" / "blobs")
+    with Store.open(tmp_path / "other") as store:
+        assert store.blobs_address == str(tmp_path / "there")
         assert store.check(deep=True).ok
 
 
@@ -284,6 +287,12 @@ def test_a_missing_package_is_named_when_a_blob_is_asked_for(tmp_path: Path) -> 
     with pytest.raises(UsageError, match="no address of a pool"):
         pools.pool_at("nothing://x/y").get("0" * 64)
     assert pools.pool_at(f"file://{tmp_path}").address == str(tmp_path), "a folder, with all that a folder promises"
+
+
+def test_an_object_store_that_does_not_answer_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(BlobsUnreachableError, match=r"127\.0\.0\.1:1/x cannot be reached") as caught:
+        Store.open(tmp_path / "runs", blobs="ftp://127.0.0.1:1/x")
+    assert caught.value.exit_code == ExitCode.DISK_FULL
 
 
 def test_a_failed_copy_leaves_nothing_at_its_address(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ BlobsAddress = Annotated[
     typer.Option(
         "--blobs",
         metavar="ADDRESS",
-        help="Where a new store keeps weights: a folder, or s3://bucket/prefix.  [env: EVODEVO_BLOBS]",
+        help="Where a new store keeps weights: a folder, or s3://bucket/prefix; of a database, also EVODEVO_BLOBS.",
     ),
 ]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: any unique beginning of its id, or last.")]

@@ -63,12 +63,13 @@ def keep_blobs_at(store: Place, blobs: str | None) -> None:
     """Make a store that keeps its blobs at an address; for an existing one, that is where they lie now."""
     if blobs is None:
         return
-    from evodevo.storage import Store, pools
+    from evodevo.storage import Store
+    from evodevo.storage.addresses import BLOBS_VARIABLE
 
     with Store.open(store, blobs=blobs) as opened:
         if opened.folder is None:
             # A client's own path of a folder is recorded nowhere: all that opens the store in this process needs it.
-            os.environ[pools.BLOBS_VARIABLE] = str(opened.blobs_address)
+            os.environ[BLOBS_VARIABLE] = str(opened.blobs_address)
 
 
 def _say_how_to_go_on(study: Study | None, store: Place) -> None:

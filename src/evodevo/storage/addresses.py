@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from evodevo.errors import UsageError
 
 BLOBS_VARIABLE = "EVODEVO_BLOBS"
-"""Environment variable that names where a new store, or one in a database, keeps its blobs."""
+"""Environment variable that names where a store in a database keeps its blobs."""
 SCHEMES = ("postgresql://", "postgres://")
 _SHOWN = frozenset({"host", "hostaddr", "port", "dbname", "user", "sslmode", "options", "application_name", "service"})
 _PARAMETER = re.compile(r"([?&])([^=&]*)=([^&]*)")

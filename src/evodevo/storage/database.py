@@ -101,9 +101,9 @@ class Store:
             path: Folder of the store, created with mode 0700 where it is missing; or ``postgresql://...``.
             mode: ``rw``, or ``ro``, which works beside a writer and after a crash.
             create: Whether to make a store where there is none (``rw`` only).
-            blobs: Where a new store keeps its blobs: a folder, or an address such as ``s3://bucket/prefix``; None =
-                EVODEVO_BLOBS of the environment, else its own folder, where it has one. The store records it, a relative
-                path as relative to its own folder. For a store that is there already: where its blobs lie now.
+            blobs: Where a new store keeps its blobs: a folder, or an address such as ``s3://bucket/x``; None = its own
+                folder, or for a database, EVODEVO_BLOBS of the environment. The store records it, a relative path as
+                relative to its own folder. For a store that is there already: where its blobs lie now.
 
         Raises:
             NotFoundError: There is no store and ``create`` is False, or its blobs are not where they should be.

@@ -282,10 +282,14 @@ class ObjectPool(BlobPool):
                     f"no space left for a blob in {self.address} ({error.strerror}). What was finished is safe; free "
                     "some space (evodevo store gc), then: evodevo resume."
                 ) from error
-            raise BlobsUnreachableError(
-                f"the blobs at {self.address} cannot be reached ({type(error).__name__}: {_shown(error)}). What was "
-                "finished is safe. When they can be reached again: evodevo resume."
-            ) from error
+            raise _unreachable(self.address, error) from error
+
+
+def _unreachable(address: str, error: Exception) -> BlobsUnreachableError:
+    return BlobsUnreachableError(
+        f"the blobs at {address} cannot be reached ({type(error).__name__}: {_shown(error)}). What was finished is "
+        "safe. When they can be reached again: evodevo resume."
+    )
 
 
 def _shown(error: Exception) -> str:
@@ -309,6 +313,8 @@ def _open(address: str) -> tuple[Any, str]:
         ) from None
     except ValueError as error:
         raise UsageError(f"{address} is no address of a pool of blobs: {error}.") from None
+    except Exception as error:  # some packages connect at once
+        raise _unreachable(address, error) from error
     return files, str(root)
 
 

@@ -89,8 +89,8 @@ def of_store(database: Database, folder: Path | None, given: str | Path | None) 
     Args:
         database: Database of the store.
         folder: Folder of the store, whose ``blobs`` it is where nothing is recorded; None = it has none.
-        given: Address that the user gave; None = ``EVODEVO_BLOBS``, for a new store, and for one without a folder:
-            its clients may see its blobs under different paths. For a store that is there already, where its blobs lie.
+        given: Address that the user gave; None = for a store without a folder, ``EVODEVO_BLOBS``: its clients may see
+            its blobs under different paths. For a store that is there already, where its blobs lie.
 
     Raises:
         UsageError: There is no address, something else lies there, or the store keeps its blobs in its folder.
@@ -99,7 +99,7 @@ def of_store(database: Database, folder: Path | None, given: str | Path | None) 
     """
     with database.reading() as connection:
         known, fresh = recorded(connection), _is_fresh(connection)
-    if given is None and (folder is None or (known is None and fresh and database.writable)):
+    if given is None and folder is None:
         given = os.environ.get(BLOBS_VARIABLE) or None
     wanted = None if given is None else _relative(str(given), folder)
     if known is not None:
@@ -130,7 +130,7 @@ def _known(
     if same and not fresh and pool.folder is None:
         return pool  # what needs no blob needs no network
     found = pool.owner()
-    if found is None and same and fresh and database.writable:
+    if found is None and same and fresh and database.writable and pool.vacant():
         # The process that chose this place ended before it said so here.
         pool.claim(owner)
         found = pool.owner()
