@@ -338,7 +338,7 @@ class FolderPool(BlobPool):
         try:
             with open(self.folder / MARK, "rb", opener=_open_no_link) as file:
                 return file.read(200).decode("utf-8", "replace").strip()
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError:
             return None
 
     def claim(self, owner: str) -> None:

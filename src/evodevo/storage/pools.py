@@ -135,9 +135,10 @@ def _known(
         pool.claim(owner)
         found = pool.owner()
     if found != owner:
+        here = f" or {BLOBS_VARIABLE}" if folder is None else ""
         raise NotFoundError(
             f"{pool.address} does not hold the blobs of {database.place}: {MARK} there names another store, or is "
-            f"missing. Mount it, or name where they lie with --blobs or {BLOBS_VARIABLE}."
+            f"missing. Mount it, or name where they lie with --blobs{here}."
         )
     # Clients of a server may see a folder under different paths; all else is the same for all.
     if not same and wanted is not None and database.writable and (folder is not None or pool.folder is None):
@@ -214,7 +215,7 @@ def _choose(database: Database, folder: Path | None, wanted: str) -> str:
         if known is not None:
             return known[1]  # another process has just made the same store
         if not pool.vacant():
-            raise UsageError(f"{wanted} is not empty: the blobs of a store need a place of their own.")
+            raise UsageError(f"{pool.address} is not empty: the blobs of a store need a place of their own.")
         owner = secrets.token_hex(16)
         _record(connection, wanted, owner)
     return owner

@@ -210,7 +210,7 @@ def test_a_damaged_or_missing_component_is_found_before_anything_is_answered(gal
     folder = Path(shutil.copytree(gallery, tmp_path / "runs"))
     with Store.open(folder, "ro", create=False) as store:
         known = chosen_path(System.open(store, NAME), COLOURS)
-        blobs = store.blobs_address
+        blobs = store.blobs_folder
         assert blobs is not None
         blob = next(blobs.rglob(f"*{known.components[-1].digest}*"))
         good = blob.read_bytes()
