@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from evodevo import files
 from evodevo.errors import DataError, DiskFullError
 from evodevo.tasks import baselines, spooled
 from evodevo.tasks.base import SPLITS
@@ -81,9 +83,10 @@ def test_only_a_document_and_not_the_corpus_has_a_limit(
     with pytest.raises(DataError, match="a document of over 2,000 bytes"):
         corpus.read(tmp_path / "long.txt", spool=tmp_path / "spool")
     lines = "".join(json.dumps({"text": f"{n}" + "a" * 1000}) + "\n" for n in range(2000))
-    (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
-    with pytest.raises(DataError, match="64 times its size"):
-        corpus.read(tmp_path / "bomb.jsonl.gz", spool=tmp_path / "spool")
+    monkeypatch.setattr(files, "FREE_BYTES", 0)
+    (tmp_path / "bomb.jsonl.xz").write_bytes(lzma.compress(lines.encode()))
+    with pytest.raises(DataError, match=f"{files.RATIO} times its size"):
+        corpus.read(tmp_path / "bomb.jsonl.xz", spool=tmp_path / "spool")
     (tmp_path / "good.jsonl.gz").write_bytes(gzip.compress(data.read_bytes()))
     assert len(corpus.read(tmp_path / "good.jsonl.gz", spool=tmp_path / "spool").documents) == len(SENTENCES)
 

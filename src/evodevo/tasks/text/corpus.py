@@ -22,11 +22,10 @@ from evodevo.tasks import parquet
 from evodevo.tasks.spooled import Spool
 
 # Larger than a corpus for training on one machine, smaller than what a decompression bomb unpacks to. Where documents
-# are spooled to the disk it is the limit of each, and a compressed file may unpack to so many times its size.
+# are spooled to the disk it is the limit of each; what a compressed file may unpack to, ``files.unpacked`` counts.
 MAX_CORPUS_BYTES = files.most_input()
 # Of one JSON object: its Python objects take up to 30 times as much.
 MAX_LINE_BYTES = MAX_CORPUS_BYTES // 32
-MAX_EXPANSION = 64
 
 TEXT_SUFFIXES = frozenset(
     {".txt", ".text", ".md", ".rst", ".tex", ".py", ".pyi", ".c", ".h", ".cpp", ".rs", ".go", ".js"}
@@ -188,8 +187,6 @@ class _CorpusReader:
         self._names: dict[str, list[str]] = {}
         self._total = total
         self._taken = 0
-        self._unpacked = 0  # of the file that is being read
-        self._most = 0
 
     @property
     def _room(self) -> int:
@@ -211,9 +208,7 @@ class _CorpusReader:
     def documents(self, path: Path) -> Iterator[bytes]:
         """The documents of one file, read by its suffix; a file with an unknown suffix is read as text."""
         suffix, compression = suffixes(path)
-        self._unpacked = 0
         size = path.stat().st_size
-        self._most = max(MAX_CORPUS_BYTES, MAX_EXPANSION * size) if compression else 0
         whole = suffix != ".parquet" and (suffix != ".jsonl" or self._total is not None)
         if whole and not compression and size > self._room:
             self._take(size, path)  # refuses it before it is read
@@ -260,21 +255,15 @@ class _CorpusReader:
             yield as_text(text, f"{path}, row {number}: {self.field!r}")
 
     def _stream(self, path: Path, compression: str) -> AbstractContextManager[BinaryIO]:
-        # What is read is limited by ``_room``, which the caller asks for, and what is unpacked by ``_take`` too.
+        # What is read is limited by ``_room``, which the caller asks for.
         return files.unpacked(path, compression, files.NO_LIMIT)
 
     def _take(self, size: int, path: Path) -> None:
         self._taken += size
-        self._unpacked += size
         if self._room < 0:
             raise DataError(f"{path} brings the corpus over {MAX_CORPUS_BYTES:,} bytes. Give fewer or smaller files.")
         if size > MAX_CORPUS_BYTES:
             raise DataError(f"{path} has a document of over {MAX_CORPUS_BYTES:,} bytes. Divide it.")
-        if self._most and self._unpacked > self._most:
-            raise DataError(
-                f"{path} unpacks to more than {self._most:,} bytes, {MAX_EXPANSION} times its size. If that is right, "
-                "unpack it yourself."
-            )
 
 
 def as_text(data: bytes, place: str) -> bytes:
