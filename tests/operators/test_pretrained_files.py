@@ -11,7 +11,8 @@ import pytest
 
 from evodevo.errors import DataError, EvodevoError, UnsafeFileError
 from evodevo.operators.pretrained.files import check_stated
-from evodevo.operators.pretrained.spec import MAX_LAYERS, read_config, read_sizes
+from evodevo.operators.pretrained.spec import LARGEST_CONFIG, MAX_LAYERS, read_config, read_sizes
+from evodevo.storage.tensor_header import MAX_HEADER_BYTES
 
 BERT = {
     "model_type": "bert",
@@ -60,6 +61,37 @@ def test_code_and_quantisation_are_refused(
 def test_numbers_of_layers_that_no_model_has_are_refused(layers: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="num_hidden_layers"):
         read_sizes(str(model(tmp_path, num_hidden_layers=layers)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"{}" + b" " * LARGEST_CONFIG, "at most 1,048,576"),
+        (b'{"a":' * 65 + b"1" + b"}" * 65, "64"),
+        (b'{"a": 1' + b"0" * 5_000 + b"}", "digits"),
+        (b'{"a": NaN}', "config.json"),
+        (b"[]", "config.json"),
+    ],
+    ids=["size", "depth", "digits", "nan", "no object"],
+)
+def test_configurations_have_bounds(text: bytes, words: str, tmp_path: Path) -> None:
+    (model(tmp_path) / "config.json").write_bytes(text)
+    with pytest.raises(DataError, match=words):
+        read_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [(MAX_HEADER_BYTES + 1, "a header of"), (2**62, "not a safetensors file")],
+    ids=["long", "more"],
+)
+def test_a_header_is_not_read_beyond_its_bound(length: int, words: str, tmp_path: Path) -> None:
+    file = model(tmp_path) / "model.safetensors"
+    with file.open("wb") as written:  # a sparse file: it states a gigabyte and takes a page
+        written.write(struct.pack("<Q", length))
+        written.truncate(2**30)
+    with pytest.raises(DataError, match=words):
+        check_stated(tmp_path)
 
 
 def test_a_configuration_of_a_larger_model_than_the_weights_is_refused(tmp_path: Path) -> None:
