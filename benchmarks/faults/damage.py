@@ -21,7 +21,7 @@ import random
 import shutil
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from campaign import Campaign, Case
@@ -77,9 +77,9 @@ def ask(folder: Path, command: list[str]) -> tuple[int, str, str]:
     return code, out.getvalue().replace(str(folder), "runs"), err.getvalue()
 
 
-def answers(folder: Path) -> list[tuple[int, str, str]]:
+def answers(folder: Path, commands: Sequence[list[str]]) -> list[tuple[int, str, str]]:
     """What all commands answer."""
-    return [ask(folder, command) for command in COMMANDS]
+    return [ask(folder, command) for command in commands]
 
 
 # Faults. Each changes a copy of the store and returns what it did.
@@ -129,10 +129,15 @@ def _behind(folder: Path, statement: str, values: tuple[object, ...] = ()) -> in
         database.close()
 
 
-def change_column(folder: Path, rng: random.Random) -> str:
+def _filled(database: sqlite3.Connection, tables: Sequence[str]) -> list[str]:
+    """Those of the tables that have rows."""
+    return [table for table in tables if database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()]
+
+
+def change_column(folder: Path, rng: random.Random, tables: Sequence[str] = TABLES) -> str:
     """Another value in one column of one row."""
-    table = rng.choice(TABLES)
     database = sqlite3.connect(folder / "store.db")
+    table = rng.choice(_filled(database, tables))
     columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
     keys = [row[1] for row in database.execute(f"PRAGMA table_info({table})") if row[5]]
     rows = database.execute(f"SELECT {', '.join(keys)} FROM {table}").fetchall()
@@ -148,10 +153,10 @@ def change_column(folder: Path, rng: random.Random) -> str:
     return f"{table}.{column}: {str(before)[:30]!r} -> {new!r} ({done} rows)"
 
 
-def lose_row(folder: Path, rng: random.Random) -> str:
+def lose_row(folder: Path, rng: random.Random, tables: Sequence[str] = TABLES) -> str:
     """One row less, or one row twice under another key."""
-    table = rng.choice(TABLES)
     database = sqlite3.connect(folder / "store.db")
+    table = rng.choice(_filled(database, tables))
     keys = [row[1] for row in database.execute(f"PRAGMA table_info({table})") if row[5]]
     row = rng.choice(database.execute(f"SELECT {', '.join(keys)} FROM {table}").fetchall())
     database.close()
@@ -223,19 +228,24 @@ def make_store(shared: Path) -> None:
     """The store that is damaged, and what the commands answer before."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         assert run([*SEARCH, "--store", str(shared / "whole"), "--json"]) == 0, "the search that is damaged"
+    keep(shared, COMMANDS)
+
+
+def keep(shared: Path, commands: Sequence[list[str]]) -> None:
+    """Keep what the commands answer of the whole store."""
     database = sqlite3.connect(shared / "whole" / "store.db", isolation_level=None)
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()
     shutil.copytree(shared / "whole", shared / "copy")
-    before = answers(shared / "copy")
+    before = answers(shared / "copy", commands)
     assert not any(code for code, _, _ in before), before
     (shared / "before.json").write_text(json.dumps([document for _, document, _ in before]))
 
 
-def judge(folder: Path, before: list[str]) -> tuple[str, str]:
+def judge(folder: Path, before: list[str], commands: Sequence[list[str]]) -> tuple[str, str]:
     """The verdict on a damaged store, and what shows it."""
     try:
-        after = answers(folder)
+        after = answers(folder, commands)
         codes = [code for code, _, _ in after]
         if any("Traceback" in words for _, _, words in after) or ExitCode.INTERNAL in codes:
             return "CRASH", next(words for code, _, words in after if code == ExitCode.INTERNAL or "Trace" in words)
@@ -251,13 +261,13 @@ def judge(folder: Path, before: list[str]) -> tuple[str, str]:
     return ("found by check", "") if code else ("without effect", "")
 
 
-def damage(case: Case) -> None:
+def damage(case: Case, faults: Mapping[str, Fault] = FAULTS, commands: Sequence[list[str]] = COMMANDS) -> None:
     """Damage a copy of the store, and look at what the commands say."""
     copy = case.folder / "copy"
     shutil.copytree(case.shared / "whole", copy)
-    kind = list(FAULTS)[case.number % len(FAULTS)]
-    case.note(fault=kind, what=FAULTS[kind](copy, case.rng))
-    verdict, words = judge(copy, json.loads((case.shared / "before.json").read_text()))
+    kind = list(faults)[case.number % len(faults)]
+    case.note(fault=kind, what=faults[kind](copy, case.rng))
+    verdict, words = judge(copy, json.loads((case.shared / "before.json").read_text()), commands)
     case.note(verdict=verdict)
     case.count(kind, verdict)
     case.count("all", verdict)
