@@ -322,7 +322,7 @@ def _interrupt(stopping: Stopping, session: Stoppable) -> None:
 
 def on_systems(words: Sequence[str], systems: Systems, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """As ``stand_ins``, for commands about the system ``zoo``; its store lies in the folder, children train here."""
-    monkeypatch.setattr("evodevo.multitask.run.run._executor", lambda workers, packages: SerialExecutor())
+    monkeypatch.setattr("evodevo.multitask.run.run.create_executor", lambda settings, preload: SerialExecutor())
     monkeypatch.setenv("XDG_CACHE_HOME", str(systems.grown.parent / "cache"))
     if words[:2] != ["extend", "create"] or "--beside" in words:
         shutil.copytree(systems.bare if words[:2] == ["extend", "add"] else systems.grown, folder / "runs")

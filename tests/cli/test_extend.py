@@ -53,13 +53,13 @@ def store(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return Path(shutil.copytree(prepared / "runs", tmp_path / "runs"))
 
 
-EXECUTOR = "evodevo.multitask.run.run._executor"
+EXECUTOR = "evodevo.multitask.run.run.create_executor"
 
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run in this process trains in it; those of ``start`` have workers."""
-    monkeypatch.setattr(EXECUTOR, lambda workers, packages: SerialExecutor())
+    monkeypatch.setattr(EXECUTOR, lambda settings, preload: SerialExecutor())
 
 
 def everything(store: Path) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def uninterrupted(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     folder = Path(shutil.copytree(prepared / "runs", tmp_path_factory.mktemp("whole") / "runs"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(prepared / "cache"))
-        patch.setattr(EXECUTOR, lambda workers, packages: SerialExecutor())
+        patch.setattr(EXECUTOR, lambda settings, preload: SerialExecutor())
         assert run(["extend", "run", "zoo", "--agents", "single,multi", "--store", str(folder)]) == ExitCode.SUCCESS
     return folder
 

@@ -73,7 +73,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     found = unpack(request.param, tmp_path.resolve())
     monkeypatch.chdir(found.folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("evodevo.multitask.run.run._executor", lambda workers, packages: SerialExecutor())
+    monkeypatch.setattr("evodevo.multitask.run.run.create_executor", lambda settings, preload: SerialExecutor())
     return found
 
 

@@ -136,29 +136,52 @@ def check_machine(settings: RunSettings) -> None:
     """Refuse an executor that cannot work here, or a device that this machine lacks, once, not once per individual.
 
     Raises:
+        UsageError: see ``check_execution``.
+    """
+    training = settings.evaluation.training
+    check_execution(
+        settings.execution,
+        training.device,
+        training.precision,
+        replicas=getattr(training, "replicas", 1),
+        setting="evaluation.training.device",
+    )
+
+
+def check_execution(
+    execution: ExecutionSettings, device: str, precision: Any, *, replicas: int = 1, setting: str = "training.device"
+) -> None:
+    """As ``check_machine``, for trainings on this device.
+
+    Args:
+        execution: settings of the workers.
+        device: device of a training, and ``precision`` its number format.
+        replicas: number of processes of a training.
+        setting: name of the setting of the device, for messages.
+
+    Raises:
         UsageError: it has no device of that kind or number; workers with a device each are to use another one; or the
             executor is unknown, or its options are wrong.
     """
-    execution, training = settings.execution, settings.evaluation.training
     executor = EXECUTORS.get(execution.executor)
     executor.check(execution.setup(()))
     if execution.devices:
         visible_values(execution.devices, outer_devices(os.environ))
-        if getattr(training, "replicas", 1) > 1:
+        if replicas > 1:
             raise UsageError(
                 "execution.devices gives each worker one device, and the replicas of a training need one each; leave "
                 "execution.devices out."
             )
-        if training.device not in ("auto", "cpu", "cuda", "cuda:0"):
+        if device not in ("auto", "cpu", "cuda", "cuda:0"):
             raise UsageError(
-                f"evaluation.training.device is {training.device!r}, and with execution.devices each worker sees one "
+                f"{setting} is {device!r}, and with execution.devices each worker sees one "
                 "device, as cuda:0. Leave one of the two out."
             )
         return
-    if executor.is_local and training.device not in ("auto", "cpu"):
+    if executor.is_local and device not in ("auto", "cpu"):
         from evodevo.training.precision import decide
 
-        decide(training.device, training.precision)
+        decide(device, precision)
 
 
 def versions(packages: tuple[str, ...] = ()) -> dict[str, str]:

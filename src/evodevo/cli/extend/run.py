@@ -14,7 +14,16 @@ from evodevo.cli.extend.live import WORDS, AgentsView, choose, number
 from evodevo.cli.extend.options import words_of
 from evodevo.cli.extend.recipe import is_recipe, run_recipe
 from evodevo.cli.failures import TerminatedError
-from evodevo.cli.options import DEFAULT_STORE, Assignments, ConfigFile, Events, StoreFolder
+from evodevo.cli.options import (
+    DEFAULT_STORE,
+    Assignments,
+    ClusterAddress,
+    ConfigFile,
+    Events,
+    ExecutorName,
+    StoreFolder,
+    execution_flags,
+)
 from evodevo.cli.overrides import overrides
 from evodevo.cli.running import store_option
 from evodevo.cli.stopping import Stopping
@@ -40,6 +49,8 @@ def run(
         int | None, typer.Option(help="Cycles that each agent shall have finished.  [default: 1]")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Children trained at a time.  [default: 1]")] = None,
+    executor: ExecutorName = None,
+    address: ClusterAddress = None,
     free: Annotated[
         bool, typer.Option("--free", help="Start each agent's next cycle at once, with the paths published by then.")
     ] = False,
@@ -60,7 +71,8 @@ def run(
     """Run agents: first the root, then agents with one path, then agents that combine paths.
 
     The same command goes on with what was stopped or killed, a larger --cycles with what is finished. Test accuracies
-    are shown and never used. Ctrl-C stops safely. A recipe makes its own systems and compares them.
+    are shown and never used. Ctrl-C stops safely. A recipe makes its own systems and compares them. Of a system,
+    --set changes execution.* alone.
     """
     of_system = {"agents": agents, "tasks": tasks, "cycles": cycles, "free": free or None, "test": test or None}
     of_recipe = {
@@ -69,11 +81,12 @@ def run(
         "output": out,
         "config": config,
     }
-    again = f"evodevo extend run {shlex.quote(system)}{_spelled({**of_system, **of_recipe, 'workers': workers})}"
+    where = {"workers": workers, "executor": executor, "address": address}
+    again = f"evodevo extend run {shlex.quote(system)}{_spelled({**of_system, **of_recipe, **where})}"
     again += "".join(f" --set {shlex.quote(item)}" for item in set or []) + store_option(store)
     if is_recipe(system):
         _refuse(of_system, f"{system} is a recipe", "a system")
-        flags = {"data": None if data is None else str(data)}
+        flags = {"data": None if data is None else str(data), **execution_flags(None, executor, address)}
         changes = overrides(config, set or [], flags)
         run_recipe(
             system,
@@ -86,7 +99,13 @@ def run(
             again=again,
         )
         return
-    _refuse({**of_recipe, "set": set or None}, f"{system} is no recipe", "a recipe")
+    _refuse(of_recipe, f"{system} is no recipe", "a recipe")
+    changes = overrides(None, set or [], execution_flags(workers, executor, address))
+    execution = changes.pop("execution", {})
+    if changes:
+        raise UsageError(
+            f"{system} is no recipe; of a system, --set changes execution.* alone, not {', '.join(changes)}."
+        )
     from evodevo.multitask.run.run import run_system
 
     with choose(json=json) as view, Stopping(view, WORDS) as stopping:
@@ -96,7 +115,7 @@ def run(
                 agents=words_of(agents or "single"),
                 tasks=words_of(tasks or ""),
                 cycles=1 if cycles is None else cycles,
-                workers=1 if workers is None else workers,
+                execution=execution,
                 schedule="free" if free else "rounds",
                 test=test,
                 store=store,

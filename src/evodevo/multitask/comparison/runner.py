@@ -15,7 +15,7 @@ from evodevo.multitask.comparison.systems import InterruptedRecipe, RecipeRunner
 from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings, MultitaskRecipeSettings
 from evodevo.multitask.stored import OF_CYCLE, OF_TRAINING, as_recorded_before
 from evodevo.registry import enable_packages
-from evodevo.runs.drive import create_executor
+from evodevo.runs.drive import check_machine, create_executor
 from evodevo.runs.recipe import RunSettings
 from evodevo.runs.resolve import resolve
 from evodevo.search.members import Listener
@@ -69,6 +69,8 @@ def run_recipe(
         raise UsageError(f"the recipe {name!r} makes no multitask systems.")
     settings = cast(MultitaskRecipeSettings, resolved)
     enable_packages(settings.execution.packages)
+    if executor is None:
+        check_machine(settings)
     session = RecipeSession(name, size, label(name, size, settings))
     own: list[Executor] = []
 

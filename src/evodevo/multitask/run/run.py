@@ -7,15 +7,13 @@ paths; test data are looked at on request, after the runs, and nothing that sele
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from evodevo.errors import UsageError, unknown_name
-from evodevo.execution.base import Executor
-from evodevo.execution.processes import ProcessExecutor
-from evodevo.execution.serial import SerialExecutor
+from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.measure import measure
 from evodevo.multitask.run.create import open_system
@@ -23,7 +21,11 @@ from evodevo.multitask.run.settings import MULTI, twin_settings
 from evodevo.multitask.schedule import is_root, past
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import Schedule, System
+from evodevo.registry import enable_packages
+from evodevo.runs.drive import check_execution, create_executor
+from evodevo.runs.recipe import ExecutionSettings
 from evodevo.search.members import Listener
+from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow
 from evodevo.tasks.text.token_cache import default_folder
@@ -31,6 +33,8 @@ from evodevo.tasks.text.token_cache import default_folder
 SINGLE = "single"
 PRELOAD = ("paths",)
 """Packages that workers import before their first child."""
+CHANGEABLE = ("executor", "options", "workers", "devices")
+"""Settings of ``execution`` that a run of agents may choose: where children are trained, of which none is recorded."""
 
 
 @dataclass
@@ -103,6 +107,7 @@ def run_system(
     listener: Listener | None = None,
     on_start: Callable[[Session], None] | None = None,
     cache_folder: Path | None = None,
+    execution: Mapping[str, Any] | None = None,
     executor: Executor | None = None,
 ) -> RunSummary:
     """Run agents until each has ended so many cycles in all; the same call resumes a stopped run.
@@ -118,11 +123,15 @@ def run_system(
         store: folder of the store.
         listener: called with events: type and JSON-able facts.
         on_start: called with the session before it begins.
-        cache_folder: folder of prepared data and representations.
-        executor: executor to use instead of workers of its own; the caller closes it.
+        cache_folder: folder of prepared data and representations; None is the user's, on each node of a cluster its
+            own.
+        execution: where children are trained, as the settings ``execution`` of a search: executor (processes, serial,
+            ray, ...), its options, devices.
+        executor: executor to use instead of one of these settings; the caller closes it.
 
     Raises:
-        UsageError: no agent to run, an unknown name, or a device that this machine lacks.
+        UsageError: no agent to run, an unknown name, a device that this machine lacks, or an executor that cannot work
+            here.
         NotFoundError: no such system.
         RunOwnedError: another process runs one of the agents.
         EvaluationsFailedError: no child of an agent ever succeeded.
@@ -131,9 +140,14 @@ def run_system(
         raise UsageError(f"agents run 1 cycle at least, with 1 worker at least; got {cycles} and {workers}.")
     with Store.open(store, create=False) as opened:
         opened_system = open_system(opened, system)
+        settings = _execution(workers, opened_system.settings.packages, execution or {})
+        kind = EXECUTORS.get(settings.executor) if executor is None else type(executor)
+        if executor is None:
+            kind.check(settings.setup(PRELOAD))  # before agents are added
         chosen = choose(opened_system, agents, tasks)
-        _check_devices(chosen)
-        cache = str(cache_folder or default_folder())
+        if executor is None:
+            _check_devices(chosen, settings)
+        cache = str(cache_folder or default_folder()) if cache_folder or kind.is_local else None
 
         def report(kind: str, facts: dict[str, object]) -> None:
             if session.stopped:
@@ -143,7 +157,7 @@ def run_system(
 
         running = System(opened, opened_system.row, listener=report)
         session = Session(running, chosen, cycles)
-        own = _executor(workers, opened_system.settings.packages) if executor is None else None
+        own = create_executor(settings, PRELOAD) if executor is None else None
         try:
             used = own or executor
             assert used is not None
@@ -242,7 +256,7 @@ def _add_twins(system: System, singles: Sequence[AgentRow]) -> None:
             system.add_agent(kind, agent.task, twin_settings(kind, settings, system.settings))
 
 
-def _test(session: Session, executor: Executor, cache: str, report: Listener) -> bool:
+def _test(session: Session, executor: Executor, cache: str | None, report: Listener) -> bool:
     """Measure the best path of each cycle of the agents; False where it was stopped."""
     system = session.system
     names = {agent.id: agent.name for agent in session.agents}
@@ -265,19 +279,27 @@ def _test(session: Session, executor: Executor, cache: str, report: Listener) ->
     return True
 
 
-def _executor(workers: int, packages: tuple[str, ...]) -> Executor:
-    if platform.system() == "Linux":
-        return ProcessExecutor(workers, threads=1, preload=PRELOAD, packages=packages)
-    return SerialExecutor()
+def _execution(workers: int, packages: tuple[str, ...], changes: Mapping[str, Any]) -> ExecutionSettings:
+    """The settings of the workers.
+
+    Raises:
+        UsageError: a setting is wrong, or is no choice of a run.
+    """
+    if recorded := [name for name in changes if name in ExecutionSettings.model_fields and name not in CHANGEABLE]:
+        raise UsageError(
+            f"execution.{recorded[0]} is not chosen for a run of agents; of execution, these are: "
+            f"{', '.join(CHANGEABLE)}."
+        )
+    default = "processes" if platform.system() == "Linux" else "serial"
+    values = {"executor": default, "workers": workers, "packages": list(packages), **changes}
+    enable_packages(packages)  # one of them may bring the executor
+    return validate(ExecutionSettings, values, what="execution")
 
 
-def _check_devices(agents: Sequence[AgentRow]) -> None:
+def _check_devices(agents: Sequence[AgentRow], execution: ExecutionSettings) -> None:
     """Refuse a device that this machine lacks once, not once per child."""
     for device, precision in {
         (str(training.get("device", "auto")), str(training.get("precision", "float32")))
         for training in (agent.settings["training"] for agent in agents)
     }:
-        if device not in ("auto", "cpu"):
-            from evodevo.training.precision import decide
-
-            decide(device, "bfloat16" if precision == "bfloat16" else "float32")
+        check_execution(execution, device, "bfloat16" if precision == "bfloat16" else "float32")
