@@ -1,14 +1,14 @@
 """The procedure ``race``: what a zoo begins with is decided by short trainings, and the winner goes on.
 
-First each module alone, then pairs with the best two and the best one itself: two heats of successive halving
-(``race_plan``), on the same batches, each network with encoders of its own, judged by their loss on the architecture
-split. Steps and judgements count against the budget. The winner keeps its weights, and is trained on with the rest.
+First each module alone, then pairs with the best two: two heats of successive halving (``race_plan``) at equal cost,
+from the same first batch on, each network with encoders of its own, judged by their loss on the architecture split.
+Steps and judgements count against the budget. The winner keeps its weights, and is trained on with the rest.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,12 @@ from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.model import ModuleZoo
-from evodevo.module_zoo.procedures.race_plan import Heat, plan_heat, survivors
+from evodevo.module_zoo.procedures.race_plan import Heat, left_after, plan_first, plan_second, steps_for, survivors
 from evodevo.module_zoo.procedures.search_settings import RaceOptions
 from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
+from evodevo.tasks.base import SampleTask
 from evodevo.tasks.inputs import Batch
 from evodevo.training.loop import TrainingResult
 from evodevo.training.parts import load_part, save_part
@@ -37,7 +38,7 @@ def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
 
     Facts, under ``search``: ``tried``, number of networks; ``chosen``, ids of the modules; ``steps`` of the race;
     ``share`` of the budget that it used up; ``heats``, each with its networks, those that the budget had no room for
-    (``left_out``), and ``rungs``: steps, and loss of each network in nats. Where the budget has no room for two
+    (``left_out``), and ``rungs``: steps and loss (in nats) of each network. Where the budget has no room for two
     networks, the whole zoo is trained.
 
     Raises:
@@ -56,6 +57,7 @@ class _Arm:
         cost: Cost of a training step, in the unit of the budget.
         weights: Key of its weights after the last rung; None before the first.
         loss: Loss after the last rung, in nats; None before the first, and where it cannot be trained.
+        steps: Number of steps so far.
     """
 
     ids: tuple[str, ...]
@@ -63,6 +65,7 @@ class _Arm:
     cost: float
     weights: str | None = None
     loss: float | None = None
+    steps: int = 0
 
     @property
     def name(self) -> str:
@@ -78,7 +81,6 @@ class _Race:
         self.search = PoolSearch(bench, options.share, options.samples, trainings=1)
         self.heats: list[dict[str, Any]] = []
         self.tried = 0
-        self._offset = 0  # batches that arms have seen
         self._in_memory: dict[str, dict[str, Tensor]] = {}  # weights, where there is no pool
         budget, batch = bench.training.budget, bench.training.batch_size
         self._in_flops = budget.flops is not None
@@ -88,24 +90,23 @@ class _Race:
         self._judging = options.samples / (3 * batch) if self._in_flops else 0.0
 
     def train(self) -> Trained:
-        race = self._budget * self.options.share
+        race, least, judging = self._budget * self.options.share, self.options.least, self._judging
         singles = [self._arm(module.id) for module in self.search.structure.live]
-        best = self._heat(singles, race / 2, by_cost=True)
-        if best:
-            rest = race - self._used()
-            best = self._heat(self._pairs(best, singles), rest, by_cost=False) or best
-        return self._go_on(best[0] if best else None)
+        first = plan_first([arm.cost for arm in singles], race / 2, least, judging)
+        best = [] if first is None else self._heat(singles, first)
+        if first is not None and best:
+            pairs = self._pairs(best[:FINALISTS], singles)
+            second = plan_second([arm.cost for arm in pairs], race - self._used(), first, least, judging)
+            best += [] if second is None else self._heat(pairs, second, beside=best[:1])
+        return self._go_on(min(best, key=lambda arm: arm.loss or 0.0) if best else None)
 
     def _pairs(self, best: Sequence[_Arm], singles: Sequence[_Arm]) -> list[_Arm]:
-        """The best module alone, and pairs with the best ones, the more promising first."""
-        ranked = sorted(singles, key=lambda arm: (arm.loss is None, arm.loss))
+        """Pairs with the best modules, the more promising first: by the loss of the other one, then by cost."""
+        ranked = sorted(singles, key=lambda arm: (arm.loss is None, arm.loss, arm.cost))
         pairs = {
-            frozenset((one.ids[0], other.ids[0])): None
-            for other in ranked
-            for one in best[:FINALISTS]
-            if one.ids != other.ids
+            frozenset((one.ids[0], other.ids[0])): None for other in ranked for one in best if one.ids != other.ids
         }
-        return [best[0], *(self._arm(*pair) for pair in pairs)]
+        return [self._arm(*pair) for pair in pairs]
 
     def _arm(self, *ids: str) -> _Arm:
         structure = self.search.only(*ids)
@@ -113,41 +114,43 @@ class _Race:
         cost = zoo_cost(structure, inputs=inputs, outputs=outputs, batch=batch, mode="train").flops
         return _Arm(tuple(module.id for module in structure.modules), structure, cost if self._in_flops else 1.0)
 
-    def _heat(self, arms: Sequence[_Arm], budget: float, *, by_cost: bool) -> list[_Arm]:
-        """Successive halving; those that are left, best first; empty where there is no room for it."""
-        planned = plan_heat([arm.cost for arm in arms], budget, self.options.least, self._judging, by_cost=by_cost)
-        if planned is None:
-            return []
+    def _heat(self, arms: Sequence[_Arm], planned: Heat, beside: Sequence[_Arm] = ()) -> list[_Arm]:
+        """Successive halving; those that are left, best first. The weights of those ``beside`` are kept, too."""
         chosen = [arms[place] for place in planned.arms]
         facts: dict[str, Any] = {
             "arms": [arm.name for arm in chosen],
-            "left_out": [arm.name for arm in arms if arm not in chosen],
+            "left_out": [arm.name for place, arm in enumerate(arms) if place not in planned.arms],
             "rungs": [],
         }
         self.heats.append(facts)
-        self.tried += sum(arm.weights is None for arm in chosen)
+        self.tried += len(chosen)
         for number in range(planned.rungs):
-            facts["rungs"].append(self._rung(chosen, planned, number))
-            keep = len(chosen) if number == planned.rungs - 1 else max(FINALISTS, math.ceil(len(chosen) / 2))
-            chosen = [chosen[place] for place in survivors([arm.loss for arm in chosen], keep)]
-            self._hold(chosen)
+            self._rung(chosen, planned.amount, number, beside)
+            told = {arm.name: {"steps": arm.steps, "loss": arm.loss} for arm in chosen}
+            facts["rungs"].append(told)
+            last = number == planned.rungs - 1
+            kept = survivors([arm.loss for arm in chosen], len(chosen) if last else left_after(len(chosen)))
+            chosen = [chosen[place] for place in kept]
+            self._hold([*chosen, *beside])
         return sorted(chosen, key=lambda arm: arm.loss or 0.0)
 
-    def _rung(self, arms: Sequence[_Arm], heat: Heat, number: int) -> dict[str, Any]:
-        """Train and judge each; the facts."""
-        steps = heat.steps([arm.cost for arm in arms], self._judging)
-        training = self._training(Budget(steps=steps), floor=1.0)
+    def _rung(self, arms: Sequence[_Arm], amount: float, number: int, beside: Sequence[_Arm]) -> None:
+        """Train each on for the same cost, and judge it."""
         for arm in arms:
+            steps = steps_for(amount, arm.cost, self._judging)
             network = self._build(arm)
             result = self.bench.train(
-                network, training=training, task=self.search.task, batch_at=self._batches(), watched=False
+                network,
+                training=self._training(Budget(steps=steps), floor=1.0),
+                task=self.search.task,
+                batch_at=self._batches(self.search.task, arm.steps),
+                watched=False,
             )
             name = f"heat {len(self.heats)}, rung {number + 1}: {arm.name}"
+            arm.steps += steps
             arm.loss = self._judged(name, arm, network) if result.state == "finished" else None
             arm.weights = self._keep(name, network)
-            self._hold(arms)
-        self._offset += steps
-        return {"steps": steps, "losses": {arm.name: arm.loss for arm in arms}}
+            self._hold([*arms, *beside])
 
     def _go_on(self, winner: _Arm | None) -> Trained:
         """Train the winner with what is left; the whole zoo where there was no race."""
@@ -157,7 +160,8 @@ class _Race:
         network = self.search.build(whole) if winner is None else self._build(winner)
         chosen = [module.id for module in whole.live] if winner is None else list(winner.ids)
         self._hold([])
-        result: TrainingResult = self.bench.train(network, training=self.search.rest(), batch_at=self._batches(True))
+        batches = self._batches(self.bench.task, 0 if winner is None else winner.steps)
+        result: TrainingResult = self.bench.train(network, training=self.search.rest(), batch_at=batches)
         facts = {"tried": self.tried, "chosen": chosen, "steps": searched, "share": used, "heats": self.heats}
         return self.search.answer(network, result, facts)
 
@@ -170,10 +174,9 @@ class _Race:
         optimizer = self.bench.training.optimizer.model_copy(update={"floor": floor})
         return self.bench.training.model_copy(update={"budget": budget, "optimizer": optimizer})
 
-    def _batches(self, last: bool = False) -> Any:
-        """Batches from where the rung before ended: the same for all arms of a rung."""
-        bench, offset = self.bench, self._offset
-        task = bench.task if last else self.search.task
+    def _batches(self, task: SampleTask, offset: int) -> Callable[[int], Batch]:
+        """The batches from one on: an arm goes on where it was, and all begin with the same."""
+        bench = self.bench
 
         def batch_at(step: int) -> Batch:
             batch: Batch = task.batch("train", bench.seed, step + offset, bench.training.batch_size)
