@@ -118,6 +118,8 @@ def test_lanes_at_zero_are_only_counted() -> None:
     assert "1 of 4 modules, 0 throughout, left out" in svg
     assert "left out" not in draw([lane("heard", 0.4)])
     assert len(marked(draw([lane("a", 0.0), lane("b", 0.0)]), "lane")) == 2, "nothing would be left"
+    svg = draw([lane("heard", 0.4), lane("huge", 0.0, 1e300)])
+    assert len(marked(svg, "lane")) == 2, "a value that is too large to be drawn is not 0"
 
 
 def test_no_two_lanes_have_one_colour() -> None:

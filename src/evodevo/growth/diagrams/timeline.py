@@ -7,6 +7,7 @@ and curves lead to it from its parents; where it ends there is a cross, and a do
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from evodevo.growth.diagrams.edit_glyphs import REPLACED, WORDS, draw_sign, draw_signs
@@ -93,7 +94,11 @@ def growth_timeline(
 
 def _silent(lanes: Sequence[Lane]) -> set[str]:
     """Ids of the lanes whose values are 0 throughout; none where all are, since nothing would be left."""
-    values = {lane.id: [value for point in lane.points if (value := finite(point.value)) is not None] for lane in lanes}
+    # Also of a value that is too large to be drawn it is known that it is not 0.
+    values = {
+        lane.id: [point.value for point in lane.points if point.value is not None and math.isfinite(point.value)]
+        for lane in lanes
+    }
     silent = {name for name, each in values.items() if each and max(each) <= 0}
     return silent if len(silent) < len(lanes) else set()
 
