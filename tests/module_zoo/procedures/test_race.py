@@ -95,15 +95,15 @@ def test_a_race_keeps_its_share_and_the_winner_its_weights(
 
 
 @pytest.mark.slow
-def test_a_race_goes_on_from_any_checkpoint_to_the_same_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arm = raced(training={"budget": {"steps": STEPS}, "checkpoint_every": 2})
+@pytest.mark.parametrize("budget", [{"steps": STEPS}, {"flops": 2e8}], ids=lambda budget: next(iter(budget)))
+def test_a_race_goes_on_from_any_checkpoint_to_the_same_network(budget: dict[str, float], tmp_path: Path) -> None:
+    arm = raced(training={"budget": budget, "checkpoint_every": 2})
     of = problem_of(tmp_path, (arm,))
     messages: list[dict[str, Any]] = []
     outcome = evaluate(of, arm, report=messages.append)
     kept = [message for message in messages if message.get("checkpoint")]
     assert len(kept) > 12
+    assert len(outcome.extra["search"]["heats"]) == 2
     for message in kept[:: len(kept) // 6]:
         resumed = evaluate(of, arm, resume=message["checkpoint"])
         assert resumed.extra["search"] == outcome.extra["search"]
@@ -159,6 +159,7 @@ def test_without_room_for_two_the_whole_zoo_is_trained() -> None:
         (raced(training={"budget": {"seconds": 5.0}}), "planned in steps"),
         (raced(network=ModuleZooNetwork(structure=STRUCTURE.model_copy(update={"disabled": tuple(IDS[1:])}))), "two"),
         (raced({"lest": 3}), "did you mean 'least'"),
+        (raced(training={"budget": {"steps": 1}}), "1 steps are too few"),
     ],
 )
 def test_what_cannot_race_is_refused_before_anything_is_trained(arm: Trial, words: str) -> None:

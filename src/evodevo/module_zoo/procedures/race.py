@@ -96,7 +96,9 @@ class _Race:
         best = [] if first is None else self._heat(singles, first)
         if first is not None and best:
             pairs = self._pairs(best[:FINALISTS], singles)
-            second = plan_second([arm.cost for arm in pairs], race - self._used(), first, least, judging)
+            # Recorded: after an interruption the account has judgements of the second heat already.
+            used: float = self.bench.once("used by the first heat", self._used)
+            second = plan_second([arm.cost for arm in pairs], race - used, first, least, judging)
             best += [] if second is None else self._heat(pairs, second, beside=best[:1])
         return self._go_on(min(best, key=lambda arm: arm.loss or 0.0) if best else None)
 

@@ -91,8 +91,9 @@ class Race(Procedure):
         return train_race(bench, options)
 
     def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
-        options_of(RaceOptions, settings, arm)
-        check_race(training_settings(settings, arm), zoo_of(arm))
+        options, training = options_of(RaceOptions, settings, arm), training_settings(settings, arm)
+        check_race(training, zoo_of(arm))
+        check_budget(training, options.share, 1)
 
 
 BEST_SINGLE = BestSingle()
