@@ -13,6 +13,7 @@ import pytest
 
 from evodevo.errors import EvodevoError, RunOwnedError
 from evodevo.storage import Evaluation, Score, Store
+from evodevo.storage.blobs import FolderPool
 from evodevo.storage.dialects.postgres import connecting as postgres_connecting
 from evodevo.storage.dialects.postgres import database as dialect
 from evodevo.testing.storages import FIDELITY, new_run, newborn
@@ -151,6 +152,52 @@ def test_a_lease_that_was_lost_while_the_server_was_away_stays_lost(address: str
         other.acquire(lease.run_id)
         with pytest.raises(RunOwnedError, match="no longer owns"):
             store.add_event(lease, "tick", "0", {})
+
+
+def test_gc_that_loses_its_connection_asks_anew_before_the_next_blob(
+    address: str, through: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(address) as other, Store.open(through) as store:
+        lease = other.acquire(new_run(other))
+        blobs = sorted(other.blobs.put_bytes(bytes([number])) for number in range(4))
+        deleted: list[str] = []
+
+        def remove(digest: str) -> None:
+            FolderPool.remove(store.blobs, digest)  # type: ignore[arg-type]
+            deleted.append(digest)
+            if len(deleted) == 1:
+                proxy.cut()
+                other.attach_blobs(lease, {"tokenizer": blobs[1]})  # waits until the server has ended the transaction
+
+        monkeypatch.setattr(store.blobs, "remove", remove)
+        report = store.gc(grace_seconds=0)
+        assert other.blobs.get(blobs[1])
+        assert report.blobs == tuple(deleted) == (blobs[0], blobs[2], blobs[3])
+        assert report.bytes == 3
+        assert other.check(deep=True).ok
+
+
+def test_repair_that_loses_its_connection_moves_no_blob(
+    address: str, through: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(through) as store:
+        lease = store.acquire(new_run(store))
+        digest = store.blobs.put_bytes(b"weights")
+        store.attach_blobs(lease, {"tokenizer": digest})
+        store.release(lease)
+        path = store.blobs.path(digest)
+        path.write_bytes(b"damaged")
+
+        def verify(digest: str) -> str | None:
+            wrong = FolderPool.verify(store.blobs, digest)  # type: ignore[arg-type]
+            if not store.run_blobs(lease.run_id):  # the last look, after the reference was released
+                proxy.cut()
+            return wrong
+
+        monkeypatch.setattr(store.blobs, "verify", verify)
+        with pytest.raises(EvodevoError):
+            store.repair()
+        assert path.exists()
 
 
 def test_a_killed_server_costs_a_search_nothing(own_server: postgres.Server, tmp_path: Path) -> None:

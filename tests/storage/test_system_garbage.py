@@ -12,6 +12,7 @@ from evodevo.errors import StoreDamagedError
 from evodevo.randomness import generator
 from evodevo.storage import NewComponent, Store, Use
 from evodevo.storage.base import sha256
+from evodevo.storage.blobs import FolderPool
 from evodevo.testing.multitask.systems import HeldAgent, new_agent, new_system, result, uses_of
 from evodevo.testing.stores.sealing import seal_anew
 
@@ -165,6 +166,31 @@ def test_looking_first_changes_nothing(store: Store) -> None:
     assert there(store) == before
     assert store.gc(grace_seconds=0) == would
     assert would.blobs == (sha256(b"Vit~a:0"),)
+
+
+def test_a_collection_that_ends_in_the_middle_deletes_nothing_that_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path / "runs") as store:
+        agent = new_agent(store, new_system(store), "a")
+        for _ in range(2):
+            agent.run_cycle(components=3)
+        agent.begin()
+        deleted: list[str] = []
+
+        def remove(digest: str) -> None:
+            if deleted:
+                raise KeyboardInterrupt
+            deleted.append(digest)
+            FolderPool.remove(store.blobs, digest)  # type: ignore[arg-type]
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store.blobs, "remove", remove)
+            with pytest.raises(KeyboardInterrupt):
+                store.gc(grace_seconds=0)
+        assert deleted
+        assert store.check(deep=True).ok
+        assert gc(store) == {f"Vit~a:{number}" for number in (3, 4, 5)}
 
 
 # Any history

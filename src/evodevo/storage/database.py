@@ -482,12 +482,15 @@ class Store:
             UsageError: The pool belongs to another store; nothing is deleted.
         """
         released = min(grace_seconds, released_grace_seconds)
+        if not dry_run:
+            self._database.write(integrity.let_go)
         return self._database.write(
             integrity.collect,
             self.blobs,
             grace=grace_seconds,
             released_grace=released,
             dry_run=dry_run,
+            gone={},
             progress=progress,
         )
 
@@ -534,11 +537,11 @@ class Store:
                 self.release(lease)
         marked += self._mark_changed()
         with self._database.writing() as connection:
-            if lost:
-                pools.confirm(connection, self.blobs)
             for loss in lost:
                 # A worker may have put the right bytes again in the meantime.
                 if self.blobs.verify(loss.digest) is not None:
+                    # Hashing may take long: the connection, and with it the lock, may be lost by now.
+                    pools.confirm(connection, self.blobs)
                     self.blobs.quarantine(loss.digest)
         after = self.check(deep=True, progress=part(2))
         return RepairReport(tuple(loss.digest for loss in lost), tuple(marked), after.problems)

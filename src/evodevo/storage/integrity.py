@@ -113,6 +113,17 @@ def _state(connection: Connection, evaluation: str) -> str | None:
     return connection.execute(select(evaluation_table.c.state).where(evaluation_table.c.id == evaluation)).scalar()
 
 
+def let_go(connection: Connection) -> None:
+    """Release the weights of unreachable components.
+
+    In a transaction before that of ``collect``: one that is undone brings references back, but no blobs.
+    """
+    idle = system_garbage.unreachable(connection)
+    if idle:
+        _confirm_references(connection)
+        system_garbage.release(connection, idle)
+
+
 def collect(
     connection: Connection,
     pool: BlobPool,
@@ -120,9 +131,13 @@ def collect(
     grace: float,
     released_grace: float,
     dry_run: bool,
+    gone: dict[str, int],
     progress: Progress = quiet,
 ) -> GarbageReport:
     """Delete unreferenced blobs. The open write transaction prevents new references in the meantime.
+
+    Before each blob a statement is run, which fails where the connection was lost, and with it the lock: another client
+    may hold the next blob by then.
 
     Args:
         connection: Connection with an open write transaction.
@@ -131,16 +146,13 @@ def collect(
             one may not be written yet.
         released_grace: Smallest age in seconds of one whose owners have all let it go, which may have been put again.
         dry_run: Whether to only report.
+        gone: Blobs (digest -> bytes) that were deleted in transactions of this collection that were undone; the
+            deleted ones are added.
         progress: Called with the bytes that were deleted, and all that are to be.
     """
     # A reference that was changed to released would cost its blob.
-    for run_id in run_ids(connection):
-        queries.references(connection, run_id)
-    # Weights of unreachable components are released here, under the same write lock.
-    idle = system_garbage.unreachable(connection)
-    kept = held(connection, but=idle)
-    if not dry_run:
-        system_garbage.release(connection, idle)
+    _confirm_references(connection)
+    kept = held(connection, but=system_garbage.unreachable(connection) if dry_run else ())
     asked = system_garbage.oldest_ask_seconds(connection)
     known = set(connection.execute(select(blob_table.c.digest)).scalars())
     ages = {True: max(released_grace, asked), False: max(grace, asked)}
@@ -151,19 +163,34 @@ def collect(
     undated = sum(entry.age is None and least[entry.digest] > 0 for entry in free)
     if not dry_run:
         pools.confirm(connection, pool)
-    size, whole = 0, sum(old.values())
+    # One that was put again since is there, and held or young.
+    before = {digest: length for digest, length in gone.items() if digest not in old and pool.size(digest) is None}
+    for digest in before:
+        _mark_collected(connection, digest)
+    old = before | old
+    size, whole = sum(before.values()), sum(old.values())
     for digest, length in old.items():
+        if digest in before:
+            continue
         size += length
         if not dry_run:
-            connection.execute(
-                update(blob_table)
-                .where(blob_table.c.digest == digest, blob_table.c.state == "present")
-                .values(state="collected")
-            )
+            _mark_collected(connection, digest)
             pool.remove(digest)
+            gone[digest] = length
             progress(size, whole)
     count, temporary = pool.remove_temporary(ages[False], dry_run=dry_run)
-    return GarbageReport(tuple(old), count, size + temporary, undated)
+    return GarbageReport(tuple(sorted(old)), count, size + temporary, undated)
+
+
+def _confirm_references(connection: Connection) -> None:
+    for run_id in run_ids(connection):
+        queries.references(connection, run_id)
+
+
+def _mark_collected(connection: Connection, digest: str) -> None:
+    table = blob_table
+    mine = (table.c.digest == digest, table.c.state == "present")
+    connection.execute(update(table).where(*mine).values(state="collected"))
 
 
 def held(connection: Connection, *, but: Collection[str] = ()) -> dict[str, int]:
