@@ -1,0 +1,85 @@
+"""The networks that a race begins with, by the kinds of input that the data have: few and plain ones first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from evodevo.estimators.automatic.networks.reading import NetworkReading
+from evodevo.estimators.automatic.networks.spec import PlainStructure
+from evodevo.module_zoo.modules.families import PAPER
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.named import named_zoo
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.settings import Settings
+
+ZOO_WIDTH = 64
+IMAGES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("convolutions", {"image": "residual"}),
+    ("fine convolutions", {"image": "residual", "fine": True}),
+)
+TEXTS: tuple[tuple[str, dict[str, Any]], ...] = (("terms", {"text": "terms"}), ("recurrent", {"text": "recurrent"}))
+NUMBERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("mlp", {"numbers": "mlp"}),
+    ("pieces", {"numbers": "pieces"}),
+    ("residual", {"numbers": "residual"}),
+)
+"""Encoders of each kind of input, in words and as fields of ``PlainStructure``."""
+
+
+class ArmStructure(Settings):
+    """A network of a race; exactly one of the two is given.
+
+    Attributes:
+        plain: Network without modules.
+        zoo: Zoo of modules, or a single one.
+    """
+
+    plain: PlainStructure | None = None
+    zoo: ZooStructure | None = None
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A network of a race.
+
+    Attributes:
+        name: Name in reports.
+        structure: The network.
+        learning_rate: Highest learning rate.
+        epochs: Most passes over the training samples.
+    """
+
+    name: str
+    structure: ArmStructure
+    learning_rate: float
+    epochs: int
+
+
+def arms_for(reading: NetworkReading) -> list[Arm]:
+    """Plain networks, then single modules, then the whole zoo."""
+    kinds = [
+        table
+        for table, part in ((IMAGES, reading.image), (TEXTS, reading.text), (NUMBERS, reading.numbers))
+        if part is not None
+    ]
+    arms = []
+    # The first of each kind, the second of each, ...; a kind that has no more keeps its first.
+    for chosen in zip_longest(*kinds):
+        parts = [part or kind[0] for part, kind in zip(chosen, kinds, strict=True)]
+        fields = {name: value for _, values in parts for name, value in values.items()}
+        arms.append(_plain(" + ".join(name for name, _ in parts), PlainStructure(**fields)))
+    whole = start_zoo(ZOO_WIDTH)
+    singles = [_zoo(f"zoo: {name}", ZooStructure(modules=named_zoo([name], ZOO_WIDTH))) for name in PAPER]
+    return [*arms, *singles, _zoo("zoo: all modules", ZooStructure(modules=whole))]
+
+
+def _plain(name: str, structure: PlainStructure) -> Arm:
+    if structure.text is not None:
+        return Arm(name, ArmStructure(plain=structure), 1e-2 if structure.text == "terms" else 4e-3, 30)
+    return Arm(name, ArmStructure(plain=structure), 4e-3 if structure.image is not None else 3e-3, 100)
+
+
+def _zoo(name: str, structure: ZooStructure) -> Arm:
+    return Arm(name, ArmStructure(zoo=structure), 2e-3, 60)
