@@ -25,6 +25,7 @@ from evodevo.experiments.procedures import PROCEDURES
 from evodevo.export.base import EXPORTERS
 from evodevo.export.models.base import MODEL_EXPORTERS
 from evodevo.growth.growable import GROWABLES
+from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.h_model.aggregations.base import AGGREGATIONS, AggregationSpec
@@ -532,6 +533,7 @@ def test_every_option_named_exists(page: Path) -> None:
         (EXPORTERS, "docs/export.md", "Formats of paths"),
         (MODEL_EXPORTERS, "docs/export.md", "Export an individual"),
         (GROWABLES, "docs/growth.md", "What can grow"),
+        (EDITS, "docs/growth.md", "Edits in place"),
         (KINDS, "docs/extend.md", "Kinds of paths"),
         (OBJECTIVES, "docs/evolve.md", "Objectives"),
         (LAYERS, "docs/h-model.md", "Layers"),

@@ -53,6 +53,39 @@ def test_switched_off_is_said() -> None:
     assert set(legal.reasons) == {"prune", "spawn", "hybridise", "rewarm"}
 
 
+def test_edits_in_place_are_closed_unless_they_are_named_and_say_who_does_not_admit_them() -> None:
+    assert ruled().legal.in_place == ()
+    legal = ruled(allow=["widen", "prune", "deepen"]).legal
+    assert dict(legal.in_place) == {"widen": IDS, "deepen": ("transformer-1", "resnet1d-1")}
+    assert legal.operations == ("noop", "prune", "widen", "deepen")
+    assert "its kernels lie side by side" in legal.reasons["deepen:cnn-1"]
+    assert "widen:cnn-1" not in legal.reasons
+    warming = ruled(replace(SITUATION, warming=("mlp-1",)), allow=["widen"]).legal
+    assert dict(warming.in_place)["widen"] == tuple(name for name in IDS if name != "mlp-1")
+    assert "warms up" in warming.reasons["widen:mlp-1"]
+    late = ruled(replace(SITUATION, left=0.05), allow=["widen"]).legal
+    assert late.in_place == ()
+    assert "5.0% of the budget is left" in late.reasons["widen"]
+
+
+def test_a_larger_module_stays_below_the_caps() -> None:
+    now = Resources.of(STRUCTURE, TASK)
+    narrow = ruled(allow=["widen"], caps={"parameters": now.parameters + 200}).legal
+    (widen,) = narrow.in_place
+    assert set(widen[1]) < set(IDS)
+    assert all("parameters" in narrow.reasons[f"widen:{name}"] for name in IDS if name not in widen[1])
+
+
+def test_who_was_edited_is_busy_for_the_rest_of_the_event() -> None:
+    legal = ruled(allow=["widen", "deepen", "prune"]).legal
+    after = legal.after(legal.targets("widen")[0])
+    name = legal.targets("widen")[0].modules[0]
+    assert not any(name in names for _, names in after.in_place)
+    assert name not in after.prune
+    gone = legal.after(legal.targets("prune")[1])
+    assert not any(legal.targets("prune")[1].modules[0] in names for _, names in gone.in_place)
+
+
 def test_who_is_spared_may_not_be_pruned() -> None:
     legal = ruled(replace(SITUATION, spared={IDS[0]: "it is needed"})).legal
     assert legal.prune == IDS[1:]

@@ -411,6 +411,32 @@ def test_a_growth_killed_anywhere_is_the_same_growth(grown: Grown, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_a_growth_with_edits_in_place_killed_anywhere_is_the_same_and_its_log_has_all_that_a_replay_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "SCRIPT", (("widen",), ("deepen", "grow")))
+    one = arm(allow=["widen", "deepen", "grow"], in_place={"units": "twins"})
+    done = grow(tmp_path / "a", one)
+    edits = [validate(Edit, each, what="an edit") for each in done.log["edits"]]
+    assert {each.action.operation for each in edits if each.module is not None} == {"widen", "deepen", "grow"}
+    kept = {each.id: each for each in GROWABLES.get("module_zoo").of(done.network.structure).modules}
+    parents = {role: own for role, own in done.outcome.blobs.items() if role.startswith("parents/")}
+    replayed = replay_log(
+        [validate(ZooModule, each, what="a module") for each in done.log["start"]],
+        edits,
+        lambda digest: FolderPool(done.pool).get(parents[f"parents/{digest}"]),
+        validate(BirthSettings, done.log["birth"], what="births"),
+    )
+    assert {each.id: each.genotype for each in replayed.modules} == {name: each.genotype for name, each in kept.items()}
+    assert len(replayed.enlarged) == sum(each.enlarged for each in edits) >= 4
+    assert done.facts["timeline"][0]["born"] == []
+    assert grow(tmp_path / "b", one, kills=(2, 4, 7)).is_like(done)
+    # What it takes from the budget is counted as for births.
+    still = grow(tmp_path / "c", arm(allow=["prune"], prune={"least": 4}))
+    assert done.outcome.extra["training_flops"] > still.outcome.extra["training_flops"]
+
+
+@pytest.mark.slow
 def test_by_the_rules_of_new_runs_a_killed_growth_is_the_same_and_the_router_may_know_the_impacts(
     grown_zoo: Grown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -555,6 +581,7 @@ def test_what_growth_cost_is_told_and_what_was_left_out_for_it(grown_zoo: Grown,
         (h_model(), {"birth": {"most": 3}}, "begins with 4 modules"),
         (h_model(), {"birth": {"inheritance": "split"}}, "do not add up to one"),
         (h_model(), {"caps": {"latency": 1.0}}, "cap the flops"),
+        (h_model(), {"allow": ["widen"]}, "modules of H-Models are not edited in place; leave widen out"),
         (h_model(window=1), {}, "with a window cannot grow"),
         (StackNetwork(structure=parameter_matched(h_model().structure)), {}, "grows H-Models and zoos"),
     ],

@@ -196,7 +196,7 @@ class Growth:
         self._distillation_steps = []
         edits, children = self._apply(number, decisions, history, ruling.replaces, bank)
         begin = share if clock is None else clock()
-        born = {edit.module: begin for edit in edits if edit.after is not None and edit.module is not None}
+        born = {edit.module: begin for edit in edits if edit.born and edit.module is not None}
         again = {edit.action.modules[0]: begin for edit in edits if edit.action.operation == "rewarm"}
         # Taken after the edits: counts and warm-ups of pruned modules are dropped.
         there = set(zoo.live)

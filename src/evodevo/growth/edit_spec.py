@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from evodevo.growth.in_place.spec import InPlaceSettings
 from evodevo.growth.spec import Operation
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.settings import Settings
@@ -20,7 +21,7 @@ class Action(Settings):
     """One action of a strategist.
 
     Attributes:
-        operation: Name of the operation, one of ``OPERATIONS``.
+        operation: Name of the operation, one of ``OPERATIONS`` or of the table ``in_place.base.EDITS``.
         modules: Ids of the modules concerned, in order: the one to prune, grow from or warm again; both parents of a
             hybrid.
         archetype: Family of the new module of a ``spawn``.
@@ -41,14 +42,15 @@ class TensorSource(Settings):
     Attributes:
         tensor: Name of the tensor in the newborn.
         rule: ``fresh`` (drawn from the newborn's seed), ``copied``, ``padded`` (overlap copied, the rest inert),
-            ``blended`` (75, 78), ``bank``.
+            ``blended`` (75, 78), ``twinned`` (new units copied from old ones, which share what is read of them),
+            ``bank``.
         parent: Id of the module that it came from; None for ``fresh``.
         source: Name of the tensor in that module.
         digest: SHA-256 of the blob with the parent's weights at that time.
     """
 
     tensor: str
-    rule: Literal["fresh", "copied", "padded", "blended", "bank"]
+    rule: Literal["fresh", "copied", "padded", "blended", "twinned", "bank"]
     parent: str | None = None
     source: str | None = None
     digest: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
@@ -62,10 +64,12 @@ class Edit(Settings):
         order: Index of the sub-action in the event, from 0.
         action: The action as it was requested.
         seed: 64-bit seed from which everything that was drawn for this edit came.
-        module: Id of the newborn, or of the module that was removed; None where the action was refused.
+        module: Id of the newborn, or of the module that was removed or edited; None where the action was refused.
         before: Genotypes of the modules concerned, by id.
-        after: Genotype of the newborn; None where none was born.
-        tensors: Origins of the newborn's tensors.
+        after: Genotype of the newborn, or of a module that was edited in place; None where there is none.
+        tensors: Origins of its tensors.
+        in_place: Settings of an edit in place; None for other edits.
+        weights: SHA-256 of the safetensors file with the weights right after an edit in place.
         twin: Whether the newborn computes what its parent does and shares its router weight at first (``split``).
         note: Remark for people ("kept from the bank", "refused: over the cap of parameters").
     """
@@ -80,3 +84,15 @@ class Edit(Settings):
     tensors: tuple[TensorSource, ...] = ()
     twin: bool = False
     note: str = ""
+    in_place: InPlaceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    weights: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$", exclude_if=lambda value: value is None)
+
+    @property
+    def born(self) -> bool:
+        """Whether a module was born."""
+        return self.module is not None and self.after is not None and self.in_place is None
+
+    @property
+    def enlarged(self) -> bool:
+        """Whether a module was edited in place."""
+        return self.module is not None and self.in_place is not None

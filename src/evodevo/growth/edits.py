@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from torch import Tensor
 from evodevo.errors import DataError, UsageError
 from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.growable import GrowingNetwork
+from evodevo.growth.in_place.base import EDITS
+from evodevo.growth.in_place.weights import answers_alike, enlarge, rebuilt
 from evodevo.growth.spec import BirthSettings, GrowthSettings
 from evodevo.growth.strategists.state import BIRTHS
 from evodevo.growth.zoo.bank import ModuleBank, start_from
@@ -26,12 +28,13 @@ from evodevo.growth.zoo.birth import ModuleParent, Origin, inherit, rebuild, sam
 from evodevo.growth.zoo.splice import splice
 from evodevo.module_zoo.modules.attributes import SIGMA
 from evodevo.module_zoo.modules.build import build_module
+from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import mutate, sample, with_lineage
 from evodevo.operators.base import Operator
 from evodevo.randomness import generator, integer_seed
 from evodevo.storage.blobs import BlobPool
-from evodevo.training.parts import read_tensors, save_part
+from evodevo.training.parts import part_digest, read_tensors, save_part
 
 Refuses = Callable[[ModuleGenotype, str | None], str | None]
 """(exact child, id of the module that it replaces) -> why it may not be born; None where it may."""
@@ -84,7 +87,38 @@ class Editor:
             self.zoo.newborn_rates[name] = self.settings.events.warm_rate
             seed = integer_seed(self.seed, event, order, "edit")
             return (Edit(event=event, order=order, action=action, seed=seed, module=name),)
+        if action.operation in EDITS:
+            return (self._in_place(action, event, order),)
         return self._birth(action, event, order, fitness, replaces)
+
+    def _in_place(self, action: Action, event: int, order: int) -> Edit:
+        (name,) = action.modules
+        row, settings, genotype = EDITS.get(action.operation)(), self.settings.in_place, self._module(name).genotype
+        seed = integer_seed(self.seed, event, order, "edit")
+        edit = Edit(event=event, order=order, action=action, seed=seed, before={name: genotype})
+        try:
+            child = with_lineage(row.child(genotype, settings), f"{name}-{event}-{order}")
+        except UsageError as error:
+            return edit.model_copy(update={"note": f"refused: {error}"})
+        refusal = self.refuses(child, name)
+        if refusal is not None:
+            return edit.model_copy(update={"note": f"refused: {refusal}"})
+        state = self._state(name)
+        before = ModuleParent(genotype, state, save_part(self.blobs, state))
+        made = enlarge(row, name, before, child, settings, seed)
+        if not answers_alike(before, child, made.state, seed):
+            return edit.model_copy(update={"note": "refused: the module would answer otherwise than before"})
+        self.zoo.exchange(name, child, state=made.state, places=made.places)
+        return edit.model_copy(
+            update={
+                "module": name,
+                "after": child,
+                "tensors": made.tensors,
+                "in_place": settings,
+                "weights": part_digest(made.state),
+                "note": f"{genotype_parameters(genotype):,} to {genotype_parameters(child):,} parameters",
+            }
+        )
 
     def _prune(self, action: Action, event: int, order: int, note: str) -> Edit:
         (name,) = action.modules
@@ -225,6 +259,8 @@ def repeat(zoo: GrowingNetwork, edits: Iterable[Edit]) -> None:
             continue
         if edit.action.operation == "prune":
             zoo.remove(edit.module)
+        elif edit.enlarged and edit.after is not None:
+            zoo.exchange(edit.module, edit.after)
         else:
             insert(zoo, edit)
 
@@ -236,10 +272,12 @@ class Replayed:
     Attributes:
         modules: Modules of the network after all edits, in its order.
         newborns: First weights of every module that was ever born, by id.
+        enlarged: Weights right after each edit in place, by event and order.
     """
 
     modules: tuple[ZooModule, ...]
     newborns: dict[str, dict[str, Tensor]]
+    enlarged: dict[tuple[int, int], dict[str, Tensor]] = field(default_factory=dict)
 
 
 def replay_log(
@@ -261,6 +299,7 @@ def replay_log(
     modules = {module.id: module for module in start}
     known = {module.id: module.genotype for module in start}
     newborns: dict[str, dict[str, Tensor]] = {}
+    enlarged: dict[tuple[int, int], dict[str, Tensor]] = {}
 
     def weights(digest: str) -> dict[str, Tensor]:
         data = fetch(digest)
@@ -283,11 +322,22 @@ def replay_log(
             newborns[edit.module] = rebuild(edit.after, edit.seed, edit.tensors, weights, before=edit.before, how=how)
             modules[edit.module] = _born(edit, edit.after)
             known[edit.module] = edit.after
+        elif edit.enlarged:
+            if edit.module not in modules or edit.after is None or set(edit.before) != {edit.module}:
+                raise DataError(f"the log edits {edit.module!r} in place, which is not there.")
+            check(edit)
+            digest = next((source.digest for source in edit.tensors if source.digest is not None), None)
+            if digest is None:
+                raise DataError(f"the log of event {edit.event} names no weights of {edit.module!r} before its edit.")
+            before = ModuleParent(edit.before[edit.module], weights(digest), digest)
+            enlarged[edit.event, edit.order] = rebuilt(edit, before)
+            modules[edit.module] = modules[edit.module].model_copy(update={"genotype": edit.after})
+            known[edit.module] = edit.after
         elif modules.pop(edit.module, None) is None:
             raise DataError(f"the log takes {edit.module!r} away, which is not there.")
         else:
             check(edit)
-    return Replayed(tuple(modules.values()), newborns)
+    return Replayed(tuple(modules.values()), newborns, enlarged)
 
 
 def _born(edit: Edit, genotype: ModuleGenotype) -> ZooModule:

@@ -106,7 +106,7 @@ class EventRecord(Settings):
     @property
     def born(self) -> tuple[str, ...]:
         """Ids of newborns."""
-        return tuple(edit.module for edit in self.edits if edit.after is not None and edit.module is not None)
+        return tuple(edit.module for edit in self.edits if edit.born and edit.module is not None)
 
     @property
     def gone(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from evodevo.experiments.trials import Role
 from evodevo.growth.flops import Prices
 from evodevo.growth.latency import LatencyTable
 from evodevo.growth.spec import Entry, FitnessSettings, GrowthSettings
+from evodevo.module_zoo.modules.nodes.inheritance import Map
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.operators.cost import Cost
@@ -70,6 +71,9 @@ class Growable(Settings):
     """Name of several such networks, for messages."""
     role: ClassVar[Role]
     """Role of its trainings in a comparison."""
+
+    in_place: ClassVar[bool] = False
+    """Whether its modules can be enlarged at their place (``in_place.base.EDITS``)."""
 
     @classmethod
     @abstractmethod
@@ -215,6 +219,28 @@ class GrowingNetwork(ABC):
         Raises:
             UsageError: There is none of that id, or it is the last one.
         """
+
+    def exchange(
+        self,
+        name: str,
+        genotype: ModuleGenotype,
+        *,
+        state: Mapping[str, Tensor] | None = None,
+        places: Mapping[str, tuple[str, tuple[Map, ...]]] | None = None,
+    ) -> None:
+        """Give a module another genotype at its place; its id, its router weights and its statistics stay.
+
+        Args:
+            name: Id of the module.
+            genotype: The new one, of the same width.
+            state: Weights; drawn from the module's seed where they are left out, as for a checkpoint that follows.
+            places: Where its numbers were before, for the moments of the optimiser: tensor -> former name, and former
+                indices along each axis.
+
+        Raises:
+            UsageError: A kind of network whose modules are not edited in place.
+        """
+        raise UsageError(f"modules of {self.structure.plural} are not edited in place.")
 
     @abstractmethod
     def weights(self, name: str) -> dict[str, Tensor]:

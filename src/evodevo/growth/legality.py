@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from evodevo.errors import UsageError
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.growable import Growable, TaskSizes
+from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.pruning import SINGLE
 from evodevo.growth.resources import Resources
 from evodevo.growth.spec import CapSettings, GrowthSettings, Operation
@@ -82,10 +83,11 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
     prunes = min(spare, 1) if settings.prune.rule in SINGLE else spare
     full = len(live) >= settings.birth.most
     replaces = _replaced(situation, settings) if full and "prune" in allowed else None
+    in_place = _in_place(situation, settings, reasons)
     obstacle = _no_birth(situation, settings, replaces)
     if obstacle is not None:
         reasons |= {birth: obstacle for birth in BIRTHS if birth in allowed}
-        return Ruling(Legal(prune=prune, rewarm=rewarm, births=0, prunes=prunes, reasons=reasons))
+        return Ruling(Legal(prune=prune, rewarm=rewarm, in_place=in_place, births=0, prunes=prunes, reasons=reasons))
     grow, spawn, pairs = _births(situation, settings, replaces, allowed, reasons)
     room = 1 if replaces is not None else settings.birth.most - len(live)
     legal = Legal(
@@ -94,6 +96,7 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
         spawn=spawn,
         hybridise=pairs,
         rewarm=rewarm,
+        in_place=in_place,
         births=min(settings.events.births, room),
         prunes=prunes,
         replaces=replaces,
@@ -140,6 +143,34 @@ def _no_birth(situation: EventState, settings: GrowthSettings, replaces: str | N
             "that a child is expected to"
         )
     return None
+
+
+def _in_place(
+    situation: EventState, settings: GrowthSettings, reasons: dict[str, str]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Edits in place that are open, each with the modules that admit it."""
+    structure, least = situation.structure, settings.events.warm
+    late = f"{situation.left:.1%} of the budget is left; what is new needs {least:.1%} to learn"
+    found = []
+    for operation in settings.opened:
+        if situation.left <= least:
+            reasons[operation] = late
+            continue
+        row, refused = EDITS.get(operation)(), {}
+        for module in structure.live:
+            words = structure.opaque.get(module.id)
+            if module.id in situation.warming:
+                words = f"{module.id} warms up; it is edited in place when that is over"
+            if words is None:
+                try:
+                    child = row.child(module.genotype, settings.in_place)
+                    words = refusal(structure, child, situation.task, settings.caps, module.id)
+                except UsageError as error:
+                    words = str(error)
+            if words is not None:
+                refused[module.id] = words
+        found.append((operation, _unless([module.id for module in structure.live], refused, operation, reasons)))
+    return tuple(found)
 
 
 def _replaced(situation: EventState, settings: GrowthSettings) -> str | None:

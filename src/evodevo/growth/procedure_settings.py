@@ -60,6 +60,10 @@ def check_zoo(structure: Growable, growth: GrowthSettings) -> None:
     if growth.strategist not in STRATEGISTS:
         raise unknown_name("strategist", growth.strategist, STRATEGISTS)
     structure.check(growth)
+    if growth.opened and not structure.in_place:
+        raise UsageError(
+            f"modules of {structure.plural} are not edited in place; leave {', '.join(growth.opened)} out of allow."
+        )
     count, most = len(structure.live), growth.birth.most
     if not count:
         raise UsageError("nothing can grow here: the network has no live module.")

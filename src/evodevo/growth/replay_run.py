@@ -33,9 +33,10 @@ class ReplayedEdit:
         event, step: Number of its event, and training step; the step is None where it was not recorded.
         operation: Name of the operation.
         parents: Ids of the modules concerned.
-        child: Id of the newborn, or of the module that was removed; None where it was refused.
+        child: Id of the newborn, or of the module that was removed or edited; None where it was refused.
         parameters: Parameters that it added; negative for a module that was removed, 0 for other edits.
-        weights: SHA-256 of the safetensors file with the first weights of a newborn; None for other edits.
+        weights: SHA-256 of the safetensors file with the first weights of a newborn, or with those right after an edit
+            in place; None for other edits.
         note: Remark for people.
     """
 
@@ -190,7 +191,7 @@ def _described(individual: Individual, log: Log, replayed: Replayed) -> list[Rep
     steps = {entry["event"]: entry["step"] for entry in individual.fact.get("growth", {}).get("timeline", ())}
     differences = []
     for edit in log.edits:
-        born = edit.after if edit.module is not None else None
+        born = edit.after if edit.born else None
         gone = edit.before.get(edit.module) if edit.module is not None and edit.action.operation == "prune" else None
         weights = replayed.newborns.get(edit.module) if edit.module is not None and born is not None else None
         parameters = 0
@@ -198,6 +199,9 @@ def _described(individual: Individual, log: Log, replayed: Replayed) -> list[Rep
             parameters = genotype_parameters(born)
         elif gone is not None:
             parameters = -genotype_parameters(gone)
+        elif edit.enlarged and edit.module is not None and edit.after is not None:
+            parameters = genotype_parameters(edit.after) - genotype_parameters(edit.before[edit.module])
+            weights = replayed.enlarged[edit.event, edit.order]
         differences.append(
             ReplayedEdit(
                 event=edit.event,

@@ -9,15 +9,27 @@ the paper's, which stored runs, ablations and ``module_zoo.paper`` keep.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from evodevo.growth.in_place.base import EDITS
+from evodevo.growth.in_place.spec import InPlaceSettings
 from evodevo.growth.strategists.spec import StrategistSettings
 from evodevo.settings import NEW, Settings
 
-Operation = Literal["noop", "prune", "grow", "spawn", "hybridise", "rewarm"]
-OPERATIONS: tuple[Operation, ...] = ("noop", "prune", "grow", "spawn", "hybridise", "rewarm")
+OPERATIONS: tuple[str, ...] = ("noop", "prune", "grow", "spawn", "hybridise", "rewarm")
+"""The paper's operations, in the order in which a policy counts them."""
+
+
+def _known(operation: str) -> str:
+    if operation not in OPERATIONS and operation not in EDITS:
+        raise ValueError(f"there is no operation {operation[:60]!r}; there are {', '.join((*OPERATIONS, *EDITS))}")
+    return operation
+
+
+Operation = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string"})]
+"""One of ``OPERATIONS``, or a row of ``EDITS``."""
 
 Entry = Literal["gate", "beside"]
 """How a newborn gets its weight in a zoo; see ``BirthSettings``."""
@@ -215,6 +227,8 @@ class GrowthSettings(Settings):
     Attributes:
         strategist: Name of the strategist, a row of ``growth.strategists.base.STRATEGISTS``.
         allow: Operations that it may use. Without ``prune`` no module is removed, not even to make room for a newborn.
+            Edits in place are closed unless they are named.
+        in_place: How modules are enlarged at their place.
         memory: Whether edits of earlier runs warm-start a learned strategist.
         edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
         policy: Settings of the strategists. The choice of parents, the discount and the target of the cost come from
@@ -237,6 +251,12 @@ class GrowthSettings(Settings):
     memory: bool = True
     edit_memory: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     policy: StrategistSettings = StrategistSettings()
+    in_place: InPlaceSettings = Field(default=InPlaceSettings(), exclude_if=lambda value: value == InPlaceSettings())
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """Edits in place that it may use, in the order of ``allow``."""
+        return tuple(operation for operation in dict.fromkeys(self.allow) if operation in EDITS)
 
     @model_validator(mode="after")
     def _said_once(self) -> Self:

@@ -24,7 +24,7 @@ from evodevo.module_zoo.encoders.model import EncodedModality, Senses
 from evodevo.module_zoo.encoders.spec import read_inputs
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.pool import ModulePool
-from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.vector import genotype_vector
 from evodevo.module_zoo.router import losses as module_losses
 from evodevo.module_zoo.router.base import RouterOutput
@@ -248,6 +248,32 @@ class ModuleZoo(Network):
             self._active |= {name}
         if twin_of is not None:
             self.twins[name] = twin_of
+
+    def exchange(self, name: str, genotype: ModuleGenotype, *, state: Mapping[str, Tensor] | None = None) -> None:
+        """Give a module another architecture at its place. Its id, its router weights and its statistics stay.
+
+        Args:
+            name: a module of this zoo.
+            genotype: of this zoo's width.
+            state: its weights; fresh ones from its seed where they are left out.
+
+        Raises:
+            UsageError: there is none of that id, or the width is another.
+            RuntimeError: weights of another module; the zoo is then as it was.
+        """
+        modules = {module.id: module for module in self.structure.modules}
+        if name not in modules:
+            raise unknown_name("module", name, list(modules))
+        if genotype.width != self.structure.width:
+            raise UsageError(f"a module of width {genotype.width} does not fit a zoo of {self.structure.width}.")
+        like = next(self.parameters())
+        self.pool.exchange(modules[name].model_copy(update={"genotype": genotype}), like, state)
+        self.pool.parts[name].train(self.training)
+        if self.genotype_keys is not None:
+            self.genotype_keys.exchange(name, genotype_vector(genotype))
+        self._parameters_of[name] = genotype_parameters(genotype)
+        modules[name] = modules[name].model_copy(update={"genotype": genotype})
+        self.structure = self.structure.model_copy(update={"modules": tuple(modules.values())})
 
     def remove(self, name: str) -> None:
         """Let a module go, and forget all about it.

@@ -70,6 +70,10 @@ def situations(draw: st.DrawFn) -> tuple[State, Legal]:
     for name in ("prune", "grow", "spawn", "hybridise", "rewarm"):
         every = getattr(full, name)
         some[name] = tuple(draw(st.lists(st.sampled_from(every), unique=True, max_size=6))) if every else ()
+    some["in_place"] = tuple(
+        (name, tuple(draw(st.lists(st.sampled_from(full.grow), unique=True, max_size=3))))
+        for name in draw(st.lists(st.sampled_from(["widen", "deepen"]), unique=True))
+    )
     return state, full.model_copy(update=some)
 
 

@@ -28,19 +28,32 @@ class Origin:
         name: Name of the parameter before the change.
         rows: Former row for each row of its first axis, None for a new one; left out where the shape is as
             it was.
+        axes: The same for every axis, instead of ``rows``.
     """
 
     name: str
     rows: tuple[int | None, ...] | None = None
+    axes: tuple[tuple[int | None, ...], ...] | None = None
 
     def carry(self, before: Tensor, fill: float = 0.0) -> Tensor:
         """Convert a tensor of the old parameter's shape to the new shape; new rows get ``fill``."""
+        if self.axes is not None:
+            return _picked(before.detach(), self.axes, fill)
         if self.rows is None:
             return before.detach().clone()
         places = torch.tensor([-1 if row is None else row for row in self.rows], device=before.device)
         carried = before.detach()[places.clamp(min=0)].clone()
         carried[places < 0] = fill
         return carried
+
+
+def _picked(before: Tensor, axes: tuple[tuple[int | None, ...], ...], fill: float) -> Tensor:
+    """The old tensor's numbers at their new places along all axes, ``fill`` elsewhere."""
+    places = [torch.tensor([-1 if at is None else at for at in axis], device=before.device) for axis in axes]
+    after = before.new_full([len(axis) for axis in axes], fill)
+    here = torch.meshgrid(*[(axis >= 0).nonzero().squeeze(1) for axis in places], indexing="ij")
+    after[here] = before[torch.meshgrid(*[axis[axis >= 0] for axis in places], indexing="ij")]
+    return after
 
 
 Origins = Mapping[str, Origin]

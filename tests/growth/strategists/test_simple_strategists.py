@@ -32,6 +32,30 @@ def test_fixed_never_acts() -> None:
         assert create("fixed").propose(state, everything(state), randomness.generator(number)) == ()
 
 
+def test_edits_in_place_are_chosen_on_a_plateau_where_they_are_open_and_first_by_fitness() -> None:
+    state = some_zoo().model_copy(update={"values": FLAT})
+    fittest = max(state.modules, key=lambda one: one.fitness)
+    full = everything(state).model_copy(update={"hybridise": (), "spawn": ()})
+    assert chosen(state, full).operation == "grow"
+    ids = tuple(one.id for one in state.modules)
+    opened = full.model_copy(update={"in_place": (("widen", ids), ("deepen", ids))})
+    assert same_target(chosen(state, opened), Action(operation="widen", modules=(fittest.id,)))
+    assert chosen(state.model_copy(update={"values": (0.5, 0.6, 0.7)}), opened).operation == "noop"
+    assert set(prior(state, opened, SETTINGS).operations) == set(opened.operations) > {"widen", "deepen"}
+
+
+def test_enlarge_takes_every_module_once_and_nothing_else() -> None:
+    state = some_zoo()
+    legal = everything(state).model_copy(update={"in_place": (("deepen", ("m1",)), ("widen", ("m0", "m1", "m3")))})
+    actions = create("enlarge", actions=9).propose(state, legal, randomness.generator(0))
+    assert sorted((one.operation, one.modules) for one in actions) == [
+        ("deepen", ("m1",)),
+        ("widen", ("m0",)),
+        ("widen", ("m3",)),
+    ]
+    assert create("enlarge").propose(state, everything(state), randomness.generator(0)) == ()
+
+
 @pytest.mark.slow
 def test_random_is_uniform_over_operations_then_over_their_targets() -> None:
     state = some_zoo(3)

@@ -25,7 +25,7 @@ from report.charts.drawn import SVG, marked, size_of, words_of
 
 END = 1000.0
 VALUE = st.none() | st.floats(allow_nan=True, allow_infinity=True)
-OPERATIONS = st.lists(st.sampled_from(["grow", "spawn", "hybridise", "prune", "rewarm"]), max_size=9)
+OPERATIONS = st.lists(st.sampled_from(["grow", "spawn", "hybridise", "prune", "rewarm", "widen", "deepen"]), max_size=9)
 NUMBERS = re.compile(r"-?\d+(?:\.\d+)?")
 OVER = Axis("steps")
 
@@ -51,6 +51,15 @@ def zoos(draw: st.DrawFn) -> list[Lane]:
                 parents=draw(st.lists(st.sampled_from(names), max_size=2)) if names and birth else (),
                 heir=draw(st.sampled_from(["", "nobody", *names])) if end is not None else "",
                 points=[Point(x, draw(VALUE)) for x in places],
+                enlarged=draw(
+                    st.lists(
+                        st.tuples(
+                            st.floats(start, END if end is None else end),
+                            st.sampled_from(["widen", "deepen", "of a package that is gone"]),
+                        ),
+                        max_size=2,
+                    )
+                ),
                 again=draw(st.lists(st.floats(start, END if end is None else end), max_size=1)),
             )
         )
@@ -199,6 +208,11 @@ def test_the_legend_explains_what_occurs_and_many_lanes_are_cut() -> None:
     assert WORDS["replaced"] in said
     assert WORDS["hybridise"] not in said
     assert "thickness: contribution, 0 to 0.5" in said
+    larger = draw([replace(old, enlarged=[(100.0, "widen"), (300.0, "deepen")]), new])
+    assert "widened in place" in words_of(larger)
+    assert "deepened in place" in words_of(larger)
+    assert "widened" not in said
+    assert len(marked(larger, "enlarged")) == 2
     still = words_of(draw([Lane("still", "mlp", "memoryless")]))
     assert not any(words in still for words in WORDS.values())
     assert "thickness" not in still, "nothing was measured"

@@ -1,9 +1,10 @@
-"""Signs of edits: a lettered disc for a birth, a cross for a removal, a triangle for a new warm-up."""
+"""Signs of edits: a lettered disc for a birth, a lettered square for an edit in place, a cross, a triangle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from evodevo.growth.in_place.base import EDITS
 from evodevo.report.charts import glyphs as marks
 from evodevo.report.svg import Drawing, text_width
 
@@ -19,6 +20,13 @@ WORDS = {
 }
 
 
+def words_of(operation: str) -> str:
+    """An operation in a legend."""
+    if operation in WORDS or operation not in EDITS:
+        return WORDS.get(operation, operation)
+    return f"{EDITS.get(operation).done} in place"
+
+
 def draw_sign(drawing: Drawing, operation: str, x: float, y: float, role: str = "ink") -> None:
     """The sign of an operation around a point; ``role`` is its colour where it has no meaning of its own."""
     if operation == "prune":
@@ -27,6 +35,11 @@ def draw_sign(drawing: Drawing, operation: str, x: float, y: float, role: str = 
         drawing.line(x - 8, y, x + 8, y, "stroke-failed", stroke_width=1.4, stroke_dasharray="2 3")
     elif operation == "rewarm":
         drawing.path(marks.triangle(x, y, 5), f"fill-paper stroke-{role}", stroke_width=1.3)
+    elif operation in EDITS:
+        drawing.element(
+            "rect", f"fill-paper stroke-{role}", x=x - 6.5, y=y - 6.5, width=13, height=13, rx=2, stroke_width=1.4
+        )
+        drawing.text(x, y + 3.4, EDITS.get(operation).letter, f"fill-{role} strong", 9.5, "middle")
     else:
         drawing.element("circle", f"fill-paper stroke-{role}", cx=x, cy=y, r=7, stroke_width=1.4)
         drawing.text(x, y + 3.4, LETTERS.get(operation, "+"), f"fill-{role} strong", 9.5, "middle")
@@ -35,7 +48,7 @@ def draw_sign(drawing: Drawing, operation: str, x: float, y: float, role: str = 
 def draw_signs(drawing: Drawing, operations: Iterable[str], x: float, y: float) -> None:
     """A legend of the operations that occur, on the baseline ``y``."""
     occurring = set(operations)
-    for operation in (name for name in WORDS if name in occurring):
+    for operation in [*(name for name in WORDS if name in occurring), *sorted(occurring - set(WORDS) - {""})]:
         draw_sign(drawing, operation, x + 7, y - 3.5)
-        drawing.text(x + 20, y, WORDS[operation], "fill-muted", 10)
-        x += 20 + text_width(WORDS[operation], 10) + 12
+        drawing.text(x + 20, y, words_of(operation), "fill-muted", 10)
+        x += 20 + text_width(words_of(operation), 10) + 12

@@ -37,6 +37,7 @@ class Lane:
         heir: Id of the module that replaced it; empty for none.
         points: Values in order of time.
         again: Times at which its warm-up began again.
+        enlarged: Times and operations of edits in place.
         words: Further description for the tooltip.
     """
 
@@ -50,6 +51,7 @@ class Lane:
     heir: str = ""
     points: Sequence[Point] = ()
     again: Sequence[float] = ()
+    enlarged: Sequence[tuple[float, str]] = ()
     words: str = ""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from evodevo.growth.diagrams.edit_glyphs import REPLACED, WORDS, draw_sign, draw_signs
+from evodevo.growth.diagrams.edit_glyphs import REPLACED, draw_sign, draw_signs, words_of
 from evodevo.growth.diagrams.lanes import EventMark, Lane, course, family_order
 from evodevo.report.charts.axes import Axis, Scale
 from evodevo.report.charts.captions import MARGIN, draw_families, draw_headline, families_of, headline_height
@@ -181,8 +181,11 @@ def _draw_marks(drawing: Drawing, lane: Lane, x: Scale, y: float, role: str) -> 
     for at in lane.again:
         with drawing.group("again", title=f"{lane.id} warms up again"):
             draw_sign(drawing, "rewarm", x(at), y, role)
+    for at, operation in lane.enlarged:
+        with drawing.group("enlarged", title=f"{lane.id}: {words_of(operation)}"):
+            draw_sign(drawing, operation, x(at), y, role)
     if lane.birth:
-        with drawing.group("birth", title=f"{lane.id}: {WORDS.get(lane.birth, lane.birth)}"):
+        with drawing.group("birth", title=f"{lane.id}: {words_of(lane.birth)}"):
             draw_sign(drawing, lane.birth, x(lane.start), y, role)
     if lane.end is not None:
         words = f"gave its place to {lane.heir}" if lane.heir else "was pruned"
@@ -192,7 +195,7 @@ def _draw_marks(drawing: Drawing, lane: Lane, x: Scale, y: float, role: str) -> 
 
 def _operations(lanes: Sequence[Lane]) -> set[str]:
     """The operations that the legend explains."""
-    operations = {lane.birth for lane in lanes}
+    operations = {lane.birth for lane in lanes} | {operation for lane in lanes for _, operation in lane.enlarged}
     operations |= {"prune"} if any(lane.end is not None for lane in lanes) else set()
     operations |= {REPLACED} if any(lane.heir for lane in lanes) else set()
     return (operations | {"rewarm"} if any(lane.again for lane in lanes) else operations) - {""}

@@ -51,6 +51,7 @@ class Life:
         heir: id of the module that took its place.
         sights: its probes in order of time.
         note: note on its birth.
+        enlarged: (step, operation) of each edit in place, in order of time.
     """
 
     id: str
@@ -65,6 +66,7 @@ class Life:
     heir: str = ""
     sights: tuple[Sight, ...] = ()
     note: str = ""
+    enlarged: tuple[tuple[float, str], ...] = ()
 
     def last(self, measure: Measure) -> float | None:
         """The latest value; None where none is known."""
@@ -186,6 +188,8 @@ def modules_after(start: Iterable[ZooModule], edits: Iterable[Edit]) -> tuple[Zo
             continue
         if edit.action.operation == "prune":
             modules.pop(edit.module, None)
+        elif edit.enlarged and edit.module in modules:
+            modules[edit.module] = modules[edit.module].model_copy(update={"genotype": edit.after})
         elif edit.after is not None:
             modules[edit.module] = ZooModule(
                 id=edit.module,

@@ -10,7 +10,7 @@ from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
 from evodevo.growth.diagrams.timeline import growth_timeline
 from evodevo.growth.growable import OPAQUE
 from evodevo.growth.report.data import GrowthHistory, Happening, Life, Measure, Sight
-from evodevo.growth.report.text import birth_words, death_words, edit_words, reward_words
+from evodevo.growth.report.text import birth_words, death_words, done_words, edit_words, reward_words
 from evodevo.module_zoo.draw import module_drawing
 from evodevo.module_zoo.modules.families import family_of, family_of_archetype
 from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype
@@ -56,6 +56,7 @@ def timeline_drawing(growth: GrowthHistory, measure: Measure, *, title: str = ""
             heir=life.heir,
             points=[Point(sight.step, sight.values.get(measure), _sight_words(sight)) for sight in life.sights],
             again=[step for name, step in again if name == life.id],
+            enlarged=life.enlarged,
             words=_life_words(life),
         )
         for life in growth.lives
@@ -131,7 +132,8 @@ def _sight_words(sight: Sight) -> str:
 
 def _life_words(life: Life) -> str:
     parts = [] if life.genotype is None or life.archetype == OPAQUE else [genotype_words(life.genotype)]
-    return "\n".join(filter(None, [*parts, birth_words(life), death_words(life)]))
+    enlarged = [f"{done_words(operation)} at step {step:,.0f}" for step, operation in life.enlarged]
+    return "\n".join(filter(None, [*parts, birth_words(life), *enlarged, death_words(life)]))
 
 
 def _event_words(event: Happening) -> str:

@@ -169,8 +169,14 @@ def _lives(
         )
         for event in events
         for edit in event.edits
-        if edit.module is not None and edit.after is not None
+        if edit.born and edit.module is not None and edit.after is not None
     ]
+    enlarged: dict[str, list[tuple[float, str]]] = {}
+    for event in events:
+        for edit in event.edits:
+            if edit.enlarged and edit.module is not None:
+                enlarged.setdefault(edit.module, []).append((event.step, edit.action.operation))
+    lives = [replace(life, enlarged=tuple(enlarged.get(life.id, ()))) for life in lives]
     return tuple(_ended(life, *ends[life.id]) if life.id in ends else life for life in lives)
 
 

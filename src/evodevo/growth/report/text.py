@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evodevo.growth.edit_spec import Edit
+from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.report.data import GrowthHistory, Happening, Life
 
 HISTORY = ("event", "step", "what", "accuracy before", "reward")
@@ -29,8 +30,15 @@ def edit_words(edit: Edit) -> str:
         return f"{edit.module} pruned{note}"
     if operation == "rewarm":
         return f"{edit.module} warmed up again{note}"
+    if edit.enlarged:
+        return f"{edit.module} {done_words(operation)}{note}"
     parents = f" from {' and '.join(modules)}" if modules else ""
     return f"{edit.module} {_DONE.get(operation, 'born')}{parents}{note}"
+
+
+def done_words(operation: str) -> str:
+    """What an edit in place did to a module: ``widened``; its name where the table does not hold it (any more)."""
+    return EDITS.get(operation).done if operation in EDITS else operation
 
 
 def birth_words(life: Life) -> str:
@@ -62,7 +70,8 @@ def growth_words(growth: GrowthHistory) -> list[str]:
     if not growth.events:
         return [f"It did not grow: strategist {growth.strategist}, no event."]
     counts = growth.counts
-    done = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if counts[name]]
+    named = _COUNTED | {name: done_words(name) for name in counts if name not in _COUNTED}
+    done = [f"{counts[name]} {words}" for name, words in named.items() if counts[name]]
     first = f"Grown by {growth.strategist} in {len(growth.events)} events: {', '.join(done) or 'nothing was changed'}"
     if growth.refused:
         first += f"; {growth.refused} refused"

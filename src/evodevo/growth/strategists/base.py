@@ -155,6 +155,7 @@ def create(name: str, *, settings: StrategistSettings | None = None, actions: in
 
 STRATEGISTS.add("fixed", "evodevo.growth.strategists.fixed:Fixed")
 STRATEGISTS.add("random", "evodevo.growth.strategists.random:Random")
+STRATEGISTS.add("enlarge", "evodevo.growth.strategists.enlarge:Enlarge")
 STRATEGISTS.add("heuristic", "evodevo.growth.strategists.heuristic:Heuristic")
 STRATEGISTS.add("reinforce", "evodevo.growth.strategists.reinforce:Reinforce")
 STRATEGISTS.add("ppo", "evodevo.growth.strategists.ppo:PPO")

@@ -38,7 +38,7 @@ class RememberedEdit(Settings):
         state, legal: State and legal actions of the decision, rounded, without the reasons.
         action: Action that was taken, ``noop`` included.
         reward: Reward of its event.
-        child: Genotype of the newborn; None where none was born.
+        child: Genotype of the newborn, or of the module that was edited in place; None for other actions.
     """
 
     state: State
@@ -152,7 +152,8 @@ def _read(line: str, what: str) -> RememberedEdit:
     known = {module.id for module in edit.state.modules}
     legal = edit.legal
     paired = (name for pair in legal.hybridise for name in pair)
-    for name in (*legal.prune, *legal.grow, *legal.rewarm, *edit.action.modules, *paired):
+    edited = (name for _, names in legal.in_place for name in names)
+    for name in (*legal.prune, *legal.grow, *legal.rewarm, *edit.action.modules, *paired, *edited):
         if name not in known:
             raise UsageError(f"{what} is about the module {name!r}, which is not in its zoo.")
     if not legal.allows(edit.action):

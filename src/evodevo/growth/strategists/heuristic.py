@@ -25,7 +25,8 @@ class Heuristic(Strategist):
     1. Prune a module that the prune rule proposes; of several the least fit.
     2. Cross the pair with the highest complementarity, if it is above c_0.
     3. If validation has not risen for ``missing_plateau`` events, a family that no module has is spawned.
-    4. If it has not for ``plateau`` events, grow a child from the fittest module.
+    4. If it has not for ``plateau`` events, the fittest module that admits an edit in place is enlarged, where such
+       edits are open; else a child grows from the fittest module.
 
     No birth when little of the budget is left.
     """
@@ -53,6 +54,10 @@ def rule(state: State, legal: Legal, settings: HeuristicSettings) -> Action:
     absent = missing(state, legal)
     if absent and state.plateaued(settings.missing_plateau, settings.tolerance):
         return Action(operation="spawn", archetype=absent[0])
+    enlarging = [action for operation, _ in legal.in_place for action in legal.targets(operation)]
+    if enlarging and state.plateaued(settings.plateau, settings.tolerance):
+        # The first of the operations that are open, for one module.
+        return min(enlarging, key=lambda action: (-modules[action.modules[0]].fitness, action.modules))
     parents = legal.targets("grow")
     if parents and state.plateaued(settings.plateau, settings.tolerance):
         return min(parents, key=lambda action: (-modules[action.modules[0]].fitness, action.modules))
@@ -99,7 +104,7 @@ def prior(state: State, legal: Legal, settings: HeuristicSettings) -> Prior:
                 settings.strength * (choice.modules[0] in candidates) - settings.selection * fitness[choice.modules[0]]
                 for choice in actions
             ]
-        elif operation == "grow":
+        elif operation == "grow" or operation in dict(legal.in_place):
             values = [settings.selection * fitness[choice.modules[0]] for choice in actions]
         elif operation == "hybridise":
             values = standardised([state.complement(*choice.modules) for choice in actions])

@@ -71,7 +71,10 @@ class Policy(nn.Module):
         targets = {operation: legal.targets(operation) for operation in operations}
         residual = self.operation(context)
         given = torch.tensor([prior.operations[operation] + lean.get(operation, 0.0) for operation in operations])
-        logits = given + residual[[OPERATIONS.index(operation) for operation in operations]]
+        # Edits in place have the heuristic's logit, and what an edit memory says of them: the last entry is theirs.
+        residual = torch.cat((residual, torch.zeros(1)))
+        places = [OPERATIONS.index(name) if name in OPERATIONS else len(OPERATIONS) for name in operations]
+        logits = given + residual[places]
         target_logits: dict[Operation, Tensor] = {}
         for operation in operations:
             extra = [_lean(target, state, lean) for target in targets[operation]]

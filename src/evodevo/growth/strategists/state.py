@@ -126,6 +126,7 @@ class Legal(Settings):
         prune, grow, rewarm: Ids of modules that may be pruned, be a parent, or be warmed again.
         hybridise: Ordered pairs of ids: the one that keeps its frame, and the donor of a motif.
         spawn: Families that may be spawned.
+        in_place: Edits in place that are open, each with the ids of modules that admit it.
         births: Number of births left in this event.
         prunes: Number of prunings left in this event.
         replaces: Id of the module that a birth replaces where the zoo is full; None where there is room.
@@ -137,6 +138,7 @@ class Legal(Settings):
     spawn: tuple[str, ...] = ()
     hybridise: tuple[tuple[str, str], ...] = ()
     rewarm: tuple[str, ...] = ()
+    in_place: tuple[tuple[str, tuple[str, ...]], ...] = Field(default=(), exclude_if=lambda value: not value)
     births: int = Field(default=1, ge=0)
     prunes: int = Field(default=1, ge=0)
     replaces: str | None = None
@@ -146,12 +148,15 @@ class Legal(Settings):
         """Every legal action of an operation; none where it is illegal."""
         if (operation in BIRTHS and not self.births) or (operation == "prune" and not self.prunes):
             return ()
+        if operation not in OPERATIONS:
+            return _actions(operation, dict(self.in_place).get(operation, ()))
         return _actions(operation, () if operation == "noop" else getattr(self, operation))
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """Operations with a legal action, in the order of ``OPERATIONS``."""
-        return tuple(operation for operation in OPERATIONS if self.targets(operation))
+        """Operations with a legal action: in the order of ``OPERATIONS``, then edits in place."""
+        every = (*OPERATIONS, *(operation for operation, _ in self.in_place))
+        return tuple(operation for operation in every if self.targets(operation))
 
     def allows(self, action: Action) -> bool:
         """Whether an action is legal, whatever its mix and scale."""
@@ -174,6 +179,9 @@ class Legal(Settings):
                 "prune": tuple(name for name in self.prune if name not in busy),
                 "grow": tuple(name for name in self.grow if name not in gone),
                 "rewarm": tuple(name for name in self.rewarm if name not in busy),
+                "in_place": tuple(
+                    (operation, tuple(name for name in names if name not in busy)) for operation, names in self.in_place
+                ),
                 "hybridise": tuple(pair for pair in self.hybridise if not gone & set(pair)),
                 "births": self.births - born,
                 "prunes": self.prunes - (action.operation == "prune"),

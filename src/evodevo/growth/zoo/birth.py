@@ -26,12 +26,12 @@ from evodevo.growth.spec import BirthSettings
 from evodevo.growth.zoo.correspondence import Correspondence
 from evodevo.module_zoo.modules.build import build_module, part_name
 from evodevo.module_zoo.modules.graph import sources
-from evodevo.module_zoo.modules.nodes.inheritance import Match
+from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, copy_of
 from evodevo.module_zoo.modules.spec import INPUT, ModuleGenotype
 from evodevo.operators.base import Operator
 from evodevo.randomness import integer_seed
 
-_Rule = Literal["copied", "padded", "blended"]
+_Rule = Literal["copied", "padded", "blended", "twinned"]
 State = Mapping[str, Tensor]
 Origin = tuple[str, str]
 """Id of a parent, and of the node there."""
@@ -65,6 +65,8 @@ def inherit(
     how: BirthSettings,
     correspondence: Mapping[str, Origin],
     seed: int,
+    *,
+    twins: float | None = None,
 ) -> tuple[TensorSource, ...]:
     """Fill a newborn with its parents' weights.
 
@@ -76,13 +78,28 @@ def inherit(
         how: ``inheritance``, ``keep``, ``noise`` and ``blend``.
         correspondence: node of the child -> its origin; ``same_nodes``, or ``Splice.correspondence``.
         seed: seed of the newborn, from which noise is drawn.
+        twins: new units are copies of old ones that share what is read of these, with so much noise, as a multiple of a
+            fresh module's spread; None for fresh units that nobody reads yet.
 
     Returns:
         Where each tensor is from, in the order of the child's; one that two parents blend in occurs twice.
     """
-    birth = _Birth(genotype, parents, how, correspondence, seed)
+    birth = _Birth(genotype, parents, how, correspondence, seed, twins)
     with torch.no_grad():
         return tuple(source for name, tensor in child.state_dict().items() for source in birth.fill(name, tensor))
+
+
+def former_places(
+    child: Operator,
+    genotype: ModuleGenotype,
+    parents: Mapping[str, ModuleParent],
+    how: BirthSettings,
+    correspondence: Mapping[str, Origin],
+) -> dict[str, tuple[str, tuple[Map, ...]]]:
+    """Tensor -> its ancestor's name, and for each axis the indices there; arguments as for ``inherit``."""
+    birth = _Birth(genotype, parents, how, correspondence, 0)
+    places = {name: birth.former(name, tensor) for name, tensor in child.state_dict().items()}
+    return {name: place for name, place in places.items() if place is not None}
 
 
 def rebuild(
@@ -166,8 +183,9 @@ class _Birth:
         how: BirthSettings,
         correspondence: Mapping[str, Origin],
         seed: int,
+        twins: float | None = None,
     ) -> None:
-        self.parents, self.how, self.seed = parents, how, seed
+        self.parents, self.how, self.seed, self.twins = parents, how, seed, twins
         self.nodes = {node.id: node for node in genotype.graph.nodes}
         self.by_part = {part_name(name): name for name in self.nodes}
         self.origins = {name: origin for name, origin in correspondence.items() if origin[0] in parents}
@@ -207,6 +225,18 @@ class _Birth:
         rule = self._inherited(name, tensor, value, match, whole=whole)
         return [TensorSource(tensor=name, rule=rule, parent=parent, source=source, digest=digest)]
 
+    def former(self, name: str, tensor: Tensor) -> tuple[str, tuple[Map, ...]] | None:
+        """Name of a tensor's ancestor and the indices there; None for one that has none."""
+        part = _part(name)
+        node, short = self.by_part[part], name.split(".", 2)[2]
+        if short in self.silenced_sources.get(node, ()):
+            return None
+        ancestor = self._ancestor(node, short, tensor)
+        if ancestor is None:
+            return None
+        match, _ = ancestor
+        return f"parts.{part_name(self.origins[node][1])}.{match.source}", match.maps
+
     def _ancestor(self, node: str, short: str, tensor: Tensor) -> tuple[Match, Tensor] | None:
         """Correspondence of a tensor with its ancestor, and the ancestor."""
         if node not in self.origins:
@@ -241,6 +271,11 @@ class _Birth:
         padded = _padded(tensor, value.to(tensor), match)
         how = self.how
         if spread is None or how.inheritance in ("function_preserving", "split"):
+            if self.twins is not None and spread is not None and _has_twins(match):
+                source = torch.Generator().manual_seed(integer_seed(self.seed, "inherit", name))
+                noise = self.twins * spread * torch.randn(tensor.shape, generator=source).to(tensor)
+                tensor.copy_(_twinned(padded, value.to(tensor), match, noise))
+                return "twinned"
             tensor.copy_(padded)
             return "copied" if whole else "padded"
         # One stream per tensor: its noise does not depend on which other tensors are inherited.
@@ -267,6 +302,30 @@ def _padded(fresh: Tensor, value: Tensor, match: Match) -> Tensor:
     here = torch.meshgrid(*[(places >= 0).nonzero().squeeze(1) for places in maps], indexing="ij")
     there = torch.meshgrid(*[places[places >= 0] for places in maps], indexing="ij")
     tensor[here] = value[there]
+    return tensor
+
+
+def _has_twins(match: Match) -> bool:
+    return any(entry < -1 for places in match.maps for entry in places)
+
+
+def _twinned(padded: Tensor, value: Tensor, match: Match, noise: Tensor) -> Tensor:
+    """New units as copies along output axes; along an input axis those that stand for one unit share its weights.
+
+    The noise of those adds up to 0, so that their sum stays what it was.
+    """
+    axes = [torch.tensor([copy_of(entry) if entry < -1 else entry for entry in places]) for places in match.maps]
+    here = torch.meshgrid(*[(places >= 0).nonzero().squeeze(1) for places in axes], indexing="ij")
+    there = torch.meshgrid(*[places[places >= 0] for places in axes], indexing="ij")
+    tensor = padded.clone()
+    tensor[here] = value[there]
+    for axis, (places, reads) in enumerate(zip(axes, match.reads, strict=True)):
+        for unit in sorted(set(places.tolist())) if reads else ():
+            alike = (places == unit).nonzero().squeeze(1)
+            if unit >= 0 and len(alike) > 1:
+                apart = noise.index_select(axis, alike)
+                apart -= apart.mean(axis, keepdim=True)
+                tensor.index_copy_(axis, alike, tensor.index_select(axis, alike) / len(alike) + apart)
     return tensor
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evodevo.module_zoo.modules.graph import sources, widths
-from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, leading
+from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, leading, shifted
 from evodevo.module_zoo.modules.spec import INPUT, ModuleGenotype
 
 
@@ -73,9 +73,7 @@ class Correspondence:
             if theirs is None and len(parts) == len(others) and others[place] not in claimed:
                 theirs = others[place]
             if theirs in starts:
-                channels += [
-                    channel + starts[theirs] if channel >= 0 else -1 for channel in self._channels(part, theirs)
-                ]
+                channels += [shifted(channel, starts[theirs]) for channel in self._channels(part, theirs)]
             else:
                 channels += [-1] * self._widths[0][part]
         return tuple(channels)

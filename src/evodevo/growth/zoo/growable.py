@@ -27,6 +27,7 @@ class GrowableZoo(Growable):
 
     plural = "zoos"
     role = "zoo"
+    in_place = True
 
     zoo: ZooStructure
 
@@ -41,10 +42,10 @@ class GrowableZoo(Growable):
         return self.zoo.model_copy(update={"modules": self.modules, "disabled": self.disabled})
 
     def grown(self, network: Any, moved: Callable[[Origins], None]) -> GrowingZoo:
-        """See ``Growable``; names and rows of a zoo's parameters never move."""
+        """See ``Growable``; parameters move where a module is enlarged at its place."""
         from evodevo.growth.zoo.growing import GrowingZoo
 
-        return GrowingZoo(network, type(self))
+        return GrowingZoo(network, type(self), moved)
 
     @property
     def width(self) -> int:

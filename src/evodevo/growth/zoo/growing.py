@@ -16,10 +16,12 @@ from evodevo.growth.training.distillation_buffer import Distilled
 from evodevo.growth.training.module_distillation import distil_module
 from evodevo.growth.zoo.calibration import calibrate
 from evodevo.module_zoo.model import ModuleZoo
-from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.nodes.inheritance import Map
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.networks.base import Batch
 from evodevo.training.precision import Batch as TrainingBatch
 from evodevo.training.precision import Precision
+from evodevo.training.surgery import Origin, Origins
 
 
 class GrowingZoo(GrowingNetwork):
@@ -28,11 +30,13 @@ class GrowingZoo(GrowingNetwork):
     Args:
         zoo: Zoo, changed in place.
         kind: Row of zoos in ``GROWABLES``.
+        moved: Called with the origins of parameters where a module was enlarged; see ``Growable.grown``.
     """
 
-    def __init__(self, zoo: ModuleZoo, kind: type[Growable]) -> None:
+    def __init__(self, zoo: ModuleZoo, kind: type[Growable], moved: Callable[[Origins], None] = lambda _: None) -> None:
         self._zoo = zoo
         self._kind = kind
+        self._moved = moved
 
     @property
     def network(self) -> ModuleZoo:
@@ -81,6 +85,27 @@ class GrowingZoo(GrowingNetwork):
     def remove(self, name: str) -> None:
         """See ``ModuleZoo``."""
         self._zoo.remove(name)
+
+    def exchange(
+        self,
+        name: str,
+        genotype: ModuleGenotype,
+        *,
+        state: Mapping[str, Tensor] | None = None,
+        places: Mapping[str, tuple[str, tuple[Map, ...]]] | None = None,
+    ) -> None:
+        """See ``GrowingNetwork``."""
+        self._zoo.exchange(name, genotype, state=state)
+        if places is None:
+            return
+        prefix = f"pool.parts.{name}."
+        names = [parameter for parameter, _ in self._zoo.named_parameters()]
+        origins = {parameter: Origin(parameter) for parameter in names if not parameter.startswith(prefix)}
+        for tensor, (former, maps) in places.items():
+            if prefix + tensor in names:
+                axes = tuple(tuple(None if entry < 0 else entry for entry in axis) for axis in maps)
+                origins[prefix + tensor] = Origin(prefix + former, axes=axes)
+        self._moved(origins)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """See ``GrowingNetwork``."""

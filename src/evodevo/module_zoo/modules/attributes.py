@@ -59,6 +59,10 @@ class Kind(ABC):
     def mutate(self, value: Attribute, rng: np.random.Generator, scale: float, width: int) -> Attribute:
         """A value near ``value``; ``scale`` multiplies spreads and chances."""
 
+    def stepped(self, value: Attribute, width: int, factor: float, *, up: bool = True) -> Attribute | None:
+        """The next larger value, or smaller one: ``factor`` times it, or its neighbour; None where there is none."""
+        return None
+
     @abstractmethod
     def cross(self, a: Attribute, b: Attribute, share: float, rng: np.random.Generator, width: int) -> Attribute:
         """A value between two: ``share`` of a, the rest of b; a category is a's with that chance."""
@@ -96,6 +100,12 @@ class Factor(Kind):
     def mutate(self, value: Attribute, rng: np.random.Generator, scale: float, width: int) -> Attribute:
         """Eq. 12."""
         return self._rounded(cast("float", value) * math.exp(_limited(scale * SIGMA * rng.standard_normal())))
+
+    def stepped(self, value: Attribute, width: int, factor: float, *, up: bool = True) -> Attribute | None:
+        """See ``Kind``; what lies beyond the end becomes the end."""
+        number = cast("float", value)
+        moved = self._rounded(number * factor if up else number / factor)
+        return moved if (moved > number if up else moved < number) else None
 
     def cross(self, a: Attribute, b: Attribute, share: float, rng: np.random.Generator, width: int) -> Attribute:
         """Eq. 13."""
@@ -190,6 +200,12 @@ class Grid(Kind):
         place = values.index(cast("int", self.near(value, width)))
         step = (2 * int(rng.integers(2)) - 1) * int(rng.random() < STEP_CHANCE * scale)
         return values[min(max(place + step, 0), len(values) - 1)]
+
+    def stepped(self, value: Attribute, width: int, factor: float, *, up: bool = True) -> Attribute | None:
+        """See ``Kind``: the neighbour, whatever the factor."""
+        values = self._at(width)
+        place = values.index(cast("int", self.near(value, width))) + (1 if up else -1)
+        return values[place] if 0 <= place < len(values) else None
 
     def cross(self, a: Attribute, b: Attribute, share: float, rng: np.random.Generator, width: int) -> Attribute:
         """Eq. 13, and the value of the grid that is nearest."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from evodevo.errors import GenomeError, UsageError, unknown_name
@@ -24,6 +24,23 @@ from evodevo.registry import Registry, table
 
 
 @dataclass(frozen=True)
+class Dimension:
+    """What the width or the depth of a family's members is.
+
+    Attributes:
+        attribute: attribute that says it; empty where members have no such dimension.
+        fewer: whether a smaller value is more.
+        unless: (attribute, value) with which a member cannot be enlarged without a change of what it answers -> why.
+        without: why there is none.
+    """
+
+    attribute: str = ""
+    fewer: bool = False
+    unless: Mapping[tuple[str, Attribute], str] = field(default_factory=dict)
+    without: str = "its family names none"
+
+
+@dataclass(frozen=True)
 class Archetype:
     """A family of modules.
 
@@ -32,12 +49,15 @@ class Archetype:
         attributes: attributes in which its members differ (Omega_a of eq. 17).
         graph: (width, attributes) -> the graph; node ids stay where attributes change, so that units correspond.
         family: colour in drawings, as ``LayerSpec.kind_family``; None follows most of the nodes of a member.
+        width, depth: what ``widen`` and ``deepen`` enlarge (``modules/sizes.py``).
     """
 
     title: str
     attributes: Mapping[str, Kind]
     graph: Callable[[int, Mapping[str, Any]], ModuleGraph]
     family: str | None = None
+    width: Dimension = Dimension()
+    depth: Dimension = Dimension()
 
 
 _DROPOUT = Share(high=0.5, default=0.1)
@@ -59,6 +79,8 @@ ARCHETYPES.add(
         },
         zoo_presets.transformer,
         "attention",
+        Dimension("feedforward_factor"),
+        Dimension("depth", unless={("form", "paper"): "the form 'paper' has no residual around its blocks"}),
     ),
 )
 ARCHETYPES.add(
@@ -74,6 +96,8 @@ ARCHETYPES.add(
         },
         zoo_presets.mlp,
         "memoryless",
+        Dimension("hidden_factor"),
+        Dimension(without="its blocks have no residual, so that a further one changes what it answers"),
     ),
 )
 ARCHETYPES.add(
@@ -89,6 +113,8 @@ ARCHETYPES.add(
         },
         zoo_presets.resnet1d,
         "convolution",
+        Dimension("width_factor"),
+        Dimension("depth"),
     ),
 )
 ARCHETYPES.add(
@@ -103,6 +129,8 @@ ARCHETYPES.add(
         },
         zoo_presets.lstm,
         "recurrence",
+        Dimension("hidden_factor"),
+        Dimension(without="its layers have no residual, so that a further one changes what it answers"),
     ),
 )
 ARCHETYPES.add(
@@ -117,10 +145,16 @@ ARCHETYPES.add(
         },
         zoo_presets.cnn,
         "convolution",
+        Dimension("channel_factor"),
+        Dimension(without="its kernels lie side by side"),
     ),
 )
 ARCHETYPES.add("squeeze_excite", "evodevo.module_zoo.modules.nodes.squeeze_excite:SQUEEZE_EXCITE")
-ARCHETYPES.add("operator", Archetype("operator", {"operator": OperatorText()}, zoo_presets.operator))
+_WHOLE = Dimension(without="a layer of the library is copied as a whole or not at all")
+ARCHETYPES.add(
+    "operator",
+    Archetype("operator", {"operator": OperatorText()}, zoo_presets.operator, width=_WHOLE, depth=_WHOLE),
+)
 
 PAPER = ("transformer", "mlp", "resnet1d", "lstm", "cnn", "squeeze_excite")
 """The paper's families (appendix E, Table 3)."""

@@ -6,7 +6,7 @@ Legend: B samples, L positions, d width, N requested modules.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -51,6 +51,13 @@ class ModulePool(nn.Module):
     def insert(self, module: ZooModule) -> None:
         """Build a newborn from its genotype and its own seed, and nothing else."""
         self._build(module, module.seed)
+
+    def exchange(self, module: ZooModule, like: Tensor, state: Mapping[str, Tensor] | None) -> None:
+        """Put another module at the place of the one with this id, in the precision and on the device of ``like``."""
+        built = build_module(module.genotype, module.seed).to(like.device, like.dtype)
+        if state is not None:
+            built.load_state_dict(dict(state))
+        self.parts[module.id] = built
 
     def _build(self, module: ZooModule, seed: int) -> None:
         try:

@@ -33,6 +33,7 @@ __all__ = [
     "archetype",
     "check_genotype",
     "crossover",
+    "descended",
     "mutate",
     "random_zoo",
     "repair",
@@ -81,7 +82,7 @@ def _mutated(genotype: ModuleGenotype, rng: np.random.Generator, scale: float) -
         return genotype.model_copy(update={"graph": graph})
     kinds = ARCHETYPES.get(genotype.archetype).attributes
     changed = {key: kinds[key].mutate(value, rng, scale, width) for key, value in genotype.attributes.items()}
-    return _descended(member(genotype.archetype, width, changed), genotype)
+    return descended(member(genotype.archetype, width, changed), genotype)
 
 
 def crossover(
@@ -116,10 +117,10 @@ def _child(own: ModuleGenotype, other: ModuleGenotype, share: float, rng: np.ran
     for key in shared:
         value = kinds[key].near(other.attributes[key], own.width)
         crossed[key] = kinds[key].cross(own.attributes[key], value, share, rng, own.width)
-    return _descended(member(own.archetype, own.width, crossed), own)
+    return descended(member(own.archetype, own.width, crossed), own)
 
 
-def _descended(child: ModuleGenotype, parent: ModuleGenotype) -> ModuleGenotype:
+def descended(child: ModuleGenotype, parent: ModuleGenotype) -> ModuleGenotype:
     """The child, whose nodes have the lineage of the parent's nodes of the same id and type."""
     lines = {(node.id, node.type): node.lineage for node in parent.graph.nodes}
     nodes = tuple(

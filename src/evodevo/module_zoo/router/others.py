@@ -158,6 +158,14 @@ class GenotypeKeys(nn.Module):
         self.embedding.insert(name)
         self.vectors[name] = tuple(vector)
 
+    @torch.no_grad()
+    def exchange(self, name: str, vector: Sequence[float]) -> None:
+        """Another genotype for a module whose key stays: e_m takes up the difference."""
+        row = self.embedding.of[name]
+        old, new = (self.map(torch.tensor(each).to(row)) for each in (self.vectors[name], vector))
+        row += old - new
+        self.vectors[name] = tuple(vector)
+
     def remove(self, name: str) -> None:
         """Remove a module; see ``ModuleRows.remove``."""
         self.embedding.remove(name)

@@ -83,6 +83,9 @@ class NodeSpec(Settings):
         mutations: attribute -> kind of its mutation, in the order of the draws; other attributes stay as they are.
         counts_as: the built-in row under which vectors of modules count a kind from a package; without one they count
             its parameters and its work alone. The vectors have a fixed layout, because trained networks read them.
+        size: the attribute that is its number of units, which ``widen`` raises; empty for kinds without hidden units.
+        fewer_is_wider: whether the node is wider where that attribute is smaller.
+        reads_more: whether further channels that it reads leave its answer as it was, where their weights are 0.
         joins: whether it reads several values and has no module.
         side_by_side: for a join, whether channels of its inputs lie side by side; else they are joined one by one.
         ordered: for a join, whether the order of its inputs counts.
@@ -99,6 +102,9 @@ class NodeSpec(Settings):
 
     mutations: ClassVar[Mapping[str, Kind]] = {}
     counts_as: ClassVar[str] = ""
+    size: ClassVar[str] = ""
+    fewer_is_wider: ClassVar[bool] = False
+    reads_more: ClassVar[bool] = False
     joins: ClassVar[bool] = False
     side_by_side: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
@@ -191,6 +197,19 @@ class NodeSpec(Settings):
         """
         changes = {name: kind.mutate(getattr(self, name), rng, scale, width) for name, kind in self.mutations.items()}
         return self.model_copy(update=changes)
+
+    def widened(self, width: int, factor: float) -> Self | None:
+        """The node with about ``factor`` times as many units; None where it has none, or as many as it may have.
+
+        Args:
+            width: channels of the answer.
+            factor: above 1.
+        """
+        if not self.size:
+            return None
+        kind = self.mutations[self.size]
+        value = kind.stepped(getattr(self, self.size), width, factor, up=not self.fewer_is_wider)
+        return None if value is None else self.model_copy(update={self.size: value})
 
     # Inheritance
 

@@ -36,6 +36,8 @@ class ConvolutionNode(NodeSpec):
         "activation": Category(("relu", "gelu", "silu", "none"), "none"),
         "dropout": DROPOUT,
     }
+    size: ClassVar[str] = "width"
+    reads_more: ClassVar[bool] = True
     keeps_channels: ClassVar[bool] = False
     opaque: ClassVar[bool] = False
 

@@ -31,6 +31,7 @@ class FeedForwardNode(NodeSpec):
     outer: Literal["none", "sigmoid"] = "none"
 
     mutations: ClassVar[Mapping[str, Kind]] = {"hidden": SIZE, "activation": ACTIVATION, "dropout": DROPOUT}
+    size: ClassVar[str] = "hidden"
     opaque: ClassVar[bool] = False
 
     def parameters(self, width: int) -> int:

@@ -4,7 +4,8 @@ An axis of a tensor indexes either outputs or inputs. New entries along an outpu
 new entries along an input axis (its outgoing weights, a tap of a kernel) must be 0, so that the old units compute the
 same as before.
 
-A map holds for each index of the newborn the index of the parent, or -1 for none.
+A map holds for each index of the newborn the index of the parent, or a negative number for none: -1, or ``copy_of(k)``
+for a new unit that may begin as a copy of unit k of the parent (Net2Net, Chen et al. 2016).
 """
 
 from __future__ import annotations
@@ -29,14 +30,26 @@ class Match:
     reads: tuple[bool, ...]
 
 
+def copy_of(index: int) -> int:
+    """The entry of a map for a new unit beside unit ``index`` of the parent; its own inverse."""
+    return -2 - index
+
+
+def shifted(entry: int, places: int) -> int:
+    """An entry of a map whose parent's indices begin ``places`` later."""
+    if entry >= 0:
+        return entry + places
+    return copy_of(copy_of(entry) + places) if entry < -1 else entry
+
+
 def leading(count: int, theirs: int) -> Map:
-    """The map between two axes whose first indices correspond.
+    """The map between two axes whose first indices correspond; further ones are beside them in turn.
 
     Args:
         count: length of the newborn's axis.
         theirs: length of the parent's.
     """
-    return tuple(index if index < theirs else -1 for index in range(count))
+    return tuple(index if index < theirs else copy_of(index % theirs) for index in range(count))
 
 
 def centred(taps: int, theirs: int) -> Map:
@@ -55,7 +68,7 @@ def repeated(block: Map, times: int, theirs: int, count: int) -> Map:
         count: blocks of the parent.
     """
     return tuple(
-        index + number * theirs if index >= 0 and number < count else -1 for number in range(times) for index in block
+        shifted(index, number * theirs) if number < count else -1 for number in range(times) for index in block
     )
 
 

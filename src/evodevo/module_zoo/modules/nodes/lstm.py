@@ -36,6 +36,7 @@ class LSTMNode(NodeSpec):
         "both_ways": Category((False, True), True),
         "dropout": DROPOUT,
     }
+    size: ClassVar[str] = "hidden"
     opaque: ClassVar[bool] = False
 
     @property

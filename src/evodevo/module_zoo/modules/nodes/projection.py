@@ -24,6 +24,8 @@ class ProjectionNode(NodeSpec):
     width: int = Field(default=64, ge=1, le=1 << 16)
 
     mutations: ClassVar[Mapping[str, Kind]] = {"width": SIZE}
+    size: ClassVar[str] = "width"
+    reads_more: ClassVar[bool] = True
     keeps_channels: ClassVar[bool] = False
     opaque: ClassVar[bool] = False
 

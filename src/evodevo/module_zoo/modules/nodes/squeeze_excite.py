@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from evodevo.module_zoo.modules.attributes import Category, Grid, Kind
-from evodevo.module_zoo.modules.families import Archetype
+from evodevo.module_zoo.modules.families import Archetype, Dimension
 from evodevo.module_zoo.modules.nodes.base import ACTIVATION, NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matches, leading
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGraph
@@ -29,6 +29,8 @@ class SqueezeExciteNode(NodeSpec):
     activation: Activation = "relu"
 
     mutations: ClassVar[Mapping[str, Kind]] = {"reduction": Grid((2, 4, 8, 16), 4), "activation": ACTIVATION}
+    size: ClassVar[str] = "reduction"
+    fewer_is_wider: ClassVar[bool] = True
     opaque: ClassVar[bool] = False
 
     def units(self, width: int) -> int:
@@ -77,5 +79,7 @@ SQUEEZE_EXCITE = Archetype(
     {"reduction": Grid((2, 4, 8, 16), 4), "activation": Category(("relu", "gelu", "silu"), "relu")},
     _graph,
     "other",
+    width=Dimension("reduction", fewer=True),
+    depth=Dimension(without="it is one node"),
 )
 """The family of modules that are one such node."""
