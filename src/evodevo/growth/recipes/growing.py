@@ -22,6 +22,8 @@ GROW = "grow"
 """The procedure."""
 FIXED = "fixed"
 """Name of the arm, and of the strategist, that never changes the zoo: the reference of differences."""
+PLANNED = "enlarge"
+"""Strategist that follows a plan: nothing is learned, and nothing decided."""
 UNLEARNED = ("random", "heuristic")
 """Strategists beside a learned one: without them the gain of the learning cannot be measured."""
 NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
@@ -72,7 +74,7 @@ def arm_name(strategist: str) -> str:
 
 def is_learned(strategist: str) -> bool:
     """Whether a strategist learns from rewards, so that edits of earlier runs are of use to it."""
-    return strategist not in (FIXED, *UNLEARNED)
+    return strategist not in (FIXED, PLANNED, *UNLEARNED)
 
 
 def strategist_of(evaluation: NetworkEvaluationSettings, arm: Trial | Variant) -> str | None:

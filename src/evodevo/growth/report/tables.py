@@ -8,11 +8,11 @@ from statistics import fmean
 
 from evodevo.experiments.comparison import ComparisonTable, Spread
 from evodevo.experiments.trials import Variant
+from evodevo.growth.recipes.growing import PLANNED
 from evodevo.growth.report.data import UNUSED, GrowthHistory, Life
 from evodevo.growth.report.reading import growth_of
 from evodevo.growth.report.text import death_words
 from evodevo.growth.spec import GrowthSettings
-from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.report.word_tables import TextTable
 from evodevo.runs.archive import Individual
 
@@ -124,7 +124,7 @@ def missing_rivals(arms: Iterable[Variant]) -> list[str]:
     """
     usual = GrowthSettings().strategist
     there = dict.fromkeys(str(arm.options.get("strategist", usual)) for arm in arms if arm.procedure == "grow")
-    learned = [name for name in there if name in STRATEGISTS and STRATEGISTS.get(name).learns]
+    learned = [name for name in there if name not in (*RULES, PLANNED)]
     missing = [name for name in RULES if name not in there]
     if not learned or not missing:
         return []
@@ -153,7 +153,7 @@ def _done(row: GrownRow) -> tuple[str, ...]:
 
 def _decided(row: GrownRow) -> tuple[str, ...]:
     unlike, decisions = row.decisions
-    known = row.strategist not in ("random", "fixed", "enlarge") and decisions
+    known = row.strategist not in ("random", "fixed", PLANNED) and decisions
     hybrids = row.hybrids
     return (
         row.name,
