@@ -42,6 +42,6 @@ def replay(individual: IndividualName, store: StoreFolder = DEFAULT_STORE, json:
         born = sum(edit.weights is not None for edit in done.edits)
         end = ", and lead to the kept network" if done.is_compared else "; no network is kept to compare them with"
         output.words(
-            f"{done.blobs} blobs are what was written; edits ({len(done.edits)}) and weights of births and edits in place ({born}) "
-            f"are made again{end}."
+            f"{done.blobs} blobs are what was written; edits ({len(done.edits)}) and the weights of births and edits "
+            f"in place ({born}) are made again{end}."
         )
