@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "evodevo"
 
 # The ground floor lies in this order: each file stands on those before it.
-GROUND = ("errors", "randomness", "canonical", "files", "registry", "settings")
+GROUND = ("errors", "randomness", "canonical", "files", "scratch", "registry", "settings")
 FLOORS: tuple[tuple[str, ...], ...] = (
     GROUND,
     ("storage", "execution"),

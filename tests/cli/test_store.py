@@ -14,7 +14,7 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.execution.scratch import PREFIX, scratch
+from evodevo.scratch import PREFIX, scratch
 from evodevo.storage import Store, seals
 from evodevo.storage.schema import event_table
 from evodevo.testing.storages import newborn

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from evodevo.errors import EvodevoError, ExitCode, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.scratch import MARK, PREFIX
 from evodevo.storage import Evaluation, Score, Store, moving
 from evodevo.testing.storages import FIDELITY, grown
 
@@ -157,3 +162,65 @@ def test_a_compressed_pack_and_other_files_are_refused(folder: Path, tmp_path: P
         with pytest.raises(UnsafeFileError):
             moving.unpack(tmp_path / f"{name}.evo", tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def killed(work: Callable[[Callable[[], None]], object]) -> None:
+    """Run work in a process of its own, which kills itself where it calls what it is given."""
+    pid = os.fork()
+    if pid == 0:
+        with suppress(BaseException):
+            work(lambda: os.kill(os.getpid(), signal.SIGKILL))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("when", ["at the first byte", "at the last"])
+def test_what_a_killed_move_left_is_removed_by_the_next_one(folder: Path, tmp_path: Path, when: str) -> None:
+    moving.pack(folder, tmp_path / "runs.evo")
+    moves = {
+        "pack": lambda progress: moving.pack(folder, tmp_path / "new.evo", progress),
+        "unpack": lambda progress: moving.unpack(tmp_path / "runs.evo", tmp_path / "new", progress),
+        "copy": lambda progress: moving.copy(folder, tmp_path / "new", progress),
+        "copy with blobs": lambda progress: moving.copy(folder, tmp_path / "new", progress, blobs=tmp_path / "blobs"),
+    }
+    before = {path.name for path in tmp_path.iterdir()}
+    for name, move in moves.items():
+
+        def dying(kill: Callable[[], None], move: Callable[[moving.Progress], object] = move) -> None:
+            move(lambda done, whole: kill() if done == whole or when == "at the first byte" else None)
+
+        killed(dying)
+        left = {path.name for path in tmp_path.iterdir()} - before
+        drafts = {name for name in left if name.startswith(PREFIX)}
+        assert drafts, name
+        assert left - drafts <= {"blobs"}, name
+        moved = move(moving.quiet)
+        assert isinstance(moved.path, Path)
+        assert moved.path.exists()
+        left = {path.name for path in tmp_path.iterdir()} - before
+        assert left == {moved.path.name} | ({"blobs"} if name == "copy with blobs" else set()), name
+        if moved.path.is_dir():
+            assert {path.name for path in moved.path.iterdir()}.isdisjoint({MARK, moving.COPY})
+            assert contents(moved.path) == contents(folder)
+            shutil.rmtree(moved.path)
+        else:
+            moved.path.unlink()
+    # The pool of a draft is its own: that of the source is never cleared.
+    with Store.open(folder) as store:
+        assert store.check(deep=True).ok
+
+
+def test_a_draft_that_names_the_pool_of_its_source_does_not_cost_that_pool(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "runs", blobs=tmp_path / "blobs") as store:
+        lease, (one,) = grown(store, 1)
+        weights = store.blobs.put_bytes(b"weights")
+        store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, blobs={"weights": weights}))
+
+    def dying(kill: Callable[[], None]) -> None:
+        moving._of_its_own = lambda path: kill()  # type: ignore[assignment,func-returns-value]
+        moving.copy(tmp_path / "runs", tmp_path / "new")
+
+    killed(dying)
+    assert moving.sweep_drafts(tmp_path)
+    with Store.open(tmp_path / "runs") as store:
+        assert store.blobs.get(weights) == b"weights"

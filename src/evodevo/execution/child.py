@@ -20,7 +20,7 @@ from evodevo.execution.failures import describe_exception
 from evodevo.execution.family import die_with
 from evodevo.execution.memory import allow_all_allocations, refuse_absurd_allocations
 from evodevo.execution.protocol import Message, encode, plain, to_text
-from evodevo.execution.scratch import let_go
+from evodevo.scratch import let_go
 
 
 def live(

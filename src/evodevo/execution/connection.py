@@ -14,9 +14,9 @@ from evodevo.errors import EvodevoError
 from evodevo.execution import protocol
 from evodevo.execution.base import Job
 from evodevo.execution.protocol import Decoder, Message
-from evodevo.execution.scratch import Scratch
 from evodevo.execution.tail import Tail
 from evodevo.execution.worker_process import WorkerProcess
+from evodevo.scratch import Scratch
 
 GRACE_SECONDS = 30.0
 """Seconds that a worker may take to enforce a limit before the coordinator ends the worker itself."""

@@ -14,8 +14,8 @@ from evodevo.execution import warm
 from evodevo.execution.base import Evaluator
 from evodevo.execution.failures import signal_name
 from evodevo.execution.family import adopt_orphans, die_with, end_descendants, reap
-from evodevo.execution.scratch import discard, hold
 from evodevo.execution.signals import SignalPipe
+from evodevo.scratch import discard, hold
 
 _COORDINATOR_SECONDS = 0.5
 """Seconds between two checks of the guard's parent, in case a third process holds the coordinator's end of the pipe

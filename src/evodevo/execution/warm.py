@@ -25,9 +25,9 @@ from evodevo.execution.failures import clip, describe_exit
 from evodevo.execution.family import adopt_orphans, descendants, end_descendants, reap
 from evodevo.execution.preload import prepare
 from evodevo.execution.protocol import Decoder, Message, ProtocolError
-from evodevo.execution.scratch import discard
 from evodevo.execution.signals import SignalPipe
 from evodevo.execution.tail import Tail
+from evodevo.scratch import discard
 
 _CHUNK_BYTES = 2**18
 _OUTGOING_BYTES = 2**20

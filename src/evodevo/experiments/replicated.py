@@ -22,8 +22,8 @@ from evodevo import canonical
 from evodevo.errors import EvodevoError
 from evodevo.execution.base import EVALUATORS, PAYLOAD_BYTES, Report
 from evodevo.execution.failures import describe_exception
-from evodevo.execution.scratch import scratch
 from evodevo.registry import enable_packages, enabled_packages
+from evodevo.scratch import scratch
 from evodevo.training import replicas
 
 POLL_SECONDS = 0.1

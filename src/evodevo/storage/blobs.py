@@ -171,7 +171,7 @@ class BlobPool(ABC):
 
     @abstractmethod
     def disown(self) -> None:
-        """Take the name away."""
+        """Take the name away; a pool without blobs is then vacant."""
 
 
 def checked(digest: str) -> str:
@@ -351,6 +351,11 @@ class FolderPool(BlobPool):
 
     def disown(self) -> None:
         (self.folder / MARK).unlink(missing_ok=True)
+        for own in (self._tree, self._temporary):
+            # Empty folders would keep a new store out.
+            for path in (*own.glob("*"), own):
+                with contextlib.suppress(OSError):
+                    path.rmdir()
 
     def _path(self, digest: str) -> Path:
         return self._tree / checked(digest)[:2] / digest

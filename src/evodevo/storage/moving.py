@@ -16,20 +16,21 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evodevo import canonical
-from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.errors import DiskFullError, EvodevoError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
 from evodevo.files import opened
+from evodevo.scratch import Scratch, sweep
 from evodevo.storage import integrity, pools
 from evodevo.storage.addresses import Place, ServerAddress
 from evodevo.storage.base import Progress, quiet
 from evodevo.storage.blobs import CHUNK, BlobPool, FolderPool
 from evodevo.storage.database import Store
-from evodevo.storage.dialects.sqlite import expected_tables, open_file
+from evodevo.storage.dialects.sqlite import SQLiteDatabase, expected_tables, open_file
 from evodevo.storage.dialects.sqlite_schema import check_programs
 from evodevo.storage.dialects.transferring import transfer
 
@@ -38,6 +39,8 @@ _DAMAGES = (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, Val
 MANIFEST, DATABASE, BLOBS = "manifest.json", "store.db", "blobs/"
 MOST_MEMBERS = 2_000_000
 MOST_MANIFEST_BYTES = 512 * 2**20
+COPY = ".copy"
+"""Name of a file in a draft whose database names a pool of its own: no other database may have its pool cleared."""
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -65,7 +68,8 @@ def pack(source: Place, target: Path, progress: Progress = quiet) -> Moved:
         StoreDamagedError: A held blob is missing or damaged; nothing is written.
     """
     _refuse_existing(target)
-    with _snapshot(source, _beside(target)) as (database, held, pool), _place(target) as draft:
+    with _drafts_beside(target) as drafts, _snapshot(source, drafts / "snapshot") as (database, held, pool):
+        draft = drafts / "pack"
         members: list[dict[str, Any]] = [
             {"name": DATABASE, "bytes": database.stat().st_size, "sha256": _sha256(database)}
         ]
@@ -88,6 +92,9 @@ def pack(source: Place, target: Path, progress: Progress = quiet) -> Moved:
                         progress(done, whole)
                 if read.hexdigest() != digest:
                     raise StoreDamagedError(f"blob {digest} is damaged, and nothing was packed. Next: evodevo repair.")
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.rename(target)
         return Moved(target.absolute(), len(held), whole)
 
 
@@ -119,13 +126,13 @@ def unpack(source: Path, folder: Path, progress: Progress = quiet) -> Moved:
                     if read != digest:
                         raise StoreDamagedError(f"{name} of {source} is not what was packed; nothing is unpacked.")
                     if name == DATABASE:
+                        _of_its_own(part)
                         part.rename(draft / DATABASE)
                     else:
                         pool.put_file(part)
                         part.unlink()
                     done += size
                     progress(done, 2 * whole)
-                _of_its_own(draft / DATABASE)
                 _check(draft, progress)
             return Moved(folder.absolute(), len(files) - 1, whole)
     except _DAMAGES as error:
@@ -153,7 +160,8 @@ def copy(source: Place, target: Place, progress: Progress = quiet, *, blobs: str
         return _copy_to_server(source, target, blobs, progress)
     _refuse_existing(target, empty=True)
     with (
-        _snapshot(source, _beside(target)) as (database, held, pool),
+        _drafts_beside(target) as drafts,
+        _snapshot(source, drafts / "snapshot") as (database, held, pool),
         _store_at(target, database, None if blobs is None else str(blobs), progress) as own,
     ):
         size = database.stat().st_size
@@ -186,43 +194,83 @@ def _copy_blobs(held: dict[str, int], pool: BlobPool, own: BlobPool, begun: int,
     return whole
 
 
+def sweep_drafts(folder: Path, *, dry_run: bool = False) -> list[Path]:
+    """Remove what killed packs, unpacks and copies left in the folder in which they were to make something.
+
+    Args:
+        folder: That folder.
+        dry_run: Whether to only find them.
+
+    Returns:
+        Paths of the drafts.
+    """
+    if not dry_run:
+        for draft in sweep(folder, dry_run=True):
+            if (draft / COPY).is_file() and (draft / DATABASE).is_file():
+                # Its blobs in another place; where that cannot be reached now, they stay.
+                with suppress(EvodevoError, OSError):
+                    _clear_pool_of(draft)
+    return sweep(folder, dry_run=dry_run)
+
+
+def _clear_pool_of(draft: Path) -> None:
+    with _database_of(draft / DATABASE) as database:
+        pools.clear_of(database, draft)
+
+
+@contextmanager
+def _database_of(path: Path) -> Iterator[SQLiteDatabase]:
+    database = open_file(path, mode="rw")
+    try:
+        with database.reading() as connection:
+            check_programs(connection, expected_tables())
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def _draft_beside(path: Path) -> Iterator[Scratch]:
+    """A folder on the same disk, which the next command of this kind removes if this process is killed."""
+    parent = path.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    sweep_drafts(parent)
+    draft = Scratch(parent)
+    try:
+        yield draft
+    finally:
+        draft.remove()
+
+
+@contextmanager
+def _drafts_beside(path: Path) -> Iterator[Path]:
+    with _draft_beside(path) as draft:
+        yield Path(draft.path)
+
+
 @contextmanager
 def _snapshot(source: Place, draft: Path) -> Iterator[tuple[Path, dict[str, int], BlobPool]]:
     """A copy of the database of a store, the held blobs (digest -> bytes), and their pool."""
-    try:
-        with Store.open(source, "ro", create=False) as store:
-            store.copy_database(draft)
-            yield draft, _of_its_own(draft), store.blobs
-    finally:
-        draft.unlink(missing_ok=True)
+    with Store.open(source, "ro", create=False) as store:
+        store.copy_database(draft)
+        yield draft, _of_its_own(draft), store.blobs
 
 
 def _of_its_own(database: Path) -> dict[str, int]:
     """The blobs that a copied database holds (digest -> bytes), after it has forgotten where those were."""
-    opened = open_file(database, mode="rw")
-    try:
-        with opened.reading() as connection:
-            check_programs(connection, expected_tables())
-        with opened.writing() as connection:
-            pools.forget(connection)
-            return integrity.held(connection)
-    finally:
-        opened.close()
+    with _database_of(database) as opened, opened.writing() as connection:
+        pools.forget(connection)
+        return integrity.held(connection)
 
 
 @contextmanager
 def _draft_of(folder: Path) -> Iterator[Path]:
     """A folder to be filled, which takes its place at the end."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = _beside(folder)
-    draft.mkdir(mode=0o700)
-    try:
-        yield draft
+    with _draft_beside(folder) as draft:
+        yield Path(draft.path)
         if folder.exists():
             folder.rmdir()
-        draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        draft.become(folder)
 
 
 @contextmanager
@@ -234,15 +282,14 @@ def _store_at(folder: Path, database: Path, blobs: str | None, progress: Progres
             yield FolderPool(draft / "blobs")
             _check(draft, progress)
             return
-        opened = open_file(draft / DATABASE, mode="rw")
-        try:
+        (draft / COPY).touch()
+        with _database_of(draft / DATABASE) as opened:
             # A relative folder is the same as seen from the draft, which lies beside.
             pool = pools.of_copy(opened, folder.absolute(), blobs)
-        finally:
-            opened.close()
         try:
             yield pool
             _check(draft, progress)
+            (draft / COPY).unlink()
         except BaseException:
             pools.clear(pool)
             raise
@@ -273,19 +320,6 @@ def _of_file(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             yield chunk
-
-
-@contextmanager
-def _place(target: Path) -> Iterator[Path]:
-    """A file to be written, which takes its place when it is whole and on the disk."""
-    draft = _beside(target)
-    try:
-        yield draft
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.rename(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, tuple[int, str]]:
@@ -334,10 +368,6 @@ def _copied(source: Any, target: Any, size: int) -> str:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _beside(path: Path) -> Path:
-    return path.absolute().parent / f".{path.name[:100]}.{secrets.token_hex(8)}"
 
 
 def _existing(path: Path) -> Path:

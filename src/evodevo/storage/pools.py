@@ -6,6 +6,7 @@ process takes them from its environment, as the package of the scheme reads them
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import secrets
@@ -204,7 +205,19 @@ def clear(pool: BlobPool) -> None:
     """Delete all blobs of a pool in which a copy was begun that came to nothing."""
     for entry in list(pool.stored()):
         pool.remove(entry.digest)
+    pool.remove_temporary(-math.inf, dry_run=False)
     pool.disown()
+
+
+def clear_of(database: Database, folder: Path) -> None:
+    """As ``clear``, for the pool that a copied store recorded, and has claimed: nobody else's is touched."""
+    with database.reading() as connection:
+        known = recorded(connection)
+    if known is None:
+        return
+    pool = pool_at(_resolved(known[0], folder))
+    if pool.owner() == known[1]:
+        clear(pool)
 
 
 def _choose(database: Database, folder: Path | None, wanted: str) -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from evodevo.execution.scratch import scratch
+from evodevo.scratch import scratch
 
 
 def put_whole(path: Path, fill: Callable[[Path], None], is_whole: Callable[[], bool]) -> None:

@@ -57,14 +57,18 @@ def gc(
     """Delete the blobs that nothing holds any more: checkpoints of ended trainings, weights that were let go.
 
     Blobs of the last hour to which no row ever referred stay, since their rows may not be written yet; so do those
-    that were let go of in the last minute. The temporary folders of workers that were killed go, too.
+    that were let go of in the last minute. The temporary folders of workers that were killed go, too, and what killed
+    packs, unpacks and copies left beside the store.
     """
-    from evodevo.execution.scratch import sweep
-    from evodevo.storage import Store
+    from evodevo.scratch import sweep
+    from evodevo.storage import Store, moving
 
     with Store.open(store, create=False) as opened, byte_progress("deleting") as progress:
         report = opened.gc(dry_run=dry_run, progress=progress)
+        beside = opened.folder.parent if opened.folder else None
     folders = sweep(dry_run=dry_run)
+    if beside is not None:
+        folders += [draft for draft in moving.sweep_drafts(beside, dry_run=dry_run) if draft not in folders]
     if json:
         data = {"dry_run": dry_run, "blobs": len(report.blobs), "temporary": report.temporary, "bytes": report.bytes}
         data["undated"] = report.undated

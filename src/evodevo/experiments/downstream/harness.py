@@ -19,13 +19,13 @@ import numpy as np
 import torch
 
 from evodevo.errors import UsageError, missing_extra
-from evodevo.execution.scratch import scratch
 from evodevo.experiments.downstream.results import QuestionsResult
 from evodevo.networks.continuation import generate
 from evodevo.networks.likelihood.documents import score_documents
 from evodevo.networks.likelihood.options import Request, encode_pair, likelihoods
 from evodevo.networks.likelihood.reader import Reader
 from evodevo.networks.sampling import SamplingSettings
+from evodevo.scratch import scratch
 from evodevo.tasks.questions.question import QuestionSet
 
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}

@@ -11,10 +11,10 @@ from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError
 from evodevo.execution.base import Event, Executor, Job
 from evodevo.execution.jobs import run_jobs
-from evodevo.execution.scratch import scratch
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.comparison.systems import RecipeRunner
 from evodevo.multitask.system import System
+from evodevo.scratch import scratch
 from evodevo.storage import Store
 
 STEPS = 24

@@ -45,9 +45,23 @@ class Scratch:
         self.path = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
         self._lock = _mark(self.path)
 
+    def become(self, path: str | os.PathLike[str]) -> None:
+        """Give the folder, with all that is in it, another name, under which it stays.
+
+        Args:
+            path: A path on the same file system where nothing is.
+        """
+        os.rename(self.path, path)
+        self._unlock()
+        # Under another name no sweep looks at it: a kill before this line costs nothing.
+        Path(path, MARK).unlink(missing_ok=True)
+
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
         discard(self.path)
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from evodevo.execution import scratch as folders
+from evodevo import scratch as folders
 from evodevo.execution.base import Job
 from evodevo.execution.family import descendants
 from evodevo.execution.processes import ProcessExecutor
-from evodevo.execution.scratch import MARK, PREFIX, Scratch, hold, scratch, sweep
+from evodevo.scratch import MARK, PREFIX, Scratch, hold, scratch, sweep
 from evodevo.testing.executors import first_message, wait_until_gone
 
-HOLDER = "import sys; from evodevo.execution.scratch import *; {}; print('ready', flush=True); sys.stdin.read()"
+HOLDER = "import sys; from evodevo.scratch import *; {}; print('ready', flush=True); sys.stdin.read()"
 
 
 @contextmanager
