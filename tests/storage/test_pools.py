@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from evodevo.errors import (
     BlobsUnreachableError,
+    EvodevoError,
     ExitCode,
     MissingExtraError,
     NotFoundError,
@@ -26,6 +28,7 @@ from evodevo.storage.base import sha256
 from evodevo.storage.blobs import BlobPool, FolderPool
 from evodevo.storage.objects import ObjectPool
 from evodevo.testing.storages import FIDELITY, grown
+from evodevo.testing.stores import postgres
 from evodevo.testing.stores.pools import FAULTS, FailingFiles, PoolTests, check_interrupted_put
 
 
@@ -216,6 +219,38 @@ def test_a_place_belongs_to_one_store(tmp_path: Path) -> None:
         assert len(list(store.blobs.digests())) == len(held) + 1
     with pytest.raises(NotFoundError, match="does not hold the blobs"):
         Store.open(tmp_path / "one")
+
+
+def impossible(tmp_path: Path) -> dict[str, type[EvodevoError]]:
+    """Addresses at which no new store can keep its blobs."""
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "mine.txt").touch()
+    return {
+        "foo://x": UsageError,
+        "hdfs://x/y": MissingExtraError,
+        "github://": UsageError,
+        str(tmp_path / "used"): UsageError,
+    }
+
+
+def test_nothing_is_made_of_a_store_whose_blobs_have_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for address, error in impossible(tmp_path).items():
+        with pytest.raises(error):
+            Store.open(tmp_path / "new" / "runs", blobs=address)
+        assert [path.name for path in tmp_path.iterdir()] == ["used"], address
+
+
+def test_nothing_is_made_in_a_database_for_blobs_without_a_place(
+    postgres_server: postgres.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    address = postgres_server.address(postgres_server.schema())
+    for blobs, error in impossible(tmp_path).items():
+        with pytest.raises(error):
+            Store.open(address, blobs=blobs)
+        with pytest.raises(NotFoundError, match="no store at"):
+            Store.open(address, create=False, blobs=blobs)
 
 
 def test_a_place_is_claimed_by_the_store_that_recorded_it_before_it_was_killed(

@@ -117,9 +117,11 @@ class Store:
 
             server = open_server(where, mode, create=create, blobs=blobs)
             return cls(server, _pool(server, None, blobs), network=True, address=where)
+        layout = StoreLayout(where.absolute())
         if blobs is not None:
             pools.normal(str(blobs))  # refused before there is a folder
-        layout = StoreLayout(where.absolute())
+            if mode == "rw" and create:
+                _require_place(layout, blobs)
         database, network = open_database(layout, mode, create=create)
         return cls(database, _pool(database, layout.folder, blobs), layout, network=network)
 
@@ -623,6 +625,18 @@ class Store:
     def _write_alone(self, lease: Lease, work: Callable[[Connection], T]) -> T:
         """As ``_write``, while nobody else writes."""
         return self._database.write(_confirmed, lease, work)
+
+
+def _require_place(layout: StoreLayout, blobs: str | Path) -> None:
+    """Refuse a place for the blobs of a new store before there is a folder."""
+    if layout.database.exists():
+        return
+    try:
+        pools.require_place(layout.folder, blobs)
+    except UsageError:
+        # Another process may have made the same store just now, with its blobs there.
+        if not layout.database.exists():
+            raise
 
 
 def _pool(database: Database, folder: Path | None, blobs: str | Path | None) -> BlobPool:

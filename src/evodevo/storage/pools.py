@@ -122,6 +122,28 @@ def of_store(database: Database, folder: Path | None, given: str | Path | None) 
     return of_store(database, folder, given)
 
 
+def require_place(folder: Path | None, given: str | Path) -> None:
+    """Refuse a place at which no new store can keep its blobs, so that nothing is made in vain.
+
+    Args:
+        folder: Folder of the store; None = it has none.
+        given: Address that the user gave.
+
+    Raises:
+        UsageError: It is none, or something lies there.
+        MissingExtraError: A package is not installed.
+        BlobsUnreachableError: The object store does not answer.
+    """
+    place = _resolved(_relative(str(given), folder), folder)
+    if folder is None or place != str(folder / "blobs"):
+        _require_vacant(pool_at(place))
+
+
+def _require_vacant(pool: BlobPool) -> None:
+    if not pool.vacant():
+        raise UsageError(f"{pool.address} is not empty: the blobs of a store need a place of their own.")
+
+
 def _known(
     database: Database, folder: Path | None, known: tuple[str, str], wanted: str | None, *, fresh: bool
 ) -> BlobPool:
@@ -227,8 +249,7 @@ def _choose(database: Database, folder: Path | None, wanted: str) -> str:
         known = recorded(connection)
         if known is not None:
             return known[1]  # another process has just made the same store
-        if not pool.vacant():
-            raise UsageError(f"{pool.address} is not empty: the blobs of a store need a place of their own.")
+        _require_vacant(pool)
         owner = secrets.token_hex(16)
         _record(connection, wanted, owner)
     return owner

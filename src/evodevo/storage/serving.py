@@ -73,6 +73,7 @@ def _make_or_migrate(
             )
         if blobs is None:
             raise UsageError(f"{pools.NEEDS_ADDRESS} name it with --blobs or {BLOBS_VARIABLE} when you make the store.")
+        pools.require_place(None, blobs)
     else:
         for run_id, owner in leases.owners(connection).items():
             if is_alive(owner, one_kernel=False) is not False:
