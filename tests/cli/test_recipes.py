@@ -39,7 +39,9 @@ def first_of_its_kind() -> dict[tuple[str, type], str]:
 def test_the_shown_settings_are_a_file_that_gives_them_back(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     size = "full"
     assert run(["recipes", "show", name, "--size", size]) == ExitCode.SUCCESS
-    values = tomllib.loads(capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 100
+    values = tomllib.loads(shown)
     driver = RECIPES.get(name).drivers[0]
     settings = resolve(name, size=size, driver=driver, overrides={})
     assert resolve(name, size=size, driver=driver, overrides=values) == settings
