@@ -76,8 +76,10 @@ def arms_for(reading: NetworkReading) -> list[Arm]:
 
 
 def _plain(name: str, structure: PlainStructure) -> Arm:
+    # Over texts they overfit within few epochs. Of three rates for terms, 4e-3 had the lowest mean validation loss
+    # on sst2 and trec.
     if structure.text is not None:
-        return Arm(name, ArmStructure(plain=structure), 1e-2 if structure.text == "terms" else 4e-3, 30)
+        return Arm(name, ArmStructure(plain=structure), 4e-3, 30)
     return Arm(name, ArmStructure(plain=structure), 4e-3 if structure.image is not None else 3e-3, 100)
 
 
