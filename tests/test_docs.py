@@ -305,7 +305,9 @@ def test_the_commands_of_a_page_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if page.stem in OF_SYSTEMS or words[0] == "extend":
+    if words[0] == "fit" or words[:2] == ["predict", "my_model"]:
+        done = on_rows(words, tmp_path)
+    elif page.stem in OF_SYSTEMS or words[0] == "extend":
         done = on_systems(words, request.getfixturevalue("systems"), tmp_path, monkeypatch)
         if words[:2] == ["extend", "import"]:
             shutil.copytree(request.getfixturevalue("small").store, tmp_path / "other")
@@ -314,6 +316,26 @@ def test_the_commands_of_a_page_run(
     if not whole:
         monkeypatch.setattr("evodevo.cli.stopping.Stopping.begin", _interrupt)
     assert run(done) == (ExitCode.SUCCESS if whole else ExitCode.INTERRUPTED), capsys.readouterr().err
+
+
+def on_rows(words: Sequence[str], folder: Path) -> list[str]:
+    """A command about rows of the user's own, with a short time and plain models alone."""
+    from PIL import Image
+
+    lines = [
+        f"{'odd' if number % 2 else 'even'},a {'fine' if number % 2 else 'dull'} post {number},{number}"
+        for number in range(40)
+    ]
+    for name in ("posts.csv", "later.csv", "new.csv"):
+        (folder / name).write_text("class,text,likes\n" + "\n".join(lines))
+    for place, kind in enumerate(("night", "day")):
+        (folder / "photos" / kind).mkdir(parents=True)
+        for number in range(6):
+            Image.new("L", (4, 4), 200 * place + number).save(folder / "photos" / kind / f"{number}.png")
+    if words[0] == "predict":
+        assert run(["fit", "posts.csv", "--label", "class", "--to", "my_model", "--no-networks"]) == 0
+        return list(words)
+    return [*words[: words.index("--time-limit")], "--no-networks", *words[words.index("--time-limit") + 2 :]]
 
 
 def _interrupt(stopping: Stopping, session: Stoppable) -> None:

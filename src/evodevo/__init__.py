@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evodevo.estimators import GrowingClassifier, ZooClassifier
+    from evodevo.estimators.automatic.fit import fit
+    from evodevo.estimators.automatic.model import FittedModel
     from evodevo.experiments.downstream.individuals import evaluate
     from evodevo.growth.run import grow
     from evodevo.multitask.run.create import add_task, create_system
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "FittedModel": "evodevo.estimators.automatic.model:FittedModel",
     "GrowingClassifier": "evodevo.estimators:GrowingClassifier",
     "Individual": "evodevo.runs.archive:Individual",
     "Run": "evodevo.runs.archive:Run",
@@ -34,6 +37,7 @@ _HOMES = {
     "create_system": "evodevo.multitask.run.create:create_system",
     "evaluate": "evodevo.experiments.downstream.individuals:evaluate",
     "evolve": "evodevo.runs.evolve:evolve",
+    "fit": "evodevo.estimators.automatic.fit:fit",
     "grow": "evodevo.growth.run:grow",
     "open": "evodevo.runs.archive:Archive",
     "resume": "evodevo.runs.evolve:resume",
@@ -42,6 +46,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "FittedModel",
     "GrowingClassifier",
     "Individual",
     "Run",
@@ -53,6 +58,7 @@ __all__ = [
     "create_system",
     "evaluate",
     "evolve",
+    "fit",
     "grow",
     "open",
     "resume",

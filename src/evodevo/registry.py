@@ -52,6 +52,7 @@ TABLE_MODULES = (
     "evodevo.growth.strategists.base",
     "evodevo.multitask.agent",
     "evodevo.multitask.paths.kinds",
+    "evodevo.estimators.automatic.candidates.base",
 )
 """Modules with a table, all without torch: a package is enabled in every one, imported so far or not."""
 

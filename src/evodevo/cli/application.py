@@ -20,6 +20,7 @@ from evodevo import __version__
 from evodevo.cli import output
 from evodevo.cli.drive.ablate import ablate
 from evodevo.cli.drive.evolve import evolve
+from evodevo.cli.drive.fit import fit
 from evodevo.cli.drive.grow import grow
 from evodevo.cli.drive.resume import resume
 from evodevo.cli.drive.train import COMMAND as train_class
@@ -55,7 +56,7 @@ app = typer.Typer(
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Begin": (doctor, demo),
-    "Search and train": (evolve, train, grow, ablate, resume),
+    "Search and train": (fit, evolve, train, grow, ablate, resume),
     "Look": (status, front, pick, show, diff, lineage, trace, report, cost),
     "Use": (predict, generate, evaluate, export),
     "Keep": (replay, repair),

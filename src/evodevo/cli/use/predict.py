@@ -23,8 +23,9 @@ def predict(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|INDIVIDUAL|SYSTEM",
-            help="A beginning of an id, or last; of a run its best network. Or a multitask system.",
+            metavar="RUN|INDIVIDUAL|SYSTEM|DIR",
+            help="A beginning of an id, or last; of a run its best network. Or a multitask system, or a folder that "
+            "evodevo fit has written.",
         ),
     ] = "last",
     given: Annotated[
@@ -52,9 +53,13 @@ def predict(
     json: Json = False,
 ) -> None:
     """Classify your own samples: classes with probabilities, and the weights of modules or paths."""
+    from evodevo.cli.use.fitted import is_fitted, predict_fitted
     from evodevo.cli.use.predict_system import is_system, predict_system
     from evodevo.errors import UsageError
 
+    if is_fitted(what):
+        predict_fitted(Path(what), given=given or [], data=data, out=out, json=json)
+        return
     if task is not None or agent is not None or is_system(store, what):
         predict_system(
             store, what, task=task, agent=agent, given=given or [], data=data, out=out, device=device, json=json

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import UsageError
+from evodevo.errors import UsageError, unknown_name
 from evodevo.estimators.automatic.networks.arms import Arm, arms_for
 from evodevo.estimators.automatic.networks.data import NetworkSamples
 from evodevo.estimators.automatic.networks.judging import Kind, as_probabilities, logits_of, output_of
@@ -29,6 +29,8 @@ from evodevo.training.precision import decide
 RACE_SHARE = 0.4
 """Share of the time for the halving; the best two have the rest."""
 FINALISTS = 2
+FAR_BEHIND = 1.3
+"""Ratio to the lowest log-loss of the race from which on the second network is not trained to its end."""
 TRIAL_STEPS = 3
 TRIAL_SHARE = 0.15
 """Share of the time in which steps of each network are timed; networks that do not get to it are left out."""
@@ -86,6 +88,7 @@ class NetworkRace:
         train, validation: Rows of the training and of the validation samples.
         seed: Seed of everything that is drawn.
         device: cpu, cuda, cuda:N, auto.
+        arms: Names of the networks that take part; None for all.
 
     Raises:
         UsageError: No training or validation sample, inputs that no network reads, or no such device.
@@ -101,6 +104,7 @@ class NetworkRace:
         validation: NDArray[np.int64],
         seed: int,
         device: str = "cpu",
+        arms: Collection[str] | None = None,
     ) -> None:
         if not len(train) or not len(validation):
             raise UsageError("a race needs training samples and validation samples.")
@@ -121,7 +125,10 @@ class NetworkRace:
             batch_size=batch_size(len(train)),
             precision=decide(device),
         )
-        self.arms: Sequence[Arm] = arms_for(reading)
+        every = arms_for(reading)
+        self.arms: Sequence[Arm] = every if arms is None else [arm for arm in every if arm.name in arms]
+        if not self.arms:
+            raise unknown_name("network", next(iter(arms or ()), ""), [arm.name for arm in every])
 
     def run(
         self, seconds: float, report: Callable[[RaceNews], bool | None], max_steps: int | None = None
@@ -136,7 +143,10 @@ class NetworkRace:
         """
         course = _Course(self._data, self._seed, report, seconds, max_steps)
         course.race(self.arms)
-        return [self._result(training, note) for training, note in course.trainings.items() if training.best]
+        raced = {training: note for training, note in course.trainings.items() if training.best}
+        # Networks that were timed and had no time to race are no candidates, where there is another.
+        enough = {one: note for one, note in raced.items() if max_steps is not None or one.steps > TRIAL_STEPS}
+        return [self._result(training, note) for training, note in (enough or raced).items()]
 
     def _result(self, training: ArmTraining, note: str) -> NetworkResult:
         data = self._data
@@ -207,6 +217,10 @@ class _Course:
                     self.trainings[training] = training.fault or f"stopped after rung {rung} of {plan.rungs}"
             chosen = [chosen[place] for place in kept]
         chosen.sort(key=lambda training: training.loss)
+        behind = [training for training in chosen[1:] if training.loss > FAR_BEHIND * chosen[0].loss]
+        for training in behind:
+            self.trainings[training] = training.fault or "far behind the best"
+        chosen = [training for training in chosen if training not in behind]
         for place, training in enumerate(chosen):
             amount = self._left() / (len(chosen) - place)
             self._go_on(training, amount, self._used_by(training) + amount)

@@ -1,0 +1,91 @@
+"""``evodevo fit``: the best model of a user's rows within a time, with a leaderboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.options import Json
+
+if TYPE_CHECKING:
+    from evodevo.estimators.automatic.leaderboard import Leaderboard
+
+
+def fit(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="A .csv, .jsonl, .parquet or .npz file, or a folder with one folder of images or texts per class.",
+        ),
+    ],
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="COLUMN", help="Label column; repeat it for columns of yes and no."),
+    ] = None,
+    time_limit: Annotated[str, typer.Option(metavar="TIME", help="Time for all of it: 90s, 5m, 1h.")] = "5m",
+    test: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="Rows with labels that decide nothing: scores at the end.")
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="DIR", help="Folder for the model: missing, empty, or an earlier one."),
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="accuracy, balanced_accuracy; of several labels micro_f1.  [default: the first]")
+    ] = None,
+    separator: Annotated[
+        str, typer.Option(metavar="TEXT", help="Separator of several labels in one cell, such as '|'.")
+    ] = "",
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of groups that no split may divide, as the author.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column that is no input.")] = None,
+    networks: Annotated[bool, typer.Option(help="Whether networks take part.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of splits, weights and order.")] = 0,
+    json: Json = False,
+) -> None:
+    """Find the best model of your own table, images or texts: plain ones, networks, and their ensemble."""
+    from evodevo.cli.drive.fit_progress import choose
+    from evodevo.estimators.automatic import keeping
+    from evodevo.estimators.automatic.fit import fit as find
+    from evodevo.estimators.automatic.fit import seconds_of
+
+    names: Any = label[0] if label and len(label) == 1 else tuple(label or ("label",))
+    seconds_of(time_limit)
+    if to is not None:
+        keeping.check_target(to)  # before the work, not after it
+    with choose(json=json) as view:
+        model = find(
+            data,
+            names,
+            time_limit=time_limit,
+            metric=metric,
+            separator=separator,
+            group=group,
+            ignore=tuple(ignore or ()),
+            networks=networks,
+            seed=seed,
+            listener=view.handle,
+        )
+    board = model.leaderboard(test)
+    if to is not None:
+        model.save(to)
+    if json:
+        where = None if to is None else str(to.absolute())
+        output.document("evodevo.fit/1", {**board.to_json(), "data": dict(model.about), "folder": where})
+        return
+    _show(board)
+    if to is not None:
+        output.words(f"written to {to}; predictions: evodevo predict {to} --data FILE")
+
+
+def _show(board: Leaderboard) -> None:
+    heads, table = board.cells()
+    output.table(heads, table, right=heads[2:])
+    for reason in board.left_out:
+        output.words(f"left out: {reason}")
+    output.line(board.verdict)

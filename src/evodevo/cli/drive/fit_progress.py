@@ -1,0 +1,121 @@
+"""Progress of ``evodevo fit``: a bar with the leader on a terminal, a line per candidate elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from evodevo.cli import output
+from evodevo.cli.views import Region, Shown, fitting, progress_bar
+from evodevo.runs.search_progress import duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+QUIET_SECONDS = 10.0
+"""Seconds between two lines about networks in training."""
+
+
+class FitView(Shown):
+    """Lines on stderr.
+
+    Args:
+        clock: Time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = self._said = clock()
+        self._seconds = 1.0
+        self.now = "reading"
+        self.leader = ""
+
+    def handle(self, kind: str, facts: dict[str, Any]) -> None:
+        """Handle one message; see ``estimators.automatic.search.Listener``."""
+        if kind == "plan":
+            self._begun, self._seconds = self._clock(), facts["seconds"]
+            self.notify(_plan(facts))
+            self.now = "plain models"
+        elif kind == "candidate":
+            self.leader = f"{facts['leader']} {facts['leader_score']:.4f}"
+            self.notify(
+                f"{facts['name']}: {facts['score']:.4f}, log-loss {facts['log_loss']:.4f}, "
+                f"{duration(facts['seconds'])}   best so far: {self.leader}"
+            )
+        elif kind == "left_out":
+            self.notify(f"left out: {facts['reason']}")
+        elif kind == "final":
+            self.now = f"last training on all rows: {facts['name']}"
+        elif kind == "network":
+            fold = f", fold {facts['fold'] + 1} of {facts['folds']}" if facts["folds"] > 1 else ""
+            self.now = f"networks: {facts['name']}{fold}"
+            self.leader = f"{facts['leader']} {facts['leader_score']:.4f}"
+        self.show(kind, facts)
+
+    def show(self, kind: str, facts: dict[str, Any]) -> None:
+        """Show what has changed."""
+        if kind == "network" and self._clock() - self._said >= QUIET_SECONDS:
+            self._said = self._clock()
+            judged = "" if facts["log_loss"] is None else f", log-loss {facts['log_loss']:.4f}"
+            output.words(f"{self.status()}{judged}")
+
+    @property
+    def share(self) -> float:
+        """Fraction of the time that is over."""
+        return min(1.0, (self._clock() - self._begun) / self._seconds)
+
+    def status(self) -> str:
+        """What is being done, and the time left."""
+        left = max(0.0, self._seconds - (self._clock() - self._begun))
+        return f"{self.now}, {duration(left)} left"
+
+
+class LiveFit(FitView):
+    """The same with a bar that moves."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self._region = Region(self._picture, clock)
+
+    def notify(self, text: str) -> None:
+        self._region.keep([text])
+
+    def show(self, kind: str, facts: dict[str, Any]) -> None:
+        if not self._region.started:
+            self._region.start()
+        self._region.refresh(now=kind != "network")
+
+    def end(self) -> None:
+        self._region.end()
+
+    def _picture(self, notice: str) -> RenderableType:
+        from rich.text import Text
+
+        leader = f"   best: {self.leader}" if self.leader else ""
+        return progress_bar(self.share) + Text(f"  {self.status()}{leader}")
+
+
+class SilentFit(FitView):
+    """No progress, for programs."""
+
+    def notify(self, text: str) -> None:
+        pass
+
+    def show(self, kind: str, facts: dict[str, Any]) -> None:
+        pass
+
+
+def choose(*, json: bool) -> FitView:
+    """The view for this output."""
+    return fitting(json=json, events=SilentFit, live=LiveFit, lines=FitView)
+
+
+def _plan(facts: dict[str, Any]) -> str:
+    columns = ", ".join(f"{count} {kind}" for kind, count in facts["columns"].items())
+    what = f"{facts['classes']} {'classes' if facts['kind'] == 'class' else 'labels'} of {', '.join(facts['label'])}"
+    held = f"{facts['folds']} folds held out in turn" if facts["folds"] > 1 else "one part held out"
+    ignored = "".join(f"; {name!r} is ignored: {reason}" for name, reason in facts["ignored"].items())
+    unlabelled = facts["rows"] - facts["labelled"]
+    without = f" ({unlabelled:,} without a label)" if unlabelled else ""
+    return f"{facts['rows']:,} rows{without}, columns: {columns}; {what}; {held}{ignored}"

@@ -1,0 +1,59 @@
+"""``evodevo predict`` with a folder that ``evodevo fit`` has written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evodevo.cli import output
+from evodevo.cli.files import write_text
+from evodevo.cli.options import parse_given
+
+MOST_SHOWN = 20
+
+
+def is_fitted(what: str) -> bool:
+    """Whether it is the folder of a fitted model."""
+    from evodevo.estimators.automatic.keeping import ABOUT
+
+    return (Path(what) / ABOUT).is_file()
+
+
+def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Path | None, json: bool) -> None:
+    """Predict rows of a table, or one row with ``--input COLUMN=VALUE``; see ``predict``."""
+    from evodevo.errors import UsageError
+    from evodevo.estimators.automatic.model import FittedModel
+
+    values = parse_given(given)
+    if bool(values) == (data is not None):
+        raise UsageError("give a row with --input COLUMN=VALUE, or a table with --data FILE; one of both.")
+    if out is not None and (data is None or out.suffix.lower() != ".csv"):
+        raise UsageError(f"--output {out} takes the answers to --data; name a .csv file.")
+    model = FittedModel.load(folder)
+    chances = model.predict_proba(data if data is not None else {name: [value] for name, value in values.items()})
+    answers = model.named(model.decided(chances))
+    heads = ["row", *model.targets.columns[:1], *(f"probability of {name}" for name in model.classes)]
+    table = [
+        [number, "|".join(answer) if isinstance(answer, list) else answer, *(f"{value:.6f}" for value in row)]
+        for number, (answer, row) in enumerate(zip(answers, chances.tolist(), strict=True), start=1)
+    ]
+    if out is not None:
+        from evodevo.report.comma_separated import comma_separated
+
+        write_text(out, comma_separated(heads, table))
+    if json:
+        rows = [
+            {"answer": answer, "probabilities": dict(zip(model.classes, row, strict=True))}
+            for answer, row in zip(answers, chances.tolist(), strict=True)
+        ]
+        where = None if out is None else str(out.absolute())
+        shown = [] if out is not None else rows
+        about = {"model": model.name, "folder": str(folder.absolute())}
+        output.document("evodevo.predict/1", {**about, "count": len(rows), "rows": shown, "file": where})
+    elif out is None:
+        short = [
+            (number, answer, f"{max(row):.3f}")
+            for (number, answer, *_), row in zip(table[:MOST_SHOWN], chances.tolist(), strict=False)
+        ]
+        output.table(("row", "answer", "probability"), short, right=("row", "probability"))
+        if len(table) > MOST_SHOWN:
+            output.words(f"{len(table):,} rows in all; --output FILE.csv takes all of them, with every probability.")

@@ -1,0 +1,152 @@
+"""Interface of candidates and of what they become, and their tables.
+
+A candidate is torch-free unless its module is about networks; scikit-learn is imported where it is used.
+
+Legend: n samples, C classes or labels, O outputs (C, or 1 for two classes).
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.estimators.automatic.samples import Samples
+from evodevo.objectives.probabilities import sigmoid, softmax
+from evodevo.registry import Registry, table
+
+Arrays = Mapping[str, NDArray[Any]]
+Answers = NDArray[np.int64] | NDArray[np.float32]
+Link = Literal["softmax", "two", "sigmoid"]
+"""Function from outputs to probabilities: of several classes; of two classes by one output; of labels."""
+
+PREDICTORS: Registry[type[ProbabilityModel]] = table("fitted model", "evodevo.fitted_models")
+for _name, _home in {
+    "constant": "constant:ConstantPredictor",
+    "linear": "linear:LinearPredictor",
+    "trees": "trees:TreesPredictor",
+    "neighbours": "neighbours:NeighboursPredictor",
+    "mean": "mean:MeanPredictor",
+    "network": "network:NetworkRow",
+}.items():
+    PREDICTORS.add(_name, f"evodevo.estimators.automatic.candidates.{_home}")
+
+
+@dataclass(frozen=True)
+class LabelledSamples:
+    """Training data of all candidates.
+
+    Attributes:
+        samples: All samples with an answer.
+        answers: Classes (n,) or labels (n, C) of 0 and 1.
+        kind: Kind of the answers.
+        classes: C.
+        levels: Number of codes of each category.
+        seed: Seed of everything that is drawn.
+    """
+
+    samples: Samples
+    answers: Answers
+    kind: Literal["class", "labels"]
+    classes: int
+    levels: tuple[int, ...]
+    seed: int
+
+    @property
+    def link(self) -> Link:
+        """Function from a model's outputs to probabilities."""
+        if self.kind == "labels":
+            return "sigmoid"
+        return "two" if self.classes == 2 else "softmax"
+
+
+@dataclass
+class Limit:
+    """The time that a candidate may take.
+
+    Attributes:
+        ends: Time by ``time.monotonic`` at which it has to end; what cannot end in the middle is not bounded by it.
+        stopped: Whether the user asked to stop.
+    """
+
+    ends: float
+    stopped: bool = field(default=False)
+
+    @property
+    def left(self) -> float:
+        """Seconds left, 0 where there are none."""
+        return 0.0 if self.stopped else max(0.0, self.ends - time.monotonic())
+
+
+class ProbabilityModel(ABC):
+    """A trained model.
+
+    Laws: ``from_state`` of ``to_state`` predicts the same, bit for bit; a prediction depends on its sample alone.
+    """
+
+    form: ClassVar[str]
+    """Name in ``PREDICTORS``."""
+
+    @abstractmethod
+    def probabilities(self, samples: Samples) -> NDArray[np.float64]:
+        """Probabilities (n, C): rows sum to 1 for classes, independent for labels."""
+
+    @abstractmethod
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Facts that JSON can hold, and arrays by name."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model of these facts and arrays.
+
+        Raises:
+            UsageError: They are of something else.
+        """
+
+
+class FitCandidate(ABC):
+    """A way to make a model of training data.
+
+    Attributes:
+        name: Name in the leaderboard.
+    """
+
+    name: str
+
+    @abstractmethod
+    def train(
+        self, lesson: LabelledSamples, rows: NDArray[np.int64], held: NDArray[np.int64], limit: Limit
+    ) -> ProbabilityModel:
+        """Train on some rows; the held out ones may decide when training ends."""
+
+    @abstractmethod
+    def retrain(
+        self,
+        lesson: LabelledSamples,
+        rows: NDArray[np.int64],
+        trained: Sequence[ProbabilityModel],
+        limit: Limit,
+    ) -> ProbabilityModel:
+        """The final model from all rows with an answer.
+
+        Args:
+            lesson, limit: See ``train``.
+            rows: All rows.
+            trained: Models of the folds.
+        """
+
+
+def probabilities(outputs: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
+    """Outputs (n, O) as probabilities (n, C)."""
+    if link == "softmax":
+        return softmax(outputs)
+    if link == "sigmoid":
+        return sigmoid(outputs)
+    second = sigmoid(outputs[:, 0])
+    return np.stack([1 - second, second], axis=1)

@@ -1,0 +1,32 @@
+"""The plain candidates for data of a kind, cheap ones first."""
+
+from __future__ import annotations
+
+from evodevo.estimators.automatic.candidates.base import FitCandidate, LabelledSamples
+from evodevo.estimators.automatic.candidates.boosting import Boosting
+from evodevo.estimators.automatic.candidates.constant import Constant
+from evodevo.estimators.automatic.candidates.forest import ExtraTrees
+from evodevo.estimators.automatic.candidates.linear import Linear
+from evodevo.estimators.automatic.candidates.neighbours import Neighbours
+
+MOST_BOOSTED_CLASSES = 40
+"""Number of classes above which boosting is left out: it trains one tree per class and iteration."""
+
+
+def plain_candidates(lesson: LabelledSamples) -> list[FitCandidate]:
+    """The candidates for these data."""
+    texts = bool(lesson.samples.texts)
+    boosted = lesson.classes <= MOST_BOOSTED_CLASSES
+    found: list[FitCandidate] = [Constant(), Linear(1.0, texts=texts)]
+    if texts:
+        found += [Linear(3.0, texts=True, characters=True), Linear(10.0, texts=True)]
+        found += [Linear(30.0, texts=True, characters=True)]
+    else:
+        found.append(Neighbours(5))
+    if boosted:
+        found.append(Boosting("gradient boosting", rate=0.1, leaves=31, fewest=20, penalty=0.0))
+    if not texts:
+        found += [Linear(10.0), Linear(0.1), ExtraTrees()]
+    if boosted:
+        found.append(Boosting("gradient boosting, small trees", rate=0.05, leaves=8, fewest=10, penalty=1.0))
+    return found

@@ -1,0 +1,79 @@
+"""Texts as tf-idf: counts of word or character n-grams, by scikit-learn, kept as terms and weights.
+
+Legend: n texts, V terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from evodevo.settings import Settings
+
+MOST_TERMS = 60_000
+FEW = 1_000
+"""Number of texts below which terms of a single text count, too."""
+
+
+class TextTerms(Settings):
+    """The terms of the training texts.
+
+    Attributes:
+        unit: Words, or characters within words.
+        longest: Largest number of words or characters in a term.
+        terms: The V terms, in the order of the columns.
+        weights: Inverse document frequency of each term, (V,).
+    """
+
+    unit: Literal["words", "characters"]
+    longest: int = Field(ge=1, le=8)
+    terms: tuple[str, ...]
+    weights: tuple[float, ...]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], unit: Literal["words", "characters"], longest: int, most: int) -> Self:
+        """Learn terms and weights; no terms where no text has one.
+
+        Args:
+            texts: Training texts.
+            unit, longest: See the class.
+            most: Largest number of terms; the most frequent ones are kept.
+        """
+        fewest = 1 if len(texts) < FEW else 2
+        vectorizer = _vectorizer(unit, longest, min_df=fewest, max_features=most)
+        try:
+            vectorizer.fit(texts)
+        except ValueError:  # no text has a term
+            return cls(unit=unit, longest=longest, terms=(), weights=())
+        names = tuple(vectorizer.get_feature_names_out().tolist())
+        return cls(unit=unit, longest=longest, terms=names, weights=tuple(vectorizer.idf_.tolist()))
+
+    def read(self, texts: Sequence[str]) -> Any:
+        """tf-idf of texts, (n, V), sparse, each row of length 1 or 0."""
+        from scipy.sparse import csr_matrix
+
+        if not self.terms:
+            return csr_matrix((len(texts), 0))
+        vectorizer = self.__dict__.get("_made")
+        if vectorizer is None:
+            vectorizer = _vectorizer(self.unit, self.longest, vocabulary=list(self.terms))
+            vectorizer.idf_ = np.asarray(self.weights)
+            self.__dict__["_made"] = vectorizer
+        return vectorizer.transform(texts)
+
+
+def lengths(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Number of words and of characters of each text, (n, 2), on a logarithmic scale."""
+    return np.asarray([[np.log1p(len(text.split())), np.log1p(len(text))] for text in texts]).reshape(-1, 2)
+
+
+def _vectorizer(unit: str, longest: int, **settings: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    if unit == "characters":
+        return TfidfVectorizer(analyzer="char_wb", ngram_range=(2, longest), sublinear_tf=True, **settings)
+    return TfidfVectorizer(token_pattern=r"(?u)\b\w+\b", ngram_range=(1, longest), sublinear_tf=True, **settings)

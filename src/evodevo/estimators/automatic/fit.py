@@ -1,0 +1,171 @@
+"""``evodevo.fit``: rows, a label and a time in; the best model on held out samples out, with what every other had."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import DataError, UsageError, unknown_name
+from evodevo.estimators.automatic import ensemble, sources
+from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit, ProbabilityModel
+from evodevo.estimators.automatic.candidates.mean import MeanPredictor
+from evodevo.estimators.automatic.leaderboard import Row
+from evodevo.estimators.automatic.model import FittedModel
+from evodevo.estimators.automatic.samples import RowReading, Samples
+from evodevo.estimators.automatic.scores import log_loss, metric_of
+from evodevo.estimators.automatic.search import FitSearch, Listener, rank
+from evodevo.estimators.automatic.sources import Rows
+from evodevo.estimators.automatic.splits import fingerprints, folds
+from evodevo.estimators.automatic.targets import Targets, known
+
+ENSEMBLE = "weighted ensemble"
+FEWEST = 10
+"""Smallest number of rows with a label."""
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds_of(text: str | float) -> float:
+    """A time in seconds from a number of seconds or a text such as 90s, 5m or 1h.
+
+    Raises:
+        UsageError: It is no time above 0.
+    """
+    if isinstance(text, str):
+        found = _TIME.fullmatch(text.strip().lower())
+        value = float(found[1]) * _UNITS[found[2]] if found else math.nan
+    else:
+        value = float(text)
+    if not 0 < value < math.inf:
+        raise UsageError(f"the time limit is {text!r}; give seconds, or a time such as 90s, 5m or 1h.")
+    return value
+
+
+def fit(
+    data: Any,
+    label: str | Sequence[str] = "label",
+    *,
+    time_limit: str | float = "5m",
+    metric: str | None = None,
+    separator: str = "",
+    group: str | None = None,
+    ignore: Sequence[str] = (),
+    networks: bool = True,
+    seed: int = 0,
+    listener: Listener | None = None,
+) -> FittedModel:
+    """Find the best model of a user's rows.
+
+    Plain models come first: the most frequent class, logistic regression, nearest neighbours, boosted and random
+    trees. What time they leave goes to a race of networks: encoders with a head, then with modules of the zoo. A
+    weighted ensemble of all is one more candidate. Samples that were held out decide; those of rows under 3,000 are
+    held out in turn, in five folds, and equal rows are always on one side.
+
+    Args:
+        data: A .csv, .jsonl, .parquet or .npz file; a folder with one folder of images or .txt files per class; a data
+            frame; or a mapping of columns.
+        label: Label column; several names are columns of yes and no. Of a folder, the name for its classes.
+        time_limit: Time for everything but the reading of the data: seconds, or 90s, 5m, 1h. What has begun and cannot
+            be ended in the middle, as a logistic regression, may end later.
+        metric: accuracy (default) or balanced_accuracy; of several labels micro_f1.
+        separator: Separator of several labels in one cell.
+        group: Column of groups that no split may divide, such as the author; it is no input.
+        ignore: Columns that are no inputs.
+        networks: Whether networks take part.
+        seed: Seed of splits, weights and order. The clock decides as well how long networks are trained, so that two
+            runs may differ.
+        listener: Receives progress; see ``evodevo.estimators.automatic.search``.
+
+    Raises:
+        UsageError: A setting or column that cannot be used.
+        DataError: Data that cannot be read, or with too few labelled rows.
+    """
+    seconds = seconds_of(time_limit)
+    named = (label,) if isinstance(label, str) else tuple(label)
+    rows = sources.read(data, named)
+    _check_columns(rows, (*ignore, *((group,) if group else ())))
+    targets = Targets.of(rows, label, separator)
+    chosen = metric_of(metric, targets.kind)
+    began = time.monotonic()
+    answers = targets.read(rows)
+    labelled = np.flatnonzero(known(answers))
+    if len(labelled) < FEWEST:
+        raise DataError(f"{rows.source} has {len(labelled)} rows with a label; at least {FEWEST} are needed.")
+    taken = rows.take(labelled) if len(labelled) < rows.count else rows
+    reading = RowReading.of(taken, targets.columns, ignore=(*ignore, *((group,) if group else ())))
+    samples, answers = reading.read(taken), answers[labelled]
+    groups = None if group is None else taken.cells[group]
+    lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed)
+    held = folds(answers, fingerprints(samples, groups), seed)
+    listen = listener or _silent
+    listen("plan", {**_about(rows, reading, targets, samples), "folds": len(held), "seconds": seconds})
+    search = FitSearch(lesson, held, chosen, Limit(began + seconds), listen)
+    search.run(networks=networks)
+    return _chosen(search, reading, targets, _about(rows, reading, targets, samples))
+
+
+def _chosen(search: FitSearch, reading: RowReading, targets: Targets, about: dict[str, Any]) -> FittedModel:
+    chances: dict[str, NDArray[np.float64]] = {one.name: one.chances for one in search.trained}
+    models: dict[str, ProbabilityModel] = {one.name: one.final for one in search.trained if one.final is not None}
+    rows: dict[str, tuple[str, float, str, dict[str, float]]] = {
+        one.name: (one.kind, one.seconds, one.note, {}) for one in search.trained
+    }
+    weights = ensemble.greedy(chances, search.answers)
+    if len(weights) > 1:
+        order = sorted(weights, key=lambda name: (-weights[name], name))
+        models[ENSEMBLE] = MeanPredictor([models[name] for name in order], [weights[name] for name in order])
+        chances[ENSEMBLE] = np.asarray(sum(weights[name] * chances[name] for name in order))
+        seconds = sum(one.seconds for one in search.trained if one.name in weights)
+        rows[ENSEMBLE] = ("ensemble", seconds, "", {name: weights[name] for name in order})
+    metric, answers, shares = search.metric, search.answers, search.shares
+    order = sorted(chances, key=lambda name: (rank(metric, chances[name], answers, shares), name))
+    table = []
+    for name in order:
+        kind, seconds, note, members = rows[name]
+        score = metric.score(metric.decide(chances[name], shares), answers)
+        loss = log_loss(chances[name], answers)
+        table.append(Row(name=name, kind=kind, score=score, log_loss=loss, seconds=seconds, note=note, members=members))
+    return FittedModel(
+        reading=reading,
+        targets=targets,
+        metric=metric,
+        shares=shares,
+        predictor=models[order[0]],
+        rows=tuple(table),
+        held=len(answers),
+        left_out=tuple(search.left_out),
+        others=models,
+        about=about,
+    )
+
+
+def _about(rows: Rows, reading: RowReading, targets: Targets, samples: Samples) -> dict[str, Any]:
+    kinds: dict[str, int] = {}
+    for column in reading.columns:
+        kinds[column.kind] = kinds.get(column.kind, 0) + 1
+    return {
+        "source": rows.source,
+        "rows": rows.count,
+        "labelled": samples.count,
+        "columns": kinds,
+        "ignored": {column.name: column.reason for column in reading.of_kind("ignored")},
+        "label": list(targets.columns),
+        "classes": len(targets.names),
+        "kind": targets.kind,
+    }
+
+
+def _check_columns(rows: Rows, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in rows.names:
+            raise unknown_name("column", name, rows.names)
+
+
+def _silent(kind: str, facts: dict[str, Any]) -> None:
+    """Listener of nobody."""

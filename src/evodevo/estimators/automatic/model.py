@@ -1,0 +1,177 @@
+"""The answer of ``evodevo.fit``: a model with its leaderboard.
+
+Legend: n rows, C classes or labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo import __version__
+from evodevo.errors import DataError
+from evodevo.estimators.automatic import keeping, scores, sources
+from evodevo.estimators.automatic.candidates.base import ProbabilityModel
+from evodevo.estimators.automatic.leaderboard import Judged, Leaderboard, Row
+from evodevo.estimators.automatic.samples import RowReading, Samples
+from evodevo.estimators.automatic.scores import Metric
+from evodevo.estimators.automatic.sources import Rows
+from evodevo.estimators.automatic.targets import Targets, known
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """The best candidate on held out samples.
+
+    Attributes:
+        reading: How rows become samples.
+        targets: Classes or labels.
+        metric: Metric of the ranking.
+        shares: How frequent each class or label was in training, (C,).
+        predictor: The model.
+        rows: All candidates, best first; the first one is the model.
+        held: Number of held out samples.
+        left_out: Candidates that were not judged, with the reason.
+        others: Models of the other candidates by name; empty in a model that was loaded.
+        about: Facts about the training data, for people.
+    """
+
+    reading: RowReading
+    targets: Targets
+    metric: Metric
+    shares: NDArray[np.float64]
+    predictor: ProbabilityModel
+    rows: tuple[Row, ...]
+    held: int
+    left_out: tuple[str, ...]
+    others: Mapping[str, ProbabilityModel]
+    about: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Name of the chosen candidate."""
+        return self.rows[0].name
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes or labels, in the order of the probabilities."""
+        return self.targets.names
+
+    def predict_proba(self, data: Any) -> NDArray[np.float64]:
+        """Probabilities (n, C): rows sum to 1 for classes, independent for labels.
+
+        Args:
+            data: Rows in any form that ``evodevo.fit`` takes, with or without the label.
+
+        Raises:
+            DataError: They cannot be read, or have none of the training columns.
+        """
+        return self.predictor.probabilities(self._samples(self._rows(data)))
+
+    def predict(self, data: Any) -> list[str] | list[list[str]]:
+        """The class of each row by name; of several labels the list of those that apply."""
+        return self.named(self.decided(self.predict_proba(data)))
+
+    def named(self, chosen: NDArray[np.int64]) -> list[str] | list[list[str]]:
+        """Decisions as names: of classes, or of the labels that apply."""
+        names = self.targets.names
+        if self.targets.kind == "class":
+            return [names[place] for place in chosen.tolist()]
+        return [[name for name, value in zip(names, row, strict=True) if value] for row in chosen.tolist()]
+
+    def decided(self, chances: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Decisions by probabilities (n, C): places of classes (n,), or labels (n, C) of 0 and 1."""
+        return self.metric.decide(chances, self.shares)
+
+    def leaderboard(self, test: Any = None) -> Leaderboard:
+        """All candidates, best first by the held out samples; with test rows also their scores on those.
+
+        Args:
+            test: Rows with labels that were no training rows; their scores decide nothing.
+
+        Raises:
+            DataError: No test row has a known label.
+        """
+        judged: dict[str, Judged] = {}
+        count = 0
+        if test is not None:
+            rows = self._rows(test)
+            answers = self.targets.read(rows)
+            there = np.flatnonzero(known(answers))
+            if not len(there):
+                raise DataError(f"no row of {rows.source} has a label that was in training.")
+            samples, truth, count = self._samples(rows).take(there), answers[there], len(there)
+            own = self.decided(self.predictor.probabilities(samples))
+            judged[self.name] = self._judged(own, own, truth)
+            for name, other in self.others.items():
+                if name != self.name:
+                    judged[name] = self._judged(own, self.decided(other.probabilities(samples)), truth)
+        return Leaderboard(self.metric.name, self.rows, self.held, judged, count, self.left_out)
+
+    def score(self, test: Any) -> float:
+        """The metric on test rows."""
+        return self.leaderboard(test).test[self.name].score
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model: ``model.json`` and ``arrays.safetensors``; neither holds code. Returns the folder.
+
+        Raises:
+            UsageError: The folder holds other files.
+        """
+        facts, arrays = self.predictor.to_state()
+        kept = keeping.SavedModel(
+            format=keeping.FORMAT,
+            version=__version__,
+            reading=self.reading,
+            targets=self.targets,
+            metric=self.metric.name,
+            shares=tuple(self.shares.tolist()),
+            form=self.predictor.form,
+            facts=facts,
+            rows=self.rows,
+            held=self.held,
+            left_out=self.left_out,
+            about=dict(self.about),
+        )
+        return keeping.save(kept, arrays, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a model that was saved; the leaderboard keeps its numbers, the other candidates are gone.
+
+        Raises:
+            NotFoundError: The folder holds no model.
+            UnsafeFileError: Files of another kind, or damaged ones.
+        """
+        kept, predictor, metric = keeping.load(Path(folder))
+        return cls(
+            reading=kept.reading,
+            targets=kept.targets,
+            metric=metric,
+            shares=np.asarray(kept.shares),
+            predictor=predictor,
+            rows=kept.rows,
+            held=kept.held,
+            left_out=kept.left_out,
+            others={},
+            about=kept.about,
+        )
+
+    def __str__(self) -> str:
+        return str(self.leaderboard())
+
+    def _rows(self, data: Any) -> Rows:
+        return sources.read(data, self.targets.columns)
+
+    def _samples(self, rows: Rows) -> Samples:
+        return self.reading.read(rows)
+
+    def _judged(self, own: NDArray[np.int64], other: NDArray[np.int64], truth: Any) -> Judged:
+        found = scores.score(self.metric, other, truth)
+        gap = scores.difference(self.metric, own, other, truth)
+        return Judged(found.value, found.low, found.high, gap.value, gap.low, gap.high)

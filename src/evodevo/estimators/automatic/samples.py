@@ -1,0 +1,198 @@
+"""Rows as arrays: numbers, codes of categories, texts and images, which every candidate reads in its own way.
+
+Legend: n rows, F numbers, K categories.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo.estimators.automatic import columns
+from evodevo.estimators.automatic.columns import DATE_PARTS, Column
+from evodevo.estimators.automatic.sources import Rows
+from evodevo.settings import Settings
+from evodevo.tasks.images.arrays import read_bytes
+from evodevo.tasks.images.pixels import Colour, Pixels, decode, resized, uniform
+
+MISSING_CODE, OTHER_CODE, FIRST_CODE = 0, 1, 2
+"""Codes of a category that is missing, of one that has no code of its own, and of the first of the others."""
+LARGEST_SIDE = 64
+"""Largest height and width in pixels of an image; larger ones are made smaller."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples as arrays.
+
+    Attributes:
+        count: n.
+        numbers: (n, F), NaN where a number is missing.
+        codes: Codes of categories, (n, K), from 0.
+        texts: One list of n texts per column of text, empty where there is none.
+        images: One array (n, height, width, channels) per column of images, 0 where there is none.
+        present: One array (n,) per column of images: whether the sample has it.
+    """
+
+    count: int
+    numbers: NDArray[np.float64]
+    codes: NDArray[np.int64]
+    texts: tuple[tuple[str, ...], ...] = ()
+    images: tuple[Pixels, ...] = ()
+    present: tuple[NDArray[np.bool_], ...] = ()
+
+    def take(self, rows: NDArray[np.int64]) -> Samples:
+        """Some of the samples, in this order."""
+        order = rows.tolist()
+        return Samples(
+            len(order),
+            self.numbers[rows],
+            self.codes[rows],
+            tuple(tuple(text[row] for row in order) for text in self.texts),
+            tuple(pixels[rows] for pixels in self.images),
+            tuple(here[rows] for here in self.present),
+        )
+
+
+class RowReading(Settings):
+    """All that the conversion of rows to samples needs; part of a saved model.
+
+    Attributes:
+        columns: Columns of the training rows, in order, without labels.
+        shapes: Height, width and channels of the images of each column of images.
+    """
+
+    columns: tuple[Column, ...]
+    shapes: tuple[tuple[int, int, int], ...] = Field(default=())
+
+    @classmethod
+    def of(cls, rows: Rows, label: Sequence[str], *, ignore: Sequence[str] = ()) -> Self:
+        """Find the columns of training rows.
+
+        Args:
+            rows: Training rows.
+            label: Label columns, which are no inputs.
+            ignore: Further columns that are no inputs.
+
+        Raises:
+            UsageError: No column can be used.
+            DataError: No image of a column can be read.
+        """
+        found = [
+            columns.find(name, cells, rows.folder)
+            for name, cells in rows.cells.items()
+            if name not in label and name not in ignore
+        ]
+        found += [Column(name=name, kind="image") for name in rows.pixels if name not in ignore]
+        if all(column.kind == "ignored" for column in found):
+            reasons = (
+                "; ".join(f"{column.name!r}: {column.reason}" for column in found) or "there is none but the label"
+            )
+            raise UsageError(f"{rows.source} has no column to learn from ({reasons}).")
+        shapes = tuple(_shape(rows, column.name) for column in found if column.kind == "image")
+        return cls(columns=tuple(found), shapes=shapes)
+
+    def of_kind(self, *kinds: str) -> tuple[Column, ...]:
+        """The columns of some kinds, in order."""
+        return tuple(column for column in self.columns if column.kind in kinds)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Names of the F numbers."""
+        return tuple(name for column in self.columns for name in column.numbers)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Number of codes of each of the K categories."""
+        return tuple(FIRST_CODE + len(column.values) for column in self.of_kind("category"))
+
+    def read(self, rows: Rows) -> Samples:
+        """Rows as samples; a missing column is a column of missing values.
+
+        Raises:
+            DataError: The rows have no column of the training rows, or an image cannot be read.
+        """
+        known = [column.name for column in self.columns if column.kind != "ignored"]
+        if not any(name in known for name in rows.names):
+            raise DataError(f"{rows.source} has none of the columns {quoted_list(known[:12])}.")
+        numbers = [_numbers(rows, column) for column in self.columns if column.numbers]
+        codes = [_codes(rows, column) for column in self.of_kind("category")]
+        texts = tuple(tuple(_cells(rows, column.name)) for column in self.of_kind("text"))
+        pictures = [
+            _images(rows, column.name, shape) for column, shape in zip(self.of_kind("image"), self.shapes, strict=True)
+        ]
+        return Samples(
+            rows.count,
+            np.concatenate(numbers, axis=1) if numbers else np.zeros((rows.count, 0)),
+            np.stack(codes, axis=1) if codes else np.zeros((rows.count, 0), np.int64),
+            texts,
+            tuple(pixels for pixels, _ in pictures),
+            tuple(here for _, here in pictures),
+        )
+
+
+def _cells(rows: Rows, name: str) -> Sequence[str]:
+    return rows.cells.get(name) or [""] * rows.count
+
+
+def _numbers(rows: Rows, column: Column) -> NDArray[np.float64]:
+    cells = _cells(rows, column.name)
+    size = len(column.numbers)
+    if column.kind == "number":
+        values = [[math.nan if columns.is_missing(cell) else columns.number(cell)] for cell in cells]
+    elif column.kind == "date":
+        missing = (math.nan,) * len(DATE_PARTS)
+        values = [list(columns.date(cell, column.form) or missing) for cell in cells]
+    else:
+        lists = (columns.vector(cell.strip()) for cell in cells)
+        values = [found if found is not None and len(found) == size else [math.nan] * size for found in lists]
+    return np.asarray(values, np.float64).reshape(rows.count, size)
+
+
+def _codes(rows: Rows, column: Column) -> NDArray[np.int64]:
+    code = {value: number for number, value in enumerate(column.values, start=FIRST_CODE)}
+    cells = (cell.strip() for cell in _cells(rows, column.name))
+    found = (MISSING_CODE if columns.is_missing(cell) else code.get(cell, OTHER_CODE) for cell in cells)
+    return np.fromiter(found, np.int64, rows.count)
+
+
+def _shape(rows: Rows, name: str) -> tuple[int, int, int]:
+    """Shape for all images of a column: the largest sides, colour where any image has it, bounded."""
+    if name in rows.pixels:
+        height, width, channels = rows.pixels[name].shape[1:]
+    else:
+        shapes = [_decoded(rows, cell).shape for cell in dict.fromkeys(rows.cells[name]) if cell.strip()][:500]
+        height, width, channels = (max(side) for side in zip(*shapes, strict=True))
+    shrink = min(1.0, LARGEST_SIDE / max(height, width))
+    return max(1, round(height * shrink)), max(1, round(width * shrink)), channels
+
+
+def _decoded(rows: Rows, cell: str) -> Pixels:
+    path = (rows.folder or Path()) / cell.strip()
+    return decode(read_bytes(path, inside=rows.folder), str(path))
+
+
+def _images(rows: Rows, name: str, shape: tuple[int, int, int]) -> tuple[Pixels, NDArray[np.bool_]]:
+    """Images (n, height, width, channels) of one shape, and which there are, (n,)."""
+    pixels = np.zeros((rows.count, *shape), np.uint8)
+    size = shape[:2]
+    colour: Colour = "rgb" if shape[2] == 3 else "grey"
+    if name in rows.pixels:
+        given = [resized(image, *size) for image in rows.pixels[name]]
+        return uniform(given, size, colour, rows.source), np.ones(rows.count, np.bool_)
+    cells = _cells(rows, name)
+    known: dict[str, Pixels] = {}
+    for row, cell in enumerate(cells):
+        if cell.strip():
+            if cell not in known:
+                known[cell] = uniform([resized(_decoded(rows, cell), *size)], size, colour, rows.source)[0]
+            pixels[row] = known[cell]
+    return pixels, np.asarray([bool(cell.strip()) for cell in cells], np.bool_)

@@ -1,0 +1,282 @@
+"""The work of ``evodevo.fit``: candidates on folds within a time, plain ones first, then the race of networks.
+
+Legend: n samples, C classes or labels.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import DataError, EvodevoError
+from evodevo.estimators.automatic.candidates.base import FitCandidate, LabelledSamples, Limit, ProbabilityModel
+from evodevo.estimators.automatic.candidates.mean import mean
+from evodevo.estimators.automatic.candidates.network import NetworkRow, inputs
+from evodevo.estimators.automatic.candidates.plain import plain_candidates
+from evodevo.estimators.automatic.scores import Answers, Metric, log_loss
+from evodevo.estimators.automatic.splits import Fold
+from evodevo.randomness import integer_seed
+
+if TYPE_CHECKING:
+    from evodevo.estimators.automatic.networks.race import NetworkRace
+
+PLAIN_SHARE = 0.4
+"""Fraction of the time after which no further plain candidate begins; what they leave goes to the networks."""
+MOST_OF_PLAIN = 0.4
+"""Fraction of the plain candidates' time left that one of them may take, where it can be ended."""
+RETRAIN_SHARE = 0.15
+"""Largest fraction of the time that is kept for the final trainings on all rows."""
+LEAST_NETWORK_SECONDS = 5.0
+"""Seconds per fold below which no networks are trained."""
+FIRST_FOLD_SHARE = 0.4
+"""Fraction of the networks' time for the first of several folds, on which the race decides who trains on the others."""
+FINALISTS = 2
+Listener = Callable[[str, dict[str, Any]], None]
+"""Receives ``plan``, ``candidate``, ``network`` and ``left_out`` with their facts, in this thread."""
+
+
+@dataclass
+class TrainedCandidate:
+    """A candidate that was judged on the held out samples of all folds.
+
+    Attributes:
+        name, kind: Name, and plain or network.
+        chances: Probabilities of the held out samples, (n, C), in the order of ``FitSearch.held``.
+        models: One model per fold.
+        seconds: Training time so far.
+        candidate: How it is trained again; None for networks.
+        note: Remark.
+        final: The model from all rows, or the mean of the folds'.
+    """
+
+    name: str
+    kind: str
+    chances: NDArray[np.float64]
+    models: list[ProbabilityModel]
+    seconds: float
+    candidate: FitCandidate | None = None
+    note: str = ""
+    final: ProbabilityModel | None = None
+
+
+@dataclass
+class FitSearch:
+    """Candidates on folds.
+
+    Args:
+        lesson: Training data.
+        folds: Folds that are held out in turn.
+        metric: Metric of the ranking.
+        limit: When all ends.
+        listener: See ``Listener``.
+    """
+
+    lesson: LabelledSamples
+    folds: Sequence[Fold]
+    metric: Metric
+    limit: Limit
+    listener: Listener
+    trained: list[TrainedCandidate] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.held = np.concatenate([fold.held for fold in self.folds])
+        self.answers = self.lesson.answers[self.held]
+        self.shares = shares_of(self.lesson)
+        self._began = time.monotonic()
+        self._seconds = self.limit.left
+
+    def run(self, *, networks: bool) -> None:
+        """Train and judge until the time is over; Ctrl-C ends it with the candidates that there are.
+
+        Raises:
+            KeyboardInterrupt: There are none yet.
+        """
+        try:
+            self._plain()
+            if networks:
+                self._networks()
+        except KeyboardInterrupt:
+            self._stop()
+        if not self.trained:
+            raise DataError("no candidate could be trained: " + "; ".join(self.left_out))
+        try:
+            self._finish()
+        except KeyboardInterrupt:
+            self._stop()
+        for one in self.trained:
+            if one.final is None:
+                one.final = mean(one.models)
+
+    def best(self) -> TrainedCandidate:
+        """The best candidate so far."""
+        return min(self.trained, key=lambda one: rank(self.metric, one.chances, self.answers, self.shares))
+
+    def _stop(self) -> None:
+        if not self.trained:
+            raise KeyboardInterrupt
+        self.limit.stopped = True
+        self.left_out.append("what had not ended when it was interrupted")
+
+    def _plain(self) -> None:
+        ends = self._began + self._seconds * PLAIN_SHARE
+        for candidate in plain_candidates(self.lesson):
+            limit = Limit(ends, self.limit.stopped)
+            if limit.left <= 0 and self.trained:
+                self._leave_out(f"{candidate.name}: no time")
+                continue
+            try:
+                self._judge(candidate, limit)
+            except (EvodevoError, MemoryError, ValueError) as error:
+                self._leave_out(
+                    f"{candidate.name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+                )
+
+    def _judge(self, candidate: FitCandidate, limit: Limit) -> None:
+        began = time.monotonic()
+        allowed = max(limit.left * MOST_OF_PLAIN, 1.0)
+        models, chances = [], []
+        for number, fold in enumerate(self.folds):
+            left = len(self.folds) - number
+            share = max(allowed - (time.monotonic() - began), 0.5) / left
+            own = Limit(time.monotonic() + share, limit.stopped)
+            models.append(candidate.train(self.lesson, fold.train, fold.held, own))
+            chances.append(models[-1].probabilities(self.lesson.samples.take(fold.held)))
+            each = (time.monotonic() - began) / (number + 1)
+            if left > 1 and each > 2 * share and each * (left - 1) > limit.left and len(self.trained) > 1:
+                self._leave_out(f"{candidate.name}: its {len(self.folds)} folds take about {each:.0f} s each")
+                return
+        seconds = time.monotonic() - began
+        self._add(TrainedCandidate(candidate.name, "plain", np.concatenate(chances), models, seconds, candidate))
+
+    def _add(self, one: TrainedCandidate) -> None:
+        self.trained.append(one)
+        self.listener("candidate", self.facts(one))
+
+    def facts(self, one: TrainedCandidate) -> dict[str, Any]:
+        """A candidate's scores for those who watch."""
+        decided = self.metric.decide(one.chances, self.shares)
+        best = self.best()
+        leading = self.metric.decide(best.chances, self.shares)
+        return {
+            "name": one.name,
+            "kind": one.kind,
+            "score": self.metric.score(decided, self.answers),
+            "log_loss": log_loss(one.chances, self.answers),
+            "seconds": one.seconds,
+            "leader": best.name,
+            "leader_score": self.metric.score(leading, self.answers),
+        }
+
+    def _leave_out(self, reason: str) -> None:
+        self.left_out.append(reason)
+        self.listener("left_out", {"reason": reason})
+
+    def _networks(self) -> None:
+        retraining = sum(one.seconds / len(self.folds) for one in self.trained) * 1.3
+        seconds = self.limit.left - min(retraining, self._seconds * RETRAIN_SHARE)
+        if seconds < LEAST_NETWORK_SECONDS * len(self.folds):
+            self._leave_out(
+                f"networks: {max(0.0, seconds):.0f} s are left, {LEAST_NETWORK_SECONDS * len(self.folds):.0f}"
+                " are needed"
+            )
+            return
+        from evodevo.estimators.automatic.networks.race import NetworkRace
+
+        given = inputs(self.lesson.samples, self.lesson.levels)
+        models: dict[str, list[ProbabilityModel]] = {}
+        chances: dict[str, list[NDArray[np.float64]]] = {}
+        spent: dict[str, float] = {}
+        notes: dict[str, str] = {}
+        chosen: list[str] | None = None
+        ends = time.monotonic() + seconds
+        for number, fold in enumerate(self.folds):
+            left = len(self.folds) - number
+            share = 1.0 if left == 1 else (FIRST_FOLD_SHARE if not number else 1 / left)
+            remaining = ends - time.monotonic()
+            if remaining <= 0 or self.limit.stopped:
+                break
+            race = NetworkRace(
+                given,
+                self.lesson.answers,
+                self.lesson.kind,
+                self.lesson.classes,
+                fold.train,
+                fold.held,
+                integer_seed(self.lesson.seed, "network", number),
+                arms=chosen,
+            )
+            results = race.run(remaining * share, self._watch(number))
+            # Further seeds of a network belong to this fold alone.
+            results = [result for result in results if len(self.folds) == 1 or result.name in arm_names(race)]
+            for result in results:
+                models.setdefault(result.name, []).append(NetworkRow(result.predictor, self.lesson.levels))
+                chances.setdefault(result.name, []).append(result.validation)
+                spent[result.name] = spent.get(result.name, 0.0) + result.seconds
+                notes[result.name] = result.note
+            if chosen is None and len(self.folds) > 1:
+                answers = self.lesson.answers[fold.held]
+                order = sorted(results, key=lambda found: log_loss(found.validation, answers))
+                chosen = [found.name for found in order[:FINALISTS]]
+        for name, found in chances.items():
+            if len(found) == len(self.folds):
+                one = TrainedCandidate(
+                    name, "network", np.concatenate(found), models[name], spent[name], note=notes[name]
+                )
+                self._add(one)
+            else:
+                behind = chosen is not None and name not in chosen
+                why = "behind on the first" if behind else f"no time for the last {len(self.folds) - len(found)}"
+                self._leave_out(f"{name}: {why} of {len(self.folds)} folds")
+
+    def _watch(self, fold: int) -> Callable[[Any], bool | None]:
+        best = self.best()
+        score = self.metric.score(self.metric.decide(best.chances, self.shares), self.answers)
+
+        def report(news: Any) -> bool | None:
+            facts = {"fold": fold, "folds": len(self.folds), "leader": best.name, "leader_score": score}
+            self.listener("network", {**facts, **vars(news)})
+            return False if self.limit.stopped else None
+
+        return report
+
+    def _finish(self) -> None:
+        """Train again on all rows, best first, as long as there is time."""
+        everything = np.arange(self.lesson.samples.count)
+        whole = len(everything) / max(1, len(self.folds[0].train))
+        order = sorted(self.trained, key=lambda one: rank(self.metric, one.chances, self.answers, self.shares))
+        for one in order:
+            expected = one.seconds / len(self.folds) * whole
+            if one.candidate is None or (expected > max(self.limit.left, 1.0)):
+                continue
+            began = time.monotonic()
+            self.listener("final", {"name": one.name})
+            one.final = one.candidate.retrain(self.lesson, everything, one.models, self.limit)
+            one.seconds += time.monotonic() - began
+
+
+def arm_names(race: NetworkRace) -> set[str]:
+    """Names of the networks of a race."""
+    return {arm.name for arm in race.arms}
+
+
+def rank(
+    metric: Metric, chances: NDArray[np.float64], answers: Answers, shares: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Key by which candidates are ordered: the metric, and the log-loss where it is equal."""
+    return -metric.score(metric.decide(chances, shares), answers), log_loss(chances, answers)
+
+
+def shares_of(lesson: LabelledSamples) -> NDArray[np.float64]:
+    """How frequent each class or label is, (C,)."""
+    if lesson.kind == "labels":
+        means: NDArray[np.float64] = lesson.answers.astype(np.float64).mean(0)
+        return means
+    counts = np.bincount(lesson.answers.astype(np.int64), minlength=lesson.classes)
+    shares: NDArray[np.float64] = counts / counts.sum()
+    return shares

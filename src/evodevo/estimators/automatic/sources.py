@@ -1,0 +1,177 @@
+"""Rows of a user's data, whatever form they are given in: a file, a folder with one folder per class, columns.
+
+Legend: n rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo import files
+from evodevo.errors import DataError, UsageError
+from evodevo.estimators.automatic.columns import IMAGE_SUFFIXES
+from evodevo.tasks.cell_values import text_of
+from evodevo.tasks.images.arrays import as_pixels, open_arrays
+from evodevo.tasks.images.pixels import Pixels
+from evodevo.tasks.table import tables
+from evodevo.tasks.text import corpus
+
+IMAGE, TEXT = "image", "text"
+"""Columns of a folder: a path below it, or the contents of a file."""
+TEXT_SUFFIXES = frozenset({".txt", ".md"})
+MAX_TEXT_BYTES = 16 * files.MIB
+FORMS = (
+    "a .csv or .jsonl file (also .gz, .xz), a .parquet or .npz file, a folder with one folder of images or .txt files "
+    "per class, a data frame, or a mapping of columns"
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as columns.
+
+    Attributes:
+        source: Name of the source, for messages.
+        count: n.
+        cells: Column -> n texts, empty where a value is missing.
+        pixels: Column -> n images, (n, height, width, channels).
+        folder: Folder that relative paths of images begin in; None where there is none.
+    """
+
+    source: str
+    count: int
+    cells: Mapping[str, Sequence[str]]
+    pixels: Mapping[str, Pixels] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns, in order."""
+        return (*self.cells, *self.pixels)
+
+    def take(self, rows: NDArray[np.int64]) -> Rows:
+        """Some of the rows, in this order."""
+        cells = {name: [column[row] for row in rows.tolist()] for name, column in self.cells.items()}
+        return replace(self, count=len(rows), cells=cells, pixels={key: px[rows] for key, px in self.pixels.items()})
+
+
+def read(data: Any, label: Sequence[str] = ()) -> Rows:
+    """Read data of any form.
+
+    Args:
+        data: See ``FORMS``.
+        label: Label columns. A folder's classes take the name of the first one, ``label`` where there is none.
+
+    Raises:
+        DataError: The data are missing, unreadable, or have no rows.
+        UsageError: Data of another form, or columns of unequal lengths.
+    """
+    if isinstance(data, (str, Path)):
+        path = Path(data)
+        if path.is_dir():
+            return _folder(path, label[0] if label else "label")
+        if path.suffix.lower() == ".npz" and path.is_file():
+            arrays = open_arrays(path)
+            return _columns(arrays, str(path))
+        table = tables.read(path)
+        return Rows(str(path), table.rows, table.some(table), folder=path.absolute().parent)
+    columns = _of_frame(data)
+    if columns is None:
+        raise UsageError(f"data of type {type(data).__name__} cannot be read; give {FORMS}.")
+    return _columns(columns, f"the {type(data).__name__}")
+
+
+def _of_frame(data: Any) -> dict[str, Any] | None:
+    """The columns of a data frame or mapping; None for anything else."""
+    if isinstance(data, Mapping):
+        return {str(name): data[name] for name in data}
+    names = getattr(data, "columns", None)
+    if names is None or not hasattr(data, "__getitem__"):
+        return None
+    texts = [str(name) for name in names]
+    if len(set(texts)) != len(texts):
+        raise UsageError(f"the data frame has columns of equal names: {sorted(texts)}.")
+    return {text: data[name] for text, name in zip(texts, names, strict=True)}
+
+
+def _columns(columns: Mapping[str, Any], source: str) -> Rows:
+    cells: dict[str, list[str]] = {}
+    pixels: dict[str, Pixels] = {}
+    for name, values in columns.items():
+        array = values if isinstance(values, np.ndarray) else None
+        if array is not None and array.ndim in (3, 4):
+            pixels[name] = as_pixels(array, f"{source}: {name!r}")
+        elif array is not None and array.ndim == 2:
+            for place in range(array.shape[1]):
+                cells[f"{name}_{place}"] = _texts(array[:, place].tolist(), f"{source}: {name!r}")
+        elif array is not None and array.ndim == 0:
+            raise UsageError(f"{source}: {name!r} is a single value; a column has one value per row.")
+        else:
+            cells[name] = _texts(values.tolist() if hasattr(values, "tolist") else list(values), f"{source}: {name!r}")
+    lengths = {name: len(cells[name]) for name in cells} | {name: len(pixels[name]) for name in pixels}
+    if len(set(lengths.values())) > 1:
+        raise UsageError(f"the columns of {source} need equal lengths; they have {lengths}.")
+    count = next(iter(lengths.values()), 0)
+    if not count:
+        raise DataError(f"{source} has no rows. Give {FORMS}.")
+    return Rows(source, count, cells, pixels, Path.cwd())
+
+
+def _texts(values: Sequence[Any], what: str) -> list[str]:
+    return [_text(value, f"{what}, row {row}") for row, value in enumerate(values, start=1)]
+
+
+def _text(value: Any, place: str) -> str:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return ""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Path):
+        value = str(value)
+    return text_of(value, place)
+
+
+def _folder(root: Path, label: str) -> Rows:
+    """A row for each file below the folder; its class is the name of the folder on the first level."""
+    files.refuse_links_outside(root)
+    found = sorted(_below(root), key=lambda path: path.as_posix())
+    images = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
+    texts = [path for path in found if path.suffix.lower() in TEXT_SUFFIXES]
+    if not images and not texts:
+        raise DataError(f"{root} has no images and no .txt files in folders below it. Give {FORMS}.")
+    if images and texts:
+        raise DataError(
+            f"{root} has {len(images):,} images and {len(texts):,} texts. Give a folder of one kind, or a table whose "
+            "rows name the images and hold the texts."
+        )
+    chosen = images or texts
+    names = [path.relative_to(root) for path in chosen]
+    classes = [name.parts[0] if len(name.parts) > 1 else "" for name in names]
+    column = IMAGE if images else TEXT
+    if label == column:
+        raise UsageError(f"the label of a folder cannot be called {label!r}, which is the column of its files.")
+    values = [name.as_posix() for name in names] if images else [_contents(path, root) for path in texts]
+    cells: dict[str, list[str]] = {column: values}
+    if any(classes):
+        cells[label] = classes
+    return Rows(str(root), len(chosen), cells, folder=root)
+
+
+def _below(root: Path) -> Iterator[Path]:
+    for path in root.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+        if not hidden and not corpus.is_about(path) and path.is_file():
+            yield path
+
+
+def _contents(path: Path, root: Path) -> str:
+    data = files.read(path, MAX_TEXT_BYTES, inside=root)
+    return corpus.as_text(data, str(path)).decode("utf-8")

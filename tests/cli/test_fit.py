@@ -1,0 +1,79 @@
+"""``evodevo fit``, and ``evodevo predict`` with its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evodevo.cli.application import run
+from evodevo.errors import ExitCode
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        f"{'odd' if number % 2 else 'even'},{number % 2 + 0.1 * (number % 3)},{number % 5}" for number in range(60)
+    ]
+    Path("rows.csv").write_text("class,a,b\n" + "\n".join([*lines, ",7,1"]))
+    return Path("rows.csv")
+
+
+def test_from_a_table_to_predictions(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begin = ["fit", str(table), "--label", "class", "--no-networks", "--test", str(table)]
+    assert run([*begin, "--json", "--to", "model"]) == ExitCode.SUCCESS
+    written = capsys.readouterr()
+    found = json.loads(written.out)
+    assert written.err == ""
+    assert found["schema"] == "evodevo.fit/1"
+    assert found["chosen"] == found["rows"][0]["name"]
+    assert found["tested"] == found["data"]["labelled"] == 60
+    assert found["rows"][0]["test"]["score"] == 1
+    assert found["folder"] == str(Path("model").absolute())
+
+    assert run(["predict", "model", "--data", str(table), "--json"]) == ExitCode.SUCCESS
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["answer"] for row in rows[:4]] == ["even", "odd", "even", "odd"]
+    assert sum(rows[0]["probabilities"].values()) == pytest.approx(1)
+    assert run(["predict", "model", "--data", str(table), "--output", "answers.csv"]) == ExitCode.SUCCESS
+    lines = Path("answers.csv").read_text().splitlines()
+    assert lines[0] == "row,class,probability of even,probability of odd"
+    assert len(lines) == 62
+    assert lines[2].startswith("2,odd,")
+    assert run(["predict", "model", "--input", "a=1.1", "--input", "b=3"]) == ExitCode.SUCCESS
+    assert "odd" in capsys.readouterr().out
+
+
+def test_words_while_it_runs_and_the_table_at_the_end(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fit", str(table), "--label", "class", "--no-networks"]) == ExitCode.SUCCESS
+    written = capsys.readouterr()
+    assert "61 rows (1 without a label), columns: 2 number; 2 classes of class; 5 folds" in written.err
+    assert "best so far" in written.err
+    assert "validation accuracy" in written.out
+    assert "held out samples" in written.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["rows.csv", "--label", "clas"], "clas"),
+        (["rows.csv", "--label", "class", "--time-limit", "soon"], "time limit"),
+        (["gone.csv", "--label", "class"], "no file at gone.csv"),
+        (["rows.csv", "--label", "class", "--to", "rows.csv"], "is a file"),
+        (["rows.csv", "--label", "class", "--ignore", "z"], "'z'"),
+        (["rows.csv", "--label", "class", "--metric", "beauty"], "beauty"),
+    ],
+)
+def test_bad_input(table: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fit", *arguments, "--no-networks"]) == ExitCode.USAGE
+    assert words in capsys.readouterr().err
+
+
+def test_predictions_of_a_damaged_folder(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("model").mkdir()
+    Path("model/model.json").write_text("{}")
+    Path("model/arrays.safetensors").write_bytes(b"")
+    assert run(["predict", "model", "--data", str(table)]) == ExitCode.UNSAFE
+    assert "no fitted model" in capsys.readouterr().err

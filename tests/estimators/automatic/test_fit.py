@@ -1,0 +1,257 @@
+"""``evodevo.fit``: from rows to the best model, and back from its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import evodevo
+from evodevo.errors import DataError, NotFoundError, UnsafeFileError, UsageError
+from evodevo.estimators.automatic import ensemble, scores
+from evodevo.estimators.automatic.fit import ENSEMBLE, seconds_of
+from evodevo.estimators.automatic.search import FitSearch
+from evodevo.estimators.automatic.splits import EVERY_FOLD_BELOW, folds
+from evodevo.randomness import generator
+
+
+def rows(count: int, seed: int = 0) -> dict[str, Any]:
+    """Rows whose class follows from a number and a word."""
+    rng = generator(seed, "fit")
+    number, word = rng.normal(size=count), rng.integers(0, 3, count)
+    noise = rng.random(count) < 0.05
+    answer = ((number + (word == 1) * 2 > 0.5) ^ noise).astype(int)
+    return {
+        "number": number,
+        "word": np.asarray(["stone", "river", "cloud"])[word],
+        "y": [("no", "yes")[place] for place in answer],
+    }
+
+
+def quick(data: Any, label: Any = "y", **more: Any) -> evodevo.FittedModel:
+    return evodevo.fit(data, label, time_limit="20s", **({"networks": False} | more))
+
+
+def test_the_best_on_held_out_rows_is_the_model_and_the_table_has_the_others(tmp_path: Path) -> None:
+    events: list[tuple[str, dict[str, Any]]] = []
+    model = quick(rows(200), listener=lambda kind, facts: events.append((kind, facts)))
+    board = model.leaderboard(rows(300, 1))
+    assert board.rows[0].name == model.name
+    assert list(board.rows) == sorted(board.rows, key=lambda row: (-row.score, row.log_loss))
+    assert board.rows[0].score > 0.85
+    assert {row.name for row in board} >= {
+        "always the most frequent",
+        "logistic regression, C = 1",
+        "gradient boosting",
+    }
+    assert board.test.keys() == {row.name for row in board}
+    own = board.test[model.name]
+    assert own.low <= own.score <= own.high
+    assert own.behind == own.behind_low == own.behind_high == 0
+    worst = board.test["always the most frequent"]
+    assert worst.behind_low > 0
+    assert worst.behind == pytest.approx(own.score - worst.score)
+    answers = model.predict(rows(300, 1))
+    assert np.mean(np.asarray(answers) == rows(300, 1)["y"]) == pytest.approx(own.score)
+    assert model.name in board.verdict
+    assert str(board).splitlines()[0].startswith("model")
+    assert events[0][0] == "plan"
+    assert [kind for kind, _ in events].count("candidate") >= 6
+
+    model.save(tmp_path / "model")
+    loaded = evodevo.FittedModel.load(tmp_path / "model")
+    assert (loaded.predict_proba(rows(300, 1)) == model.predict_proba(rows(300, 1))).all()
+    assert loaded.rows == model.rows
+    assert loaded.leaderboard(rows(300, 1)).test[model.name] == own
+
+
+def test_an_ensemble_is_never_worse_than_its_best_member_on_what_it_was_made_from() -> None:
+    rng = generator(3, "ensemble")
+    answers = rng.integers(0, 3, 60)
+    chances = {name: rng.dirichlet(np.ones(3), 60) for name in "abcd"}
+    chances["a"][np.arange(60), answers] += 1
+    chances["a"] /= chances["a"].sum(1, keepdims=True)
+    weights = ensemble.greedy(chances, answers)
+    assert sum(weights.values()) == pytest.approx(1)
+    together = sum(weight * chances[name] for name, weight in weights.items())
+    best = min(scores.log_loss(own, answers) for own in chances.values())
+    assert scores.log_loss(together, answers) <= best + 1e-12
+
+
+def test_scores_agree_with_scikit_learn() -> None:
+    from sklearn import metrics
+
+    rng = generator(4, "scores")
+    chances, answers = rng.dirichlet(np.ones(3), 50), rng.integers(0, 3, 50)
+    assert scores.log_loss(chances, answers) == pytest.approx(metrics.log_loss(answers, chances))
+    chosen = scores.METRICS["accuracy"].decide(chances, np.ones(3) / 3)
+    balanced = scores.METRICS["balanced_accuracy"].score(chosen, answers)
+    assert balanced == pytest.approx(metrics.balanced_accuracy_score(answers, chosen))
+    labels, decided = rng.integers(0, 2, (50, 3)), rng.integers(0, 2, (50, 3))
+    f1 = scores.METRICS["micro_f1"].score(decided, labels.astype(np.float32))
+    assert f1 == pytest.approx(metrics.f1_score(labels, decided, average="micro"))
+    same = scores.difference(scores.METRICS["accuracy"], chosen, chosen, answers)
+    assert (same.low, same.high) == (0, 0)
+
+
+def test_balanced_decisions_find_the_rare_class() -> None:
+    rng = generator(5, "rare")
+    number = rng.normal(size=400)
+    data = {"number": number, "y": np.where((number > 1) & (rng.random(400) < 0.5), "rare", "usual")}
+    usual, balanced = quick(data), quick(data, metric="balanced_accuracy")
+    assert usual.predict(data).count("rare") < balanced.predict(data).count("rare")
+
+
+@pytest.mark.parametrize("count", [40, EVERY_FOLD_BELOW + 10])
+def test_no_group_is_on_both_sides(count: int) -> None:
+    rng = generator(6, "folds")
+    answers = rng.integers(0, 2, count)
+    groups = [str(number).encode() for number in rng.integers(0, count // 2, count)]
+    found = folds(answers, groups, 0)
+    assert len(found) == (5 if count < EVERY_FOLD_BELOW else 1)
+    for fold in found:
+        assert sorted([*fold.train, *fold.held]) == list(range(count))
+        assert not {groups[row] for row in fold.train} & {groups[row] for row in fold.held}
+    if len(found) == 5:
+        assert sorted(row for fold in found for row in fold.held) == list(range(count))
+
+
+def test_classes_are_spread_evenly() -> None:
+    answers = np.asarray([0] * 21 + [1] * 34 + [2] * 5)
+    found = folds(answers, [str(row).encode() for row in range(60)], 0)
+    for name in range(3):
+        counts = [int((answers[fold.held] == name).sum()) for fold in found]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_equal_rows_are_on_one_side() -> None:
+    """Copies of a row with labels drawn at random cannot be learned; with copies on both sides they could."""
+    rng = generator(8, "copies")
+    number = np.repeat(rng.normal(size=60), 4)
+    data = {"number": number, "y": np.repeat(np.where(rng.random(60) < 0.5, "a", "b"), 4)}
+    model = quick(data)
+    assert model.rows[0].score < 0.75
+
+
+def test_several_labels_in_one_cell_and_in_columns() -> None:
+    base = rows(120)
+    both = [
+        "|".join(name for name, there in (("p", number > 0), ("q", word == "river")) if there)
+        for number, word in zip(base["number"], base["word"], strict=True)
+    ]
+    data = {"number": base["number"], "word": base["word"], "tags": [cell or "[]" for cell in both]}
+    model = quick(data, "tags", separator="|")
+    assert model.classes == ("p", "q")
+    assert model.rows[0].score > 0.85
+    assert model.predict({"number": [2.0], "word": ["river"]}) == [["p", "q"]]
+    columns = {"number": base["number"], "word": base["word"], "p": base["number"] > 0, "q": base["word"] == "river"}
+    assert quick(columns, ("p", "q")).predict({"number": [-2.0], "word": ["stone"]}) == [[]]
+
+
+def test_a_folder_of_texts(tmp_path: Path) -> None:
+    for name, word in (("fruit", "apple"), ("tool", "hammer")):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(12):
+            (tmp_path / "data" / name / f"{number}.txt").write_text(f"the {word} of day {number} is here")
+    (tmp_path / "data" / "README.md").write_text("about")
+    model = quick(tmp_path / "data", "kind")
+    assert model.classes == ("fruit", "tool")
+    assert model.predict({"text": ["an apple is here", "one hammer is here"]}) == ["fruit", "tool"]
+
+
+def test_a_folder_of_images(tmp_path: Path) -> None:
+    from PIL import Image
+
+    rng = generator(9, "images")
+    for name, bright in (("dark", 40), ("light", 200)):
+        (tmp_path / name).mkdir()
+        for number in range(10):
+            pixels = (bright + rng.integers(-30, 30, (9, 8))).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / name / f"{number}.png")
+    model = quick(tmp_path, "label")
+    assert model.rows[0].score == 1
+    assert model.predict({"image": np.full((1, 9, 8), 210, np.uint8)}) == ["light"]
+
+
+def test_ctrl_c_ends_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = FitSearch._judge
+    seen: list[str] = []
+
+    def interrupted(self: FitSearch, candidate: Any, limit: Any) -> None:
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(candidate.name)
+        judge(self, candidate, limit)
+
+    monkeypatch.setattr(FitSearch, "_judge", interrupted)
+    model = quick(rows(60))
+    assert {row.name for row in model.rows} - {ENSEMBLE} == set(seen)
+    assert any("interrupted" in reason for reason in model.left_out)
+    monkeypatch.setattr(FitSearch, "_judge", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        quick(rows(60))
+
+
+@pytest.mark.slow
+def test_networks_take_part_and_are_kept(tmp_path: Path) -> None:
+    model = evodevo.fit(rows(60), "y", time_limit=70)
+    networks = [row for row in model.rows if row.kind == "network"]
+    assert networks
+    kept = model.others[networks[0].name]
+    other = evodevo.FittedModel(**{**vars(model), "predictor": kept})
+    other.save(tmp_path / "network")
+    loaded = evodevo.FittedModel.load(tmp_path / "network")
+    assert (loaded.predict_proba(rows(20, 1)) == other.predict_proba(rows(20, 1))).all()
+
+
+@pytest.mark.parametrize(
+    ("data", "label", "words"),
+    [
+        (rows(40), "z", "column 'z'"),
+        ({"a": [1] * 20, "y": ["a", "b"] * 10}, "y", "no column to learn from"),
+        ({"a": range(20), "y": ["a"] * 20}, "y", "one class alone"),
+        ({"a": [3, 1] * 50, "y": np.arange(100) * 1.5}, "y", "a quantity"),
+        ({"a": [1, 2], "y": ["a", "b"]}, "y", "at least 10"),
+        ({"a": [1, 2], "y": ["a"]}, "y", "equal lengths"),
+        ("missing.csv", "y", "no file at"),
+        (7, "y", "type int"),
+        ({"a": [3, 1] * 9, "p": ["1", "perhaps"] * 9, "q": [0, 1] * 9}, ("p", "q"), "row 2"),
+    ],
+)
+def test_bad_input_is_one_sentence(data: Any, label: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        quick(data, label)
+
+
+def test_bad_settings() -> None:
+    for text in ("soon", "-3s", "0", "nan"):
+        with pytest.raises(UsageError, match="time limit"):
+            seconds_of(text)
+    assert [seconds_of(text) for text in ("90s", "5m", "1.5h", 7)] == [90, 300, 5400, 7]
+    with pytest.raises(UsageError, match="metric"):
+        quick(rows(40), metric="micro_f1")
+
+
+def test_damaged_folders_are_refused(tmp_path: Path) -> None:
+    model = quick(rows(40))
+    folder = model.save(tmp_path / "model")
+    with pytest.raises(NotFoundError):
+        evodevo.FittedModel.load(tmp_path)
+    about = json.loads((folder / "model.json").read_text())
+    for key, value in (("format", "other/1"), ("form", "os:system"), ("rows", []), ("facts", {"x": 1})):
+        (folder / "model.json").write_text(json.dumps({**about, key: value}))
+        with pytest.raises(UnsafeFileError):
+            evodevo.FittedModel.load(folder)
+    (folder / "model.json").write_text(json.dumps(about))
+    (folder / "arrays.safetensors").write_bytes(b"damaged")
+    with pytest.raises(UnsafeFileError):
+        evodevo.FittedModel.load(folder)
+    with pytest.raises(DataError, match="none of the columns"):
+        model.predict({"other": [1]})
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("x")
+    with pytest.raises(UsageError, match="other files"):
+        model.save(tmp_path / "full")
