@@ -34,6 +34,9 @@ def fit(
         Path | None,
         typer.Option("--to", metavar="DIR", help="Folder for the model: missing, empty, or an earlier one."),
     ] = None,
+    source: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the model as plain numpy, without evodevo.")
+    ] = None,
     metric: Annotated[
         str | None, typer.Option(help="accuracy, balanced_accuracy; of several labels micro_f1.  [default: the first]")
     ] = None,
@@ -74,6 +77,8 @@ def fit(
     board = model.leaderboard(test)
     if to is not None:
         model.save(to)
+    if source is not None:
+        model.export("source", source)
     if json:
         where = None if to is None else str(to.absolute())
         output.document("evodevo.fit/1", {**board.to_json(), "data": dict(model.about), "folder": where})
@@ -81,6 +86,8 @@ def fit(
     _show(board)
     if to is not None:
         output.words(f"written to {to}; predictions: evodevo predict {to} --data FILE")
+    if source is not None:
+        output.words(f"written to {source}, and verified; predictions: python {source}/predict.py FILE.csv")
 
 
 def _show(board: Leaderboard) -> None:

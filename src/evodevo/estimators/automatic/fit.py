@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,17 @@ from evodevo.estimators.automatic import ensemble, sources
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.leaderboard import Row
-from evodevo.estimators.automatic.model import FittedModel
+from evodevo.estimators.automatic.model import PROBES, FittedModel
 from evodevo.estimators.automatic.samples import RowReading, Samples
 from evodevo.estimators.automatic.scores import log_loss, metric_of
 from evodevo.estimators.automatic.search import FitSearch, Listener, rank
 from evodevo.estimators.automatic.sources import Rows
-from evodevo.estimators.automatic.splits import fingerprints, folds
+from evodevo.estimators.automatic.splits import (
+    EVERY_FOLD_BELOW,
+    EVERY_FOLD_OF_IMAGES_BELOW,
+    fingerprints,
+    folds,
+)
 from evodevo.estimators.automatic.targets import Targets, known
 
 ENSEMBLE = "weighted ensemble"
@@ -64,8 +70,8 @@ def fit(
 
     Plain models come first: the most frequent class, logistic regression, nearest neighbours, boosted and random
     trees. What time they leave goes to a race of networks: encoders with a head, then with modules of the zoo. A
-    weighted ensemble of all is one more candidate. Samples that were held out decide; those of rows under 3,000 are
-    held out in turn, in five folds, and equal rows are always on one side.
+    weighted ensemble of all is one more candidate. Samples that were held out decide; below 3,000 rows (500 with
+    images) each is held out in turn, in five folds, and equal rows are always on one side.
 
     Args:
         data: A .csv, .jsonl, .parquet or .npz file; a folder with one folder of images or .txt files per class; a data
@@ -102,12 +108,14 @@ def fit(
     samples, answers = reading.read(taken), answers[labelled]
     groups = None if group is None else taken.cells[group]
     lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed)
-    held = folds(answers, fingerprints(samples, groups), seed)
+    below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
+    held = folds(answers, fingerprints(samples, groups), seed, below)
     listen = listener or _silent
     listen("plan", {**_about(rows, reading, targets, samples), "folds": len(held), "seconds": seconds})
     search = FitSearch(lesson, held, chosen, Limit(began + seconds), listen)
     search.run(networks=networks)
-    return _chosen(search, reading, targets, _about(rows, reading, targets, samples))
+    model = _chosen(search, reading, targets, _about(rows, reading, targets, samples))
+    return replace(model, probes=taken.take(np.arange(min(taken.count, PROBES))))
 
 
 def _chosen(search: FitSearch, reading: RowReading, targets: Targets, about: dict[str, Any]) -> FittedModel:

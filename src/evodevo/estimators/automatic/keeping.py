@@ -43,16 +43,21 @@ class SavedModel(Settings):
 
 def save(kept: SavedModel, arrays: Mapping[str, NDArray[Any]], folder: Path) -> Path:
     """Write a model; see ``FittedModel.save``."""
-    from safetensors.numpy import save as to_bytes
-
     check_target(folder)
-    text = canonical.dumps(kept.model_dump(mode="json"))
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ABOUT).unlink(missing_ok=True)  # so that a kill in between leaves nothing that looks whole
+    write(kept, arrays, folder)
+    return folder
+
+
+def write(kept: SavedModel, arrays: Mapping[str, NDArray[Any]], folder: Path) -> None:
+    """Write a model's files into a folder that has none."""
+    from safetensors.numpy import save as to_bytes
+
+    text = canonical.dumps(kept.model_dump(mode="json"))
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     (folder / ARRAYS).write_bytes(to_bytes(contiguous))
     (folder / ABOUT).write_text(text, encoding="utf-8")
-    return folder
 
 
 def check_target(folder: Path) -> None:

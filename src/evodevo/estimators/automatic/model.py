@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo import __version__
-from evodevo.errors import DataError
+from evodevo.errors import DataError, UsageError, unknown_name
 from evodevo.estimators.automatic import keeping, scores, sources
 from evodevo.estimators.automatic.candidates.base import ProbabilityModel
 from evodevo.estimators.automatic.leaderboard import Judged, Leaderboard, Row
@@ -22,6 +22,9 @@ from evodevo.estimators.automatic.samples import RowReading, Samples
 from evodevo.estimators.automatic.scores import Metric
 from evodevo.estimators.automatic.sources import Rows
 from evodevo.estimators.automatic.targets import Targets, known
+
+PROBES = 50
+"""Largest number of rows on which an export is verified."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class FittedModel:
         left_out: Candidates that were not judged, with the reason.
         others: Models of the other candidates by name; empty in a model that was loaded.
         about: Facts about the training data, for people.
+        probes: Some training rows, on which an export is verified; None in a model that was loaded.
     """
 
     reading: RowReading
@@ -51,6 +55,7 @@ class FittedModel:
     left_out: tuple[str, ...]
     others: Mapping[str, ProbabilityModel]
     about: Mapping[str, Any]
+    probes: Rows | None = None
 
     @property
     def name(self) -> str:
@@ -123,6 +128,57 @@ class FittedModel:
         Raises:
             UsageError: The folder holds other files.
         """
+        kept, arrays = self._state()
+        return keeping.save(kept, arrays, Path(folder))
+
+    def export(self, to: str, folder: str | Path, probes: Any = None) -> Path:
+        """Write the model as files that work without evodevo; returns the folder.
+
+        ``source`` is one readable ``predict.py`` of numpy beside the JSON and the arrays. It is verified in a fresh
+        process on some rows, and nothing is left where it answers otherwise.
+
+        Args:
+            to: source.
+            folder: Folder that is missing or empty.
+            probes: Rows on which the answers are compared; some training rows if left out.
+
+        Raises:
+            UsageError: An unknown format, a folder with files, a model with a network in it, or no rows to compare on.
+            VerificationError: The written program answers otherwise.
+        """
+        from evodevo.estimators.automatic.source.export import check_forms, finish
+        from evodevo.scratch import Scratch
+
+        if to != "source":
+            raise unknown_name("format", to, ["source"])
+        target = Path(folder).absolute()
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise UsageError(f"{folder} exists and is not empty; name a folder that is empty or new.")
+        rows = self.probes if probes is None else self._rows(probes)
+        if rows is None:
+            raise UsageError(
+                "a model that was loaded has no rows of its own; give some with probes= for the comparison."
+            )
+        rows = rows.take(np.arange(min(rows.count, PROBES)))
+        kept, arrays = self._state()
+        check_forms(kept.form, kept.facts, self.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = Scratch(target.parent)
+        try:
+            keeping.write(kept, arrays, Path(draft.path))
+            plain = [
+                {name: column[row] for name, column in rows.cells.items()}
+                | {name: pixels[row].tolist() for name, pixels in rows.pixels.items()}
+                for row in range(rows.count)
+            ]
+            card = f"# {self.name}\n\n{self.leaderboard().verdict}\n\n    python predict.py rows.csv > answers.csv\n"
+            wanted = self.predictor.probabilities(self._samples(rows))
+            finish(draft, target, card, plain, rows.folder or Path(), wanted)
+        finally:
+            draft.remove()
+        return target
+
+    def _state(self) -> tuple[keeping.SavedModel, dict[str, NDArray[Any]]]:
         facts, arrays = self.predictor.to_state()
         kept = keeping.SavedModel(
             format=keeping.FORMAT,
@@ -138,7 +194,7 @@ class FittedModel:
             left_out=self.left_out,
             about=dict(self.about),
         )
-        return keeping.save(kept, arrays, Path(folder))
+        return kept, arrays
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

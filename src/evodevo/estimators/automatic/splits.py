@@ -18,6 +18,8 @@ from evodevo.randomness import generator
 
 EVERY_FOLD_BELOW = 3_000
 """Number of samples below which each fold is held out in turn: fewer held out samples alone decide by luck."""
+EVERY_FOLD_OF_IMAGES_BELOW = 500
+"""The same where there are images: on these networks win, and five of them need five times the time."""
 MANY = 20_000
 """Number of samples from which on a tenth of them is held out, in the place of a fifth."""
 
@@ -35,13 +37,19 @@ class Fold:
     held: NDArray[np.int64]
 
 
-def folds(answers: NDArray[np.int64] | NDArray[np.float32], groups: Sequence[bytes], seed: int) -> tuple[Fold, ...]:
+def folds(
+    answers: NDArray[np.int64] | NDArray[np.float32],
+    groups: Sequence[bytes],
+    seed: int,
+    every_below: int = EVERY_FOLD_BELOW,
+) -> tuple[Fold, ...]:
     """The folds that are held out in turn: five of small data, one of larger.
 
     Args:
         answers: Classes (n,) or labels (n, labels).
         groups: Group of each sample, which no fold divides.
         seed: Seed of the division.
+        every_below: Number of samples below which each fold is held out in turn.
     """
     count = len(answers)
     number = 10 if count >= MANY else 5
@@ -66,7 +74,7 @@ def folds(answers: NDArray[np.int64] | NDArray[np.float32], groups: Sequence[byt
         filled[chosen] += members[group]
         own[chosen] += len(members[group])
         total[chosen] += len(members[group])
-    wanted = number if count < EVERY_FOLD_BELOW else 1
+    wanted = number if count < every_below else 1
     return tuple(_fold(filled, place) for place in range(wanted))
 
 

@@ -1,0 +1,227 @@
+"""What ``evodevo.fit`` is worth: against logistic regression, boosting and a plain CNN, on rows that nobody has seen.
+
+Each rival is tuned over three values on the training rows alone: logistic regression (on tf-idf of words, standardised
+numbers, or pixels) and gradient boosting by five folds, the CNN (three convolutions, batch norm, on images) by a fifth
+that is held out, each of its rates for a third of the time that ``fit`` has. ``fit`` is compared with whichever of them
+is best *on the test rows*, a choice that favours the rivals; the interval is that of the paired difference.
+
+    python benchmarks/fit.py --data ../shared/data --seconds 60 --json fit.json
+    python benchmarks/fit.py --seconds 60 --json fit.json --sets breast_cancer digits
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+import evodevo
+from evodevo.estimators.automatic.scores import METRICS, difference
+from evodevo.tasks.table import tables
+from measuring import surroundings
+
+Rows = tuple[dict[str, Any], NDArray[np.str_]]
+FOLDS = 5
+BATCH = 64
+
+
+def halves(inputs: NDArray[Any], answers: NDArray[Any], name: str, seed: int) -> tuple[Rows, Rows]:
+    """Training and test rows of a set without a given division, 60 to 40."""
+    first, second = train_test_split(np.arange(len(answers)), test_size=0.4, random_state=seed, stratify=answers)
+
+    def rows(places: NDArray[np.int64]) -> Rows:
+        some = inputs[places]
+        columns = {name: some} if some.ndim > 2 else {f"{name}_{at}": some[:, at] for at in range(some.shape[1])}
+        return columns, answers[places].astype(str)
+
+    return rows(first), rows(second)
+
+
+def texts(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
+    """Texts and labels; of the training rows a random part."""
+    train, test = (tables.read(folder / f"{part}.jsonl.gz") for part in ("train", "test"))
+    chosen = np.random.default_rng(seed).permutation(train.rows)[:rows]
+    shown, labels = np.asarray(train["text"], object)[chosen], np.asarray(train["label"])[chosen]
+    return ({"text": shown}, labels), ({"text": np.asarray(test["text"], object)}, np.asarray(test["label"]))
+
+
+def images(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
+    """Images and labels; of the training rows a random part, at most 3,000 test rows."""
+    train, test = (np.load(folder / f"{part}.npz") for part in ("train", "test"))
+    chosen = np.random.default_rng(seed).permutation(len(train["x"]))[:rows]
+    judged = np.random.default_rng(0).permutation(len(test["x"]))[:3_000]
+    return ({"image": train["x"][chosen]}, train["y"][chosen].astype(str)), (
+        {"image": test["x"][judged]},
+        test["y"][judged].astype(str),
+    )
+
+
+def sets(data: Path | None, seed: int) -> dict[str, Callable[[], tuple[Rows, Rows]]]:
+    """Name of a set -> its training and test rows."""
+    cancer, digits = load_breast_cancer(), load_digits()
+    found: dict[str, Callable[[], tuple[Rows, Rows]]] = {
+        "breast_cancer": lambda: halves(cancer.data, cancer.target, "value", seed),
+        "digits": lambda: halves((digits.images * 15).astype(np.uint8), digits.target, "image", seed),
+    }
+    if data is not None:
+        for name, rows in (("trec", 2_000), ("sst2", 2_000), ("mr", 2_000), ("r8", 2_000)):
+            found[name] = lambda name=name, rows=rows: texts(data / name, rows, seed)  # type: ignore[misc]
+        for name in ("fashion_mnist", "mnist10k", "cmaterdb_bangla"):
+            found[name] = lambda name=name: images(data / name, 2_000, seed)  # type: ignore[misc]
+    return found
+
+
+def rivals(train: Rows, test: Rows, seconds: float) -> dict[str, tuple[NDArray[np.str_], float]]:
+    """Answers of each rival to the test rows, and the seconds of its tuning and training."""
+    names = list(train[0])
+    first = train[0][names[0]]
+    found: dict[str, tuple[NDArray[np.str_], float]] = {}
+    linear = LogisticRegression(max_iter=300)
+    boosted = HistGradientBoostingClassifier(random_state=0)
+    if first.dtype == object:
+        model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), linear)
+        grid = {"logisticregression__C": [1, 10, 100]}
+        found["logistic regression"] = _searched(model, grid, first, train[1], test[0][names[0]])
+        return found
+    if first.ndim > 2:
+        shown, judged = (rows[0][names[0]].reshape(len(rows[1]), -1) / 255 for rows in (train, test))
+        found["logistic regression"] = _searched(linear, {"C": [0.03, 0.3, 3]}, shown, train[1], judged)
+        small, other = (_pooled(rows[0][names[0]]) for rows in (train, test))
+        found["boosting"] = _boosted(boosted, small, train[1], other)
+        found["cnn"] = _cnn(first, train[1], test[0][names[0]], seconds)
+        return found
+    shown, judged = (np.stack([rows[0][name] for name in names], axis=1) for rows in (train, test))
+    model = make_pipeline(StandardScaler(), linear)
+    found["logistic regression"] = _searched(model, {"logisticregression__C": [0.1, 1, 10]}, shown, train[1], judged)
+    found["boosting"] = _boosted(boosted, shown, train[1], judged)
+    return found
+
+
+def _searched(model: Any, grid: Any, shown: Any, answers: Any, judged: Any) -> tuple[NDArray[np.str_], float]:
+    began = time.monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        best = GridSearchCV(model, grid, cv=FOLDS).fit(shown, answers)
+    return np.asarray(best.predict(judged)), time.monotonic() - began
+
+
+def _boosted(model: Any, shown: Any, answers: Any, judged: Any) -> tuple[NDArray[np.str_], float]:
+    return _searched(model, {"learning_rate": [0.03, 0.1, 0.3]}, shown, answers, judged)
+
+
+def _pooled(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Means of 2 x 2 pixels where images are larger than 16, as rows."""
+    values = pixels.reshape(*pixels.shape[:3], -1).astype(np.float64)
+    if values.shape[1] > 16:
+        values = values[:, : values.shape[1] // 2 * 2, : values.shape[2] // 2 * 2]
+        values = (values[:, ::2, ::2] + values[:, 1::2, ::2] + values[:, ::2, 1::2] + values[:, 1::2, 1::2]) / 4
+    return values.reshape(len(values), -1)
+
+
+def _cnn(shown: Any, answers: Any, judged: Any, seconds: float) -> tuple[NDArray[np.str_], float]:
+    began = time.monotonic()
+    names, places = np.unique(answers, return_inverse=True)
+    tensors = [
+        torch.from_numpy(part.reshape(*part.shape[:3], -1)).permute(0, 3, 1, 2) / 255 for part in (shown, judged)
+    ]
+    y = torch.from_numpy(places)
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(y)))
+    held, train = order[: len(y) // 5], order[len(y) // 5 :]
+    best: tuple[float, Any] = (-1.0, None)
+    for rate in (3e-4, 1e-3, 3e-3):
+        torch.manual_seed(0)
+        net = _network(tensors[0].shape[1], len(names))
+        optimizer = torch.optim.AdamW(net.parameters(), rate)
+        ends = time.monotonic() + seconds / 3
+        while time.monotonic() < ends:
+            net.train()
+            for some in train[torch.randperm(len(train))].split(BATCH):
+                loss = nn.functional.cross_entropy(net(tensors[0][some]), y[some])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            net.eval()
+            with torch.no_grad():
+                right = float((net(tensors[0][held]).argmax(1) == y[held]).float().mean())
+                if right > best[0]:
+                    best = (right, torch.cat([net(part).argmax(1) for part in tensors[1].split(500)]).numpy())
+    return names[best[1]], time.monotonic() - began
+
+
+def _network(channels: int, classes: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    for width in (32, 64, 128):
+        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2)]
+        channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
+
+
+def measured(train: Rows, test: Rows, seconds: float, seed: int) -> dict[str, Any]:
+    """One set: accuracy of all, and the paired difference of ``fit`` to the best rival on the test rows."""
+    others = rivals(train, test, seconds)
+    began = time.monotonic()
+    model = evodevo.fit({**train[0], "label": train[1]}, "label", time_limit=seconds, seed=seed)
+    spent = time.monotonic() - began
+    ours = np.asarray(model.predict(test[0]))
+    accuracies = {name: float((answers == test[1]).mean()) for name, (answers, _) in others.items()}
+    best = max(accuracies, key=lambda name: accuracies[name])
+    right = np.zeros(len(ours), np.int64)
+    gap = difference(
+        METRICS["accuracy"], (ours != test[1]).astype(np.int64), (others[best][0] != test[1]).astype(np.int64), right
+    )
+    return {
+        "train": len(train[1]),
+        "test": len(test[1]),
+        "fit": float((ours == test[1]).mean()),
+        "chosen": model.name,
+        "seconds": spent,
+        "rivals": {name: {"accuracy": accuracies[name], "seconds": others[name][1]} for name in others},
+        "best_rival": best,
+        "difference": [gap.value, gap.low, gap.high],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, default=None, help="folder of data sets; scikit-learn's own if left out")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time of each fit")
+    parser.add_argument("--sets", nargs="+", default=None, help="names; all that there are if left out")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--json", type=Path, required=True, help="file of the results; what is in it is not repeated")
+    options = parser.parse_args()
+    results: dict[str, Any] = json.loads(options.json.read_text()) if options.json.exists() else {}
+    results["machine"] = surroundings()
+    for seed in range(options.seeds):
+        every = sets(options.data, seed)
+        for name in options.sets or every:
+            key = f"{name}/{seed}/{options.seconds:g}"
+            if key not in results:
+                results[key] = measured(*every[name](), options.seconds, seed)
+                options.json.write_text(json.dumps(results, indent=1))
+            row = results[key]
+            value, low, high = row["difference"]
+            others = ", ".join(f"{rival} {found['accuracy']:.3f}" for rival, found in row["rivals"].items())
+            print(
+                f"{key}: fit {row['fit']:.3f} ({row['chosen']}); {others}; {value:+.3f} ({low:+.3f} to {high:+.3f})",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

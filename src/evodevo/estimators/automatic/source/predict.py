@@ -1,0 +1,335 @@
+"""Predictions of a model that evodevo has fitted: numpy alone, and pillow where there are images.
+
+    python predict.py rows.csv > answers.csv
+
+    from predict import Model
+    Model().predict([{"column": "value"}, ...])    # of an image its path, or its pixels
+
+``model.json`` and ``arrays.safetensors`` lie beside this file. Values are texts, as in a CSV file; "" is a missing one.
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import datetime
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MISSING = {"", "na", "n/a", "nan", "null", "none", "nat", "?", "-", "inf", "-inf", "infinity", "-infinity"}
+FARTHEST, LINEAR_SIDE, TREE_SIDE, FEW_LEVELS = 10.0, 28, 12, 12
+TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of a safetensors file by name."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    arrays = {}
+    for name, facts in json.loads(data[8 : 8 + size]).items():
+        if name != "__metadata__":
+            begin, end = facts["data_offsets"]
+            piece = data[8 + size + begin : 8 + size + end]
+            arrays[name] = np.frombuffer(piece, TYPES[facts["dtype"]]).reshape(facts["shape"])
+    return arrays
+
+
+class PlainSamples:
+    """Rows as arrays: numbers (n, F), codes of categories (n, K), texts and images by column."""
+
+    def __init__(self, reading: dict[str, Any], rows: list[dict[str, str]], folder: Path) -> None:
+        self.count = len(rows)
+        numbers, codes, self.texts, self.images = [], [], [], []
+        shapes = iter(reading["shapes"])
+        for column in reading["columns"]:
+            cells = [row.get(column["name"]) or "" for row in rows]
+            kind = column["kind"]
+            if kind in ("number", "date", "vector"):
+                numbers.append([_numbers(cell.strip(), column) for cell in cells])
+            elif kind == "category":
+                place = {value: number for number, value in enumerate(column["values"], start=2)}
+                codes.append([0 if cell.strip().lower() in MISSING else place.get(cell.strip(), 1) for cell in cells])
+            elif kind == "text":
+                self.texts.append(cells)
+            elif kind == "image":
+                shape = next(shapes)
+                self.images.append(np.stack([_image(cell, shape, folder) for cell in cells]))
+        empty = np.zeros((self.count, 0))
+        self.numbers = np.concatenate(
+            [np.asarray(part, float).reshape(self.count, -1) for part in [*numbers, empty]], 1
+        )
+        self.codes = np.asarray(codes, int).reshape(len(codes), self.count).T
+        self.levels = [2 + len(column["values"]) for column in reading["columns"] if column["kind"] == "category"]
+
+    def rows(self, begin: int, end: int) -> PlainSamples:
+        """Some of the samples."""
+        part = object.__new__(PlainSamples)
+        part.count = min(end, self.count) - begin
+        part.numbers, part.codes, part.levels = self.numbers[begin:end], self.codes[begin:end], self.levels
+        part.texts = [cells[begin:end] for cells in self.texts]
+        part.images = [pixels[begin:end] for pixels in self.images]
+        return part
+
+
+def _numbers(cell: str, column: dict[str, Any]) -> list[float]:
+    if column["kind"] == "number":
+        return [math.nan if cell.lower() in MISSING else _number(cell)]
+    if column["kind"] == "vector":
+        try:
+            values = json.loads(cell)
+            found = [math.nan if value is None else _number(str(value)) for value in values]
+        except (ValueError, TypeError):
+            found = []
+        return found if len(found) == column["size"] else [math.nan] * column["size"]
+    try:
+        if column["form"] == "ISO 8601":
+            moment = datetime.datetime.fromisoformat(cell)
+        else:
+            moment = datetime.datetime.strptime(cell, column["form"])
+    except ValueError:
+        return [math.nan] * 4
+    plain = moment.replace(tzinfo=None)
+    days = (plain - datetime.datetime(1970, 1, 1)).total_seconds() / 86_400
+    hour = plain.hour + plain.minute / 60 + plain.second / 3600
+    return [days, plain.month, plain.weekday(), hour]
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if abs(value) < 3e38 else math.nan
+
+
+def _image(given: Any, shape: list[int], folder: Path) -> Any:
+    """Pixels (height, width, channels) of a file or of an array, black where there is none."""
+    if not isinstance(given, str):
+        pixels = np.asarray(given, np.uint8)
+        return _fitting(pixels if pixels.ndim == 3 else pixels[..., None], shape)
+    if not given.strip():
+        return np.zeros(shape, np.uint8)
+    from PIL import Image, ImageOps
+
+    picture = ImageOps.exif_transpose(Image.open(folder / given.strip()))
+    if picture.mode.startswith("I"):
+        pixels = (np.asarray(picture, np.int64).clip(0, 65_535) // 257).astype(np.uint8)[..., None]
+    elif picture.mode in ("1", "L"):
+        pixels = np.asarray(picture.convert("L"))[..., None]
+    else:
+        if picture.has_transparency_data:
+            layered = picture.convert("RGBA")
+            picture = Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered)
+        pixels = np.asarray(picture.convert("RGB"))
+    return _fitting(pixels, shape)
+
+
+def _fitting(pixels: Any, shape: list[int]) -> Any:
+    """Pixels of the wanted height, width and number of channels."""
+    pixels = _resized(pixels, shape[0], shape[1])
+    if pixels.shape[2] < shape[2]:
+        return np.repeat(pixels, 3, axis=2)
+    if pixels.shape[2] > shape[2]:
+        return np.rint(pixels @ np.asarray([0.299, 0.587, 0.114])).astype(np.uint8)[..., None]
+    return pixels
+
+
+def _resized(pixels: Any, height: int, width: int) -> Any:
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    from PIL import Image
+
+    size, how = (width, height), Image.Resampling.BILINEAR
+    planes = [Image.fromarray(pixels[..., place]).resize(size, how) for place in range(pixels.shape[2])]
+    return np.stack([np.asarray(plane) for plane in planes], axis=-1)
+
+
+def _flat(images: Any, side: int) -> Any:
+    """Brightness 0 to 1 of all pixels, (n, pixels), of images made smaller than ``side``."""
+    shrink = side / max(images.shape[1:3])
+    if shrink < 1:
+        height, width = (max(1, round(length * shrink)) for length in images.shape[1:3])
+        images = np.stack([_resized(image, height, width) for image in images])
+    return images.reshape(len(images), -1) / 255
+
+
+def tf_idf(terms: dict[str, Any], text: str) -> dict[int, float]:
+    """Place of a term -> its weight in a text: (1 + log count) times its rarity, all of length 1."""
+    if "place" not in terms:
+        terms["place"] = {term: number for number, term in enumerate(terms["terms"])}
+    counts: dict[int, int] = collections.Counter()
+    for term in _terms(terms["unit"], terms["longest"], text.lower()):
+        if term in terms["place"]:
+            counts[terms["place"][term]] += 1
+    values = {place: (1 + math.log(count)) * terms["weights"][place] for place, count in counts.items()}
+    length = math.sqrt(sum(value**2 for value in values.values())) or 1.0
+    return {place: value / length for place, value in values.items()}
+
+
+def _terms(unit: str, longest: int, text: str) -> Any:
+    if unit == "words":
+        words = re.findall(r"(?u)\b\w+\b", text)
+        for size in range(1, longest + 1):
+            for begin in range(len(words) - size + 1):
+                yield " ".join(words[begin : begin + size])
+        return
+    for word in text.split():
+        padded = f" {word} "
+        for size in range(2, longest + 1):
+            yield padded[:size]
+            for begin in range(1, len(padded) - size + 1):
+                yield padded[begin : begin + size]
+            if len(padded) <= size:
+                break  # a word that is shorter than the term counts once
+
+
+def _linear_features(features: dict[str, Any], samples: PlainSamples) -> Any:
+    """Features (n, D) without those of texts."""
+    gone = np.isnan(samples.numbers)
+    scaled = (samples.numbers - np.asarray(features["means"])) / np.asarray(features["deviations"])
+    parts = [np.where(gone, 0, scaled).clip(-FARTHEST, FARTHEST), gone[:, features["gaps"]].astype(float)]
+    parts += [np.eye(size)[samples.codes[:, place]] for place, size in enumerate(features["levels"])]
+    parts += [_flat(images, LINEAR_SIDE) for images in samples.images]
+    return np.concatenate([part.reshape(samples.count, -1) for part in parts], axis=1)
+
+
+def _linear(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
+    dense = _linear_features(facts["features"], samples)
+    weights = arrays["weights"]
+    outputs = dense @ weights[: dense.shape[1]] + arrays["bias"]
+    begin = dense.shape[1]
+    for every, cells in zip(facts["features"]["terms"], samples.texts, strict=True):
+        for terms in every:
+            for row, text in enumerate(cells):
+                for place, value in tf_idf(terms, text).items():
+                    outputs[row] += value * weights[begin + place]
+            begin += len(terms["terms"])
+    return _probabilities(outputs, facts["link"])
+
+
+def _trees(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
+    features = facts["features"]
+    parts = [samples.numbers]
+    for place, size in enumerate(features["levels"]):
+        codes = samples.codes[:, place]
+        parts.append(np.eye(size)[codes] if size <= FEW_LEVELS else codes[:, None].astype(float))
+    for number, (terms, cells) in enumerate(zip(features["terms"], samples.texts, strict=True)):
+        components = arrays[f"components_{number}"]
+        found = np.zeros((samples.count, components.shape[1]))
+        for row, text in enumerate(cells):
+            for place, value in tf_idf(terms, text).items():
+                found[row] += value * components[place]
+        parts += [found, np.asarray([[np.log1p(len(text.split())), np.log1p(len(text))] for text in cells])]
+    parts += [_flat(images, TREE_SIDE) for images in samples.images]
+    table = np.concatenate([part.reshape(samples.count, -1) for part in parts], axis=1)
+    if "fill" in arrays:
+        table = np.where(np.isnan(table), arrays["fill"], table).astype(np.float32).astype(float)
+    outputs = np.zeros((samples.count, facts["outputs"]))
+    for root, target in zip(arrays["roots"], arrays["target"], strict=True):
+        values = arrays["value"][_leaves(arrays, table, int(root))]
+        if target < 0:
+            outputs += values
+        else:
+            outputs[:, int(target)] += values[:, 0]
+    if facts["link"] == "mean":
+        return outputs / len(arrays["roots"])
+    return _probabilities(outputs + arrays["start"], facts["link"])
+
+
+def _leaves(arrays: dict[str, Any], table: Any, root: int) -> Any:
+    """Number of the leaf that each row ends in."""
+    nodes, rows = np.full(len(table), root), np.arange(len(table))
+    while len(rows):
+        rows = rows[arrays["feature"][nodes[rows]] >= 0]
+        at = nodes[rows]
+        asked = table[rows, arrays["feature"][at]]
+        left = np.where(np.isnan(asked), arrays["missing_left"][at] == 1, asked <= arrays["threshold"][at])
+        nodes[rows] = np.where(left, arrays["left"][at], arrays["right"][at])
+    return nodes
+
+
+def _neighbours(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
+    table = _linear_features(facts["features"], samples).astype(np.float32).astype(float)
+    stored, count = arrays["stored"].astype(float), facts["neighbours"]
+    distances = (stored**2).sum(1) - 2 * table @ stored.T + (table**2).sum(1, keepdims=True)
+    chosen = np.argpartition(distances, count - 1, axis=1)[:, :count]
+    near = np.sqrt(np.maximum(np.take_along_axis(distances, chosen, 1), 0))
+    weights = 1 / (near + near.mean(1, keepdims=True) * 0.1 + 1e-9)
+    weights *= count / weights.sum(1, keepdims=True)
+    votes = (weights[:, :, None] * arrays["answers"][chosen]).sum(1) + 0.5 * arrays["shares"]
+    return votes / (count + 0.5)
+
+
+def _mean(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
+    total: Any = 0.0
+    for place, part in enumerate(facts["parts"]):
+        own = {name.split(".", 1)[1]: array for name, array in arrays.items() if name.startswith(f"{place}.")}
+        total = total + part["weight"] * FORMS[part["form"]](part["facts"], own, samples)
+    return total
+
+
+def _constant(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
+    return np.tile(arrays["shares"], (samples.count, 1))
+
+
+FORMS = {"linear": _linear, "trees": _trees, "neighbours": _neighbours, "mean": _mean, "constant": _constant}
+
+
+def _probabilities(outputs: Any, link: str) -> Any:
+    if link == "softmax":
+        raised = np.exp(outputs - outputs.max(1, keepdims=True))
+        return raised / raised.sum(1, keepdims=True)
+    small = np.exp(-np.abs(outputs))
+    yes = np.where(outputs >= 0, 1.0, small) / (1.0 + small)
+    return yes if link == "sigmoid" else np.concatenate([1 - yes, yes], axis=1)
+
+
+class Model:
+    """The model in a folder.
+
+    Args:
+        folder: Folder with ``model.json`` and ``arrays.safetensors``; that of this file if left out.
+    """
+
+    def __init__(self, folder: str | Path = Path(__file__).parent) -> None:
+        self.about = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
+        self.arrays = read_arrays(Path(folder) / "arrays.safetensors")
+        self.names: list[str] = self.about["targets"]["names"]
+
+    def predict_proba(self, rows: list[dict[str, str]], folder: str | Path = ".") -> Any:
+        """Probabilities (n, classes or labels) of rows; paths of images begin in ``folder``."""
+        samples = PlainSamples(self.about["reading"], rows, Path(folder))
+        parts = [
+            FORMS[self.about["form"]](self.about["facts"], self.arrays, samples.rows(begin, begin + 256))
+            for begin in range(0, len(rows), 256)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.names)))
+
+    def predict(self, rows: list[dict[str, str]], folder: str | Path = ".") -> list[Any]:
+        """The class of each row, or the labels that apply."""
+        chances = self.predict_proba(rows, folder)
+        if self.about["targets"]["kind"] == "labels":
+            return [[name for name, value in zip(self.names, row, strict=True) if value > 0.5] for row in chances]
+        if self.about["metric"] == "balanced_accuracy":
+            chances = chances / np.maximum(self.about["shares"], 1e-7)
+        return [self.names[place] for place in chances.argmax(1)]
+
+
+def main() -> None:
+    with open(sys.argv[1], newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    model, folder = Model(), Path(sys.argv[1]).absolute().parent
+    writer = csv.writer(sys.stdout)
+    writer.writerow(["answer", *(f"probability of {name}" for name in model.names)])
+    for answer, chances in zip(model.predict(rows, folder), model.predict_proba(rows, folder), strict=True):
+        writer.writerow(["|".join(answer) if isinstance(answer, list) else answer, *map(float, chances)])
+
+
+if __name__ == "__main__":
+    main()
