@@ -103,6 +103,9 @@ def test_balanced_decisions_find_the_rare_class() -> None:
     data = {"number": number, "y": np.where((number > 1) & (rng.random(400) < 0.5), "rare", "usual")}
     usual, balanced = quick(data), quick(data, metric="balanced_accuracy")
     assert usual.predict(data).count("rare") < balanced.predict(data).count("rare")
+    chances = np.asarray([[0.3, 0.7], [0.05, 0.95]])
+    assert balanced.named(balanced.decided(chances)) == ["rare", "usual"]
+    assert usual.named(usual.decided(chances)) == ["usual", "usual"]
 
 
 @pytest.mark.parametrize("count", [40, EVERY_FOLD_BELOW + 10])
