@@ -5,7 +5,7 @@ numbers, or pixels) and gradient boosting by five folds, the CNN (three convolut
 that is held out, each of its rates for a third of the time that ``fit`` has. ``fit`` is compared with whichever of them
 is best *on the test rows*, a choice that favours the rivals; the interval is that of the paired difference.
 
-    python benchmarks/fit.py --data ../shared/data --seconds 60 --json fit.json
+    python benchmarks/fit.py --data sets/ --seconds 60 --json fit.json
     python benchmarks/fit.py --seconds 60 --json fit.json --sets breast_cancer digits
 """
 

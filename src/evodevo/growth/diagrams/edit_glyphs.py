@@ -6,7 +6,10 @@ from collections.abc import Iterable
 
 from evodevo.growth.in_place.base import EDITS
 from evodevo.report.charts import glyphs as marks
-from evodevo.report.svg import Drawing, text_width
+from evodevo.report.svg import Drawing, shorten, text_width
+
+EDGE, LEAST_ROOM = 8.0, 30.0
+"""Space at the right edge, and the least for a sign's words, in units of the drawing."""
 
 LETTERS = {"grow": "G", "spawn": "S", "hybridise": "H"}
 REPLACED = "replaced"
@@ -46,9 +49,13 @@ def draw_sign(drawing: Drawing, operation: str, x: float, y: float, role: str = 
 
 
 def draw_signs(drawing: Drawing, operations: Iterable[str], x: float, y: float) -> None:
-    """A legend of the operations that occur, on the baseline ``y``."""
+    """A legend of the operations that occur, on the baseline ``y``; what has no room is left out."""
     occurring = set(operations)
     for operation in [*(name for name in WORDS if name in occurring), *sorted(occurring - set(WORDS) - {""})]:
+        room = drawing.width - x - 20 - EDGE
+        if room < LEAST_ROOM:
+            return
+        words = shorten(words_of(operation), room, 10)
         draw_sign(drawing, operation, x + 7, y - 3.5)
-        drawing.text(x + 20, y, words_of(operation), "fill-muted", 10)
-        x += 20 + text_width(words_of(operation), 10) + 12
+        drawing.text(x + 20, y, words, "fill-muted", 10)
+        x += 20 + text_width(words, 10) + 12

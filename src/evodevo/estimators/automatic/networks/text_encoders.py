@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from evodevo.estimators.automatic.networks.texts import TERM_WEIGHTS, TERMS, TEXT
+from evodevo.operators.lstm import run_lstm
 from evodevo.tasks.text.words import PADDING, UNKNOWN
 
 EMBEDDING_STD = 0.1
@@ -48,7 +49,7 @@ class WeightedTerms(nn.Module):
 
 
 class RecurrentTexts(nn.Module):
-    """A gated recurrent unit over the words, both ways; mean and maximum over the words.
+    """An LSTM over the words, both ways; mean and maximum over the words.
 
     Args:
         words: Number of word ids.
@@ -69,7 +70,7 @@ class RecurrentTexts(nn.Module):
             self.embedding.weight.normal_(std=EMBEDDING_STD)
             self.embedding.weight[PADDING].zero_()
         self.dropout = nn.Dropout(dropout)
-        self.recurrence = nn.GRU(width, width, batch_first=True, bidirectional=True)
+        self.recurrence = nn.LSTM(width, width, batch_first=True, bidirectional=True)
         self.missing = nn.Parameter(torch.zeros(self.width))
 
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
@@ -83,7 +84,7 @@ class RecurrentTexts(nn.Module):
         x = self.dropout(self.embedding(tokens[:, :longest]))
         # A text without words is read as one padding word, and replaced below.
         packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        h = pad_packed_sequence(self.recurrence(packed)[0], batch_first=True, total_length=longest)[0]
+        h = pad_packed_sequence(run_lstm(self.recurrence, packed)[0], batch_first=True, total_length=longest)[0]
         real = mask[:, :longest, None]
         mean = (h * real).sum(1) / lengths.clamp(min=1)[:, None]
         highest = h.masked_fill(~real, -1).amax(1)  # outputs lie in (-1, 1)
