@@ -16,6 +16,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,9 @@ def sets(data: Path | None, seed: int) -> dict[str, Callable[[], tuple[Rows, Row
     }
     if data is not None:
         for name, rows in (("trec", 2_000), ("sst2", 2_000), ("mr", 2_000), ("r8", 2_000)):
-            found[name] = lambda name=name, rows=rows: texts(data / name, rows, seed)  # type: ignore[misc]
+            found[name] = partial(texts, data / name, rows, seed)
         for name in ("fashion_mnist", "mnist10k", "cmaterdb_bangla"):
-            found[name] = lambda name=name: images(data / name, 2_000, seed)  # type: ignore[misc]
+            found[name] = partial(images, data / name, 2_000, seed)
     return found
 
 

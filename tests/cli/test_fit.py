@@ -21,6 +21,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("rows.csv")
 
 
+@pytest.mark.slow
 def test_from_a_table_to_predictions(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     begin = ["fit", str(table), "--label", "class", "--no-networks", "--test", str(table)]
     assert run([*begin, "--json", "--to", "model"]) == ExitCode.SUCCESS
@@ -46,6 +47,7 @@ def test_from_a_table_to_predictions(table: Path, capsys: pytest.CaptureFixture[
     assert "odd" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_words_while_it_runs_and_the_table_at_the_end(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fit", str(table), "--label", "class", "--no-networks"]) == ExitCode.SUCCESS
     written = capsys.readouterr()
@@ -63,11 +65,17 @@ def test_words_while_it_runs_and_the_table_at_the_end(table: Path, capsys: pytes
         (["gone.csv", "--label", "class"], "no file at gone.csv"),
         (["rows.csv", "--label", "class", "--to", "rows.csv"], "is a file"),
         (["rows.csv", "--label", "class", "--ignore", "z"], "'z'"),
+        (["rows.csv", "--label", "class", "--test", "gone.csv"], "no file at gone.csv"),
+        (["rows.csv", "--label", "class", "--source", "."], "not empty"),
+        (["rows.csv", "--label", "class", "--source", "new", "--networks"], "add --no-networks"),
         (["rows.csv", "--label", "class", "--metric", "beauty"], "beauty"),
     ],
 )
-def test_bad_input(table: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["fit", *arguments, "--no-networks"]) == ExitCode.USAGE
+def test_bad_input_is_refused_before_the_work(
+    table: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evodevo.estimators.automatic.search.FitSearch.run", lambda *_, **__: pytest.fail("begun"))
+    assert run(["fit", "--no-networks", *arguments]) == ExitCode.USAGE
     assert words in capsys.readouterr().err
 
 

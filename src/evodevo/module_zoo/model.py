@@ -254,7 +254,7 @@ class ModuleZoo(Network):
 
         Args:
             name: a module of this zoo.
-            genotype: of this zoo's width.
+            genotype: its new genotype, of this zoo's width.
             state: its weights; fresh ones from its seed where they are left out.
 
         Raises:

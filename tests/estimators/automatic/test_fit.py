@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 import evodevo
 from evodevo.errors import DataError, NotFoundError, UnsafeFileError, UsageError
-from evodevo.estimators.automatic import ensemble, scores
+from evodevo.estimators.automatic import ensemble, scores, sources
+from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.fit import ENSEMBLE, seconds_of
 from evodevo.estimators.automatic.search import FitSearch
 from evodevo.estimators.automatic.splits import EVERY_FOLD_BELOW, folds
@@ -35,6 +37,7 @@ def quick(data: Any, label: Any = "y", **more: Any) -> evodevo.FittedModel:
     return evodevo.fit(data, label, time_limit="20s", **({"networks": False} | more))
 
 
+@pytest.mark.slow
 def test_the_best_on_held_out_rows_is_the_model_and_the_table_has_the_others(tmp_path: Path) -> None:
     events: list[tuple[str, dict[str, Any]]] = []
     model = quick(rows(200), listener=lambda kind, facts: events.append((kind, facts)))
@@ -97,6 +100,7 @@ def test_scores_agree_with_scikit_learn() -> None:
     assert (same.low, same.high) == (0, 0)
 
 
+@pytest.mark.slow
 def test_balanced_decisions_find_the_rare_class() -> None:
     rng = generator(5, "rare")
     number = rng.normal(size=400)
@@ -130,6 +134,7 @@ def test_classes_are_spread_evenly() -> None:
         assert max(counts) - min(counts) <= 1
 
 
+@pytest.mark.slow
 def test_equal_rows_are_on_one_side() -> None:
     """Copies of a row with labels drawn at random cannot be learned; with copies on both sides they could."""
     rng = generator(8, "copies")
@@ -139,6 +144,7 @@ def test_equal_rows_are_on_one_side() -> None:
     assert model.rows[0].score < 0.75
 
 
+@pytest.mark.slow
 def test_several_labels_in_one_cell_and_in_columns() -> None:
     base = rows(120)
     both = [
@@ -154,6 +160,7 @@ def test_several_labels_in_one_cell_and_in_columns() -> None:
     assert quick(columns, ("p", "q")).predict({"number": [-2.0], "word": ["stone"]}) == [[]]
 
 
+@pytest.mark.slow
 def test_a_folder_of_texts(tmp_path: Path) -> None:
     for name, word in (("fruit", "apple"), ("tool", "hammer")):
         (tmp_path / "data" / name).mkdir(parents=True)
@@ -165,6 +172,7 @@ def test_a_folder_of_texts(tmp_path: Path) -> None:
     assert model.predict({"text": ["an apple is here", "one hammer is here"]}) == ["fruit", "tool"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_images(tmp_path: Path) -> None:
     from PIL import Image
 
@@ -179,6 +187,7 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert model.predict({"image": np.full((1, 9, 8), 210, np.uint8)}) == ["light"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = FitSearch._judge
     seen: list[str] = []
@@ -199,15 +208,57 @@ def test_ctrl_c_ends_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.slow
-def test_networks_take_part_and_are_kept(tmp_path: Path) -> None:
-    model = evodevo.fit(rows(60), "y", time_limit=70)
-    networks = [row for row in model.rows if row.kind == "network"]
+@pytest.mark.parametrize("error", [UsageError("no word"), RuntimeError("out of memory"), ZeroDivisionError("NaN")])
+def test_networks_that_cannot_be_trained_leave_the_plain_models(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Any, *given: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("evodevo.estimators.automatic.networks.race.NetworkRace.run", fails)
+    model = evodevo.fit(rows(60), "y", time_limit="120s")
+    assert {row.kind for row in model.rows} <= {"plain", "ensemble"}
+    assert f"networks: {error}" in model.left_out
+
+
+@pytest.mark.slow
+def test_networks_without_a_result_leave_the_plain_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evodevo.estimators.automatic.networks.race.NetworkRace.run", lambda *_: [])
+    model = evodevo.fit(rows(60), "y", time_limit="120s")
+    assert {row.kind for row in model.rows} <= {"plain", "ensemble"}
+
+
+@pytest.mark.slow
+def test_networks_take_part_and_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evodevo.estimators.automatic.search.LEAST_NETWORK_SECONDS", 0.1)
+    model = evodevo.fit(rows(60), "y", time_limit=12)
+    networks = [row.name for row in model.rows if row.kind == "network"]
     assert networks
-    kept = model.others[networks[0].name]
-    other = evodevo.FittedModel(**{**vars(model), "predictor": kept})
-    other.save(tmp_path / "network")
-    loaded = evodevo.FittedModel.load(tmp_path / "network")
+    for place, name in enumerate(networks):
+        other = replace(model, predictor=model.others[name])
+        loaded = evodevo.FittedModel.load(other.save(tmp_path / str(place)))
+        assert (loaded.predict_proba(rows(20, 1)) == other.predict_proba(rows(20, 1))).all()
+
+
+@pytest.mark.slow
+def test_a_model_with_a_zoo_in_it_is_kept(tmp_path: Path) -> None:
+    """Its router has a parameter without an axis."""
+    from evodevo.estimators.automatic.candidates.network import NetworkRow, inputs
+    from evodevo.estimators.automatic.networks.race import NetworkRace
+
+    model = quick(rows(60))
+    samples = model.reading.read(sources.read(rows(60)))
+    given = inputs(samples, model.reading.levels)
+    answers = model.targets.read(sources.read(rows(60)))
+    race = NetworkRace(given, answers, "class", 2, np.arange(40), np.arange(40, 60), 0, arms=["zoo: all modules"])
+    (result,) = race.run(60.0, lambda _: None, max_steps=4)
+    network = NetworkRow(result.predictor, model.reading.levels)
+    assert any(array.ndim == 0 for array in network.to_state()[1].values())
+    other = replace(model, predictor=MeanPredictor([network, model.predictor], [0.5, 0.5]))
+    loaded = evodevo.FittedModel.load(other.save(tmp_path / "model"))
     assert (loaded.predict_proba(rows(20, 1)) == other.predict_proba(rows(20, 1))).all()
+    with pytest.raises(UsageError, match="holds a network"):
+        other.export("source", tmp_path / "source")
 
 
 @pytest.mark.parametrize(
@@ -238,6 +289,7 @@ def test_bad_settings() -> None:
         quick(rows(40), metric="micro_f1")
 
 
+@pytest.mark.slow
 def test_damaged_folders_are_refused(tmp_path: Path) -> None:
     model = quick(rows(40))
     folder = model.save(tmp_path / "model")

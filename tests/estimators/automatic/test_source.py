@@ -59,6 +59,7 @@ def model() -> evodevo.FittedModel:
     return evodevo.fit(rows(), "y", time_limit="60s", networks=False)
 
 
+@pytest.mark.slow
 def test_every_plain_model_is_exported_and_verified(model: evodevo.FittedModel, tmp_path: Path) -> None:
     assert {column.kind for column in model.reading.columns} >= {
         "number",
@@ -75,6 +76,7 @@ def test_every_plain_model_is_exported_and_verified(model: evodevo.FittedModel, 
     assert len(names) >= 6
 
 
+@pytest.mark.slow
 def test_neighbours_too(tmp_path: Path) -> None:
     data = {name: column for name, column in rows().items() if name != "text"}
     model = evodevo.fit(data, "y", time_limit="60s", networks=False)
@@ -82,6 +84,7 @@ def test_neighbours_too(tmp_path: Path) -> None:
     replace(model, predictor=kept).export("source", tmp_path / "near")
 
 
+@pytest.mark.slow
 def test_the_program_reads_a_csv_file(tmp_path: Path) -> None:
     data = {name: column for name, column in rows().items() if name != "image"}
     model = evodevo.fit(data, "y", time_limit="60s", networks=False)
@@ -99,6 +102,7 @@ def test_the_program_reads_a_csv_file(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_program_that_answers_otherwise_leaves_nothing(
     model: evodevo.FittedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +114,7 @@ def test_a_program_that_answers_otherwise_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_what_cannot_be_exported(model: evodevo.FittedModel, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="format"):
         model.export("pickle", tmp_path / "x")

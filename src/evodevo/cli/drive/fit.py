@@ -53,14 +53,22 @@ def fit(
 ) -> None:
     """Find the best model of your own table, images or texts: plain ones, networks, and their ensemble."""
     from evodevo.cli.drive.fit_progress import choose
-    from evodevo.estimators.automatic import keeping
+    from evodevo.errors import UsageError
+    from evodevo.estimators.automatic import keeping, sources
     from evodevo.estimators.automatic.fit import fit as find
     from evodevo.estimators.automatic.fit import seconds_of
+    from evodevo.estimators.automatic.source.export import check_target
 
     names: Any = label[0] if label and len(label) == 1 else tuple(label or ("label",))
+    # All that can be wrong is found before the work, not after it.
     seconds_of(time_limit)
     if to is not None:
-        keeping.check_target(to)  # before the work, not after it
+        keeping.check_target(to)
+    if source is not None:
+        check_target(source)
+        if networks:
+            raise UsageError("--source holds no networks yet; add --no-networks.")
+    tested = None if test is None else sources.read(test, names if isinstance(names, tuple) else (names,))
     with choose(json=json) as view:
         model = find(
             data,
@@ -74,7 +82,7 @@ def fit(
             seed=seed,
             listener=view.handle,
         )
-    board = model.leaderboard(test)
+    board = model.leaderboard(tested)
     if to is not None:
         model.save(to)
     if source is not None:

@@ -55,7 +55,8 @@ def write(kept: SavedModel, arrays: Mapping[str, NDArray[Any]], folder: Path) ->
     from safetensors.numpy import save as to_bytes
 
     text = canonical.dumps(kept.model_dump(mode="json"))
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    # Not ascontiguousarray, which gives a single number an axis.
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     (folder / ARRAYS).write_bytes(to_bytes(contiguous))
     (folder / ABOUT).write_text(text, encoding="utf-8")
 

@@ -146,14 +146,13 @@ class FittedModel:
             UsageError: An unknown format, a folder with files, a model with a network in it, or no rows to compare on.
             VerificationError: The written program answers otherwise.
         """
-        from evodevo.estimators.automatic.source.export import check_forms, finish
+        from evodevo.estimators.automatic.source.export import check_forms, check_target, finish
         from evodevo.scratch import Scratch
 
         if to != "source":
             raise unknown_name("format", to, ["source"])
         target = Path(folder).absolute()
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise UsageError(f"{folder} exists and is not empty; name a folder that is empty or new.")
+        check_target(target)
         rows = self.probes if probes is None else self._rows(probes)
         if rows is None:
             raise UsageError(

@@ -133,9 +133,7 @@ class FitSearch:
             try:
                 self._judge(candidate, limit)
             except (EvodevoError, MemoryError, ValueError) as error:
-                self._leave_out(
-                    f"{candidate.name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-                )
+                self._leave_out(f"{candidate.name}: {_first_line(error)}")
 
     def _judge(self, candidate: FitCandidate, limit: Limit) -> None:
         began = time.monotonic()
@@ -186,6 +184,12 @@ class FitSearch:
                 " are needed"
             )
             return
+        try:
+            self._race(seconds)
+        except Exception as error:  # whatever a library raises: the plain models are there
+            self._leave_out(f"networks: {_first_line(error)}")
+
+    def _race(self, seconds: float) -> None:
         from evodevo.estimators.automatic.networks.race import NetworkRace
 
         given = inputs(self.lesson.samples, self.lesson.levels)
@@ -199,7 +203,7 @@ class FitSearch:
             left = len(self.folds) - number
             share = 1.0 if left == 1 else (FIRST_FOLD_SHARE if not number else 1 / left)
             remaining = ends - time.monotonic()
-            if remaining <= 0 or self.limit.stopped:
+            if remaining <= 0 or self.limit.stopped or chosen == []:
                 break
             race = NetworkRace(
                 given,
@@ -258,6 +262,10 @@ class FitSearch:
             self.listener("final", {"name": one.name})
             one.final = one.candidate.retrain(self.lesson, everything, one.models, self.limit)
             one.seconds += time.monotonic() - began
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def arm_names(race: NetworkRace) -> set[str]:

@@ -65,13 +65,15 @@ def read(data: Any, label: Sequence[str] = ()) -> Rows:
     """Read data of any form.
 
     Args:
-        data: See ``FORMS``.
+        data: See ``FORMS``; rows that were read stay as they are.
         label: Label columns. A folder's classes take the name of the first one, ``label`` where there is none.
 
     Raises:
         DataError: The data are missing, unreadable, or have no rows.
         UsageError: Data of another form, or columns of unequal lengths.
     """
+    if isinstance(data, Rows):
+        return data
     if isinstance(data, (str, Path)):
         path = Path(data)
         if path.is_dir():

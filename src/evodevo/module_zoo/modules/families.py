@@ -49,7 +49,7 @@ class Archetype:
         attributes: attributes in which its members differ (Omega_a of eq. 17).
         graph: (width, attributes) -> the graph; node ids stay where attributes change, so that units correspond.
         family: colour in drawings, as ``LayerSpec.kind_family``; None follows most of the nodes of a member.
-        width, depth: what ``widen`` and ``deepen`` enlarge (``modules/sizes.py``).
+        width, depth: Names of the attributes that ``widen`` and ``deepen`` enlarge (``modules/sizes.py``).
     """
 
     title: str

@@ -6,6 +6,7 @@ Legend: n texts, V terms.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -58,12 +59,13 @@ class TextTerms(Settings):
 
         if not self.terms:
             return csr_matrix((len(texts), 0))
-        vectorizer = self.__dict__.get("_made")
-        if vectorizer is None:
-            vectorizer = _vectorizer(self.unit, self.longest, vocabulary=list(self.terms))
-            vectorizer.idf_ = np.asarray(self.weights)
-            self.__dict__["_made"] = vectorizer
-        return vectorizer.transform(texts)
+        return self._fitted.transform(texts)
+
+    @cached_property
+    def _fitted(self) -> Any:
+        vectorizer = _vectorizer(self.unit, self.longest, vocabulary=list(self.terms))
+        vectorizer.idf_ = np.asarray(self.weights)
+        return vectorizer
 
 
 def lengths(texts: Sequence[str]) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ class ImageReading(Settings):
 
     Attributes:
         shape: (height, width, channels).
-        mean, deviation: of each channel, in units of 255.
+        mean, deviation: Mean and standard deviation of each channel, 0 to 1.
     """
 
     shape: tuple[int, int, int]

@@ -242,7 +242,7 @@ class _Course:
 
     def _repeat(self, finalists: Sequence[ArmTraining]) -> None:
         """The same networks with other seeds, while there is time for one that is worth it."""
-        for number in range(MOST_REPEATS if self._max_steps is None else 0):
+        for number in range(MOST_REPEATS if self._max_steps is None and finalists else 0):
             first = finalists[number % len(finalists)]
             if self._stopped or first.fault or self._left() < first.seconds / 2:
                 return

@@ -19,7 +19,7 @@ class PlainStructure(Settings):
     Attributes:
         image: ``residual``: 3 x 3 convolutions in residual blocks with group norm.
         text: ``terms``: weighted mean of embeddings of words and pairs of words, and a linear map of their weights to
-            the logits; ``recurrent``: a gated recurrent unit over the words, both ways, mean and maximum.
+            the logits; ``recurrent``: an LSTM over the words, both ways, mean and maximum.
         numbers: ``mlp``; ``residual``: residual blocks with layer norm; ``pieces``: each number in its piecewise-linear
             encoding, then an MLP (Gorishniy et al. 2022).
         width: Width of encodings.

@@ -30,6 +30,16 @@ print(json.dumps(Model().predict_proba(given["rows"], given["folder"]).tolist())
 """
 
 
+def check_target(folder: Path) -> None:
+    """Check that an export can be written to a folder.
+
+    Raises:
+        UsageError: It is a file, or not empty.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and is not empty; name a folder that is empty or new.")
+
+
 def forms_of(form: str, facts: Mapping[str, Any]) -> set[str]:
     """Forms of all models within one."""
     if "parts" not in facts or form != "mean":
