@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from evodevo.errors import UsageError, unknown_name
+from evodevo.execution.device_memory import DeviceUse
 from evodevo.registry import Registry, table
 
 if TYPE_CHECKING:  # a worker loads pydantic only where its preload says so
@@ -92,6 +93,7 @@ class Result:
         detail: Explanation for people: end of the traceback, signal, limit; at most ``DETAIL_BYTES``.
         seconds: Wall-clock time of the evaluation in seconds; 0.0 if it never started.
         log: End of its output to stdout and stderr, at most ``LOG_BYTES``; empty where output is not captured.
+        device: Memory of the CUDA device that it used; None where it used none, or its process could not tell.
     """
 
     id: str
@@ -101,6 +103,7 @@ class Result:
     detail: str = ""
     seconds: float = 0.0
     log: str = ""
+    device: DeviceUse | None = None
 
 
 @dataclass(frozen=True)

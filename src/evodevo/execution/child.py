@@ -1,4 +1,4 @@
-"""Runs one evaluation in the process that was forked for it: isolation, limits, and the answer over a pipe."""
+"""Runs evaluations in a process that was forked for the first of them: isolation, limits, and answers over a pipe."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from evodevo.execution.base import EVALUATORS, Evaluator, Job, check_answer
+from evodevo.execution.device_memory import device_use
 from evodevo.execution.failures import describe_exception
 from evodevo.execution.family import die_with
 from evodevo.execution.memory import allow_all_allocations, refuse_absurd_allocations
-from evodevo.execution.protocol import Message, encode, plain, to_text
+from evodevo.execution.protocol import Decoder, Message, encode, field, plain, to_job, to_text
+from evodevo.execution.surroundings import Surroundings
 from evodevo.scratch import let_go
+
+_CHUNK_BYTES = 2**18
 
 
 def live(
@@ -32,26 +36,32 @@ def live(
     scratch: str,
     threads: int | None,
     evaluators: Mapping[str, Evaluator],
+    jobs: int | None = None,
 ) -> NoReturn:
-    """Evaluate one job and end this process.
+    """Evaluate a job, and those that follow it, and end this process.
 
     Args:
-        job: Job to evaluate.
+        job: First job to evaluate.
         parent: Process id of the worker that forked this process.
         answer: File descriptor for messages; nothing else is ever written to it.
         log: File descriptor for stdout and stderr.
-        scratch: Folder for temporary files, which the worker removes.
+        scratch: Folder for temporary files of the first job, which the worker removes.
         threads: Number of torch threads; None leaves them as they are.
         evaluators: Name -> function of this process; they precede the table's rows.
+        jobs: File descriptor from which further jobs come, each with its folder, until its end; None = the first alone.
     """
     status = 1
     try:
-        _isolate(job, parent, log, scratch)
+        _isolate(parent, log)
         torch = sys.modules.get("torch")
         if torch is not None and threads is not None:
             # After the fork and not before it: the call starts torch's threads, and threads do not survive a fork.
             torch.set_num_threads(threads)
-        _evaluate(job, answer, evaluators)
+        if jobs is None:
+            _begin(job, scratch)
+            _evaluate(job, answer, evaluators)
+        else:
+            _evaluate_all(job, scratch, jobs, answer, evaluators)
         status = 0
     except BaseException:  # this process must end here and never return into the worker's loop
         traceback.print_exc()
@@ -59,7 +69,28 @@ def live(
         os._exit(status)  # without the exit handlers, which belong to the worker
 
 
-def _isolate(job: Job, parent: int, log: int, scratch: str) -> None:
+def _evaluate_all(job: Job, scratch: str, jobs: int, answer: int, evaluators: Mapping[str, Evaluator]) -> None:
+    """Evaluate one job after the other, until there is no other, or one leaves this process in doubt."""
+    surroundings, decoder = Surroundings(), Decoder()
+    _begin(job, scratch)
+    while _evaluate(job, answer, evaluators, surroundings):
+        surroundings.put_back()
+        message = _next(jobs, decoder)
+        if message is None:
+            return
+        job = to_job(message)
+        _begin(job, field(message, "scratch", str))
+
+
+def _next(jobs: int, decoder: Decoder) -> Message | None:
+    """The next job's message; None where none will come."""
+    while data := os.read(jobs, _CHUNK_BYTES):
+        for message in decoder.feed(data):
+            return message  # the worker sends another one only after this one's end
+    return None
+
+
+def _isolate(parent: int, log: int) -> None:
     os.setsid()  # a process group that can be killed as a whole, without a terminal
     die_with(parent, signal.SIGKILL)
     let_go()
@@ -70,23 +101,32 @@ def _isolate(job: Job, parent: int, log: int, scratch: str) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")  # a crash must not lose earlier output
     faulthandler.enable(file=2)
-    os.environ["TMPDIR"] = tempfile.tempdir = scratch
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # a crashed torch process would leave gigabytes
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("800")  # if the machine runs out of memory, the kernel kills this process before the coordinator
+
+
+def _begin(job: Job, scratch: str) -> None:
+    """Prepare this process for a job."""
+    os.environ["TMPDIR"] = tempfile.tempdir = scratch
+    allow_all_allocations()
     if job.memory_bytes is not None:
         refuse_absurd_allocations(job.memory_bytes)
 
 
-def _evaluate(job: Job, answer: int, evaluators: Mapping[str, Evaluator]) -> None:
+def _evaluate(
+    job: Job, answer: int, evaluators: Mapping[str, Evaluator], surroundings: Surroundings | None = None
+) -> bool:
+    """Evaluate a job and send its outcome; whether this process may evaluate another one, to go by ``surroundings``."""
     process = os.getpid()
     lock = threading.Lock()
+    is_over = False
 
     def send(message: Message) -> None:
         frame = memoryview(encode(message))
         with lock:
-            while frame:
+            while frame and not is_over:  # what a thread still reports afterwards belongs to no job
                 frame = frame[os.write(answer, frame) :]
 
     def report(payload: dict[str, Any]) -> None:
@@ -103,5 +143,11 @@ def _evaluate(job: Job, answer: int, evaluators: Mapping[str, Evaluator]) -> Non
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # the evaluator may have closed it
             stream.flush()
-    if os.getpid() == process:  # a process that the evaluator forked may come back here as well
-        send(outcome)
+    if os.getpid() != process:  # a process that the evaluator forked may come back here as well
+        return False
+    fit = outcome["type"] == "done" and surroundings is not None and surroundings.are_known
+    use = device_use()
+    send({**outcome, "fit": fit, "device": None if use is None else list(use)})
+    with lock:
+        is_over = True
+    return fit

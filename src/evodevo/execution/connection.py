@@ -34,10 +34,12 @@ class Connection:
         threads: Number of threads per evaluation; None leaves torch's own.
         preload: Names in ``PRELOADS``.
         packages: Packages whose table rows the worker loads.
+        evaluations: Most evaluations in one process.
         temporary: Folder in which that of the worker is made; None = the system's.
 
     Attributes:
         device: Device that the worker was given; None where it sees all.
+        shares: Whether another evaluation was on that device at some time of the one that runs now.
 
     Raises:
         EvodevoError: The process cannot be started.
@@ -50,6 +52,7 @@ class Connection:
         threads: int | None,
         preload: Sequence[str] = (),
         packages: Sequence[str] = (),
+        evaluations: int = 1,
         temporary: str | None = None,
     ) -> None:
         try:
@@ -68,12 +71,12 @@ class Connection:
         self.ready = False
         self.job: Job | None = None
         self.device: str | None = None
+        self.shares = False
         self.deadline: float | None = time.monotonic() + START_SECONDS
         self._decoder = Decoder()
         self._outgoing = bytearray()
-        self.send(
-            {"type": "start", "threads": threads, "preload": list(preload), "packages": list(packages)},
-        )
+        start_message = {"threads": threads, "preload": list(preload), "packages": list(packages)}
+        self.send({"type": "start", **start_message, "evaluations": evaluations})
 
     def _stream(self, index: int) -> int:
         stream: IO[bytes] | None = (self._process.stdin, self._process.stdout, self._process.stderr)[index]

@@ -5,7 +5,8 @@ as base64. Nothing received is ever executed or imported; names select rows of t
 
     coordinator -> worker      start {preload, packages, threads} · job {...} · cancel {id}
     worker -> coordinator      ready · refused {detail} · progress {id, payload} · result {...}
-    evaluation -> worker       progress {payload} · done {payload} · failed {reason, detail}
+    worker -> evaluation       job {..., scratch}, where its process takes another one
+    evaluation -> worker       progress {payload} · done {payload, fit, device} · failed {reason, detail, fit, device}
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 from evodevo.errors import EvodevoError, UsageError
 from evodevo.execution.base import PAYLOAD_BYTES, Job, Reason, Result
+from evodevo.execution.device_memory import DeviceUse
 
 MESSAGE_BYTES = 64 * 2**20
 _LENGTH = struct.Struct(">I")
@@ -181,6 +183,7 @@ def from_result(result: Result) -> Message:
         "detail": result.detail,
         "seconds": result.seconds,
         "log": result.log,
+        "device": None if result.device is None else list(result.device),
     }
 
 
@@ -199,7 +202,21 @@ def to_result(message: Message) -> Result:
         detail=field(message, "detail", str),
         seconds=float(field(message, "seconds", (int, float))),
         log=field(message, "log", str),
+        device=to_device(message.get("device")),
     )
+
+
+def to_device(numbers: object) -> DeviceUse | None:
+    """The use of a device, from its numbers in a message; None from None.
+
+    Raises:
+        ProtocolError: These are not its four numbers.
+    """
+    if numbers is None:
+        return None
+    if not isinstance(numbers, list) or len(numbers) != 4 or not all(type(one) is int and one >= 0 for one in numbers):
+        raise ProtocolError(f"the use of a device is four numbers of bytes: {str(numbers)[:80]!r}.")
+    return DeviceUse(*numbers)
 
 
 _REASONS: dict[str, Reason] = {

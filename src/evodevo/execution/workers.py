@@ -36,6 +36,17 @@ class WorkerExecutor(QueuedExecutor):
     def _start_worker(self) -> Connection:
         """A connection to a new worker."""
 
+    def _admits(self, connection: Connection, job: Job) -> bool:
+        """Whether an idle worker may begin this job now."""
+        return True
+
+    def _began(self, connection: Connection) -> None:
+        """Take in that a worker has just got its job."""
+
+    def _repeats(self, connection: Connection, job: Job, result: Result) -> bool:
+        """Take in the end of a job; whether this is no result of it, so that it waits again, as the first."""
+        return False
+
     def _stop(self, id: str) -> None:
         if id in self._running:
             connection = self._running[id]
@@ -113,10 +124,15 @@ class WorkerExecutor(QueuedExecutor):
         elif kind == "progress":
             self._events.append(Progress(connection.job.id, protocol.field(message, "payload", dict)))
         elif kind == "result":
-            self._events.append(protocol.to_result(message))
-            del self._running[connection.job.id]
+            job, result = connection.job, protocol.to_result(message)
+            repeats = self._repeats(connection, job, result)
+            del self._running[job.id]
             connection.job = connection.deadline = None
             self._stillborn = 0
+            if repeats:
+                self._waiting.appendleft(job)
+            else:
+                self._events.append(result)
         else:
             raise ProtocolError(f"an unknown message {kind!r}")
 
@@ -139,10 +155,12 @@ class WorkerExecutor(QueuedExecutor):
 
     def _dispatch(self) -> None:
         for connection in self._connections:
-            if self._waiting and connection.ready and connection.job is None:
+            is_free = connection.ready and connection.job is None
+            if self._waiting and is_free and self._admits(connection, self._waiting[0]):
                 job = self._waiting.popleft()
                 self._running[job.id] = connection
                 connection.assign(job)
+                self._began(connection)
                 self._watch(connection)
 
     def _watch(self, connection: Connection) -> None:

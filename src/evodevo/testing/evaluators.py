@@ -6,13 +6,16 @@ They are rows ``testing.<name>`` of the table of evaluators, because a worker fi
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import mmap
 import os
+import random
 import signal
 import sys
 import tempfile
 import time
+import warnings
 from typing import Any
 
 from evodevo.execution.base import EVALUATORS, Report
@@ -56,6 +59,49 @@ def describe(payload: bytes, report: Report) -> bytes:
     }
     report(seen)
     return json.dumps(seen).encode()
+
+
+def disturb(payload: bytes, report: Report) -> bytes:
+    """Facts of the process as an evaluation finds it, as JSON; then everything is changed that a next one could see.
+
+    The payload names a library to load, or is empty.
+    """
+    if payload:
+        importlib.import_module(payload.decode())
+    torch = sys.modules.get("torch")
+    found: dict[str, Any] = {
+        "pid": os.getpid(),
+        "folder": os.getcwd(),
+        "environment": sorted(set(os.environ) - {"TMPDIR"}),
+        "path": sys.path,
+        "random": random.random(),
+        "umask": os.umask(0o077),
+        "alarm": signal.getsignal(signal.SIGALRM) == signal.SIG_DFL,
+        "streams": sys.stdout is not sys.stderr,
+        "warnings": len(warnings.filters),
+    }
+    print(f"seen by {os.getpid()}")
+    if torch is not None:
+        found |= {
+            "draws": [torch.rand(()).item(), sys.modules["numpy"].random.random()],
+            "format": str(torch.get_default_dtype()),
+            "device": str(torch.get_default_device()),
+            "gradients": torch.is_grad_enabled(),
+            "products": torch.get_float32_matmul_precision(),
+            "choice": torch.backends.cudnn.benchmark,
+        }
+        torch.set_default_dtype(torch.float64)
+        torch.set_default_device("meta")
+        torch.set_grad_enabled(False)
+        torch.set_float32_matmul_precision("medium")
+        torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
+    os.chdir("/")
+    os.environ["LEFT_BEHIND"] = "1"
+    sys.path.insert(0, "/nowhere")
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    warnings.simplefilter("error")
+    sys.stdout = sys.stderr
+    return json.dumps(found).encode()
 
 
 def use_scratch(payload: bytes, report: Report) -> bytes:
