@@ -127,6 +127,21 @@ def test_without_packing_all_workers_begin_and_a_refusal_is_a_result(folder: Pat
     assert sorted(result.reason or "none" for result in results.values()) == ["memory", "none"]
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not Path("/proc/driver/nvidia/gpus").is_dir(), reason="no CUDA device")
+def test_small_products_share_a_real_device_in_processes_that_last() -> None:
+    options = ProcessOptions(evaluations=4, packing=True)
+    with ProcessExecutor(3, preload=("torch",), devices=("cuda:0",), options=options) as executor:
+        given = [Job(str(number), "testing.use_cuda", b"1024") for number in range(9)]
+        results, _ = collect(executor, given)
+    answers = [json.loads(result.payload or b"{}") for result in results.values()]
+    assert {answer["sum"] for answer in answers} == {answers[0]["sum"]}, "the same numbers in every process and turn"
+    assert len({answer["pid"] for answer in answers}) < 9, "processes were used again"
+    for result in results.values():
+        assert result.device is not None
+        assert result.device.peak >= 2 * 4 * 1024**2
+
+
 def test_packing_needs_devices() -> None:
     with pytest.raises(UsageError, match=r"set execution\.devices"):
         ProcessExecutor(2, preload=(), options=ProcessOptions(packing=True))

@@ -74,7 +74,8 @@ def test_stopped_and_resumed_and_in_two_workers_it_is_the_same_run(tmp_path: Pat
     last = resume("last", store=parts)
     assert last.state == "finished"
     assert told(parts, last.id) == told(tmp_path / "whole", whole.id)
-    workers = {**settings, "execution": {"executor": "processes", "workers": 2}}
+    several = {"evaluations": 3}  # in a process
+    workers = {**settings, "execution": {"executor": "processes", "workers": 2, "options": several}}
     apart = evolve("backbone.demo", overrides=workers, store=tmp_path / "apart")
     assert told(tmp_path / "apart", apart.id) == told(tmp_path / "whole", whole.id)
     for run in (whole, first, last, apart):

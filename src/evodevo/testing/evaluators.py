@@ -121,6 +121,15 @@ def matmul(payload: bytes, report: Report) -> bytes:
     return json.dumps(result).encode()
 
 
+def use_cuda(payload: bytes, report: Report) -> bytes:
+    """The process's id and the sum of a product of two random matrices of that size on a CUDA device, as JSON."""
+    import torch
+
+    torch.manual_seed(0)
+    left, right = (torch.randn(int(payload), int(payload), device="cuda") for _ in range(2))
+    return json.dumps({"pid": os.getpid(), "sum": (left @ right).double().sum().item()}).encode()
+
+
 def nan(payload: bytes, report: Report) -> bytes:
     """A loss that is not a number, live and in the answer."""
     report({"loss": float("nan"), "losses": [1.0, float("inf")]})

@@ -28,6 +28,7 @@ declare(
         "testing.progress": "evodevo.testing.evaluators:progress",
         "testing.sleep": "evodevo.testing.evaluators:sleep",
         "testing.sleeping": "evodevo.testing.sleeping:sleep",
+        "testing.use_cuda": "evodevo.testing.evaluators:use_cuda",
         "testing.use_scratch": "evodevo.testing.evaluators:use_scratch",
     },
 )
