@@ -26,8 +26,8 @@ from evodevo.execution.base import EXECUTORS, Executor, Job, Result, Setup
 from evodevo.search.settings import StudySettings
 from evodevo.search.study import Study
 from evodevo.storage import Store
+from evodevo.testing.evaluations.sleeping import SleepingProblem
 from evodevo.testing.real_vector import RealVectorSpace
-from evodevo.testing.sleeping import SleepingProblem
 from measuring import print_table, surroundings
 
 MODES = ("steady", "generational")

@@ -31,10 +31,10 @@ from evodevo.execution.serial import SerialExecutor
 from evodevo.search.settings import StudySettings
 from evodevo.search.study import Study
 from evodevo.storage import Store
+from evodevo.testing.evaluations.sleeping import SleepingProblem
 from evodevo.testing.executors import wait_until_gone
 from evodevo.testing.histories import difference, evaluated_twice, history, hypervolumes
 from evodevo.testing.real_vector import RealVectorSpace
-from evodevo.testing.sleeping import SleepingProblem
 
 SETTINGS = StudySettings(population=6, generations=3, seed=3, retries=2)
 KINDS = ("node", "task", "guard", "warm", "coordinator")

@@ -20,8 +20,8 @@ from evodevo.execution.device_memory import device_use
 from evodevo.execution.failures import describe_exception
 from evodevo.execution.family import die_with
 from evodevo.execution.memory import allow_all_allocations, refuse_absurd_allocations
+from evodevo.execution.process_state import ProcessState
 from evodevo.execution.protocol import Decoder, Message, encode, field, plain, to_job, to_text
-from evodevo.execution.surroundings import Surroundings
 from evodevo.scratch import let_go
 
 _CHUNK_BYTES = 2**18
@@ -71,10 +71,10 @@ def live(
 
 def _evaluate_all(job: Job, scratch: str, jobs: int, answer: int, evaluators: Mapping[str, Evaluator]) -> None:
     """Evaluate one job after the other, until there is no other, or one leaves this process in doubt."""
-    surroundings, decoder = Surroundings(), Decoder()
+    process_state, decoder = ProcessState(), Decoder()
     _begin(job, scratch)
-    while _evaluate(job, answer, evaluators, surroundings):
-        surroundings.put_back()
+    while _evaluate(job, answer, evaluators, process_state):
+        process_state.put_back()
         message = _next(jobs, decoder)
         if message is None:
             return
@@ -116,9 +116,9 @@ def _begin(job: Job, scratch: str) -> None:
 
 
 def _evaluate(
-    job: Job, answer: int, evaluators: Mapping[str, Evaluator], surroundings: Surroundings | None = None
+    job: Job, answer: int, evaluators: Mapping[str, Evaluator], process_state: ProcessState | None = None
 ) -> bool:
-    """Evaluate a job and send its outcome; whether this process may evaluate another one, to go by ``surroundings``."""
+    """Evaluate a job and send its outcome; whether this process may evaluate another one afterwards."""
     process = os.getpid()
     lock = threading.Lock()
     is_over = False
@@ -145,7 +145,7 @@ def _evaluate(
             stream.flush()
     if os.getpid() != process:  # a process that the evaluator forked may come back here as well
         return False
-    fit = outcome["type"] == "done" and surroundings is not None and surroundings.are_known
+    fit = outcome["type"] == "done" and process_state is not None and process_state.are_known
     use = device_use()
     send({**outcome, "fit": fit, "device": None if use is None else list(use)})
     with lock:

@@ -16,8 +16,8 @@ PRELOADS = {
     "evaluation": "evodevo.backbone.evaluate",
     "networks": "evodevo.experiments.evaluate",
     "paths": "evodevo.multitask.evaluate",
-    "sleeping": "evodevo.testing.sleeping",  # for searches without training, in tests and measurements
-    "broken": "evodevo.testing.broken",  # a module whose import fails, for the conformance suite
+    "sleeping": "evodevo.testing.evaluations.sleeping",  # for searches without training, in tests and measurements
+    "broken": "evodevo.testing.evaluations.broken",  # a module whose import fails, for the conformance suite
 }
 
 

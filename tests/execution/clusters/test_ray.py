@@ -24,6 +24,7 @@ from evodevo.search.members import Listener
 from evodevo.search.settings import StudySettings
 from evodevo.search.study import Study
 from evodevo.storage import Store
+from evodevo.testing.evaluations.sleeping import SleepingProblem
 from evodevo.testing.executors import (
     PATIENCE_SECONDS,
     SpawnedExecutorTests,
@@ -37,7 +38,6 @@ from evodevo.testing.executors import (
 from evodevo.testing.histories import Birth, difference, evaluated_twice, history, hypervolumes
 from evodevo.testing.ray_cluster import RayCluster
 from evodevo.testing.real_vector import RealVectorSpace
-from evodevo.testing.sleeping import SleepingProblem
 
 pytestmark = pytest.mark.slow
 

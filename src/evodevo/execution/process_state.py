@@ -26,7 +26,7 @@ _SIGNALS = (
 _STATEFUL = ("numpy", "torch")
 
 
-class Surroundings:
+class ProcessState:
     """Folder, environment, signals, warnings, and random numbers and settings of numpy and torch, as they are now."""
 
     def __init__(self) -> None:

@@ -1,0 +1,1 @@
+"""Evaluations that train nothing, for tests of executors and searches."""
