@@ -62,7 +62,8 @@ class ProcessState:
         for number, handler in self._signals.items():
             if handler is not None:  # one that was not set from Python cannot be set from it
                 signal.signal(number, handler)
-        warnings.filters[:] = self._filters
+        filters: Any = warnings.filters
+        filters[:] = self._filters
         os.umask(self._umask)
         sys.stdin, sys.stdout, sys.stderr = self._streams
         random.setstate(self._random)
