@@ -62,8 +62,9 @@ class ProcessState:
         for number, handler in self._signals.items():
             if handler is not None:  # one that was not set from Python cannot be set from it
                 signal.signal(number, handler)
+        warnings.resetwarnings()  # so that what a module has warned of already is decided anew
         filters: Any = warnings.filters
-        filters[:] = self._filters
+        filters.extend(self._filters)
         os.umask(self._umask)
         sys.stdin, sys.stdout, sys.stderr = self._streams
         random.setstate(self._random)
