@@ -113,10 +113,10 @@ def test_workers_share_a_device_as_far_as_its_memory_goes(folder: Path) -> None:
 def test_who_is_refused_memory_on_a_shared_device_is_repeated_alone(folder: Path) -> None:
     # Small ones first: then a large one comes that has no room beside them, and one that has none anywhere.
     with packed(3) as executor:
-        results, _ = collect(executor, jobs(folder, [50, 50, 50, 800, 50, 50, 980, 50]))
+        results, _ = collect(executor, jobs(folder, [50, 50, 50, 900, 50, 50, 980, 50]))
     states = [results[f"job {number}"].state for number in range(8)]
     assert states == ["done"] * 6 + ["failed", "done"]
-    assert results["job 3"].payload == b"1", "alone, after it had been refused beside others"
+    assert results["job 3"].payload == b"1", "beside others there is no room for it, nor for them"
     assert results["job 6"].reason == "memory"
     assert "out of memory" in results["job 6"].detail
 
