@@ -160,8 +160,7 @@ class HCore(nn.Module):
         width, count = structure.width, len(structure.hidden)
         self.layers = nn.ModuleList(build_layer(spec, width, causal=structure.causal) for spec in structure.hidden)
         self.per_position = structure.causal or structure.pool in ("token", "prefix_mean")
-        self.routers = nn.ModuleList(self._router(place, spec.router) for place, spec in enumerate(structure.hidden))
-        self.input_routers = nn.ModuleList(self._input_router() for _ in range(inputs))
+        self._add_routers()
         self.embedding = IterationEmbedding(structure.iterations, width, structure.iteration_embedding)
         self.aggregation = structure.aggregation.build(
             AggregationSizes(width, inputs, count, count + outputs, self.per_position, structure.normaliser)
@@ -180,6 +179,15 @@ class HCore(nn.Module):
         self._legal_tables()
 
     # How it is put together
+
+    def _add_routers(self) -> None:
+        self.routers = nn.ModuleList(self._router(place, spec.router) for place, spec in enumerate(self.structure.hidden))
+        self.input_routers = nn.ModuleList(self._input_router() for _ in range(self.input_count))
+
+    def heads(self) -> list[nn.Linear]:
+        """The last linear map of every router that has one."""
+        routers = cast("list[Router]", [*self.routers, *self.input_routers])
+        return [router.outer for router in routers if router.outer is not None]
 
     @property
     def hidden_count(self) -> int:
@@ -241,6 +249,9 @@ class HCore(nn.Module):
         enabled = torch.ones(len(self.layers), dtype=torch.long)
         enabled[list(self.structure.disabled)] = 0
         return (enabled.cumsum(0) - 1).clamp(min=0)
+
+    def check_growth(self) -> None:
+        """Raise ``UsageError`` where layers cannot be added, removed, disabled later or be partly born."""
 
     # Settings of a pass
 

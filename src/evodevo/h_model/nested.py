@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.h_model.core import HCore, Streams
+from evodevo.h_model.core import Streams
+from evodevo.h_model.cores import build_core
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.base import Operator, Output
 
@@ -29,9 +30,11 @@ class NestedHModel(Operator):
     def __init__(self, structure: HModelStructure) -> None:
         super().__init__()
         self.structure = structure
-        self.core = HCore(structure, 1, 1)
+        self.core = build_core(structure, 1, 1)
         self.causal = structure.causal
-        self.streamable = structure.causal and all(layer.streamable for layer in self._layers())
+        # A carried layer must not keep positions at which it was not addressed; the whole sequence is read again.
+        goes_on = structure.causal and structure.stream == "paper"
+        self.streamable = goes_on and all(layer.streamable for layer in self._layers())
 
     def _layers(self) -> list[Operator]:
         return cast("list[Operator]", list(self.core.layers))
@@ -59,8 +62,10 @@ class NestedHModel(Operator):
         """The states of every layer in every iteration.
 
         Raises:
-            UsageError: it is not causal.
+            UsageError: it is not causal, or its stream is carried.
         """
+        if self.structure.stream == "carried":
+            raise UsageError("a carried stream cannot go on token by token; read the whole sequence again.")
         if not self.streamable:
             raise UsageError("an H-Model that looks both ways cannot go on token by token; set causal = true.")
         layers = self._layers()

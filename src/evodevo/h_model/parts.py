@@ -15,7 +15,8 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.h_model import halting
-from evodevo.h_model.core import HCore, RoutingState
+from evodevo.h_model.core import RoutingState
+from evodevo.h_model.cores import build_core
 from evodevo.h_model.runners.choice import RunnerName, build_runner
 from evodevo.h_model.spec import HModelStructure
 from evodevo.h_model.trace.spec import RoutingTrace
@@ -89,7 +90,7 @@ class HModelParts(LayeredNetwork):
             causal=structure.causal,
             missing=structure.missing,
         )
-        self.core = HCore(structure, len(inputs), len(outputs))
+        self.core = build_core(structure, len(inputs), len(outputs))
         self.outputs = Outputs(outputs, structure.width, structure.output_blocks, causal=structure.causal)
         self.unit = (
             halting.HaltingUnit(structure.width, per_position=structure.causal)
@@ -119,6 +120,11 @@ class HModelParts(LayeredNetwork):
     @inference.setter
     def inference(self, value: InferenceStructure) -> None:
         hidden = self.core.hidden_count
+        if self.structure.stream == "carried" and value.mode != "dense":
+            raise UsageError(
+                f"the carried stream has no inference mode {value.mode}: carried.m and carried.cap bound the work, in "
+                "training too."
+            )
         if value.mode == "target_topm" and value.m > hidden:
             raise UsageError(f"m is {value.m}; the model has {hidden} hidden layers.")
         if value.mode == "source_topk" and value.k > hidden + len(self.output_specs):
@@ -197,6 +203,8 @@ class HModelParts(LayeredNetwork):
 
     @births.setter
     def births(self, factors: dict[int, float | Tensor]) -> None:
+        if factors:
+            self.core.check_growth()
         self.core.births = factors
 
     def state_extras(self) -> dict[str, Any]:

@@ -101,10 +101,35 @@ class RegularisationStructure(Settings):
         return self
 
 
+class CarriedStructure(Settings):
+    """Routing of the carried stream (docs/spec/h_model.md#the-carried-stream).
+
+    Attributes:
+        m: hidden targets that each source keeps, 1 to 4096.
+        cap: hidden layers that run per sample and iteration (per position where connections are decided at each), 1 to
+            4096; m if left out.
+        source_bias: the shared router has a bias of its own for each source.
+        iteration_bias: the shared router has a bias of its own for the input step and each iteration.
+    """
+
+    m: int = Field(default=1, ge=1, le=4096)
+    cap: int | None = Field(default=None, ge=1, le=4096)
+    source_bias: bool = False
+    iteration_bias: bool = False
+
+    @property
+    def most(self) -> int:
+        """The cap, M."""
+        return self.cap or self.m
+
+
 class HModelStructure(Settings):
     """A whole H-Model, without its inputs and outputs, which follow from the task.
 
     Attributes:
+        stream: ``paper`` (every target gets the weighted sum of the messages that are sent to it), or ``carried``
+            (layers update a state that is carried along, and only addressed ones run, in training too).
+        carried: routing of the carried stream; see there.
         width: channels d of every message.
         hidden: the hidden layers, in order.
         iterations: T; 0 is allowed (inputs send messages to outputs only).
@@ -133,6 +158,8 @@ class HModelStructure(Settings):
         checkpointing: activations of an iteration are computed again in the backward pass.
     """
 
+    stream: Literal["paper", "carried"] = "paper"
+    carried: CarriedStructure = CarriedStructure()
     width: int = Field(default=64, ge=4, le=65536)
     hidden: tuple[Layer, ...] = Field(default=(TransformerLayer(),) * 4, min_length=1, max_length=1024)
     iterations: int = Field(default=4, ge=0, le=256)
@@ -187,7 +214,34 @@ class HModelStructure(Settings):
             raise ValueError(f"a ring of {live} layers has no window of {self.window}; at most {(live - 1) // 2}")
         if self.nesting > MAX_NESTING:
             raise ValueError(f"H-Models are nested {self.nesting} deep; at most {MAX_NESTING}")
+        self._check_stream()
         return self
+
+    def _check_stream(self) -> None:
+        """Settings of one stream that the other does not have are refused, not ignored."""
+        if self.stream == "paper":
+            if self.carried != CarriedStructure():
+                raise ValueError('settings of carried need stream = "carried"')
+            return
+        if self.carried.m > len(self.hidden) or self.carried.most > len(self.hidden):
+            raise ValueError(
+                f"carried.m is {self.carried.m} and carried.cap {self.carried.most}; "
+                f"there are {len(self.hidden)} hidden layers"
+            )
+        fields = HModelStructure.model_fields
+        foreign = [name for name in _OF_PAPER if getattr(self, name) != fields[name].default]
+        if self.router.model_copy(update={"pool": None}) != RouterStructure():
+            foreign.append("router (other than its pool)")
+        if self.pool == "prefix_mean":
+            foreign.append("the pool prefix_mean")
+        if any(layer.router is not None for layer in self.hidden):
+            foreign.append("routers of single layers")
+        if self.regularisation.sparsity:
+            foreign.append("regularisation.sparsity")
+        if self.inference.mode != "dense":
+            foreign.append("inference.mode (carried.m and carried.cap bound the work, in training too)")
+        if foreign:
+            raise ValueError(f"the carried stream does not have {', '.join(foreign)}; leave it out, or use stream = paper")
 
     @property
     def nesting(self) -> int:
@@ -199,6 +253,9 @@ class HModelStructure(Settings):
         """The pool that routers read."""
         return self.router.pool or usual_pool(causal=self.causal)
 
+
+_OF_PAPER = ("normaliser", "aggregation", "inflow_gate", "output_division", "window", "ring")
+"""Fields that count only with the stream ``paper``."""
 
 Preset = Literal["wide", "deep", "balanced", "full"]
 PRESETS: dict[Preset, tuple[int, int]] = {"wide": (10, 2), "deep": (2, 10), "balanced": (4, 4), "full": (10, 10)}
@@ -220,6 +277,8 @@ def paper(structure: HModelStructure) -> HModelStructure:
     router = structure.router.model_copy(update={"bias": "zero", "gate": "sigmoid"})
     return structure.model_copy(
         update={
+            "stream": "paper",
+            "carried": CarriedStructure(),
             "router": router,
             "inflow_gate": False,
             "normaliser": "sum",

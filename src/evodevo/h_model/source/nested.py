@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from evodevo.h_model.core import HCore
+from evodevo.h_model.cores import build_core
 from evodevo.h_model.source.core import core_source
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.source.sheet import Fragment, SourceSheet
@@ -29,6 +29,6 @@ class InnerHModel(nn.Module):
 def nested_source(sheet: SourceSheet, structure: HModelStructure) -> str:
     """The expression of an inner H-Model."""
     with torch.random.fork_rng(devices=[]):
-        core = HCore(structure, 1, 1).eval()
+        core = build_core(structure, 1, 1).eval()
     name = core_source(sheet, core, structure.iterations, "InnerCore")
     return f"{sheet.add(NESTED)}({name}())"

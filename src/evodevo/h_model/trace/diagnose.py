@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from evodevo.errors import DataError
 from evodevo.experiments.measure import places
 from evodevo.h_model.parts import HModelParts
-from evodevo.h_model.router import Router
 from evodevo.h_model.trace.histograms import input_histograms
 from evodevo.h_model.trace.measures import HARD, depth_used, hard_paths, route_entropy, self_loops
 from evodevo.h_model.trace.probe import route_probe
@@ -74,11 +73,8 @@ def with_random_routers(model: Model, seed: int) -> Model:
     copied = copy.deepcopy(model)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        for router in (*copied.core.routers, *copied.core.input_routers):
-            outer = cast(Router, router).outer
-            if outer is not None:
-                drawn = torch.nn.Linear(outer.in_features, outer.out_features)
-                outer.weight.copy_(drawn.weight)
+        for head in copied.core.heads():
+            head.weight.copy_(torch.nn.Linear(head.in_features, head.out_features).weight)
     return copied
 
 

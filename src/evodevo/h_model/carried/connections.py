@@ -1,0 +1,68 @@
+"""Connections of a carried stream: which hidden layers are addressed, and how strongly.
+
+Source: docs/spec/h_model.md#the-carried-stream.
+
+Legend: B samples, K sources at hand, H hidden layers, O outputs, M addressed layers at most; P is 1, or S positions
+where connections are decided at each.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from evodevo.networks.routing.gates import FAR, widened
+from evodevo.networks.routing.skipping import evened, largest
+
+
+class Connections(NamedTuple):
+    """The connections of one step, already multiplied by the relative strength r of their sources.
+
+    Attributes:
+        chosen: Indices of M different hidden layers, (B, P, M), the one with the largest inflow first.
+        hidden: Weights r c of the connections to these, (B, P, K, M); 0 where a source does not keep one.
+        outputs: Weights r c of the connections to the outputs, (B, P, K, O).
+        dense: Sum over sources of r c before any is left out, (B, P, H): what the loss on balance reads.
+    """
+
+    chosen: Tensor
+    hidden: Tensor
+    outputs: Tensor
+    dense: Tensor
+
+    @property
+    def inflow(self) -> Tensor:
+        """a = sum over sources of r c, of the chosen layers: (B, P, M)."""
+        return self.hidden.sum(-2)
+
+
+def connect(
+    logits: Tensor, hidden: int, strength: Tensor, legal: Tensor, alpha: float, m: int, cap: int
+) -> Connections:
+    """Weights from logits, in float32 at least.
+
+    The M layers that receive most from all sources together are chosen first, then each source keeps its m largest
+    connections among them: so no active source is left without a target. What is kept is not normalised again.
+
+    Args:
+        logits: (B, P, K, H + O).
+        hidden: H.
+        strength: r of each source, (B, P, K): 1 for the one that is addressed most, 0 for one that is not active.
+        legal: True where a connection may exist; broadcasts to ``logits``.
+        alpha: Divides the logits.
+        m: Hidden targets that each source keeps.
+        cap: M, at most H.
+    """
+    scaled, relative = widened(logits) / alpha, strength.unsqueeze(-1)
+    may = legal[..., :hidden]
+    soft = scaled[..., :hidden].masked_fill(~may, FAR).softmax(-1) * may
+    dense = (soft * relative).sum(-2)
+    # Of equal ones the first, whatever the rounding.
+    chosen = evened(dense.detach()).sort(dim=-1, descending=True, stable=True).indices[..., :cap]
+    near = soft.gather(-1, chosen.unsqueeze(-2).expand(*soft.shape[:-1], cap))
+    if m < cap:
+        near = near * largest(evened(near.detach()), m)
+    outputs = torch.sigmoid(scaled[..., hidden:]) * legal[..., hidden:]
+    return Connections(chosen, near * relative, outputs * relative, dense)
