@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from evodevo.errors import UsageError
 from evodevo.h_model.aggregations.base import AggregationSizes
+from evodevo.h_model.carried import cost as carried
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.networks.cost import WEIGHT_BYTES, check_pass
@@ -31,7 +32,7 @@ def h_model_cost(
     batch: int = 1,
     mode: Mode = "prefill",
 ) -> Cost:
-    """Cost of one pass in which every layer runs for every sample.
+    """Cost of one pass in which every layer runs for every sample; of a carried stream, as many as may.
 
     ``flops`` counts the visible half of causal attention, ``executed_flops`` the computed scores; ``cache_bytes`` are
     the bytes that step-by-step generation keeps, 0 for a model that is not causal. Embeddings, positions and heads are
@@ -65,7 +66,7 @@ def h_model_cost(
         else 0
     )
     cache = 0
-    if structure.causal:
+    if structure.causal and structure.stream == "paper":  # a carried stream reads the whole text again
         cache = batch * (core_state_bytes(structure, len(inputs) or 1, positions) + ends.state_bytes(positions))
     return Cost(
         parameters=sum(parameters.values()),
@@ -103,9 +104,9 @@ def core_parameters(structure: HModelStructure, inputs: int, outputs: int) -> di
     sizes = AggregationSizes(width, inputs, hidden, hidden + outputs)
     return {
         "hidden": sum(layer_parameters(layer, width, causal=structure.causal) for layer in structure.hidden),
-        "routers": sum(
-            _router_parameters(structure, head, targets) for head, targets in _routers(structure, inputs, outputs)
-        ),
+        "routers": carried.router_parameters(structure, inputs, outputs)
+        if structure.stream == "carried"
+        else sum(_router_parameters(structure, head, targets) for head, targets in _routers(structure, inputs, outputs)),
         "iterations": tables * max(rows, 1) * width + (rows + 1 if structure.output_division == "learned" else 0),
         "aggregation": structure.aggregation.parameters(sizes),
     }
@@ -139,6 +140,11 @@ def core_work(
     structure: HModelStructure, length: int, inputs: int, outputs: int, *, visible: bool = True
 ) -> dict[str, Work]:
     """Work of the routing machine on one sample: hidden layers in all iterations, and routing with aggregation."""
+    if structure.stream == "carried":
+        return {
+            "hidden": carried.hidden_work(structure, length, visible=visible),
+            "routing": _routing_work(structure, length, inputs, outputs, float(structure.iterations)),
+        }
     layers = total_work(
         layer_work(layer, structure.width, length, causal=structure.causal, visible=visible)
         for layer in structure.hidden
@@ -250,6 +256,8 @@ def _router_work(structure: HModelStructure, head: RouterHead, targets: int, len
 
 def _routing_work(structure: HModelStructure, length: int, inputs: int, outputs: int, rounds: float) -> Work:
     """Routers and aggregation of the input step and all iterations; hidden layers receive nothing after the last."""
+    if structure.stream == "carried":
+        return carried.routing_work(structure, length, inputs, outputs, rounds)
     hidden = len(structure.hidden)
     routers = [_router_work(structure, head, n, length) for head, n in _routers(structure, inputs, outputs)]
     first = total_work(routers[:inputs])

@@ -67,6 +67,7 @@ def add_node(
         UsageError: no such place, a place inside a windowed model, or a layer that does not fit; the model is then as
             it was.
     """
+    model.core.check_growth()
     core, before = model.core, _parameters(model)
     structure, count = model.structure, model.core.hidden_count
     place = count if at == "edge" else at
@@ -107,6 +108,7 @@ def remove_node(model: HModelParts, place: int) -> Change:
     Raises:
         UsageError: no such layer, or the last one that is enabled; the model is then as it was.
     """
+    model.core.check_growth()
     core, before, structure = model.core, _parameters(model), model.structure
     count = core.hidden_count
     _check_place(core, place)
@@ -134,6 +136,7 @@ def remove_node(model: HModelParts, place: int) -> Change:
 
 def enable(model: HModelParts, place: int) -> None:
     """Enable a layer: it is called, and its messages count."""
+    model.core.check_growth()
     _check_place(model.core, place)
     _set_disabled(model, set(model.structure.disabled) - {place})
 
@@ -144,6 +147,7 @@ def disable(model: HModelParts, place: int) -> None:
     Raises:
         UsageError: no such layer, or the last one that is enabled.
     """
+    model.core.check_growth()
     _check_place(model.core, place)
     _set_disabled(model, set(model.structure.disabled) | {place})
 

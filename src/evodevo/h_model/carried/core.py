@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.h_model.aggregations.module import at_positions, weighted_sum
 from evodevo.h_model.carried.connections import Connections, connect
-from evodevo.h_model.carried.load import Load
+from evodevo.h_model.carried.load import RoutedLoad
 from evodevo.h_model.carried.router import SharedRouter
 from evodevo.h_model.core import HCore, RoutingState, StepTrace, Streams
 from evodevo.networks.routing import losses
@@ -40,7 +40,7 @@ class CarriedState(RoutingState):
     """
 
     chosen: Tensor = field(default_factory=lambda: torch.zeros(0))
-    load: Load = field(default_factory=Load)
+    load: RoutedLoad = field(default_factory=RoutedLoad)
     real: Tensor | None = None
 
     def select(self, rows: Tensor) -> CarriedState:
@@ -71,7 +71,8 @@ class CarriedCore(HCore):
     def check_growth(self) -> None:
         """See ``HCore``."""
         raise UsageError(
-            "layers of a carried stream cannot be added, removed, born or left out after it is built; use stream = paper."
+            "layers of a carried stream cannot be added, removed, disabled or be partly born once it is built; "
+            "use stream = paper for a model that grows."
         )
 
     @property

@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Load:
+class RoutedLoad:
     """Sums over samples, real positions and iterations.
 
     Attributes:
@@ -28,7 +28,7 @@ class Load:
     chance: Tensor | float = 0.0
     count: Tensor | float = 0.0
 
-    def plus(self, dense: Tensor, chosen: Tensor, active: Tensor, real: Tensor | None) -> Load:
+    def plus(self, dense: Tensor, chosen: Tensor, active: Tensor, real: Tensor | None) -> RoutedLoad:
         """With the decisions of one more step.
 
         Args:
@@ -42,7 +42,7 @@ class Load:
         run = torch.zeros_like(dense).scatter_add(-1, chosen, share.to(dense.dtype)).sum((0, 1))
         total = dense.sum(-1, keepdim=True)
         chance = (dense / torch.where(total > 0, total, torch.ones_like(total)) * here.unsqueeze(-1)).sum((0, 1))
-        return Load(self.run + run, self.chance + chance, self.count + here.sum())
+        return RoutedLoad(self.run + run, self.chance + chance, self.count + here.sum())
 
     def loss(self, layers: int) -> Tensor:
         """H sum_k f_k p_k - 1, with f the share of the decisions and p the mean probability; 0 where all are equal."""

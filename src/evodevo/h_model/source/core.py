@@ -11,23 +11,18 @@ from torch import Tensor
 from evodevo.errors import UsageError
 from evodevo.h_model.aggregations.base import AggregationSizes
 from evodevo.h_model.births import TINY, stages
+from evodevo.h_model.carried.core import CarriedCore
 from evodevo.h_model.core import HCore
 from evodevo.h_model.cost import layer_flops
 from evodevo.h_model.router import Router
+from evodevo.h_model.source.carried import carried_source
 from evodevo.h_model.source.routers import router_source
+from evodevo.h_model.source.tables import alpha_source, table_source
 from evodevo.networks.source.embeddings import embedding_source
 from evodevo.networks.source.routing import gate_source, kept_source
 from evodevo.operators.source.rows import layer_source
 from evodevo.operators.source.sheet import Fragment, SourceSheet, indented, listed
 
-TABLE = Fragment(
-    "table",
-    '''
-def table(*rows):
-    """Rows of 0 and 1 as booleans."""
-    return torch.tensor([[one == "1" for one in row] for row in rows])
-''',
-)
 REAL_POSITIONS = Fragment(
     "real_positions",
     '''
@@ -126,6 +121,8 @@ def core_source(sheet: SourceSheet, core: HCore, iterations: int, name: str, *, 
     Raises:
         UsageError: A part without source, or the inference mode ``budget`` where S varies.
     """
+    if isinstance(core, CarriedCore):
+        return carried_source(sheet, core, iterations, name)
     writer = _Core(sheet, core, iterations, length)
     return sheet.write(writer.key(), name, lambda free: "\n".join(writer.lines(free)))
 
@@ -216,13 +213,7 @@ class _Core:
 
     def _tables(self, tables: Sequence[Tensor], *, stacked: bool = False) -> str:
         """The expression of a table of booleans, or of several one behind the other."""
-        texts = []
-        for one in tables:
-            if bool(one.all()):
-                texts.append(f"torch.ones({one.shape[0]}, {one.shape[1]}, dtype=torch.bool)")
-            else:
-                rows = ", ".join('"' + "".join("1" if cell else "0" for cell in row) + '"' for row in one.tolist())
-                texts.append(f"{self.sheet.add(TABLE)}({rows})")
+        texts = [table_source(self.sheet, one) for one in tables]
         return f"torch.stack([{', '.join(texts)}])" if stacked else texts[0]
 
     def _offsets(self) -> tuple[list[list[int]], list[list[bool]]]:
@@ -261,19 +252,12 @@ class _Core:
 
     # A pass
 
-    def _alpha(self, t: str) -> str:
-        core = self.core
-        start, rate = core.alpha_at(0), core.alpha_rate
-        structure = self.structure
-        exact = core.alpha if core.alpha is not None else (structure.alpha_end or structure.alpha)
-        return repr(start) if rate == 1 or t == "0" else f"max({exact!r} * {rate!r}**{t}, 1e-3)"
-
     def _open(self, legal: str, fixed: str, t: str) -> str:
         gate = f"open_{self.structure.router.gate}"
         if not self.fixed and not self.births:
-            return f"{gate}(logits, {self._alpha(t)}, self.{legal})"
+            return f"{gate}(logits, {alpha_source(self.core, t)}, self.{legal})"
         more = f", self.{fixed}" if self.fixed else ""
-        return f"self.opened(logits, {self._alpha(t)}, self.{legal}{more}{self._shares(legal)})"
+        return f"self.opened(logits, {alpha_source(self.core, t)}, self.{legal}{more}{self._shares(legal)})"
 
     def _shares(self, legal: str) -> str:
         if not self.births:

@@ -53,9 +53,9 @@ def trace_of(model: HModelParts, moments: Sequence[StepTrace], masks: Tensor | N
     first = _mean_over_positions(moments[0].weights, real)
     if first.shape[-1] == outputs:
         first = torch.nn.functional.pad(first, (hidden, 0))
-    connections = torch.zeros(count, total, hidden, hidden + outputs)
-    inflow = torch.zeros(count, total + 1, hidden + outputs)
-    norms = torch.zeros(count, total, hidden)
+    connections = torch.zeros(count, total, hidden, hidden + outputs, dtype=torch.float32)
+    inflow = torch.zeros(count, total + 1, hidden + outputs, dtype=torch.float32)
+    norms = torch.zeros(count, total, hidden, dtype=torch.float32)
     called = torch.zeros(count, total, hidden, dtype=torch.bool)
     inflow[:, 0] = first.sum(1)
     for t, moment in enumerate(moments[1:]):
