@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from evodevo.tasks.base import TASKS
 from evodevo.tasks.generated import SplitSizes
+from evodevo.tasks.reasoning.domains import DomainsSettings
 from evodevo.tasks.reasoning.pointer import PointerSettings
 from evodevo.tasks.reasoning.proofs import ProofsSettings
 from evodevo.tasks.recall.base import RecallSettings
@@ -27,6 +28,10 @@ def proofs(**values: Any) -> ProofsSettings:
 
 def pointer(**values: Any) -> PointerSettings:
     return PointerSettings(**{"samples": SIZES, **values})
+
+
+def domains(**values: Any) -> DomainsSettings:
+    return DomainsSettings(**{"samples": SIZES, "domains": 3, **values})
 
 
 def recall(kind: type[Any], **values: Any) -> Any:
@@ -61,6 +66,7 @@ class Small(NamedTuple):
     settings: Any
     decisive: tuple[Any, ...] = ()
     indifferent: tuple[Any, ...] = ()
+    memory: bool = False
 
 
 # Their own test files inherit the laws, with settings of their own.
@@ -99,6 +105,18 @@ SMALL = {
             pointer(seed=1),
             pointer(samples=SplitSizes(train=301, validation=60, test=70)),
         ),
+    ),
+    "domains": Small(
+        domains(),
+        (
+            domains(domains=4),
+            domains(values=7),
+            domains(steps_min=2),
+            domains(steps_max=3),
+            domains(seed=1),
+            domains(samples=SplitSizes(train=301, validation=60, test=70)),
+        ),
+        memory=True,
     ),
     "mqar": recall_case(MQARSettings, pairs=3, gap=2),
     "noisy_recall": recall_case(NoisyRecallSettings, pairs=3, noise=0.5),

@@ -181,7 +181,9 @@ class HCore(nn.Module):
     # How it is put together
 
     def _add_routers(self) -> None:
-        self.routers = nn.ModuleList(self._router(place, spec.router) for place, spec in enumerate(self.structure.hidden))
+        self.routers = nn.ModuleList(
+            self._router(place, spec.router) for place, spec in enumerate(self.structure.hidden)
+        )
         self.input_routers = nn.ModuleList(self._input_router() for _ in range(self.input_count))
 
     def heads(self) -> list[nn.Linear]:

@@ -106,7 +106,9 @@ def core_parameters(structure: HModelStructure, inputs: int, outputs: int) -> di
         "hidden": sum(layer_parameters(layer, width, causal=structure.causal) for layer in structure.hidden),
         "routers": carried.router_parameters(structure, inputs, outputs)
         if structure.stream == "carried"
-        else sum(_router_parameters(structure, head, targets) for head, targets in _routers(structure, inputs, outputs)),
+        else sum(
+            _router_parameters(structure, head, targets) for head, targets in _routers(structure, inputs, outputs)
+        ),
         "iterations": tables * max(rows, 1) * width + (rows + 1 if structure.output_division == "learned" else 0),
         "aggregation": structure.aggregation.parameters(sizes),
     }

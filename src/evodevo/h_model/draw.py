@@ -12,22 +12,27 @@ def h_model_words(structure: HModelStructure) -> list[str]:
     """An H-Model in sentences."""
     times = f"run {structure.iterations} times" if structure.iterations != 1 else "run once"
     around = ends_words(structure.input_blocks, structure.output_blocks)
+    hidden = f"Hidden layers of width {structure.width}: {layers_words(structure.hidden)}, {times}; {around}."
+    if structure.stream == "carried":
+        carried, where = structure.carried, "position" if structure.causal else "sample"
+        few = f"a message goes to {carried.m} of the layers, and at most {carried.most} run per {where} and iteration"
+        return [hidden, f"Carried stream: one router for all, alpha {structure.alpha:g}; {few}."]
     routing = f"Router {structure.router.head}, gate {structure.router.gate}, alpha {structure.alpha:g}"
-    return [
-        f"Hidden layers of width {structure.width}: {layers_words(structure.hidden)}, {times}; {around}.",
-        f"{routing}; it answers in the mode {structure.inference.mode}.",
-    ]
+    return [hidden, f"{routing}; it answers in the mode {structure.inference.mode}."]
 
 
 def h_model_drawing(structure: HModelStructure, *, title: str, subtitle: str) -> str:
     """The structure as SVG."""
+    temperature = f"alpha {structure.alpha:g}, rate {structure.alpha_rate:g}"
     mode = structure.inference.mode
     kept = {"target_topm": f", m = {structure.inference.m}", "source_topk": f", k = {structure.inference.k}"}
     facts = [
-        f"alpha {structure.alpha:g}, rate {structure.alpha_rate:g}",
+        temperature,
         f"router {structure.router.head}, aggregation {structure.aggregation.kind}",
         f"answers {mode}{kept.get(mode, '')}",
     ]
+    if structure.stream == "carried":
+        facts = [temperature, "carried stream", f"m = {structure.carried.m}, at most {structure.carried.most} run"]
     marks = [_mark(layer, structure.width) for layer in structure.hidden]
     ordered = structure.window is not None
     return h_model_diagram(marks, structure.iterations, facts, title=title, subtitle=subtitle, ordered=ordered)

@@ -13,6 +13,7 @@ declare(
     {
         "h_model.alpha": "evodevo.h_model.recipes.alpha:ALPHA",
         "h_model.depth": "evodevo.h_model.recipes.depth:DEPTH",
+        "h_model.domains": "evodevo.h_model.recipes.domains:DOMAINS",
         "h_model.extend": "evodevo.h_model.recipes.extend:EXTEND",
         "h_model.image_text": "evodevo.h_model.recipes.image_text:IMAGE_TEXT",
         "h_model.languages": "evodevo.h_model.recipes.languages:LANGUAGES",

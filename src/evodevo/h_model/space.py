@@ -79,6 +79,19 @@ class HModelSpace(Space[HModelGenome]):
         self._thresholds: tuple[int, ...] = ()
         if "threshold" in self.modes:
             self._thresholds = thousandths("thresholds", self.settings.thresholds, 1, THOUSAND)
+        if template.stream == "carried":
+            self._check_carried()
+
+    def _check_carried(self) -> None:
+        """Raise ``UsageError`` for genes that the carried stream does not have."""
+        allowed = {"modes": ("dense",), "aggregations": ("sum",), "windows": (0,)}
+        for name, values in allowed.items():
+            given = tuple(getattr(self.settings, name))
+            if given != values:
+                raise UsageError(f"{name} are {list(given)}; the carried stream of structure has {list(values)} alone.")
+        most = self.settings.structure.carried.most
+        if most > self.counts[0]:
+            raise UsageError(f"structure.carried lets {most} layers run; hidden_range begins at {self.counts[0]}.")
 
     # Validity
 

@@ -241,7 +241,9 @@ class HModelStructure(Settings):
         if self.inference.mode != "dense":
             foreign.append("inference.mode (carried.m and carried.cap bound the work, in training too)")
         if foreign:
-            raise ValueError(f"the carried stream does not have {', '.join(foreign)}; leave it out, or use stream = paper")
+            raise ValueError(
+                f"the carried stream does not have {', '.join(foreign)}; leave it out, or use stream = paper"
+            )
 
     @property
     def nesting(self) -> int:

@@ -119,7 +119,9 @@ def naive(core: CarriedCore, values: Tensor, masks: Tensor, total: int) -> Tenso
             sources = []
             for j in active:
                 mask = states[j] if p is None else torch.arange(length) == p
-                sources.append((messages[j], mask, gates[p][j] / top, logits(messages[j], mask, len(values) + j, t + 1, p)))
+                sources.append(
+                    (messages[j], mask, gates[p][j] / top, logits(messages[j], mask, len(values) + j, t + 1, p))
+                )
             for o in range(outputs):
                 for s in positions(p):
                     here = [(msg[s], r * torch.sigmoid(row[hidden + o])) for msg, mask, r, row in sources if mask[s]]
@@ -350,7 +352,9 @@ def test_balance_is_that_of_switch_pooled_over_iterations() -> None:
     shares = F.one_hot(chances.argmax(-1), 4).double().mean(0)
     expected = 4 * (shares * chances.mean(0)).sum() - 1
     assert float(flow.penalties["balance"].detach()) == pytest.approx(float(expected), abs=1e-10)
-    even = core_of(carried={"source_bias": True}, lively=0.0, hidden=[ALONE] * 2, regularisation={"balance": 1.0}).train()
+    even = core_of(
+        carried={"source_bias": True}, lively=0.0, hidden=[ALONE] * 2, regularisation={"balance": 1.0}
+    ).train()
     chain(even, [0, 1])
     with torch.no_grad():  # every sample goes 0, 1, 0, ...: pooled over iterations that is even
         cast(nn.Parameter, even.router.source_bias)[2, 0] = 60.0

@@ -12,10 +12,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.errors import UsageError
 from evodevo.h_model.cost import executed_flops, h_model_cost, h_model_parameters, h_model_work
+from evodevo.h_model.draw import h_model_drawing, h_model_words
 from evodevo.h_model.extension import usage
 from evodevo.h_model.model import HModel
 from evodevo.h_model.sharpening import sharpen
 from evodevo.h_model.source.program import h_model_program
+from evodevo.h_model.space import HModelSpace
+from evodevo.h_model.space_settings import HModelSpaceSettings
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.sampling import SamplingSettings
 from evodevo.networks.routing.spec import InferenceStructure
@@ -114,7 +117,9 @@ def test_stated_flops_are_those_executed(changes: dict[str, Any], causal: bool) 
 
 def test_only_addressed_layers_are_paid_for() -> None:
     few, every = (
-        h_model_cost(validate(HModelStructure, {"hidden": [{"kind": "mlp"}] * count, "stream": "carried"}, what="x"), length=9)
+        h_model_cost(
+            validate(HModelStructure, {"hidden": [{"kind": "mlp"}] * count, "stream": "carried"}, what="x"), length=9
+        )
         for count in (2, 8)
     )
     dense = h_model_cost(HModelStructure(hidden=(MLPLayer(),) * 8), length=9)
@@ -157,7 +162,9 @@ def test_halting_in_a_batch_is_halting_alone(rule: str) -> None:
             assert model.halting_counts.tolist() == counts[place : place + 1].tolist()
 
 
-@pytest.mark.parametrize("changes", [{}, {"carried": {"m": 2}}, {"halting": {"rule": "act", "threshold": 0.6}}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"carried": {"m": 2}}, {"halting": {"rule": "act", "threshold": 0.6}}], ids=str
+)
 def test_the_last_token_moves_no_earlier_answer(changes: dict[str, Any]) -> None:
     model = carried(*ENDS[True], causal=True, **changes)
     batch = small_batch(*ENDS[True], length=8)
@@ -224,3 +231,26 @@ def test_what_changes_layers_or_modes_afterwards_is_refused() -> None:
     ):
         with pytest.raises(UsageError, match="cannot be added, removed"):
             change()
+
+
+def test_a_space_draws_models_of_the_carried_stream() -> None:
+    structure = {"stream": "carried", "width": 8, "carried": {"m": 1, "cap": 2}}
+    only = {"modes": ["dense"], "aggregations": ["sum"], "windows": [0], "hidden_range": [2, 4]}
+
+    def space_of(**changes: Any) -> HModelSpace:
+        return HModelSpace(validate(HModelSpaceSettings, {"structure": structure, **only, **changes}, what="x"))
+
+    space = space_of()
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        drawn = space.structure(space.mutate(space.sample(rng), rng))
+        assert drawn.stream == "carried" and drawn.carried.most == 2
+    for wrong, match in (({"modes": ["dense", "target_topm"]}, "modes"), ({"hidden_range": [1, 4]}, "hidden_range")):
+        with pytest.raises(UsageError, match=match):
+            space_of(**wrong)
+
+
+def test_it_is_described_and_drawn() -> None:
+    structure = carried(carried={"m": 2, "cap": 3}).structure
+    assert "at most 3 run per sample" in " ".join(h_model_words(structure))
+    assert "carried stream" in h_model_drawing(structure, title="one", subtitle="")

@@ -6,8 +6,8 @@ sharpen afterwards. All work on messages is done for the at most M active layers
 
 Source: docs/spec/h_model.md#the-carried-stream.
 
-Legend: B samples, S positions, d width, I inputs, H hidden layers, O outputs, N = H + O, K sources at hand (I inputs, or
-M slots), M active layers at most, T iterations; P is 1, or S where connections are decided at each position.
+Legend: B samples, S positions, d width, I inputs, H hidden layers, O outputs, N = H + O, K sources (I inputs or M slots), M
+active layers at most, T iterations; P is 1, or S where connections are decided at each position.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ class CarriedCore(HCore):
 
     def iterate(self, flow: RoutingState, *, streams: Streams | None = None) -> CarriedState:
         """See ``HCore``: the addressed layers update their states and send them on."""
-        assert isinstance(flow, CarriedState) and streams is None
+        assert isinstance(flow, CarriedState)
+        assert streams is None
         t, chosen = flow.t, flow.chosen
         seen = self.embedding.on_input(flow.x, t)
         active = (flow.inflow > 0).any(1)
@@ -161,8 +162,7 @@ class CarriedCore(HCore):
         legal = self._legal(cast(Tensor, self.legal_hidden), flow.kept)
         links = self._connect(logits, _relative(gate), legal[chosen], t)
         last = t == flow.total - 1
-        y, spoken = self._answered(flow, messages, links, masks)
-        after = replace(flow, y=y, t=t + 1)
+        after = replace(flow, y=self._answered(flow, messages, links, masks), t=t + 1)
         if not last:
             after = self._receive(after, messages, links, masks)
         if flow.record is not None:
@@ -223,13 +223,11 @@ class CarriedCore(HCore):
         inflow = torch.zeros_like(flow.inflow, dtype=links.hidden.dtype).scatter(-1, links.chosen, links.inflow)
         return replace(flow, x=x, inflow=inflow, masks=known, chosen=links.chosen)
 
-    def _answered(
-        self, flow: CarriedState, messages: Tensor, links: Connections, masks: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Y <- (1 - b) Y + b mean, with b = min(1, inflow of the output); and that inflow at positions."""
+    def _answered(self, flow: CarriedState, messages: Tensor, links: Connections, masks: Tensor | None) -> Tensor:
+        """Y <- (1 - b) Y + b mean, with b = min(1, inflow of the output)."""
         mean, total = _mean(messages, links.outputs, masks)
         share = total.clamp(max=1.0).unsqueeze(-1).to(flow.y.dtype)
-        return flow.y + share * (mean.to(flow.y.dtype) - flow.y), total
+        return flow.y + share * (mean.to(flow.y.dtype) - flow.y)
 
     def _judge(
         self, flow: CarriedState, links: Connections | None, logits: Tensor, chosen: Tensor | None
@@ -274,9 +272,9 @@ class CarriedCore(HCore):
         every = messages.new_zeros(batch, hidden, *messages.shape[2:])
         every = _put(every, flow.chosen, messages).detach()
         if masks is not None:
-            known = _put(
-                torch.zeros_like(every[..., :1], dtype=torch.bool), flow.chosen, masks.unsqueeze(-1)
-            ).squeeze(-1)
+            known = _put(torch.zeros_like(every[..., :1], dtype=torch.bool), flow.chosen, masks.unsqueeze(-1)).squeeze(
+                -1
+            )
         else:
             known = None
         kept = weights[..., hidden:] if last else weights

@@ -46,7 +46,8 @@ class RoutedLoad:
 
     def loss(self, layers: int) -> Tensor:
         """H sum_k f_k p_k - 1, with f the share of the decisions and p the mean probability; 0 where all are equal."""
-        assert isinstance(self.count, Tensor) and isinstance(self.chance, Tensor)
+        assert isinstance(self.count, Tensor)
+        assert isinstance(self.chance, Tensor)
         count = self.count.clamp(min=1)
         # Without any decision there is nothing to balance.
         return (layers * (self.run / count * (self.chance / count)).sum() - 1) * (self.count > 0)
