@@ -6,8 +6,8 @@ sharpen afterwards. All work on messages is done for the at most M active layers
 
 Source: docs/spec/h_model.md#the-carried-stream.
 
-Legend: B samples, S positions, d width, I inputs, H hidden layers, O outputs, N = H + O, K sources (I inputs or M slots), M
-active layers at most, T iterations; P is 1, or S where connections are decided at each position.
+Legend: B samples, S positions, d width, I inputs, H hidden layers, O outputs, N = H + O, M active layers at most, K
+sources (I inputs or M slots), T iterations; P is 1, or S where connections are decided at each position.
 """
 
 from __future__ import annotations

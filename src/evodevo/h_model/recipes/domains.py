@@ -1,4 +1,4 @@
-"""Many tables that only weights can hold: routing to few layers against arms that run as many blocks for all samples."""
+"""Many tables that only weights can hold: routing to few layers, and arms that run as many blocks for all samples."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def domains(size: Size) -> ExperimentSettings:
             learning_rates=learning_rates(size, 5e-3),
             seeds=3 if full else 1,
             caveats=(
-                "A task of memory: all splits ask the same questions, so that errors are of learning, not of generalising.",
+                "A task of memory: all splits ask the same questions, so that errors are of learning alone.",
                 "The paper's stream is trained with all layers, at four times the FLOPs or more, and answers with one.",
                 "At top-1 a carried stream is close to a mixture of experts in a loop; that is no arm here.",
             ),
