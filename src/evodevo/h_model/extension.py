@@ -169,6 +169,7 @@ def freeze_old(
     Raises:
         UsageError: no such layer or output.
     """
+    model.core.check_growth()
     names = [spec.name for spec in model.output_specs]
     for name in outputs:
         if name not in names:

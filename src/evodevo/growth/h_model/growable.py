@@ -43,8 +43,10 @@ class GrowableHModel(Growable):
         """See ``Growable``: a model that has not grown yet.
 
         Raises:
-            UsageError: Two layers have one id, or the layers have a window.
+            UsageError: Two layers have one id, or the layers have a window or a carried stream.
         """
+        if structure.stream == "carried":
+            raise UsageError("an H-Model with a carried stream cannot grow; use stream = paper.")
         if structure.window is not None:
             raise UsageError(
                 "an H-Model with a window cannot grow: with every layer that comes or goes the neighbours of others "

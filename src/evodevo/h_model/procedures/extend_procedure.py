@@ -70,6 +70,9 @@ def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """
     settings = validate(ExtendSettings, dict(options), what="options of extend")
     network = bench.build()
+    grown = as_h_model(network) if settings.add or settings.learn == "new" else None
+    if grown is not None:
+        grown.core.check_growth()  # before anything is trained
     trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
     stages = [settings.first, *((name,) for name in settings.then)]
     parts = {name: SelectedTask(bench.task, settings.group, (name,)) for stage in stages for name in stage}
