@@ -139,7 +139,7 @@ class CarriedCore(HCore):
         if record is not None:
             told = torch.cat([self._scattered(links), first.to(links.hidden.dtype)], -1)
             record.append(StepTrace(told, told.sum(-2)))
-        return cast(CarriedState, self._judge(flow, links, logits, None))
+        return self._judge(flow, links, logits, None)
 
     def iterate(self, flow: RoutingState, *, streams: Streams | None = None) -> CarriedState:
         """See ``HCore``: the addressed layers update their states and send them on."""
@@ -168,7 +168,7 @@ class CarriedCore(HCore):
         if flow.record is not None:
             told = torch.cat([self._scattered(links) * (not last), links.outputs], -1)
             flow.record.append(self._traced(flow, told, messages, masks, active, last=last))
-        return cast(CarriedState, self._judge(after, None if last else links, logits, chosen))
+        return self._judge(after, None if last else links, logits, chosen)
 
     def answer(self, flow: RoutingState) -> Tensor:
         """See ``HCore``: Y, (B, O, S, d)."""

@@ -47,7 +47,7 @@ def routing_work(structure: HModelStructure, length: int, inputs: int, outputs: 
     active = min(structure.carried.most, len(structure.hidden))
     decisions = length if _per_position(structure) else 1
     read = pool_products(structure.pool, width, length) + decisions * 2 * width * targets
-    products = mean + inputs * read + inputs * active * message
+    products: float = mean + inputs * read + inputs * active * message
     products += rounds * active * (read + outputs * message) + (rounds - 1) * active * active * message
     return Work(round(products))
 

@@ -44,7 +44,7 @@ def domains(size: Size) -> ExperimentSettings:
         ]
     return ExperimentSettings(
         experiment=Comparison(
-            title="32 tables of 16 values in the weights, applied once or twice",
+            title="tables of many domains in the weights, applied once or twice",
             arms=tuple(arms),
             learning_rates=learning_rates(size, 5e-3),
             seeds=3 if full else 1,
