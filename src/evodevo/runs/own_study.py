@@ -12,8 +12,6 @@ import numpy as np
 from evodevo.errors import GenomeError, UsageError
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
-from evodevo.runs.report.page import search_page
-from evodevo.runs.report.view import GenomeParts
 from evodevo.runs.slices import Slice
 from evodevo.search.problem import Problem
 from evodevo.search.settings import StudySettings
@@ -90,11 +88,6 @@ class RecordedSpace(Space[Hashable]):
         return json.dumps(genes, ensure_ascii=False, sort_keys=True)
 
 
-class _Texts(GenomeParts):
-    def text(self, individual: Individual) -> str:
-        return individual.text
-
-
 class OwnStudySlice(Slice[Run, Individual]):
     """See ``Slice``; whatever needs the user's code is refused."""
 
@@ -122,7 +115,9 @@ class OwnStudySlice(Slice[Run, Individual]):
         raise UsageError(f"this run {_IN_CODE}")
 
     def report(self, run: Run) -> str:
-        return search_page(run, _Texts())
+        from evodevo.runs.report.own_study import own_study_page  # commands that only list runs draw nothing
+
+        return own_study_page(run)
 
 
 OWN_STUDY = OwnStudySlice()

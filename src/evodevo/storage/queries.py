@@ -6,7 +6,8 @@ import json
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, Table, and_, literal, or_, select
@@ -27,6 +28,29 @@ from evodevo.storage.schema import (
 )
 
 MAX_NAMED = 8
+
+
+def _places(table: Table, *names: str) -> Callable[[Row[Any]], tuple[Any, ...]]:
+    """Reader of two or more columns by their places in a row of the whole table.
+
+    Readers make objects of tens of thousands of rows, and by name a row's values take longer to find than to fetch.
+    """
+    columns = list(table.columns.keys())
+    return itemgetter(*(columns.index(name) for name in names))
+
+
+_OWNER = _places(evaluation_table, "id", "run_id")
+_EVENT = _places(event_table, "seq", "run_id", "at", "type", "subject", "payload")
+_INDIVIDUAL = _places(
+    individual_table,
+    *("id", "run_id", "birth", "generation", "slot", "genome_hash", "operation", "seed", "created_seq", "created_at"),
+)
+_TEXTS = _places(individual_table, "genome_envelope", "details")
+_EVALUATION = _places(
+    evaluation_table,
+    *("id", "run_id", "individual_id", "fidelity", "seed", "attempt", "state", "reason", "detail"),
+    *("cost", "extra", "seconds", "finished_seq", "started_at", "finished_at"),
+)
 
 
 def runs(connection: Connection) -> list[RunRow]:
@@ -63,16 +87,9 @@ def events(
         some = {(row.run_id or seals.STORE, str(row.seq)): digests[str(row.seq)] for row in rows}
         seals.confirm(connection, seals.EVENT, some)
     return [
-        EventRow(
-            row.seq,
-            row.run_id,
-            row.at,
-            row.type,
-            row.subject,
-            read_object(row.payload, f"the payload of event {row.seq}"),
-        )
-        for row in rows
-        if type is None or row.type == type
+        EventRow(seq, run, at, kind, subject, read_object(payload, f"the payload of event {seq}"))
+        for seq, run, at, kind, subject, payload in map(_EVENT, rows)
+        if type is None or kind == type
     ]
 
 
@@ -145,7 +162,10 @@ def evaluations(
     for row in references:
         if not row.released:
             blobs[row.owner_id][row.role] = row.digest
-    return [_evaluation(row, scores.get(row.id, {}), blobs.get(row.id, {})) for row in rows]
+    return [
+        _evaluation(row, scores.get(key, {}), blobs.get(key, {}))
+        for (key, _), row in zip(map(_OWNER, rows), rows, strict=True)
+    ]
 
 
 def _confirm_evaluations(
@@ -164,13 +184,17 @@ def _confirm_evaluations(
         references: References of these evaluations.
         whole: Run of which these are all evaluations; None where they are some.
     """
-    runs_of = {row.id: row.run_id for row in rows}
-    digests = {row.id: seals.digest_of_values(evaluation_table, row, belonging.get(row.id, ())) for row in rows}
+    owners = list(map(_OWNER, rows))
+    digests = {
+        key: seals.digest_of_values(evaluation_table, row, belonging.get(key, ()))
+        for (key, _), row in zip(owners, rows, strict=True)
+    }
     held = sealed_references([row._mapping for row in references])
     if whole is not None:
         seals.confirm_all(connection, whole, seals.EVALUATION, digests)
         seals.confirm_all(connection, whole, seals.BLOB, held, "evaluation/")
         return
+    runs_of = dict(owners)
     seals.confirm(connection, seals.EVALUATION, {(runs_of[key], key): digest for key, digest in digests.items()})
     some = {(runs_of[key.split("/")[1]], key): digest for key, digest in held.items()}
     seals.confirm(connection, seals.BLOB, some)
@@ -435,50 +459,59 @@ def _individuals(connection: Connection, query: Select[Any], *, all_of: str | No
     ).all():
         parents_of[child].append((role, parent))
     rows = connection.execute(query).all()
-    runs_of = {row.id: row.run_id for row in rows}
-    digests = {row.id: seals.digest_of_values(individual_table, row, parents_of.get(row.id, ())) for row in rows}
+    values = list(map(_INDIVIDUAL, rows))
+    digests = {
+        key: seals.digest_of_values(individual_table, row, parents_of.get(key, ()))
+        for (key, *_), row in zip(values, rows, strict=True)
+    }
     if all_of is not None:
         seals.confirm_all(connection, all_of, seals.INDIVIDUAL, digests)
     else:
+        runs_of = {key: run for key, run, *_ in values}
         seals.confirm(connection, seals.INDIVIDUAL, {(runs_of[key], key): digest for key, digest in digests.items()})
-    return [
-        IndividualRow(
-            id=row.id,
-            run_id=row.run_id,
-            birth=row.birth,
-            generation=row.generation,
-            slot=row.slot,
-            genome_envelope=read_object(row.genome_envelope, f"the genome of individual {row.id}"),
-            genome_hash=row.genome_hash,
-            operation=row.operation,
-            details=read_object(row.details, f"the record of making individual {row.id}"),
-            parents=tuple(parent for _, parent in parents_of.get(row.id, ())),
-            seed=row.seed,
-            created_seq=row.created_seq,
-            created_at=row.created_at,
+    found = []
+    for (key, run, birth, generation, slot, hashed, operation, seed, seq, at), (genome, details) in zip(
+        values, map(_TEXTS, rows), strict=True
+    ):
+        found.append(
+            IndividualRow(
+                id=key,
+                run_id=run,
+                birth=birth,
+                generation=generation,
+                slot=slot,
+                genome_envelope=read_object(genome, f"the genome of individual {key}"),
+                genome_hash=hashed,
+                operation=operation,
+                details=read_object(details, f"the record of making individual {key}"),
+                parents=tuple(parent for _, parent in parents_of.get(key, ())),
+                seed=seed,
+                created_seq=seq,
+                created_at=at,
+            )
         )
-        for row in rows
-    ]
+    return found
 
 
 def _evaluation(row: Row[Any], scores: dict[str, Score], blobs: dict[str, str]) -> EvaluationRow:
-    what = f"evaluation {row.id}"
+    key, run, individual, fidelity, seed, attempt, state, reason, detail, cost, extra, seconds, *ends = _EVALUATION(row)
+    finished_seq, started_at, finished_at = ends
     return EvaluationRow(
-        id=row.id,
-        run_id=row.run_id,
-        individual_id=row.individual_id,
-        fidelity=row.fidelity,
-        seed=row.seed,
-        attempt=row.attempt,
-        state=row.state,
-        reason=row.reason,
-        detail=row.detail,
+        id=key,
+        run_id=run,
+        individual_id=individual,
+        fidelity=fidelity,
+        seed=seed,
+        attempt=attempt,
+        state=state,
+        reason=reason,
+        detail=detail,
         scores=scores,
-        cost=read_object(row.cost, f"the cost of {what}"),
-        extra=read_object(row.extra, f"the facts of {what}"),
-        seconds=row.seconds,
+        cost=read_object(cost, f"the cost of evaluation {key}"),
+        extra=read_object(extra, f"the facts of evaluation {key}"),
+        seconds=seconds,
         blobs=blobs,
-        finished_seq=row.finished_seq,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
+        finished_seq=finished_seq,
+        started_at=started_at,
+        finished_at=finished_at,
     )

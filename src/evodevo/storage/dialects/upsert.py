@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from sqlalchemy import Connection, Insert, Table
-from sqlalchemy.dialects import postgresql, sqlite
 
-_INSERTS: dict[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+# Imported when they are used: the dialect of PostgreSQL takes a tenth of the start of a command on a local store.
+_DIALECTS = {"sqlite": "sqlalchemy.dialects.sqlite", "postgresql": "sqlalchemy.dialects.postgresql"}
 
 
 def upsert(connection: Connection, table: Table, changed: Sequence[str]) -> Insert:
@@ -25,7 +26,8 @@ def upsert(connection: Connection, table: Table, changed: Sequence[str]) -> Inse
 
 @cache  # SQLAlchemy takes longer to construct a statement than a database to run it
 def _statement(dialect: str, table: Table, changed: tuple[str, ...]) -> Insert:
-    statement = _INSERTS[dialect](table)
+    insert: Callable[[Table], Any] = import_module(_DIALECTS[dialect]).insert
+    statement = insert(table)
     key = [column.name for column in table.primary_key.columns]
     result: Insert = statement.on_conflict_do_update(
         index_elements=key, set_={name: statement.excluded[name] for name in changed}

@@ -18,6 +18,10 @@ from sqlalchemy import Connection, MetaData, Select, and_, func, select
 
 from evodevo.errors import StoreDamagedError
 from evodevo.storage.schema import metadata
+from evodevo.storage.systems.schema import cycle_table
+
+for _index in cycle_table.indexes:  # a partial index of SQLite is one of PostgreSQL, too
+    _index.dialect_options["postgresql"]["where"] = _index.dialect_options["sqlite"]["where"]
 
 EXPECTED = Path(__file__).with_name("schema.json")
 Description = dict[str, Any]
