@@ -17,6 +17,7 @@ from evodevo.errors import UsageError
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 64
 MAX_DIGITS = 30
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
@@ -28,7 +29,7 @@ def dumps(value: Any) -> str:
         UsageError: The value has no JSON form.
     """
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"this value has no canonical JSON form: {error}") from None
 

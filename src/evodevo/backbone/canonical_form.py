@@ -2,92 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
-from evodevo.backbone.genome import (
-    CLASS,
-    FEATURE,
-    FEATURE_STRATEGY,
-    FEATURIZER,
-    FEATURIZER_STRATEGY,
-    RESIDUAL,
-    BackboneGenome,
-    LIVPlan,
-    components,
-    feature_mask,
-    feature_strategy,
-    featurizer_mask,
-    featurizer_strategy,
-)
-from evodevo.operators.classes import LIVClass
+from evodevo.backbone.genome import components
 
-NOTHING: frozenset[str] = frozenset()
+Roles = frozenset[str]
+NOTHING: Roles = frozenset()
+
+Strategies = Callable[[int, Roles, Roles], tuple[int, int]]
+"""Class, roles whose features and roles whose weights are shared -> feature-group strategy and featurizer strategy."""
 
 
-def canonical_form(
-    genome: BackboneGenome,
-    classes: Mapping[int, LIVClass],
-    *,
-    partial_featurizers: bool,
-    plan: Callable[[BackboneGenome], tuple[LIVPlan, ...]],
-) -> BackboneGenome:
-    """Strategies keep only the bits that have a partner, and indices count the groups that remain.
+def canonical_segments(
+    numbers: Sequence[int],
+    feature_labels: Sequence[int],
+    feature_roles: Sequence[Roles],
+    weight_labels: Sequence[int],
+    weight_roles: Sequence[Roles],
+    strategies: Strategies,
+) -> list[tuple[int, ...]]:
+    """The first five integers of each segment: only roles that have a partner are shared, and indices count the groups.
 
     Args:
-        genome: Valid genome.
-        classes: Number -> every LIV class.
-        partial_featurizers: Whether featurizers may be shared for some groups only (STAR 3.1, item 3).
-        plan: Function that resolves the connections of a genome.
+        numbers: Class of each LIV.
+        feature_labels: Label of each LIV's feature group; LIVs of one class and label are a group.
+        feature_roles: Roles that each LIV would share there.
+        weight_labels: Label of the group in which featurizer weights are shared.
+        weight_roles: Roles that each LIV would share there.
+        strategies: Function that writes roles as integers.
     """
-    rows = [list(segment) for segment in genome]
-    plans: tuple[LIVPlan, ...] = ()  # made where something needs it
     members: dict[int, list[int]] = {}
-    for n, segment in enumerate(genome):
-        members.setdefault(segment[CLASS], []).append(n)
+    for place, number in enumerate(numbers):
+        members.setdefault(number, []).append(place)
+    rows: list[tuple[int, ...]] = [()] * len(numbers)
     for number, places in members.items():
-        if len(places) == 1:
-            rows[places[0]][FEATURIZER : FEATURE_STRATEGY + 1] = (1, 1, 1, 1)
+        if len(places) == 1 or not any(feature_roles[place] or weight_roles[place] for place in places):
+            for index, place in enumerate(places, 1):
+                rows[place] = (number, index, 1, index, 1)
             continue
-        spec = classes[number].spec
-        features = {n: feature_mask(spec, genome[n][FEATURE_STRATEGY]) for n in places}
-        weights = {n: featurizer_mask(spec, genome[n][FEATURIZER_STRATEGY]) for n in places}
-        if any(features.values()):  # weights of borrowed features are unused
-            plans = plans or plan(genome)
-            weights = {n: mask & plans[n].owned for n, mask in weights.items()}
-        for n, partners in _renumber(rows, FEATURE, places, features).items():
-            rows[n][FEATURE_STRATEGY] = feature_strategy(spec, partners)
-        for n, tied in _renumber(rows, FEATURIZER, places, weights).items():
-            rows[n][FEATURIZER_STRATEGY] = featurizer_strategy(spec, tied) if partial_featurizers else 1 + bool(tied)
-    if len(genome[0]) > RESIDUAL:
-        _renumber_residuals(rows, plans or plan(genome))
-    return tuple(map(tuple, rows))
+        labels, roles = [feature_labels[place] for place in places], [feature_roles[place] for place in places]
+        features = _grouped(labels, roles)
+        taken = _taken(labels, roles)
+        own = [weight_roles[place] - gone for place, gone in zip(places, taken, strict=True)]
+        weights = _grouped([weight_labels[place] for place in places], own)
+        for place, (group, shared), (tied_group, tied) in zip(places, features, weights, strict=True):
+            strategy, featurizer_strategy = strategies(number, shared, tied)
+            rows[place] = (number, tied_group, featurizer_strategy, group, strategy)
+    return rows
 
 
-def _renumber(
-    rows: list[list[int]], place: int, members: list[int], masks: dict[int, frozenset[str]]
-) -> dict[int, frozenset[str]]:
-    """Count the groups of LIVs that are connected; the roles that each LIV has in common with others of its group.
+def _taken(labels: list[int], roles: list[Roles]) -> list[Roles]:
+    """Roles that each LIV has from an earlier one of its group; the weights of borrowed features are unused."""
+    owned: dict[int, Roles] = {}
+    taken = []
+    for label, mask in zip(labels, roles, strict=True):
+        before = owned.get(label, NOTHING)
+        taken.append(before & mask)
+        owned[label] = before | mask
+    return taken
 
-    Only LIVs of one index can be connected, and none whose mask is empty.
+
+def _grouped(labels: list[int], roles: list[Roles]) -> list[tuple[int, Roles]]:
+    """Number of each LIV's group of connected LIVs, and the roles that it has in common with others of it.
+
+    Only LIVs of one label can be connected, and none that shares no role.
     """
-    sharing: dict[int, list[int]] = {}
-    for n in members:
-        if masks[n]:
-            sharing.setdefault(rows[n][place], []).append(n)
-    links = [(a, b) for alike in sharing.values() for a, b in combinations(alike, 2) if masks[a] & masks[b]]
-    common = dict.fromkeys(members, NOTHING)
-    groups = components(members, iter(links)) if links else [[n] for n in members]
-    for index, group in enumerate(groups, 1):
-        for n in group:
-            rows[n][place] = index
-            if len(group) > 1:
-                common[n] = masks[n] & NOTHING.union(*(masks[m] for m in group if m != n))
-    return common
-
-
-def _renumber_residuals(rows: list[list[int]], plans: tuple[LIVPlan, ...]) -> None:
-    chain: dict[int, int] = {}
-    for plan in plans:
-        chain[plan.position] = len(set(chain.values())) + 1 if plan.residual is None else chain[plan.residual]
-        rows[plan.position][RESIDUAL] = chain[plan.position]
+    alike: dict[int, list[int]] = {}
+    for place, mask in enumerate(roles):
+        if mask:
+            alike.setdefault(labels[place], []).append(place)
+    links = [(a, b) for places in alike.values() for a, b in combinations(places, 2) if roles[a] & roles[b]]
+    found = [(place + 1, NOTHING) for place in range(len(labels))]
+    if links:
+        for number, group in enumerate(components(list(range(len(labels))), iter(links)), 1):
+            for place in group:
+                others = NOTHING.union(*(roles[other] for other in group if other != place))
+                found[place] = (number, roles[place] & others)
+    return found

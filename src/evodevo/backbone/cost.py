@@ -8,6 +8,7 @@ from math import prod
 
 from evodevo.backbone.genome import LIVPlan
 from evodevo.errors import UsageError
+from evodevo.operators.classes import LIVClass
 from evodevo.operators.cost import Convention, Cost, Mode
 from evodevo.operators.spec import Dimensions, OperatorSpec
 
@@ -53,21 +54,26 @@ def backbone_cost(
     star = convention == "star"
     bytes_each = element_bytes or (STAR_BYTES if star else 4)
     table = _table(dims, length, mode == "decode", star, bytes_each)
-    costs = [table[plan.spec, plan.owned] for plan in plans]
+    costs = [table.alone(plan.row) if plan.alone else table[plan.spec, plan.owned] for plan in plans]
     embedding = vocabulary * dims.width * (1 if tied else 2)
-    cache = batch * sum(_state_bytes(plan, cost) for plan, cost in zip(plans, costs, strict=True))
-    read_state = batch * sum(cost.read_bytes for cost in costs)
+    state = read_state = causal_flops = executed_flops = weights_used = 0
+    for plan, cost in zip(plans, costs, strict=True):
+        state += cost.state_bytes if plan.alone else _state_bytes(plan, cost)
+        read_state += cost.read_bytes
+        causal_flops += cost.causal_flops
+        executed_flops += cost.executed_flops
+        weights_used += cost.weights_used
     head = 2 * vocabulary * dims.width * (1 if mode == "decode" else length)
-    executed = batch * (sum(cost.executed_flops for cost in costs) + head)
-    flops = batch * (sum(cost.causal_flops for cost in costs) + head) if causal else executed
+    executed = batch * (executed_flops + head)
+    flops = batch * (causal_flops + head) if causal else executed
     passes = 3 if mode == "train" else 1
     return Cost(
         parameters=_parameters(plans, costs, dims, norms=not star),
         embedding_parameters=embedding,
-        cache_bytes=cache,
+        cache_bytes=batch * state,
         flops=passes * flops,
         executed_flops=passes * executed,
-        bytes_read=bytes_each * (sum(cost.weights_used for cost in costs) + vocabulary * dims.width) + read_state,
+        bytes_read=bytes_each * (weights_used + vocabulary * dims.width) + batch * read_state,
     )
 
 
@@ -91,7 +97,9 @@ class _LIVCost:
         norm: Parameters of the norm behind the mixing.
         groups: Role -> parameters of the group's featurizer, of those that it computes itself.
         weights_used: Weights that a pass reads.
+        group_parameters: Parameters of all these groups.
         state: Name of each state tensor -> its bytes; 0 where the convention does not count it.
+        state_bytes: Bytes of all of them.
         read_bytes: Bytes of state that a step reads, borrowed or not.
         causal_flops: FLOPs with the visible half of attention scores.
         executed_flops: FLOPs with all attention scores.
@@ -100,8 +108,10 @@ class _LIVCost:
     own: int
     norm: int
     groups: dict[str, int]
+    group_parameters: int
     weights_used: int
     state: dict[str, int]
+    state_bytes: int
     read_bytes: int
     causal_flops: int
     executed_flops: int
@@ -117,6 +127,16 @@ class _CostTable(dict[tuple[OperatorSpec, frozenset[str]], _LIVCost]):
         super().__init__()
         self._dims, self._length, self._decode = dims, length, decode
         self._star, self._bytes_each = star, bytes_each
+        self._alone: dict[int, tuple[LIVClass, _LIVCost]] = {}
+
+    def alone(self, row: LIVClass) -> _LIVCost:
+        """The cost of a LIV that computes all its groups itself, as most do: found by the number of its class."""
+        found = self._alone.get(row.number)
+        if found is None or found[0] is not row:
+            if len(self._alone) > MOST_LIVS:
+                self._alone.clear()
+            found = self._alone[row.number] = (row, self[row.spec, frozenset(row.spec.groups)])
+        return found[1]
 
     def __missing__(self, key: tuple[OperatorSpec, frozenset[str]]) -> _LIVCost:
         (spec, owned), dims = key, self._dims
@@ -124,12 +144,15 @@ class _CostTable(dict[tuple[OperatorSpec, frozenset[str]], _LIVCost]):
         groups = {role: spec.copies * _group_size(spec, role, dims) for role in spec.groups if role in owned}
         if len(self) > MOST_LIVS:
             self.clear()
+        state = self._state(spec, owned)
         found = self[key] = _LIVCost(
             own=sum(own.values()) - own.get("norm", 0),
             norm=own.get("norm", 0),
             groups=groups,
+            group_parameters=sum(groups.values()),
             weights_used=sum(own.values()) + sum(groups.values()),
-            state=self._state(spec, owned),
+            state=state,
+            state_bytes=sum(state.values()),
             read_bytes=self._read_bytes(spec, owned),
             causal_flops=self._flops(spec, owned, causal=True),
             executed_flops=self._flops(spec, owned, causal=False),
@@ -169,13 +192,18 @@ def _group_size(spec: OperatorSpec, role: str, dims: Dimensions) -> int:
 
 def _parameters(plans: tuple[LIVPlan, ...], costs: list[_LIVCost], dims: Dimensions, *, norms: bool) -> int:
     total = dims.width if norms else 0  # the norm before the head
+    whole: set[int] = set()  # positions whose weights are all counted
     seen: set[tuple[int, str]] = set()
     for plan, cost in zip(plans, costs, strict=True):
         total += cost.own
         if norms:
             total += cost.norm + (dims.width if plan.reads_input else 0)
+        if plan.alone:
+            whole.add(plan.position)
+            total += cost.group_parameters
+            continue
         for role, source in plan.weights.items():
-            if (source, role) not in seen:
+            if source not in whole and (source, role) not in seen:
                 seen.add((source, role))
                 total += cost.groups[role]
     return total

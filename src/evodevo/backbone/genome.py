@@ -7,7 +7,7 @@ the residual extension (STAR A.7) a sixth. Readings of what the paper leaves ope
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from evodevo.operators.classes import LIVClass
@@ -114,6 +114,7 @@ class LIVPlan:
         weights: role -> position that names the weights, for the groups that it computes itself.
         state_owner: name of a state tensor -> position of the LIV that keeps it.
         residual: position of the earlier LIV whose output is added to its input, or None.
+        alone: whether it is known to use nothing of an earlier LIV; such plans are made once (``_unshared``).
     """
 
     position: int
@@ -122,6 +123,7 @@ class LIVPlan:
     weights: dict[str, int]
     state_owner: dict[str, int]
     residual: int | None
+    alone: bool = field(default=False, compare=False, repr=False)
 
     @property
     def spec(self) -> OperatorSpec:
@@ -191,7 +193,7 @@ def _unshared(row: LIVClass, position: int) -> LIVPlan:
         state = dict.fromkeys(_state_roles(row.spec.structure, row.spec.keeps_scores), position)
         if len(_UNSHARED) > _MOST_UNSHARED:
             _UNSHARED.clear()
-        found = _UNSHARED[key] = LIVPlan(position, row, own, own, state, None)
+        found = _UNSHARED[key] = LIVPlan(position, row, own, own, state, None, alone=True)
     return found
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from evodevo.backbone.canonical_form import canonical_form
 from evodevo.backbone.cost import backbone_cost
 from evodevo.backbone.depth import at_depth, motif_of
 from evodevo.backbone.designs import hybrid, sharing_hybrid
@@ -27,7 +26,7 @@ from evodevo.backbone.resolved import ResolvedLIV, resolved
 from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.backbone.validity import Validity
 from evodevo.backbone.variation.crossover import cross_plans
-from evodevo.backbone.variation.draft import VariationScope
+from evodevo.backbone.variation.draft import Draft, VariationScope
 from evodevo.backbone.variation.integers import cross_integers, mutate_integers
 from evodevo.backbone.variation.levels import level_at
 from evodevo.backbone.variation.mutation import mutate_plan
@@ -81,7 +80,7 @@ class BackboneSpace(Space[BackboneGenome]):
             self.depths,
             self.settings.residuals,
             self.canonical,
-            self.plan,
+            self._remember,
             self.settings.dimensions,
             self.settings.open_genes,
         )
@@ -234,12 +233,14 @@ class BackboneSpace(Space[BackboneGenome]):
         """Strategies keep only the bits that have a partner, and indices count the groups that remain."""
         found = self._canonical_forms.get(genome)
         if found is None:
-            partial = self.sharing.partial_featurizers
-            found = canonical_form(genome, self.all_classes, partial_featurizers=partial, plan=self.plan)
-            if len(self._canonical_forms) > REMEMBERED:
-                self._canonical_forms.clear()
-            self._canonical_forms[genome] = self._canonical_forms[found] = found
+            found = self._canonical_forms[genome] = Draft.of(genome, self._scope).canonical(self._scope)
         return found
+
+    def _remember(self, canonical: BackboneGenome) -> BackboneGenome:
+        """A canonical genome, which is its own canonical form."""
+        if len(self._canonical_forms) > REMEMBERED:
+            self._canonical_forms.clear()
+        return self._canonical_forms.setdefault(canonical, canonical)
 
     # Writing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, repeat
 from operator import le
 
 import numpy as np
@@ -27,6 +28,9 @@ from evodevo.operators.classes import LIVClass
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import draw_one
 
+MOST_REMEMBERED = 16_384
+"""Valid segments that are remembered: a search draws few again and again."""
+
 
 @dataclass(frozen=True)
 class Validity:
@@ -47,15 +51,18 @@ class Validity:
     genes: int
     depths: tuple[int, int]
     dimensions: Dimensions
-    # Of classes that were met: largest strategies, and those that exist at these sizes.
+    # Of what was met: largest strategies of classes, those that exist at these sizes, and valid segments.
     _strategies: dict[int, tuple[int, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _existing: set[int] = field(default_factory=set, init=False, repr=False, compare=False)
+    _valid: set[tuple[tuple[int, ...], int, int]] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def check(self, genome: BackboneGenome) -> None:
         """Raise ``GenomeError`` for the first integer that is not allowed at its place.
 
         Any class of the table is accepted, so that a named backbone of a class that is never drawn is a genome too.
         """
+        if self.holds(genome):
+            return
         if not 1 <= len(genome) <= MAX_LIVS:
             raise GenomeError(f"a backbone has 1 to {MAX_LIVS} LIVs; this one has {len(genome)}.")
         counts = Counter(segment[CLASS] for segment in genome if segment)
@@ -72,14 +79,36 @@ class Validity:
                         "the output of the LIV just before is in the stream already. Choose another value."
                     )
                 last[value] = position
-            if (number := segment[CLASS]) not in self._existing:
-                self.classes[number].spec.check(self.dimensions)
-                self._existing.add(number)
+            self.classes[segment[CLASS]].spec.check(self.dimensions)
+
+    def holds(self, genome: BackboneGenome) -> bool:
+        """Whether ``check`` accepts a genome, without the words on what is wrong."""
+        depth = len(genome)
+        if not 1 <= depth <= MAX_LIVS or any(len(segment) != self.genes for segment in genome):
+            return False
+        numbers = [segment[CLASS] for segment in genome]
+        # (segment, LIVs of its class, depth) decide, but for residuals of neighbours.
+        facts = list(zip(genome, map(numbers.count, numbers), repeat(depth)))
+        if not self._valid.issuperset(facts):
+            for fact in facts:
+                if fact not in self._valid:
+                    if not self._allows(*fact):
+                        return False
+                    if len(self._valid) > MOST_REMEMBERED:
+                        self._valid.clear()
+                    self._valid.add(fact)
+        return self.genes <= RESIDUAL or all(one[RESIDUAL] != other[RESIDUAL] for one, other in pairwise(genome))
+
+    def _allows(self, segment: tuple[int, ...], count: int, depth: int) -> bool:
+        number, *others = segment
+        if number not in self.classes or not self._fits(number):
+            return False
+        return min(others) >= 1 and all(map(le, others, self._largest(number, count, depth)))
 
     def _check_integers(self, segment: tuple[int, ...], position: int, counts: Counter[int], depth: int) -> None:
         number, *others = segment
         known = number in self.classes
-        if known and min(others) >= 1 and all(map(le, others, self._largest(number, counts, depth))):
+        if known and min(others) >= 1 and all(map(le, others, self._largest(number, counts[number], depth))):
             return
         for place, value in enumerate(segment):
             if place == CLASS and value >= SMALLEST and value not in self.classes:
@@ -101,23 +130,20 @@ class Validity:
             counts: Number of LIVs of each class.
             depth: Number of LIVs.
         """
-        return range(1, self._largest(number, counts, depth)[place - 1] + 1)
+        return range(1, self._largest(number, counts[number], depth)[place - 1] + 1)
 
-    def _largest(self, number: int, counts: Counter[int], depth: int) -> tuple[int, ...]:
+    def _largest(self, number: int, count: int, depth: int) -> tuple[int, ...]:
         """Largest integer at each place after the first; the smallest is 1."""
         if number not in self._strategies:
             spec, sharing = self.classes[number].spec, self.sharing
             self._strategies[number] = (sharing.featurizer_strategies(spec), sharing.feature_strategies(spec))
         weights, features = self._strategies[number]
-        return counts[number], weights, counts[number], features, depth
+        return count, weights, count, features, depth
 
     def repair(self, genome: BackboneGenome, rng: np.random.Generator) -> BackboneGenome:
         """Remove invalid connections and draw invalid values anew (STAR 4.2); valid genomes come back unchanged."""
-        try:
-            self.check(genome)
+        if self.holds(genome):
             return genome
-        except GenomeError:
-            pass
         low, high = self.depths
         rows = [list(segment) for segment in genome[:high]]
         rows = [(row + [0] * self.genes)[: self.genes] for row in rows]
@@ -131,19 +157,22 @@ class Validity:
         for place in (FEATURIZER, FEATURE):
             self._repair_indices(rows, place, counts)
         for row in rows:
+            largest = self._largest(row[CLASS], counts[row[CLASS]], len(rows))
             for place in (FEATURIZER_STRATEGY, FEATURE_STRATEGY):
-                allowed = self.values(row[CLASS], place, counts, len(rows))
-                if row[place] not in allowed:
-                    row[place] = draw_one(allowed, rng)
+                if not 1 <= row[place] <= largest[place - 1]:
+                    row[place] = draw_one(range(1, largest[place - 1] + 1), rng)
         if self.genes > RESIDUAL:
             self._repair_residuals(rows)
         return tuple(tuple(row) for row in rows)
 
     def _fits(self, number: int) -> bool:
-        try:
-            self.classes[number].spec.check(self.dimensions)
-        except GenomeError:
-            return False
+        """Whether a class exists at these sizes."""
+        if number not in self._existing:
+            try:
+                self.classes[number].spec.check(self.dimensions)
+            except GenomeError:
+                return False
+            self._existing.add(number)
         return True
 
     @staticmethod

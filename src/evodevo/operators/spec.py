@@ -155,6 +155,14 @@ class OperatorSpec:
     structure: Structure
     groups: dict[str, GroupGenes] = field(compare=False)
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Of integers alone: equal in every process. A search looks up some hundred specs per proposal.
+        return hash((self.operator, self.featurizer))
+
     # Meaning
 
     @property

@@ -24,7 +24,7 @@ def cross_plans(
         points: Number of cuts, at least 1; fewer where the shorter parent has fewer places.
         rng: Generator of the draws.
     """
-    drafts = (Draft.of(scope.canonical(a), scope), Draft.of(scope.canonical(b), scope))
+    drafts = (scope.draft(scope.canonical(a)), scope.draft(scope.canonical(b)))
     room = min(len(drafts[0]), len(drafts[1])) - 1
     count = min(points, room)
     cuts = sorted(int(cut) + 1 for cut in rng.choice(room, size=count, replace=False)) if count else []
@@ -32,7 +32,7 @@ def cross_plans(
     # The parent of each position; where the last span's parent is shorter, the child ends with it.
     origins = [number % 2 for number, (start, stop) in enumerate(pairwise(ends)) for _ in range(start, stop)]
     one, other = (_inherited(drafts, [origin ^ first for origin in origins]) for first in (0, 1))
-    return scope.canonical(one.genome(scope)), scope.canonical(other.genome(scope))
+    return one.canonical(scope), other.canonical(scope)
 
 
 def _inherited(drafts: tuple[Draft, Draft], origins: list[int]) -> Draft:

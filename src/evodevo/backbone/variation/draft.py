@@ -7,20 +7,20 @@ the members of a group, and the roles that the LIV shares in its group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
 
+from evodevo.backbone.canonical_form import canonical_segments
 from evodevo.backbone.genome import (
     CLASS,
     FEATURE,
     FEATURE_STRATEGY,
     FEATURIZER,
     FEATURIZER_STRATEGY,
+    RESIDUAL,
     BackboneGenome,
-    LIVPlan,
     SharingOptions,
-    connections,
     feature_mask,
     feature_strategy,
     featurizer_mask,
@@ -34,10 +34,11 @@ GROUP_KINDS = (FEATURES, FEATURIZERS)
 """Kinds of sharing that come in groups; a residual joins two LIVs."""
 NO_ROLES: frozenset[str] = frozenset()
 
-Connection = tuple[str, int, int]
-"""(kind, position of the owner, position of the user)."""
-Link = tuple[str, str, int, int]
-"""(kind, role, position, position): both LIVs use one tensor, or one set of weights, for the role."""
+Roles = frozenset[str]
+K = TypeVar("K")
+V = TypeVar("V")
+MOST_REMEMBERED, MOST_DRAFTS = 16_384, 512
+"""Translations of integers, and drafts of genomes, that a scope remembers: a search asks for few again and again."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class VariationScope:
         depths: (fewest, most) LIVs.
         residuals: Whether the space has the residual extension (STAR A.7).
         canonical: Representative of all genomes that build the same network.
-        resolve: Plan of a genome.
+        remember: Takes a canonical genome, so that ``canonical`` need not find it again, and returns it.
         dimensions: Sizes at which classes must exist.
         open_genes: Places of operator and featurizer genomes that mutation may change (``GENE_PLACES``).
     """
@@ -62,9 +63,18 @@ class VariationScope:
     depths: tuple[int, int]
     residuals: bool
     canonical: Callable[[BackboneGenome], BackboneGenome]
-    resolve: Callable[[BackboneGenome], tuple[LIVPlan, ...]]
+    remember: Callable[[BackboneGenome], BackboneGenome]
     dimensions: Dimensions
     open_genes: tuple[str, ...] = ()
+    # What would be computed again, equal.
+    _legal: dict[tuple[str, int], Roles] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _shared: dict[tuple[int, ...], tuple[Roles, Roles]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _strategies: dict[tuple[int, Roles, Roles], tuple[int, int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _drafts: dict[BackboneGenome, Draft] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -73,16 +83,46 @@ class VariationScope:
 
     def legal_roles(self, kind: str, number: int) -> frozenset[str]:
         """Roles that LIVs of a class may share."""
-        spec = self.classes[number].spec
-        return frozenset(self.sharing.feature_roles(spec) if kind == FEATURES else spec.groups)
+        found = self._legal.get((kind, number))
+        if found is None:
+            spec = self.classes[number].spec
+            found = frozenset(self.sharing.feature_roles(spec) if kind == FEATURES else spec.groups)
+            _remember(self._legal, (kind, number), found)
+        return found
 
     def chosen_freely(self, kind: str) -> bool:
         """Whether any subset of the legal roles may be shared, or only all together."""
         return kind == FEATURES or self.sharing.partial_featurizers
 
-    def plan(self, draft: Draft) -> tuple[LIVPlan, ...]:
-        """The plan of a draft."""
-        return self.resolve(draft.genome(self))
+    def shared_roles(self, segment: tuple[int, ...]) -> tuple[Roles, Roles]:
+        """Roles whose features, and whose weights, the strategies of a segment share."""
+        found = self._shared.get(segment)
+        if found is None:
+            spec = self.classes[segment[CLASS]].spec
+            found = feature_mask(spec, segment[FEATURE_STRATEGY]), featurizer_mask(spec, segment[FEATURIZER_STRATEGY])
+            _remember(self._shared, segment, found)
+        return found
+
+    def strategies(self, number: int, features: Roles, weights: Roles) -> tuple[int, int]:
+        """Feature-group strategy and featurizer strategy that share these roles."""
+        key = (number, features, weights)
+        found = self._strategies.get(key)
+        if found is None:
+            spec = self.classes[number].spec
+            tied = featurizer_strategy(spec, weights) if self.sharing.partial_featurizers else 1 + bool(weights)
+            found = feature_strategy(spec, features), tied
+            _remember(self._strategies, key, found)
+        return found
+
+    def draft(self, genome: BackboneGenome) -> Draft:
+        """The draft of a canonical genome, to be read and copied, not to be changed."""
+        found = self._drafts.get(genome)
+        if found is None:
+            found = Draft.of(genome, self)
+            if len(self._drafts) > MOST_DRAFTS:
+                self._drafts.clear()
+            self._drafts[genome] = found
+        return found
 
 
 @dataclass
@@ -103,18 +143,20 @@ class Draft:
 
     @classmethod
     def of(cls, genome: BackboneGenome, scope: VariationScope) -> Draft:
-        """The draft of a canonical genome."""
+        """The draft of a valid genome."""
         numbers = [segment[CLASS] for segment in genome]
-        labels, roles = {}, {}
-        for kind, index, strategy, mask in (
-            (FEATURES, FEATURE, FEATURE_STRATEGY, feature_mask),
-            (FEATURIZERS, FEATURIZER, FEATURIZER_STRATEGY, featurizer_mask),
-        ):
-            labels[kind] = _numbered([(segment[CLASS], segment[index]) for segment in genome])
-            roles[kind] = [mask(scope.classes[segment[CLASS]].spec, segment[strategy]) for segment in genome]
+        shared = [scope.shared_roles(segment) for segment in genome]
+        labels = {
+            kind: _numbered([(segment[CLASS], segment[index]) for segment in genome])
+            for kind, index in ((FEATURES, FEATURE), (FEATURIZERS, FEATURIZER))
+        }
+        roles = {kind: [pair[at] for pair in shared] for at, kind in enumerate(GROUP_KINDS)}
         residuals: list[int | None] = [None] * len(genome)
         if scope.residuals:
-            residuals = [liv.residual for liv in scope.resolve(genome)]
+            latest: dict[int, int] = {}
+            for place, segment in enumerate(genome):
+                residuals[place] = latest.get(segment[RESIDUAL])
+                latest[segment[RESIDUAL]] = place
         return cls(numbers, labels, roles, residuals)
 
     def __len__(self) -> int:
@@ -128,29 +170,45 @@ class Draft:
 
     def genome(self, scope: VariationScope) -> BackboneGenome:
         """The integers."""
-        indices = {kind: self._indices(kind) for kind in GROUP_KINDS}
+        features, weights = (self._indices(kind) for kind in GROUP_KINDS)
+        shared = zip(self.roles[FEATURES], self.roles[FEATURIZERS], strict=True)
+        rows: list[tuple[int, ...]] = []
+        for number, feature, featurizer, pair in zip(self.numbers, features, weights, shared, strict=True):
+            strategy, tied = scope.strategies(number, *pair)
+            rows.append((number, featurizer, tied, feature, strategy))
+        return self._with_chains(rows, scope)
+
+    def canonical(self, scope: VariationScope) -> BackboneGenome:
+        """The canonical form of the integers: ``scope.canonical(draft.genome(scope))``, made at once."""
+        rows = canonical_segments(
+            self.numbers,
+            self.labels[FEATURES],
+            self.roles[FEATURES],
+            self.labels[FEATURIZERS],
+            self.roles[FEATURIZERS],
+            scope.strategies,
+        )
+        return scope.remember(self._with_chains(rows, scope))
+
+    def _with_chains(self, rows: list[tuple[int, ...]], scope: VariationScope) -> BackboneGenome:
+        """Segments with the place of the residual extension, where the space has it."""
+        if not scope.residuals:
+            return tuple(rows)
         chains: list[int] = []
-        rows = []
-        for place, number in enumerate(self.numbers):
-            spec = scope.classes[number].spec
-            weights = self.roles[FEATURIZERS][place]
-            tied = featurizer_strategy(spec, weights) if scope.sharing.partial_featurizers else 1 + bool(weights)
-            row = [number, indices[FEATURIZERS][place], tied]
-            row += [indices[FEATURES][place], feature_strategy(spec, self.roles[FEATURES][place])]
-            if scope.residuals:
-                source = self.residuals[place]
-                chains.append(len(set(chains)) + 1 if source is None else chains[source])
-                row.append(chains[place])
-            rows.append(tuple(row))
-        return tuple(rows)
+        for source in self.residuals:
+            chains.append(max(chains, default=0) + 1 if source is None else chains[source])
+        return tuple((*row, chain) for row, chain in zip(rows, chains, strict=True))
 
     def _indices(self, kind: str) -> list[int]:
         """Numbers of the groups, counted within each class."""
-        known: dict[int, dict[int, int]] = {}
+        groups: dict[tuple[int, int], int] = {}
+        counts: dict[int, int] = {}
         indices = []
-        for number, label in zip(self.numbers, self.labels[kind], strict=True):
-            groups = known.setdefault(number, {})
-            indices.append(groups.setdefault(label, len(groups) + 1))
+        for key in zip(self.numbers, self.labels[kind], strict=True):
+            index = groups.get(key)
+            if index is None:
+                index = groups[key] = counts[key[0]] = counts.get(key[0], 0) + 1
+            indices.append(index)
         return indices
 
     # Groups
@@ -196,40 +254,13 @@ class Draft:
             values[one], values[other] = values[other], values[one]  # type: ignore[index]
 
 
-def _numbered(keys: list[Hashable]) -> list[int]:
-    numbers: dict[Hashable, int] = {}
-    counter = count(1)
-    return [numbers[key] if key in numbers else numbers.setdefault(key, next(counter)) for key in keys]
+def _numbered(keys: list[tuple[int, int]]) -> list[int]:
+    """Numbers of the keys in order of appearance, from 1."""
+    numbers: dict[tuple[int, int], int] = {}
+    return [numbers.setdefault(key, len(numbers) + 1) for key in keys]
 
 
-# What a plan connects
-
-
-def connections_of(plans: tuple[LIVPlan, ...]) -> frozenset[Connection]:
-    """Every connection of a plan, extra residuals included."""
-    shared = {(kind, owner, user) for kind, owner, user, _ in connections(plans)}
-    residuals = {(RESIDUALS, liv.residual, liv.position) for liv in plans if liv.residual is not None}
-    return frozenset(shared | residuals)
-
-
-def links_of(plans: tuple[LIVPlan, ...]) -> frozenset[Link]:
-    """All pairs of LIVs that use one tensor, one set of weights or one residual.
-
-    Features that two LIVs share are made with one set of weights, so that these pairs share weights too.
-    """
-    users: dict[tuple[str, str, int], list[int]] = {}
-    for liv in plans:
-        for role, source in liv.origin.items():
-            if source != liv.position:
-                users.setdefault((FEATURES, role, source), [source]).append(liv.position)
-            named = plans[source].weights[role]
-            if named != liv.position:
-                users.setdefault((FEATURIZERS, role, named), [named]).append(liv.position)
-    links = {
-        (kind, role, one, other)
-        for (kind, role, _), group in users.items()
-        for at, one in enumerate(group)
-        for other in group[at + 1 :]
-    }
-    links |= {(RESIDUALS, "", liv.residual, liv.position) for liv in plans if liv.residual is not None}
-    return frozenset(links)
+def _remember(table: dict[K, V], key: K, value: V) -> None:
+    if len(table) > MOST_REMEMBERED:
+        table.clear()
+    table[key] = value

@@ -25,8 +25,9 @@ def mutate_integers(
         rows = _change_depth(rows, rules, rng)
     counts, drawn = Counter(row[CLASS] for row in rows), list(rules.drawn)
     for row in rows:
-        hits = rng.random(rules.genes) < probability
-        for place in np.flatnonzero(hits).tolist():
+        for place, chance in enumerate(rng.random(rules.genes).tolist()):
+            if chance >= probability:
+                continue
             allowed = drawn if place == CLASS else rules.values(row[CLASS], place, counts, len(rows))
             others = [value for value in allowed if value != row[place]]
             if others:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evodevo.backbone.genome import BackboneGenome
-from evodevo.backbone.variation.draft import Draft, VariationScope
+from evodevo.backbone.variation.draft import VariationScope
 from evodevo.backbone.variation.operations import OPERATIONS, drawn_operations
 from evodevo.randomness import draw_weighted
 
@@ -80,9 +80,9 @@ def _operate(
         apply = OPERATIONS[name].apply
         if apply is None:
             return scope.canonical(integers(genome, rng)), name
-        change = apply(Draft.of(genome, scope), scope, rng)
+        change = apply(scope.draft(genome), scope, rng)
         if change is not None:
             draft, kind = change
-            return scope.canonical(draft.genome(scope)), f"{name} {kind}".rstrip()
+            return draft.canonical(scope), f"{name} {kind}".rstrip()
         del left[name]  # this backbone has no room for it
     return genome, ""

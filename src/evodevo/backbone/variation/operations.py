@@ -14,18 +14,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from evodevo.backbone.genome import connections
 from evodevo.backbone.variation.draft import (
-    FEATURES,
     GROUP_KINDS,
     NO_ROLES,
     RESIDUALS,
     Draft,
     VariationScope,
-    connections_of,
-    links_of,
 )
 from evodevo.backbone.variation.genes import FEATURIZER, OPERATOR, mutant_class, open_genes
+from evodevo.backbone.variation.sources import DraftSources
 from evodevo.randomness import draw_one
 
 T = TypeVar("T")
@@ -66,7 +63,7 @@ def connect(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Ch
             alone = [place for place, roles in enumerate(draft.roles[kind]) if not roles]
             pairs = [(i, j) for i, j in combinations(alone, 2) if draft.numbers[i] == draft.numbers[j]]
             changes = (_tied(draft, scope, kind, i, j, rng) for i, j in _shuffled(pairs, rng)[:TRIES])
-        if changed := _first(changes, draft, scope, kind, more=1):
+        if changed := _first(changes, draft, kind, more=1):
             return changed, kind
     return None
 
@@ -83,7 +80,7 @@ def extend(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Cha
         joins = [(x, y, 1) for x in alone for y in inside if numbers[x] == numbers[y]]
         widened = []
         if scope.chosen_freely(kind):
-            widened = [(owner, user, 0) for which, owner, user, _ in connections(scope.plan(draft)) if which == kind]
+            widened = [(owner, user, 0) for owner, user in DraftSources.of(draft).arcs(kind)]
         for one, other, more in _shuffled([*joins, *widened], rng)[:TRIES]:
             if more:
                 changed = _joined(draft, scope, kind, one, other, rng)
@@ -95,27 +92,26 @@ def extend(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Cha
                 role = frozenset([draw_one(left, rng)])
                 for place in (one, other):
                     changed.roles[kind][place] |= role
-            if _first([changed], draft, scope, kind, more=more):
+            if _first([changed], draft, kind, more=more):
                 return changed, kind
     return None
 
 
 def disconnect(draft: Draft, scope: VariationScope, rng: np.random.Generator) -> Change | None:
     """Remove exactly one connection of the plan; all others stay."""
-    plans = scope.plan(draft)
-    before = connections_of(plans)
+    sources = DraftSources.of(draft)
+    before = sources.connections()
     for kind, owner, user in _shuffled(sorted(before), rng)[:TRIES]:
         changed = draft.copy()
         if kind == RESIDUALS:
             changed.residuals[user] = None
         else:
-            sources = plans[user].origin if kind == FEATURES else plans[user].weights
-            borrowed = {role for role, source in sources.items() if source == owner}
+            borrowed = {role for role, source in sources.borrowed[kind][user].items() if source == owner}
             kept = draft.roles[kind][user] - borrowed if scope.chosen_freely(kind) else NO_ROLES
             changed.roles[kind][user] = kept
             if not kept:
                 changed.leave(kind, user)
-        if connections_of(scope.plan(changed)) == before - {(kind, owner, user)}:
+        if DraftSources.of(changed).connections() == before - {(kind, owner, user)}:
             return changed, kind
     return None
 
@@ -266,18 +262,20 @@ def _drawn_operations(places: tuple[str, ...]) -> dict[str, PlanOperation]:
     }
 
 
-def _first(changes: Iterable[Draft], draft: Draft, scope: VariationScope, kind: str, *, more: int) -> Draft | None:
+def _first(changes: Iterable[Draft], draft: Draft, kind: str, *, more: int) -> Draft | None:
     """The first change that separates nothing and has ``more`` connections of the kind more, of other kinds none."""
-    plans = scope.plan(draft)
-    before, linked = connections_of(plans), links_of(plans)
-    count = sum(one[0] == kind for one in before)
-    others = {one for one in before if one[0] != kind}
+    base: DraftSources | None = None
     for changed in changes:
-        plans = scope.plan(changed)
-        after = connections_of(plans)
+        if base is None:  # where nothing can be changed, nobody asks
+            base = DraftSources.of(draft)
+            before, linked = base.connections(), base.links()
+            count = sum(one[0] == kind for one in before)
+            others = {one for one in before if one[0] != kind}
+        sources = DraftSources.of(changed)
+        after = sources.connections()
         if sum(one[0] == kind for one in after) != count + more:
             continue
-        if {one for one in after if one[0] != kind} <= others and linked < links_of(plans):
+        if {one for one in after if one[0] != kind} <= others and linked < sources.links():
             return changed
     return None
 
