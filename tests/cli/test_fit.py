@@ -22,7 +22,9 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_from_a_table_to_predictions(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_a_table_to_predictions(
+    table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     begin = ["fit", str(table), "--label", "class", "--no-networks", "--test", str(table)]
     assert run([*begin, "--json", "--to", "model"]) == ExitCode.SUCCESS
     written = capsys.readouterr()
@@ -46,6 +48,22 @@ def test_from_a_table_to_predictions(table: Path, capsys: pytest.CaptureFixture[
     assert run(["predict", "model", "--input", "a=1.1", "--input", "b=3"]) == ExitCode.SUCCESS
     assert "odd" in capsys.readouterr().out
 
+    assert run(["export", "model", "--to", "source", "program", "--json"]) == ExitCode.SUCCESS
+    done = json.loads(capsys.readouterr().out)
+    assert (done["schema"], done["format"], done["verified"]["samples"]) == ("evodevo.export/1", "source", 50)
+    assert {file["name"] for file in done["files"]} == {"README.md", "arrays.safetensors", "model.json", "predict.py"}
+    assert run(["export", "model", "program"]) == ExitCode.SUCCESS  # an earlier export is replaced
+    assert "largest difference of a probability" in capsys.readouterr().out
+    assert run(["predict", "program", "--input", "a=1.1"]) == ExitCode.SUCCESS
+    assert run(["export", "model", "--to", "pt2", "other"]) == ExitCode.USAGE
+    assert run(["export", "model", "--task", "x", "other"]) == ExitCode.USAGE
+    assert run(["export", "model", "."]) == ExitCode.USAGE
+    assert not Path("other").exists()
+    script = "estimators.automatic.source.export.SCRIPT"
+    monkeypatch.setattr(f"evodevo.{script}", "print('[[0.5, 0.5]]')")
+    assert run(["export", "model", "other"]) == ExitCode.VERIFICATION_FAILED
+    assert not Path("other").exists()
+
 
 @pytest.mark.slow
 def test_words_while_it_runs_and_the_table_at_the_end(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,8 +84,7 @@ def test_words_while_it_runs_and_the_table_at_the_end(table: Path, capsys: pytes
         (["rows.csv", "--label", "class", "--to", "rows.csv"], "is a file"),
         (["rows.csv", "--label", "class", "--ignore", "z"], "'z'"),
         (["rows.csv", "--label", "class", "--test", "gone.csv"], "no file at gone.csv"),
-        (["rows.csv", "--label", "class", "--source", "."], "not empty"),
-        (["rows.csv", "--label", "class", "--source", "new", "--networks"], "add --no-networks"),
+        (["rows.csv", "--label", "class", "--source", "."], "no export wrote"),
         (["rows.csv", "--label", "class", "--metric", "beauty"], "beauty"),
     ],
 )

@@ -17,12 +17,13 @@ from evodevo.errors import UsageError, VerificationError
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.features.words import TextTerms
 from evodevo.estimators.automatic.source import predict
+from evodevo.estimators.automatic.source.probes import drawn
 from evodevo.randomness import generator
 
 TEXTS = ["A small River, a small river!", "überall  Wörter\tund x", "", "ab a abcdefgh 12 3.5", "nothing known"]
 
 
-@pytest.mark.parametrize(("unit", "longest"), [("words", 2), ("characters", 5)])
+@pytest.mark.parametrize(("unit", "longest"), [("words", 2), ("tokens", 2), ("characters", 5)])
 def test_tf_idf_is_scikit_learns(unit: Any, longest: int) -> None:
     terms = TextTerms.of(TEXTS, unit, longest, 1000)
     table = terms.read([*TEXTS, "a river of new words"]).toarray()
@@ -72,7 +73,11 @@ def test_every_plain_model_is_exported_and_verified(model: evodevo.FittedModel, 
     names = [name for name in model.others if name not in ("weighted ensemble",)]
     together = MeanPredictor([model.others[name] for name in names], [1 / len(names)] * len(names))
     folder = replace(model, predictor=together).export("source", tmp_path / "all")
-    assert {path.name for path in folder.iterdir()} == {"README.md", "arrays.safetensors", "model.json", "predict.py"}
+    files = {"README.md", "arrays.safetensors", "manifest.json", "model.json", "predict.py"}
+    assert {path.name for path in folder.iterdir()} == files
+    loaded = evodevo.FittedModel.load(folder)
+    loaded.export("source", folder)  # replaces it, verified on rows that are drawn
+    assert {path.name for path in folder.iterdir()} == files
     assert len(names) >= 6
 
 
@@ -120,9 +125,17 @@ def test_what_cannot_be_exported(model: evodevo.FittedModel, tmp_path: Path) -> 
         model.export("pickle", tmp_path / "x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("x")
-    with pytest.raises(UsageError, match="not empty"):
+    with pytest.raises(UsageError, match="no export wrote"):
         model.export("source", tmp_path / "full")
-    loaded = evodevo.FittedModel.load(model.save(tmp_path / "kept"))
-    with pytest.raises(UsageError, match="probes="):
-        loaded.export("source", tmp_path / "y")
-    loaded.export("source", tmp_path / "y", probes=rows(30))
+
+
+@pytest.mark.slow
+def test_drawn_rows_have_a_cell_of_every_kind(model: evodevo.FittedModel) -> None:
+    given = drawn(model.reading, model.saved()[0].facts)
+    samples = model.reading.read(given)
+    assert samples.count == given.count == 50
+    assert samples.codes.max(0).min() > 2
+    assert 0 < np.isnan(samples.numbers).mean() < 0.5
+    assert any("river" in text for text in samples.texts[0])
+    assert len({image.tobytes() for image in samples.images[0]}) == 50
+    assert drawn(model.reading, model.saved()[0].facts).cells == given.cells

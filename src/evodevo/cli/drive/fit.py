@@ -35,7 +35,8 @@ def fit(
         typer.Option("--to", metavar="DIR", help="Folder for the model: missing, empty, or an earlier one."),
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the model as plain numpy, without evodevo.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the model as a readable program that needs no evodevo."),
     ] = None,
     metric: Annotated[
         str | None, typer.Option(help="accuracy, balanced_accuracy; of several labels micro_f1.  [default: the first]")
@@ -53,11 +54,10 @@ def fit(
 ) -> None:
     """Find the best model of your own table, images or texts: plain ones, networks, and their ensemble."""
     from evodevo.cli.drive.fit_progress import choose
-    from evodevo.errors import UsageError
     from evodevo.estimators.automatic import keeping, sources
     from evodevo.estimators.automatic.fit import fit as find
     from evodevo.estimators.automatic.fit import seconds_of
-    from evodevo.estimators.automatic.source.export import check_target
+    from evodevo.estimators.automatic.source.export import check
 
     names: Any = label[0] if label and len(label) == 1 else tuple(label or ("label",))
     # All that can be wrong is found before the work, not after it.
@@ -65,9 +65,7 @@ def fit(
     if to is not None:
         keeping.check_target(to)
     if source is not None:
-        check_target(source)
-        if networks:
-            raise UsageError("--source holds no networks yet; add --no-networks.")
+        check("source", source)
     tested = None if test is None else sources.read(test, names if isinstance(names, tuple) else (names,))
     with choose(json=json) as view:
         model = find(

@@ -19,8 +19,9 @@ def export(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="INDIVIDUAL|SYSTEM",
-            help="An individual of a run, or a multitask system: any unique beginning of its id, or a system's name.",
+            metavar="INDIVIDUAL|SYSTEM|FOLDER",
+            help="An individual of a run, or a multitask system: any unique beginning of its id, or a system's name."
+            " Or the folder of evodevo fit.",
         ),
     ],
     target: Annotated[
@@ -31,7 +32,7 @@ def export(
         typer.Option(
             metavar="FORMAT",
             help="hf: transformers. source: one file of plain PyTorch. pt2: torch.export. onnx: ONNX Runtime."
-            "  [default: source where it holds the network, else pt2]",
+            "  [default: source where it holds the network, else pt2; a folder of evodevo fit has source alone]",
         ),
     ] = None,
     task: Annotated[str | None, typer.Option(metavar="NAME", help="Of a system: task of the exported path.")] = None,
@@ -43,7 +44,16 @@ def export(
     json: Json = False,
 ) -> None:
     """Export a trained model; it is verified in a fresh process, and refused if its outputs differ."""
+    from evodevo.cli.use.fitted import export_folder, is_fitted
     from evodevo.errors import UsageError
+
+    if is_fitted(name):
+        if task is not None or agent is not None:
+            raise UsageError(
+                f"--task and --agent name a path of a multitask system; {name!r} is the folder of a model."
+            )
+        _say(export_folder(Path(name), to or "source", target), "evodevo.export/1", json, "probability")
+        return
     from evodevo.multitask.run.predict import find_system
     from evodevo.runs.archive import Archive
     from evodevo.storage import Store
@@ -64,7 +74,7 @@ def export(
     _say(done, "evodevo.export_system/1" if is_system else "evodevo.export/1", json)
 
 
-def _say(done: Export, schema: str, json: bool) -> None:
+def _say(done: Export, schema: str, json: bool, number: str = "logit") -> None:
     verified, form = done.verified, done.format
     if json:
         files = [{"name": file, "sha256": digest} for file, digest in done.files.items()]
@@ -75,7 +85,7 @@ def _say(done: Export, schema: str, json: bool) -> None:
     output.line(f"written to {done.folder}: {', '.join(done.files)}, manifest.json")
     alone = "a fresh process loads it without evodevo" if done.alone else "a fresh process loads it"
     output.line(
-        f"verified: {alone}; {verified.samples} probes, largest difference of a logit {verified.difference:.3g}"
+        f"verified: {alone}; {verified.samples} probes, largest difference of a {number} {verified.difference:.3g}"
     )
     output.words(f"how to use it: {done.folder / 'README.md'}")
 

@@ -1,12 +1,16 @@
-"""``evodevo predict`` with a folder that ``evodevo fit`` has written."""
+"""``evodevo predict`` and ``evodevo export`` with a folder that ``evodevo fit`` has written."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evodevo.cli import output
 from evodevo.cli.files import write_text
 from evodevo.cli.options import parse_given
+
+if TYPE_CHECKING:
+    from evodevo.export.folder import Export
 
 MOST_SHOWN = 20
 
@@ -57,3 +61,12 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
         output.table(("row", "answer", "probability"), short, right=("row", "probability"))
         if len(table) > MOST_SHOWN:
             output.words(f"{len(table):,} rows in all; --output FILE.csv takes all of them, with every probability.")
+
+
+def export_folder(folder: Path, to: str, target: Path) -> Export:
+    """Export the model of a folder; it is verified on rows that are drawn."""
+    from evodevo.estimators.automatic.model import FittedModel
+    from evodevo.estimators.automatic.source.export import check, export_fitted
+
+    check(to, target)  # before the model is read
+    return export_fitted(FittedModel.load(folder), to, target)

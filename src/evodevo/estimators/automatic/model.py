@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo import __version__
-from evodevo.errors import DataError, UsageError, unknown_name
+from evodevo.errors import DataError
 from evodevo.estimators.automatic import keeping, scores, sources
 from evodevo.estimators.automatic.candidates.base import ProbabilityModel
 from evodevo.estimators.automatic.leaderboard import Judged, Leaderboard, Row
@@ -24,7 +24,7 @@ from evodevo.estimators.automatic.sources import Rows
 from evodevo.estimators.automatic.targets import Targets, known
 
 PROBES = 50
-"""Largest number of rows on which an export is verified."""
+"""Number of training rows that are kept for the verification of exports."""
 
 
 @dataclass(frozen=True)
@@ -128,56 +128,33 @@ class FittedModel:
         Raises:
             UsageError: The folder holds other files.
         """
-        kept, arrays = self._state()
+        kept, arrays = self.saved()
         return keeping.save(kept, arrays, Path(folder))
 
     def export(self, to: str, folder: str | Path, probes: Any = None) -> Path:
         """Write the model as files that work without evodevo; returns the folder.
 
-        ``source`` is one readable ``predict.py`` of numpy beside the JSON and the arrays. It is verified in a fresh
-        process on some rows, and nothing is left where it answers otherwise.
+        ``source`` is a readable ``predict.py`` of numpy beside the JSON and the arrays; where the model has networks,
+        also ``networks.py`` of plain PyTorch, and a file for each kind of zoo. All is verified in a fresh process on
+        some rows, and nothing is left where it answers otherwise.
 
         Args:
             to: source.
-            folder: Folder that is missing or empty.
-            probes: Rows on which the answers are compared; some training rows if left out.
+            folder: Folder that is missing, empty, or an earlier export, which is replaced.
+            probes: Rows on which the answers are compared; if left out some training rows, or drawn ones where the
+                model was loaded.
 
         Raises:
-            UsageError: An unknown format, a folder with files, a model with a network in it, or no rows to compare on.
+            UsageError: An unknown format, a folder with other files, or a part without source.
             VerificationError: The written program answers otherwise.
+            DiskFullError: No space left.
         """
-        from evodevo.estimators.automatic.source.export import check_forms, check_target, finish
-        from evodevo.scratch import Scratch
+        from evodevo.estimators.automatic.source.export import export_fitted
 
-        if to != "source":
-            raise unknown_name("format", to, ["source"])
-        target = Path(folder).absolute()
-        check_target(target)
-        rows = self.probes if probes is None else self._rows(probes)
-        if rows is None:
-            raise UsageError(
-                "a model that was loaded has no rows of its own; give some with probes= for the comparison."
-            )
-        rows = rows.take(np.arange(min(rows.count, PROBES)))
-        kept, arrays = self._state()
-        check_forms(kept.form, kept.facts, self.name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Scratch(target.parent)
-        try:
-            keeping.write(kept, arrays, Path(draft.path))
-            plain = [
-                {name: column[row] for name, column in rows.cells.items()}
-                | {name: pixels[row].tolist() for name, pixels in rows.pixels.items()}
-                for row in range(rows.count)
-            ]
-            card = f"# {self.name}\n\n{self.leaderboard().verdict}\n\n    python predict.py rows.csv > answers.csv\n"
-            wanted = self.predictor.probabilities(self._samples(rows))
-            finish(draft, target, card, plain, rows.folder or Path(), wanted)
-        finally:
-            draft.remove()
-        return target
+        return export_fitted(self, to, Path(folder), probes).folder
 
-    def _state(self) -> tuple[keeping.SavedModel, dict[str, NDArray[Any]]]:
+    def saved(self) -> tuple[keeping.SavedModel, dict[str, NDArray[Any]]]:
+        """What ``save`` writes: the contents of ``model.json``, and arrays by name."""
         facts, arrays = self.predictor.to_state()
         kept = keeping.SavedModel(
             format=keeping.FORMAT,

@@ -99,17 +99,22 @@ _QUERIED = """        scores = (y @ self.query) * y.shape[-1] ** -0.5
         return (weights.unsqueeze(1) @ y).squeeze(1)"""
 
 
-def zoo_program(zoo: ModuleZoo) -> Program:
+def zoo_program(zoo: ModuleZoo, *, alone: bool = True) -> Program:
     """The zoo as source.
+
+    Args:
+        zoo: The zoo.
+        alone: Whether the file reads a file of weights itself; otherwise another program fills ``Model``.
 
     Raises:
         UsageError: A node or a layer without source, a pretrained extractor, or modules that are half born.
     """
-    return _ZooProgram(zoo).program()
+    return _ZooProgram(zoo, alone=alone).program()
 
 
 class _ZooProgram:
-    def __init__(self, zoo: ModuleZoo) -> None:
+    def __init__(self, zoo: ModuleZoo, *, alone: bool) -> None:
+        self.alone = alone
         self.zoo, self.structure, self.ids = zoo, zoo.structure, zoo.live
         self.width = zoo.structure.width
         self.sheet = SourceSheet()
@@ -129,14 +134,15 @@ class _ZooProgram:
         sheet.add(MASKED_MEAN)
         sheet.add(ANSWER)
         body = "\n".join(self._model(senses, fusion, pool, router))
-        return Program(sheet.text("\n".join(self._docstring()), body), self._weights(), arguments(zoo), notes=(NOTE,))
+        text = sheet.text("\n".join(self._docstring()), body, load=None if self.alone else "")
+        return Program(text, self._weights(), arguments(zoo), notes=(NOTE,))
 
     def _docstring(self) -> Iterator[str]:
         yield f"A zoo of {len(self.ids)} modules with a router, in plain PyTorch."
         yield ""
         yield "Written by evodevo."
         yield ""
-        yield from usage_lines(self.zoo)
+        yield from usage_lines(self.zoo, load=self.alone)
         yield ""
         yield "Legend: B samples, L positions of one input, S positions that the modules read, D width, N modules,"
         yield "H heads of the router, P = D / H."
@@ -267,7 +273,7 @@ class _ZooProgram:
         pairs = {spec.name: pair for spec, pair in zip(zoo.input_specs, argument_pairs(zoo), strict=True)}
         if self.structure.missing:
             given = ", ".join(pair[0] for pair in pairs.values())
-            yield f"        rows = next(len(x) for x in ({given},) if x is not None)"
+            yield f"        rows = next((len(x) for x in ({given},) if x is not None), 1)  # one where all are missing"
         segments = 0
         for side, title in zip(senses.sides, ("image", "text"), strict=True):
             names = [senses.specs[place].name for place in side]

@@ -35,11 +35,11 @@ def given(network: Network) -> tuple[str, str]:
     return (f"({inputs},)", f"({masks},)") if len(pairs) == 1 else (f"({inputs})", f"({masks})")
 
 
-def usage_lines(network: Network) -> Iterator[str]:
-    """How the file is used, for its docstring."""
+def usage_lines(network: Network, *, load: bool = True) -> Iterator[str]:
+    """How the file is used, for its docstring; without ``load`` the file has no function of this name."""
     outputs = ", ".join(identifier(spec.name) for spec in network.output_specs)
     outputs = f"({outputs},)" if len(network.output_specs) == 1 else outputs
-    yield f"    model = load()  # weights: {WEIGHTS} beside this file"
+    yield f"    model = load()  # weights: {WEIGHTS} beside this file" if load else "    model = Model().eval()"
     yield f"    {outputs} = model({', '.join(arguments(network))})"
     yield ""
     for spec, (name, mask) in zip(network.input_specs, argument_pairs(network), strict=True):

@@ -31,8 +31,10 @@ LINE = 116
 _IMPORTS = (
     ("math.", "import math"),
     ("namedtuple(", "from collections import namedtuple"),
+    ("Path(", "from pathlib import Path"),
 )
 _TORCH_IMPORTS = (
+    ("load_file(", "from safetensors.torch import load_file"),
     ("nn.", "from torch import nn"),
     ("F.", "from torch.nn import functional as F"),
     ("pack_padded_sequence(", "from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence"),
@@ -115,32 +117,26 @@ class SourceSheet:
         self.parts[free] = make(free).strip("\n")
         return free
 
-    def text(self, docstring: str, last: str, load: str = "") -> str:
+    def text(self, docstring: str, last: str, load: str | None = None) -> str:
         """The whole file.
 
         Args:
             docstring: Text of the file's docstring.
             last: Text of the network's class.
-            load: Text of ``load``, where it is not the usual one.
+            load: Text of ``load``, where it is not the usual one; empty for a file without.
         """
-        body = "\n\n\n".join([*self.parts.values(), last.strip("\n")])
+        loads = (_LOAD if load is None else load).strip("\n")
+        body = "\n\n\n".join([*self.parts.values(), last.strip("\n"), *([loads] if loads else [])])
         lines = [line for word, line in _IMPORTS if _used(word, body)]
         more = [line for word, line in _TORCH_IMPORTS if _used(word, body)]
         head = [
             *lines,
-            "from pathlib import Path",
             "",
             "import torch",
-            "from safetensors.torch import load_file",
             *more,
         ]
         return folded(
-            "\n".join([f'"""{docstring.strip()}', '"""', "", *head])
-            + "\n\n\n"
-            + body
-            + "\n\n\n"
-            + (load.strip("\n") or _LOAD)
-            + "\n"
+            "\n".join([f'"""{docstring.strip()}', '"""', *([""] if lines else []), *head]) + "\n\n\n" + body + "\n"
         )
 
 

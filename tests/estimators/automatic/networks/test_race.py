@@ -132,7 +132,7 @@ def test_damaged_files_are_refused(whole: tuple[NetworkSamples, NDArray[np.int64
     name = next(iter(arrays))
     wrong: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({**facts, "more": 1}, arrays),
-        ({**facts, "format": "evodevo.network_predictor/2"}, arrays),
+        ({**facts, "format": "evodevo.network_predictor/1"}, arrays),
         ({**facts, "structure": {"plain": None, "zoo": None}}, arrays),
         (facts, {key: value for key, value in arrays.items() if key != name}),
         (facts, {**arrays, "more": np.zeros(1, np.float32)}),

@@ -23,7 +23,7 @@ def test_a_word_of_other_samples_is_unknown() -> None:
     tokens, terms = reading.read(["the zebra sat", ""])
     assert tokens[0].tolist()[:3] == [reading.words.index("the") + 2, UNKNOWN, reading.words.index("sat") + 2]
     assert set(tokens[1].tolist()) == {PADDING}
-    assert {reading.terms[place] for place in terms[[0]].indices} == {"the", "sat"}
+    assert {reading.terms.terms[place] for place in terms[[0]].indices} == {"the", "sat"}
     assert terms[[1]].nnz == 0
 
 
@@ -33,8 +33,8 @@ def test_weights_of_terms_are_those_of_scikit_learn() -> None:
     plain = TfidfVectorizer(
         tokenizer=cut, token_pattern=None, lowercase=False, ngram_range=(1, 2), sublinear_tf=True
     ).fit(TEXTS)
-    assert set(plain.get_feature_names_out()) == set(reading.terms)
-    order = [plain.vocabulary_[term] for term in reading.terms]
+    assert set(plain.get_feature_names_out()) == set(reading.terms.terms)
+    order = [plain.vocabulary_[term] for term in reading.terms.terms]
     texts = [*TEXTS, "a new cat sat sat"]
     assert np.allclose(reading.read(texts)[1].toarray(), plain.transform(texts).toarray()[:, order], atol=1e-6)
 
@@ -44,7 +44,7 @@ def test_padded_terms_are_the_rows_of_the_table() -> None:
     assert reading is not None
     weights = reading.read(["", *TEXTS])[1]
     ids, filled = padded_terms(weights)
-    table = np.zeros((len(filled), len(reading.terms) + 1))
+    table = np.zeros((len(filled), len(reading.terms.terms) + 1))
     np.add.at(table, (np.arange(len(filled))[:, None], ids), filled)
     assert np.allclose(table[:, 1:], weights.toarray())
     assert not table[:, 0].any()
@@ -54,10 +54,10 @@ def test_rare_terms_of_many_texts_are_left_out() -> None:
     texts = [f"often w{number}" for number in range(100)]
     reading = TextReading.of(texts)
     assert reading is not None
-    assert reading.terms == ("often",)
+    assert reading.terms.terms == ("often",)
     lonely = TextReading.of([f"w{number}" for number in range(100)])
     assert lonely is not None
-    assert len(lonely.terms) == 100
+    assert len(lonely.terms.terms) == 100
 
 
 def test_missing_numbers_become_the_median_and_an_indicator() -> None:

@@ -100,6 +100,18 @@ class ProbabilityModel(ABC):
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Facts that JSON can hold, and arrays by name."""
 
+    def source(self, facts: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+        """The facts of an export as source: those of ``to_state``, and where its further files are.
+
+        Args:
+            facts: Facts of ``to_state``.
+            files: Text of each Python file so far, by name; those that this model needs are added.
+
+        Raises:
+            UsageError: A part that has no source.
+        """
+        return facts
+
     @classmethod
     @abstractmethod
     def from_state(cls, facts: Mapping[str, Any], arrays: Arrays) -> Self:

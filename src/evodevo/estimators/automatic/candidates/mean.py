@@ -50,6 +50,13 @@ class MeanPredictor(ProbabilityModel):
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
         return {"parts": parts}, arrays
 
+    def source(self, facts: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+        found = [
+            {**given, "facts": part.source(given["facts"], files)}
+            for part, given in zip(self.parts, facts["parts"], strict=True)
+        ]
+        return {**facts, "parts": found}
+
     @classmethod
     def from_state(cls, facts: Mapping[str, Any], arrays: Arrays) -> Self:
         known = validate(_MeanFacts, dict(facts), what="a mean of models")

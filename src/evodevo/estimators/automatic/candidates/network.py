@@ -48,6 +48,11 @@ class NetworkRow(ProbabilityModel):
         facts, arrays = self.network.to_state()
         return {"levels": list(self.levels), "network": facts}, arrays
 
+    def source(self, facts: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+        from evodevo.estimators.automatic.source.written import written_network
+
+        return {**facts, "network": written_network(self.network, facts["network"], files)}
+
     @classmethod
     def from_state(cls, facts: Mapping[str, Any], arrays: Arrays) -> Self:
         from evodevo.estimators.automatic.networks.predictor import NetworkPredictor

@@ -1,4 +1,4 @@
-"""Texts as tf-idf: counts of word or character n-grams, by scikit-learn, kept as terms and weights.
+"""Texts as tf-idf: counts of n-grams of words, tokens or characters, by scikit-learn, kept as terms and weights.
 
 Legend: n texts, V terms.
 """
@@ -15,6 +15,7 @@ from pydantic import Field
 
 from evodevo.settings import Settings
 
+Unit = Literal["words", "tokens", "characters"]
 MOST_TERMS = 60_000
 FEW = 1_000
 """Number of texts below which terms of a single text count, too."""
@@ -24,34 +25,36 @@ class TextTerms(Settings):
     """The terms of the training texts.
 
     Attributes:
-        unit: Words, or characters within words.
-        longest: Largest number of words or characters in a term.
+        unit: Words; words and marks of punctuation; or characters within words.
+        longest: Largest number of units in a term.
         terms: The V terms, in the order of the columns.
         weights: Inverse document frequency of each term, (V,).
     """
 
-    unit: Literal["words", "characters"]
+    unit: Unit
     longest: int = Field(ge=1, le=8)
     terms: tuple[str, ...]
     weights: tuple[float, ...]
 
     @classmethod
-    def of(cls, texts: Sequence[str], unit: Literal["words", "characters"], longest: int, most: int) -> Self:
+    def of(cls, texts: Sequence[str], unit: Unit, longest: int, most: int, few: int = FEW) -> Self:
         """Learn terms and weights; no terms where no text has one.
 
         Args:
             texts: Training texts.
             unit, longest: See the class.
             most: Largest number of terms; the most frequent ones are kept.
+            few: Number of texts from which on a term has to be in two of them, where any is.
         """
-        fewest = 1 if len(texts) < FEW else 2
-        vectorizer = _vectorizer(unit, longest, min_df=fewest, max_features=most)
-        try:
-            vectorizer.fit(texts)
-        except ValueError:  # no text has a term
-            return cls(unit=unit, longest=longest, terms=(), weights=())
-        names = tuple(vectorizer.get_feature_names_out().tolist())
-        return cls(unit=unit, longest=longest, terms=names, weights=tuple(vectorizer.idf_.tolist()))
+        for fewest in (1,) if len(texts) < few else (2, 1):
+            vectorizer = _vectorizer(unit, longest, min_df=fewest, max_features=most)
+            try:
+                vectorizer.fit(texts)
+            except ValueError:  # no term is in so many texts
+                continue
+            names = tuple(vectorizer.get_feature_names_out().tolist())
+            return cls(unit=unit, longest=longest, terms=names, weights=tuple(vectorizer.idf_.tolist()))
+        return cls(unit=unit, longest=longest, terms=(), weights=())
 
     def read(self, texts: Sequence[str]) -> Any:
         """tf-idf of texts, (n, V), sparse, each row of length 1 or 0."""
@@ -78,4 +81,5 @@ def _vectorizer(unit: str, longest: int, **settings: Any) -> Any:
 
     if unit == "characters":
         return TfidfVectorizer(analyzer="char_wb", ngram_range=(2, longest), sublinear_tf=True, **settings)
-    return TfidfVectorizer(token_pattern=r"(?u)\b\w+\b", ngram_range=(1, longest), sublinear_tf=True, **settings)
+    pattern = r"(?u)\b\w+\b" if unit == "words" else r"(?u)\w+|[^\w\s]"
+    return TfidfVectorizer(token_pattern=pattern, ngram_range=(1, longest), sublinear_tf=True, **settings)

@@ -49,7 +49,7 @@ class PlainNetwork(nn.Module):
         nn.init.zeros_(self.head.bias)
         self.direct: WeightedTerms | None = None
         if structure.text == "terms" and reading.text is not None:
-            self.direct = WeightedTerms(len(reading.text.terms), output.size, structure.word_dropout, 0.0)
+            self.direct = WeightedTerms(len(reading.text.terms.terms), output.size, structure.word_dropout, 0.0)
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Logits (B, size) by output."""
@@ -76,7 +76,7 @@ def _encoders(structure: PlainStructure, reading: NetworkReading) -> dict[str, n
     if structure.text is not None and reading.text is not None:
         if structure.text == "terms":
             encoders["text"] = WeightedTerms(
-                len(reading.text.terms), structure.width, structure.word_dropout, EMBEDDING_STD
+                len(reading.text.terms.terms), structure.width, structure.word_dropout, EMBEDDING_STD
             )
         else:
             encoders["text"] = RecurrentTexts(

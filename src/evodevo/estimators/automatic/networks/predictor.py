@@ -19,14 +19,35 @@ from evodevo.settings import Settings, validate
 from evodevo.training.precision import decide
 
 
-class NetworkFacts(Settings):
-    """What is kept of a network beside its weights."""
+class WrittenNetwork(Settings):
+    """The source of a network in an exported folder.
 
-    format: Literal["evodevo.network_predictor/1"] = "evodevo.network_predictor/1"
+    Attributes:
+        file: Name of its Python file, without the ending.
+        inputs: Inputs in the order in which the file takes them.
+        computed: Tensors that were computed when it was written, as nested lists.
+    """
+
+    file: str
+    inputs: tuple[str, ...]
+    computed: dict[str, Any]
+
+
+class NetworkFacts(Settings):
+    """What is kept of a network beside its weights.
+
+    Attributes:
+        structure, reading: The network, and how it reads samples.
+        kind, classes: Kind and number of its answers.
+        written: Its source, where it has a file of its own.
+    """
+
+    format: Literal["evodevo.network_predictor/2"] = "evodevo.network_predictor/2"
     structure: ArmStructure
     reading: NetworkReading
     kind: Kind
     classes: int
+    written: WrittenNetwork | None = None
 
 
 class NetworkPredictor:
@@ -35,11 +56,15 @@ class NetworkPredictor:
     Args:
         facts: Description of the network.
         network: The network; it is not trained any more.
+
+    Attributes:
+        facts: See the arguments.
+        network: The network, on the CPU, in evaluation mode.
     """
 
     def __init__(self, facts: NetworkFacts, network: nn.Module) -> None:
         self.facts = facts
-        self._network = network.to("cpu").eval()
+        self.network = network.to("cpu").eval()
 
     def probabilities(self, samples: NetworkSamples) -> NDArray[np.float64]:
         """Probabilities (n, classes): of classes, where each row sums to 1, or of labels.
@@ -50,12 +75,12 @@ class NetworkPredictor:
         if not len(samples):
             return np.zeros((0, self.facts.classes))
         arrays = self.facts.reading.read(samples)
-        logits = logits_of(self._network, arrays, np.arange(len(samples)), decide("cpu"))
+        logits = logits_of(self.network, arrays, np.arange(len(samples)), decide("cpu"))
         return as_probabilities(self.facts.kind, logits)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """JSON-able facts, and arrays by name: weights and buffers."""
-        tensors = self._network.state_dict()
+        tensors = self.network.state_dict()
         return self.facts.model_dump(mode="json"), {name: tensor.numpy().copy() for name, tensor in tensors.items()}
 
     @classmethod

@@ -5,16 +5,14 @@ Legend: n samples, L words of a text that are read in order, V terms (words and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.preprocessing import normalize
+from scipy.sparse import csr_array
 
+from evodevo.estimators.automatic.features.words import TextTerms
 from evodevo.settings import Settings
 from evodevo.tasks.text.words import PADDING, Vocabulary, cut
 
@@ -31,38 +29,30 @@ class TextReading(Settings):
     Attributes:
         words: Words in the order of their ids.
         length: L.
-        terms: V words and pairs of words, in the order of their ids.
-        rarity: ln((1 + n) / (1 + number of texts with the term)) + 1, of each term.
+        terms: V words and pairs of words, with their weights.
     """
 
     words: tuple[str, ...]
     length: int
-    terms: tuple[str, ...]
-    rarity: tuple[float, ...]
+    terms: TextTerms
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Self | None:
         """Measure the training texts; None where none has a word."""
-        cuts = [words for words in map(cut, texts) if words]
-        if not cuts:
+        there = [(text, words) for text in texts if (words := cut(text))]
+        if not there:
             return None
-        counts, terms = _counted(cuts)
-        rarity = np.log((1 + len(cuts)) / (1 + (counts > 0).sum(0))) + 1
+        cuts = [words for _, words in there]
         return cls(
             words=Vocabulary.of(cuts, MOST_WORDS).words,
             length=min(MOST_LENGTH, max(map(len, cuts))),
-            terms=terms,
-            rarity=tuple(np.asarray(rarity).ravel().tolist()),
+            terms=TextTerms.of([text for text, _ in there], "tokens", 2, MOST_TERMS, _RARE),
         )
 
     def read(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], csr_array]:
         """Word ids (n, L), padded with ``PADDING``; weights of the terms (n, V), each row of length 1 or empty."""
-        cuts = [cut(text) for text in texts]
-        tokens = Vocabulary(self.words).encode(cuts, self.length)
-        counts = _counter(vocabulary=self.terms).transform(cuts) if cuts else csr_array((0, len(self.terms)))
-        counts = csr_array(counts, dtype=np.float32)
-        counts.data = 1 + np.log(counts.data)
-        return tokens, csr_array(normalize(counts @ diags_array(np.array(self.rarity, np.float32))))
+        tokens = Vocabulary(self.words).encode([cut(text) for text in texts], self.length)
+        return tokens, csr_array(self.terms.read(texts) if texts else (0, len(self.terms.terms)))
 
 
 def padded_terms(weights: csr_array) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -79,23 +69,3 @@ def padded_terms(weights: csr_array) -> tuple[NDArray[np.int64], NDArray[np.floa
 def text_mask(tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(n, L), true at words."""
     return np.asarray(tokens != PADDING)
-
-
-def _counted(cuts: Sequence[list[str]]) -> tuple[Any, tuple[str, ...]]:
-    """Counts (n, V), and the terms."""
-    for fewest in (2, 1) if len(cuts) >= _RARE else (1,):
-        counter = _counter(min_df=fewest, max_features=MOST_TERMS)
-        try:
-            counts = counter.fit_transform(cuts)
-        except ValueError:  # every term is in one text alone
-            continue
-        return counts, tuple(counter.get_feature_names_out().tolist())
-    raise AssertionError("there are words")
-
-
-def _counter(**settings: Any) -> CountVectorizer:
-    return CountVectorizer(analyzer=_words_and_pairs, **settings)
-
-
-def _words_and_pairs(words: Sequence[str]) -> Iterable[str]:
-    return [*words, *(f"{first} {second}" for first, second in pairwise(words))]

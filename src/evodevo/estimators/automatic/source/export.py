@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import UsageError, VerificationError
+from evodevo import __version__
+from evodevo.errors import UsageError, VerificationError, unknown_name
+from evodevo.estimators.automatic import keeping, sources
+from evodevo.estimators.automatic.source.probes import drawn
+from evodevo.estimators.automatic.sources import Rows
+from evodevo.export.folder import CARD, Export, check_target, publish, write_text
 from evodevo.export.fresh_process import run
-from evodevo.scratch import Scratch
+from evodevo.export.model_card import plain_text
+from evodevo.export.verify import Verified
 
-PROGRAM, CARD = "predict.py", "README.md"
-TOLERANCE = 1e-9
-"""Largest difference of a probability."""
-FORMS = ("constant", "linear", "neighbours", "trees")
+if TYPE_CHECKING:
+    from evodevo.estimators.automatic.model import FittedModel
+
+PROGRAM, FORMAT = "predict.py", "source"
+MOST_PROBES = 50
+"""Largest number of rows on which an export is verified."""
+TOLERANCE, NETWORK_TOLERANCE = 1e-9, 1e-5
+"""Largest difference of a probability; networks compute in single precision."""
+FORMS = ("constant", "linear", "neighbours", "network", "trees")
 SCRIPT = """\
 import json, sys
 sys.modules["evodevo"] = None
@@ -30,73 +42,84 @@ print(json.dumps(Model().predict_proba(given["rows"], given["folder"]).tolist())
 """
 
 
-def check_target(folder: Path) -> None:
-    """Check that an export can be written to a folder.
+def check(to: str, target: Path) -> None:
+    """Check that an export of this format may be written to a folder.
 
     Raises:
-        UsageError: It is a file, or not empty.
+        UsageError: An unknown format, or a folder that holds something that no export wrote.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and is not empty; name a folder that is empty or new.")
+    if to != FORMAT:
+        raise unknown_name("format of fitted models", to, [FORMAT])
+    check_target(target.absolute())
 
 
-def forms_of(form: str, facts: Mapping[str, Any]) -> set[str]:
+def export_fitted(model: FittedModel, to: str, target: Path, probes: Any = None) -> Export:
+    """Write a model as files that work without evodevo; see ``FittedModel.export``."""
+    check(to, target)
+    rows = model.probes if probes is None else sources.read(probes, model.targets.columns)
+    kept, arrays = model.saved()
+    _check_forms(kept.form, kept.facts, model.name)
+    if rows is None:
+        rows = drawn(model.reading, kept.facts)
+    rows = rows.take(np.arange(min(rows.count, MOST_PROBES)))
+    files: dict[str, str] = {}
+    kept = kept.model_copy(update={"facts": model.predictor.source(kept.facts, files)})
+
+    def fill(draft: Path) -> tuple[Verified, dict[str, Any]]:
+        keeping.write(kept, arrays, draft)
+        shutil.copyfile(Path(__file__).with_name(PROGRAM), draft / PROGRAM)
+        for name, text in files.items():
+            write_text(draft / name, text)
+        verdict = model.leaderboard().verdict
+        write_text(draft / CARD, _card(model.name, verdict, files, images=bool(model.reading.shapes)))
+        wanted = model.predictor.probabilities(model.reading.read(rows))
+        verified = _verified(draft, rows, wanted, NETWORK_TOLERANCE if files else TOLERANCE)
+        about = {"model": model.name, "verdict": verdict, "data": dict(model.about)}
+        return verified, {
+            "format": FORMAT,
+            "versions": {"evodevo": __version__},
+            **about,
+            "verified": verified.to_json(),
+        }
+
+    return replace(publish(target, fill), format=FORMAT)
+
+
+def _forms_of(form: str, facts: Mapping[str, Any]) -> set[str]:
     """Forms of all models within one."""
     if "parts" not in facts or form != "mean":
         return {form}
-    return set().union(*(forms_of(part["form"], part["facts"]) for part in facts["parts"]))
+    return set().union(*(_forms_of(part["form"], part["facts"]) for part in facts["parts"]))
 
 
-def check_forms(form: str, facts: Mapping[str, Any], name: str) -> None:
-    """Check that a model can be exported as source.
-
-    Raises:
-        UsageError: A part of it is a network.
-    """
-    others = sorted(forms_of(form, facts) - set(FORMS))
+def _check_forms(form: str, facts: Mapping[str, Any], name: str) -> None:
+    others = sorted(_forms_of(form, facts) - set(FORMS))
     if others:
-        raise UsageError(
-            f"{name!r} holds a {others[0]}, which cannot be exported as source yet. Fit with networks=False "
-            "(--no-networks), or keep the model with save()."
-        )
+        raise UsageError(f"{name!r} holds a model of the form {others[0]!r}, which has no source. Keep it with save().")
 
 
-def finish(
-    draft: Scratch,
-    target: Path,
-    card: str,
-    rows: Sequence[Mapping[str, str]],
-    folder: Path,
-    wanted: NDArray[np.float64],
-) -> float:
-    """Add program and card to a saved model, verify it, and rename it to the target.
+def _card(name: str, verdict: str, files: Iterable[str], *, images: bool) -> str:
+    """Text of the card; ``files`` are those of the networks."""
+    needs = ["numpy", *(["pillow"] if images else []), *(["torch"] if files else [])]
+    about = f"`{PROGRAM}` needs {' and '.join(needs)}."
+    if files:
+        about += f" Its networks are in {', '.join(f'`{file}`' for file in files)}."
+    return f"# {plain_text(name)}\n\n{plain_text(verdict)}\n\n    python {PROGRAM} rows.csv > answers.csv\n\n{about}\n"
 
-    Args:
-        draft: Folder with the saved model.
-        target: Folder that is missing or empty.
-        card: Text for people.
-        rows: Rows on which answers are compared.
-        folder: Folder of their images.
-        wanted: Probabilities of these rows, (n, classes).
 
-    Returns:
-        Largest difference of a probability.
-
-    Raises:
-        VerificationError: The program fails, or answers otherwise; nothing is left at the target.
-    """
-    place = Path(draft.path)
-    shutil.copyfile(Path(__file__).with_name(PROGRAM), place / PROGRAM)
-    (place / CARD).write_text(card, encoding="utf-8")
-    given = json.dumps({"rows": list(rows), "folder": str(folder.absolute())}).encode()
+def _verified(place: Path, rows: Rows, wanted: NDArray[np.float64], tolerance: float) -> Verified:
+    """Ask the program in a fresh process for the probabilities of rows, and compare them with those wanted, (n, C)."""
+    plain = [
+        {name: column[row] for name, column in rows.cells.items()}
+        | {name: pixels[row].tolist() for name, pixels in rows.pixels.items()}
+        for row in range(rows.count)
+    ]
+    given = json.dumps({"rows": plain, "folder": str((rows.folder or Path()).absolute())}).encode()
     found = np.asarray(json.loads(run(SCRIPT, place, given)))
     difference = float(np.abs(found - wanted).max()) if found.shape == wanted.shape and wanted.size else np.inf
-    if not difference <= TOLERANCE:
+    if not difference <= tolerance:
         raise VerificationError(
             f"the exported program answers otherwise (largest difference of a probability {difference:.3g}); nothing "
             "was written."
         )
-    if target.exists():
-        target.rmdir()
-    draft.become(target)
-    return difference
+    return Verified(difference, 1.0, rows.count)

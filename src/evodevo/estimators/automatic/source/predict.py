@@ -1,11 +1,12 @@
-"""Predictions of a model that evodevo has fitted: numpy alone, and pillow where there are images.
+"""Predictions of a model that evodevo has fitted: numpy, pillow where there are images, torch where there are networks.
 
     python predict.py rows.csv > answers.csv
 
     from predict import Model
     Model().predict([{"column": "value"}, ...])    # of an image its path, or its pixels
 
-``model.json`` and ``arrays.safetensors`` lie beside this file. Values are texts, as in a CSV file; "" is a missing one.
+``model.json`` and ``arrays.safetensors`` lie beside this file, and ``networks.py`` where the model has some.
+Values are texts, as in a CSV file; "" is a missing one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import collections
 import csv
 import datetime
+import importlib.util
 import json
 import math
 import re
@@ -23,7 +25,9 @@ from typing import Any
 import numpy as np
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "nat", "?", "-", "inf", "-inf", "infinity", "-infinity"}
-FARTHEST, LINEAR_SIDE, TREE_SIDE, FEW_LEVELS = 10.0, 28, 12, 12
+FARTHEST, LINEAR_SIDE, TREE_SIDE, FEW_LEVELS, NETWORK_LEVELS = 10.0, 28, 12, 12, 32
+HUGE, FORMULA = 1e30, ("=", "+", "-", "@", "\t", "\r")
+WORDS = {"words": r"\b\w+\b", "tokens": r"\w+|[^\w\s]"}
 TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
 
 
@@ -45,10 +49,10 @@ class PlainSamples:
 
     def __init__(self, reading: dict[str, Any], rows: list[dict[str, str]], folder: Path) -> None:
         self.count = len(rows)
-        numbers, codes, self.texts, self.images = [], [], [], []
+        numbers, codes, self.texts, self.images, self.present = [], [], [], [], []
         shapes = iter(reading["shapes"])
         for column in reading["columns"]:
-            cells = [row.get(column["name"]) or "" for row in rows]
+            cells: list[Any] = ["" if (cell := row.get(column["name"])) is None else cell for row in rows]
             kind = column["kind"]
             if kind in ("number", "date", "vector"):
                 numbers.append([_numbers(cell.strip(), column) for cell in cells])
@@ -60,6 +64,7 @@ class PlainSamples:
             elif kind == "image":
                 shape = next(shapes)
                 self.images.append(np.stack([_image(cell, shape, folder) for cell in cells]))
+                self.present.append(np.asarray([not isinstance(cell, str) or bool(cell.strip()) for cell in cells]))
         empty = np.zeros((self.count, 0))
         self.numbers = np.concatenate(
             [np.asarray(part, float).reshape(self.count, -1) for part in [*numbers, empty]], 1
@@ -74,6 +79,7 @@ class PlainSamples:
         part.numbers, part.codes, part.levels = self.numbers[begin:end], self.codes[begin:end], self.levels
         part.texts = [cells[begin:end] for cells in self.texts]
         part.images = [pixels[begin:end] for pixels in self.images]
+        part.present = [there[begin:end] for there in self.present]
         return part
 
 
@@ -173,8 +179,8 @@ def tf_idf(terms: dict[str, Any], text: str) -> dict[int, float]:
 
 
 def _terms(unit: str, longest: int, text: str) -> Any:
-    if unit == "words":
-        words = re.findall(r"(?u)\b\w+\b", text)
+    if unit in WORDS:
+        words = re.findall(WORDS[unit], text)
         for size in range(1, longest + 1):
             for begin in range(len(words) - size + 1):
                 yield " ".join(words[begin : begin + size])
@@ -278,7 +284,66 @@ def _constant(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSampl
     return np.tile(arrays["shares"], (samples.count, 1))
 
 
-FORMS = {"linear": _linear, "trees": _trees, "neighbours": _neighbours, "mean": _mean, "constant": _constant}
+def _network(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
+    global _networks
+    if _networks is None:  # found beside this file, also where the folder is not on Python's path
+        spec = importlib.util.spec_from_file_location(f"{__name__}_networks", Path(__file__).with_name("networks.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        _networks = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(_networks)
+    own = facts["network"]
+    outputs = _networks.logits(own, arrays, _network_inputs(own["reading"], facts["levels"], samples))
+    return _probabilities(outputs, "sigmoid" if own["kind"] == "labels" else "softmax")
+
+
+_networks: Any = None
+
+
+def _network_inputs(reading: dict[str, Any], levels: list[int], samples: PlainSamples) -> dict[str, Any]:
+    """Pixels; ids of words in order and weights of terms, filled up with zeros; scaled numbers. And what is there."""
+    given = {}
+    if reading["image"]:
+        given |= {"image": samples.images[0], "image/present": samples.present[0]}
+    if reading["text"]:
+        texts = [" ".join(part for part in row if part) for row in zip(*samples.texts, strict=True)]
+        place = {word: number for number, word in enumerate(reading["text"]["words"], start=2)}
+        tokens = np.zeros((samples.count, reading["text"]["length"]), np.int64)
+        every = [sorted(tf_idf(reading["text"]["terms"], text).items()) for text in texts]
+        terms = np.zeros((samples.count, max([1, *map(len, every)])), np.int64)
+        weights = np.zeros(terms.shape, np.float32)
+        for row, (text, found) in enumerate(zip(texts, every, strict=True)):
+            ids = [place.get(word, 1) for word in re.findall(WORDS["tokens"], text.lower())][: tokens.shape[1]]
+            tokens[row, : len(ids)] = ids
+            terms[row, : len(found)] = [number + 1 for number, _ in found]
+            weights[row, : len(found)] = [value for _, value in found]
+        mask = tokens > 0
+        given |= {"text": tokens, "text/mask": mask, "text/present": mask.any(1)}
+        given |= {"terms": terms, "terms/weight": weights}
+    if reading["numbers"]:
+        parts = [samples.numbers]
+        for number, size in enumerate(levels):
+            most = min(size, NETWORK_LEVELS)
+            parts.append(np.eye(most)[np.minimum(samples.codes[:, number], most - 1)])
+        given["vectors"] = _scaled(reading["numbers"], np.concatenate(parts, axis=1))
+    return given
+
+
+def _scaled(reading: dict[str, Any], numbers: Any) -> Any:
+    finite, centre = numbers.clip(-HUGE, HUGE), np.asarray(reading["centre"])
+    missing = np.isnan(finite)
+    x = ((np.where(missing, centre, finite) - centre) * np.asarray(reading["scale"])).clip(-HUGE, HUGE)
+    return np.concatenate([x / np.sqrt(1 + (x / 3) ** 2), missing[:, reading["indicated"]]], 1).astype(np.float32)
+
+
+FORMS = {
+    "linear": _linear,
+    "trees": _trees,
+    "neighbours": _neighbours,
+    "network": _network,
+    "mean": _mean,
+    "constant": _constant,
+}
 
 
 def _probabilities(outputs: Any, link: str) -> Any:
@@ -313,12 +378,26 @@ class Model:
 
     def predict(self, rows: list[dict[str, str]], folder: str | Path = ".") -> list[Any]:
         """The class of each row, or the labels that apply."""
-        chances = self.predict_proba(rows, folder)
+        return self.decided(self.predict_proba(rows, folder))
+
+    def decided(self, chances: Any) -> list[Any]:
+        """The answers that probabilities (n, classes or labels) give."""
         if self.about["targets"]["kind"] == "labels":
             return [[name for name, value in zip(self.names, row, strict=True) if value > 0.5] for row in chances]
         if self.about["metric"] == "balanced_accuracy":
             chances = chances / np.maximum(self.about["shares"], 1e-7)
         return [self.names[place] for place in chances.argmax(1)]
+
+
+def _cell(value: Any) -> Any:
+    """A text that begins like a formula gets an apostrophe, so that no spreadsheet computes it; numbers stay."""
+    if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def main() -> None:
@@ -327,8 +406,9 @@ def main() -> None:
     model, folder = Model(), Path(sys.argv[1]).absolute().parent
     writer = csv.writer(sys.stdout)
     writer.writerow(["answer", *(f"probability of {name}" for name in model.names)])
-    for answer, chances in zip(model.predict(rows, folder), model.predict_proba(rows, folder), strict=True):
-        writer.writerow(["|".join(answer) if isinstance(answer, list) else answer, *map(float, chances)])
+    chances = model.predict_proba(rows, folder)
+    for answer, row in zip(model.decided(chances), chances, strict=True):
+        writer.writerow([_cell("|".join(answer) if isinstance(answer, list) else answer), *map(float, row)])
 
 
 if __name__ == "__main__":
