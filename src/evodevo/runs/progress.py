@@ -1,4 +1,4 @@
-"""A bar with the time left, for searches and trainings that are begun from Python: on a terminal and in notebooks."""
+"""A bar with the time left, for what is begun from Python, on a terminal and in notebooks."""
 
 from __future__ import annotations
 
@@ -20,6 +20,44 @@ STEPS = 1000
 Start = Callable[["Study"], None]
 
 
+Show = Callable[[float, str, str], None]
+"""Shows a fraction that is done, what is being done, and more words."""
+
+
+@contextmanager
+def bar_shown(progress: bool | None, heard: bool, console: Console | None = None) -> Iterator[Show | None]:
+    """The function that moves a bar; None where none is wanted.
+
+    Args:
+        progress: Whether a bar is shown; None shows it on a terminal and in a notebook, where nobody else listens.
+        heard: Whether the caller listens.
+        console: Console of the bar; None is that of stderr.
+    """
+    if progress is False or (progress is None and heard):
+        yield None
+        return
+    from rich.console import Console as RichConsole
+
+    console = console or RichConsole(stderr=True)
+    if progress is None and not (console.is_terminal or console.is_jupyter):
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[words]}", markup=False),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("preparation", total=STEPS, words="")
+
+        def show(share: float, description: str, words: str) -> None:
+            bar.update(task, completed=share * STEPS, description=description, words=words)
+
+        yield show
+
+
 @contextmanager
 def shown(
     progress: bool | None, listener: Listener | None, on_start: Start | None, console: Console | None = None
@@ -27,35 +65,21 @@ def shown(
     """The listener and the start callback of a run, with a bar where one is wanted.
 
     Args:
-        progress: Whether a bar is shown; None shows it on a terminal and in a notebook, where no listener is given.
+        progress, console: See ``bar_shown``.
         listener: Listener of the caller, which is called too.
         on_start: Callback of the caller, which is called too.
-        console: Console of the bar; None is that of stderr.
     """
-    if progress is None and (listener is not None or on_start is not None):
-        progress = False
-    if progress is False:
-        yield listener, on_start
-        return
-    from rich.console import Console as RichConsole
-
-    console = console or RichConsole(stderr=True)
-    if progress is None and not (console.is_terminal or console.is_jupyter):
-        yield listener, on_start
-        return
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    counts = SearchProgress()
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("preparation", total=STEPS, words="")
+    with bar_shown(progress, listener is not None or on_start is not None, console) as move:
+        if move is None:
+            yield listener, on_start
+            return
+        counts = SearchProgress()
 
         def show() -> None:
             front = f", front {len(counts.front)}" if counts.study is not None else ""
             words = f"{counts.done} of {counts.wanted}{front}, time left {duration(counts.seconds_left)}"
             place = f"generation {counts.generation + 1} of {counts.generations}"
-            description = place if counts.phase == "generations" else counts.phase
-            bar.update(task, completed=counts.share * STEPS, description=description, words=words)
+            move(counts.share, place if counts.phase == "generations" else counts.phase, words)
 
         def listen(kind: str, facts: dict[str, Any]) -> None:
             if listener is not None:
@@ -63,7 +87,7 @@ def shown(
             counts.handle(kind, facts)
             show()
             if kind == "finished" and facts["state"] == "finished":
-                bar.update(task, completed=STEPS, description="finished", words=f"{counts.done} evaluations")
+                move(1.0, "finished", f"{counts.done} evaluations")
 
         def start(study: Study) -> None:
             if on_start is not None:

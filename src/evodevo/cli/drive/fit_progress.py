@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
 from evodevo.cli.views import Region, Shown, fitting, progress_bar
+from evodevo.estimators.automatic.progress import FitProgress
 from evodevo.runs.search_progress import duration
 
 if TYPE_CHECKING:
@@ -26,31 +27,21 @@ class FitView(Shown):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._begun = self._said = clock()
-        self._seconds = 1.0
-        self.now = "reading"
-        self.leader = ""
+        self._said = clock()
+        self.state = FitProgress(clock)
 
     def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message; see ``estimators.automatic.search.Listener``."""
+        self.state.handle(kind, facts)
         if kind == "plan":
-            self._begun, self._seconds = self._clock(), facts["seconds"]
             self.notify(_plan(facts))
-            self.now = "plain models"
         elif kind == "candidate":
-            self.leader = f"{facts['leader']} {facts['leader_score']:.4f}"
             self.notify(
                 f"{facts['name']}: {facts['score']:.4f}, log-loss {facts['log_loss']:.4f}, "
-                f"{duration(facts['seconds'])}   best so far: {self.leader}"
+                f"{duration(facts['seconds'])}   best so far: {self.state.leader}"
             )
         elif kind == "left_out":
             self.notify(f"left out: {facts['reason']}")
-        elif kind == "final":
-            self.now = f"last training on all rows: {facts['name']}"
-        elif kind == "network":
-            fold = f", fold {facts['fold'] + 1} of {facts['folds']}" if facts["folds"] > 1 else ""
-            self.now = f"networks: {facts['name']}{fold}"
-            self.leader = f"{facts['leader']} {facts['leader_score']:.4f}"
         self.show(kind, facts)
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
@@ -60,15 +51,9 @@ class FitView(Shown):
             judged = "" if facts["log_loss"] is None else f", log-loss {facts['log_loss']:.4f}"
             output.words(f"{self.status()}{judged}")
 
-    @property
-    def share(self) -> float:
-        """Fraction of the time that is over."""
-        return min(1.0, (self._clock() - self._begun) / self._seconds)
-
     def status(self) -> str:
         """What is being done, and the time left."""
-        left = max(0.0, self._seconds - (self._clock() - self._begun))
-        return f"{self.now}, {duration(left)} left"
+        return f"{self.state.now}, {self.state.left} left"
 
 
 class LiveFit(FitView):
@@ -92,8 +77,8 @@ class LiveFit(FitView):
     def _picture(self, notice: str) -> RenderableType:
         from rich.text import Text
 
-        leader = f"   best: {self.leader}" if self.leader else ""
-        return progress_bar(self.share) + Text(f"  {self.status()}{leader}")
+        leader = f"   best: {self.state.leader}" if self.state.leader else ""
+        return progress_bar(self.state.share) + Text(f"  {self.status()}{leader}")
 
 
 class SilentFit(FitView):

@@ -18,6 +18,7 @@ from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit,
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.leaderboard import Row
 from evodevo.estimators.automatic.model import PROBES, FittedModel
+from evodevo.estimators.automatic.progress import shown
 from evodevo.estimators.automatic.samples import RowReading, Samples
 from evodevo.estimators.automatic.scores import log_loss, metric_of
 from evodevo.estimators.automatic.search import FitSearch, Listener, rank
@@ -64,6 +65,7 @@ def fit(
     ignore: Sequence[str] = (),
     networks: bool = True,
     seed: int = 0,
+    progress: bool | None = None,
     listener: Listener | None = None,
 ) -> FittedModel:
     """Find the best model of a user's rows.
@@ -86,6 +88,8 @@ def fit(
         networks: Whether networks take part.
         seed: Seed of splits, weights and order. The clock decides as well how long networks are trained, so that two
             runs may differ.
+        progress: Whether a bar with the best candidate and the time is shown; None shows it on a terminal and in a
+            notebook, where no listener is given.
         listener: Receives progress; see ``evodevo.estimators.automatic.search``.
 
     Raises:
@@ -110,11 +114,13 @@ def fit(
     lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed)
     below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
     held = folds(answers, fingerprints(samples, groups), seed, below)
-    listen = listener or _silent
-    listen("plan", {**_about(rows, reading, targets, samples), "folds": len(held), "seconds": seconds})
-    search = FitSearch(lesson, held, chosen, Limit(began + seconds), listen)
-    search.run(networks=networks)
-    model = _chosen(search, reading, targets, _about(rows, reading, targets, samples))
+    about = _about(rows, reading, targets, samples)
+    with shown(progress, listener) as heard:
+        listen = heard or _silent
+        listen("plan", {**about, "folds": len(held), "seconds": seconds})
+        search = FitSearch(lesson, held, chosen, Limit(began + seconds), listen)
+        search.run(networks=networks)
+    model = _chosen(search, reading, targets, about)
     return replace(model, probes=taken.take(np.arange(min(taken.count, PROBES))))
 
 
