@@ -32,7 +32,7 @@ BEGUN = ("mlp", "squeeze_excite", "cnn")
 
 def small(**changes: Any) -> ZooClassifier:
     values = {"width": 8, "modules": ("mlp", "cnn"), "epochs": 8, "learning_rate": 2e-2, "random_state": 0}
-    return ZooClassifier(**{**values, "device": "cpu", **changes})
+    return ZooClassifier(**{**values, "device": "cpu", "plain": False, **changes})
 
 
 def growing(**changes: Any) -> GrowingClassifier:
@@ -49,6 +49,7 @@ def growing(**changes: Any) -> GrowingClassifier:
         "learning_rate": 1e-2,
         "random_state": 1,
         "device": "cpu",
+        "plain": False,
     }
     return GrowingClassifier(**{**values, **changes})
 

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 from evodevo.estimators import GrowingClassifier, ZooClassifier
 
 SMALL = ZooClassifier(
-    width=8, modules=("mlp", "squeeze_excite"), epochs=5, dropout=0.0, learning_rate=4e-2, device="cpu"
+    width=8, modules=("mlp", "squeeze_excite"), epochs=5, dropout=0.0, learning_rate=4e-2, device="cpu", plain=False
 )
 GROWING = GrowingClassifier(
     width=8,
@@ -23,6 +23,7 @@ GROWING = GrowingClassifier(
     dropout=0.0,
     learning_rate=3e-2,
     device="cpu",
+    plain=False,
 )
 
 

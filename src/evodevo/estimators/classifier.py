@@ -5,6 +5,7 @@ A subclass adds its parameters in ``__init__`` (scikit-learn reads their names t
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.tasks.inputs import Batch
 
 if TYPE_CHECKING:
+    from evodevo.estimators.automatic.candidates.base import ProbabilityModel
+    from evodevo.estimators.plain_models import PlainModels
     from evodevo.module_zoo.model import ModuleZoo
 
 
@@ -66,6 +69,10 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     Attributes:
         kept_format: Format name in a saved classifier.
         kept_facts: Attributes that are saved with it, as JSON.
+        comparison_: The zoo beside plain models on the samples that were held out, as plain data: ``metric``, ``held``
+            (number of samples), ``scores`` by name, ``best_plain``, its ``lead`` with a 95 % interval (``lead_low``,
+            ``lead_high``), ``better`` (whether the interval is above 0), ``left_out``. None where nothing was compared.
+        chosen_: Who answers: ``zoo``, or the name of a plain model.
     """
 
     kept_format: ClassVar[str]
@@ -76,12 +83,20 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     text_length: int
     device: str
     random_state: Any
+    plain: Any
+    verbose: int
     classes_: NDArray[Any]
     network_: ModuleZoo
     modules_: list[str]
+    comparison_: dict[str, Any] | None
+    chosen_: str
+    _plain_model: ProbabilityModel | None
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Train from scratch.
+
+        Warns:
+            UserWarning: A plain model is better by more than noise, and ``plain`` is ``report``.
 
         Args:
             X: Samples; see the class.
@@ -91,23 +106,82 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         Raises:
             ValueError: Samples, targets or parameters that cannot be used.
         """
+        if self.plain not in (False, "report", "use"):
+            raise UsageError(f"plain is {self.plain!r}; give 'report', 'use' or False.")
         columns, y = self._columns(X, y, first=True)
         reading = InputReading.of(columns, self.text_length)
         batch = reading.read(columns)
         targets, answers = read_targets(y, len(next(iter(batch.values()))))
         samples = {**batch, f"{targets.output.name}/target": answers}
         seed = int(check_random_state(self.random_state).randint(2**31))
-        self._train(Lesson(reading, targets, samples, answers, groups, seed))
+        lesson = Lesson(reading, targets, samples, answers, groups, seed)
+        places = self._divided(lesson)
+        self._structure(seed)  # what is wrong with it is said before the work
+        rivals = self._rivals(lesson, columns, places)
+        self._train(lesson, places)
+        self._compare(lesson, rivals)
         return self
 
     @abstractmethod
-    def _train(self, lesson: Lesson) -> None:
+    def _divided(self, lesson: Lesson) -> dict[Split, NDArray[np.int64]]:
+        """Rows of each split."""
+
+    @abstractmethod
+    def _train(self, lesson: Lesson, places: Mapping[Split, NDArray[np.int64]]) -> None:
         """Train a network, ``_take`` it, and set the other attributes of a fit."""
+
+    @abstractmethod
+    def _seconds(self) -> float | None:
+        """Largest training time; None for no limit."""
+
+    def _rivals(
+        self, lesson: Lesson, columns: Columns, places: Mapping[Split, NDArray[np.int64]]
+    ) -> PlainModels | None:
+        """The plain models; None where they are not wanted, or nothing is held out by which to judge them."""
+        if not self.plain or not len(places["validation"]):
+            return None
+        from evodevo.estimators.answering import kind_of
+        from evodevo.estimators.plain_models import PlainModels, labelled, plain_samples
+
+        output = lesson.targets.output
+        samples = plain_samples(columns, lesson.reading)
+        data = labelled(samples, lesson.answers, kind_of(output), output.size, lesson.seed)
+        return PlainModels.of(data, places["train"], places["validation"], self._seconds())
+
+    def _compare(self, lesson: Lesson, rivals: PlainModels | None) -> None:
+        from evodevo.estimators.answering import probabilities
+        from evodevo.estimators.plain_models import ZOO, sentence
+
+        self.comparison_, self.chosen_, self._plain_model = None, ZOO, None
+        if rivals is None:
+            return
+        batch = {name: array[rivals.held] for name, array in lesson.samples.items()}
+        found = rivals.compared(probabilities(self.network_, batch, lesson.targets.output, self.device))
+        self.comparison_ = found
+        if found is None:
+            return
+        if self.verbose:
+            print(sentence(found))
+        if found["better"] and self.plain == "use":
+            self.chosen_ = found["best_plain"]
+            self._plain_model = rivals.final(self.chosen_)
+        elif found["better"]:
+            warnings.warn(
+                f"{sentence(found)}. This classifier is the zoo all the same; plain='use' takes what is better,"
+                " plain=False trains no plain models.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities: of classes (n, classes), where each row sums to 1; of labels (n, labels), independent."""
         from evodevo.estimators.answering import probabilities
 
+        check_is_fitted(self)
+        if self._plain_model is not None:
+            from evodevo.estimators.plain_models import plain_samples
+
+            return self._plain_model.probabilities(plain_samples(self._columns(X)[0], self._reading))
         batch = self._batch(X)
         return probabilities(self.network_, batch, self._targets.output, self.device)
 
@@ -120,7 +194,7 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return chosen
 
     def routing(self, X: Any) -> dict[str, NDArray[np.float64]]:
-        """Router weight of each module for each sample, (n,), by id."""
+        """Router weight of each module of the zoo for each sample, (n,), by id."""
         from evodevo.estimators.answering import weights
 
         batch = self._batch(X)
@@ -183,7 +257,9 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _more_files(self) -> dict[str, bytes]:
         """Contents by file name of what is saved beside settings and weights."""
-        return {}
+        from evodevo.estimators.plain_models import to_files
+
+        return {} if self._plain_model is None else to_files(self._plain_model)
 
     def _take_files(self, files: Mapping[str, bytes]) -> None:
         """Take over these files of a classifier that is being loaded.
@@ -191,6 +267,9 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         Raises:
             UsageError: They hold something else.
         """
+        from evodevo.estimators.plain_models import of_files
+
+        self._plain_model = of_files(files)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

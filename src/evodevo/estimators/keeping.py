@@ -21,7 +21,7 @@ from evodevo.training.parts import part_bytes, read_tensors
 ABOUT, WEIGHTS = "zoo.json", "weights.safetensors"
 EDITS, MEMORY, PARENT = "edits.json", "edit_memory.jsonl", "{}.safetensors"
 """Files of a growth: the log, the edits with their rewards, and the weights of parents by their SHA-256."""
-_MORE = re.compile(rf"{re.escape(EDITS)}|{re.escape(MEMORY)}|[0-9a-f]{{64}}\.safetensors")
+_MORE = re.compile(rf"{re.escape(EDITS)}|{re.escape(MEMORY)}|plain\.(json|safetensors)|[0-9a-f]{{64}}\.safetensors")
 MOST_BYTES = 64 << 20
 """Largest size of the JSON in bytes: it holds a vocabulary and a structure."""
 

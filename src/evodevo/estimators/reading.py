@@ -85,9 +85,9 @@ class InputReading(Settings):
                 raise UsageError(f"images need one size; there are {quoted_list(sorted(shapes)) or 'none'}.")
             values["image"] = shapes.pop()
         if TEXT in columns:
-            if not any(text.strip() for text in _texts(columns[TEXT])):
+            if not any(text.strip() for text in texts_of(columns[TEXT])):
                 raise UsageError("no text has a word; leave the column out, or give texts.")
-            values["words"] = Vocabulary.of((cut(text) for text in _texts(columns[TEXT])), MOST_WORDS).words
+            values["words"] = Vocabulary.of((cut(text) for text in texts_of(columns[TEXT])), MOST_WORDS).words
         if VECTORS in columns:
             table, present = _vectors(columns[VECTORS])
             there = table[present]
@@ -149,7 +149,7 @@ class InputReading(Settings):
 
     def _read_texts(self, given: Any) -> dict[str, NDArray[Any]]:
         assert self.words is not None
-        tokens = Vocabulary(self.words).encode([cut(text) for text in _texts(given)], self.length)
+        tokens = Vocabulary(self.words).encode([cut(text) for text in texts_of(given)], self.length)
         mask = tokens != PADDING
         return {TEXT: tokens, f"{TEXT}/mask": mask, **_presence(TEXT, mask.any(1))}
 
@@ -175,7 +175,12 @@ def _are_texts(X: Any) -> bool:
     return False
 
 
-def _texts(given: Iterable[Any]) -> list[str]:
+def texts_of(given: Iterable[Any]) -> list[str]:
+    """Texts, empty where there is none.
+
+    Raises:
+        UsageError: Values that are no texts.
+    """
     texts = ["" if text is None else text for text in given]
     wrong = next((text for text in texts if not isinstance(text, str)), None)
     if wrong is not None:
@@ -206,3 +211,12 @@ def _vectors(given: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     table = table[:, None] if table.ndim == 1 else table
     table = check_array(table, dtype=np.float64, ensure_all_finite="allow-nan", input_name=VECTORS)
     return table, ~np.isnan(table).any(1)
+
+
+def vectors_of(given: Any) -> NDArray[np.float64]:
+    """A table of numbers (n, size), NaN where one is missing.
+
+    Raises:
+        ValueError: Values that are no numbers.
+    """
+    return _vectors(given)[0]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from evodevo.estimators.classifier import Classifier, Lesson
 from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.tasks.base import Split
 
 
 class ZooClassifier(Classifier):
@@ -30,6 +34,10 @@ class ZooClassifier(Classifier):
         patience: Number of epochs without improvement after which training stops; None trains to the end.
         text_length: Number of words of a text that are read.
         dropout: Dropout on the embeddings of each input, 0 to below 1.
+        plain: Plain models (logistic regression, neighbours, trees) that are trained on the same samples before the
+            zoo, and compared on the held out ones: ``report`` warns where the best of them is better by more than
+            noise; ``use`` answers with it then, trained on all samples; False trains none. With a limit of seconds
+            they have as many again.
         device: Device: auto, cpu, cuda, cuda:N.
         random_state: Seed of initial weights, order and dropout: a number, or a generator.
         verbose: Whether a line is printed for each epoch: above 0.
@@ -42,10 +50,11 @@ class ZooClassifier(Classifier):
         best_epoch_, n_epochs_: Best epoch, from 1, and number of epochs trained, the last one perhaps in part.
         history_: Values per finished epoch: ``train_loss`` and, where samples were held out, ``loss`` and ``auc``.
         network_: Trained ``ModuleZoo``.
+        comparison_, chosen_: The zoo beside plain models, and who answers; see ``Classifier``.
     """
 
     kept_format = "evodevo.zoo_classifier/1"
-    kept_facts = ("metric_", "best_epoch_", "n_epochs_", "history_")
+    kept_facts = ("metric_", "best_epoch_", "n_epochs_", "history_", "comparison_", "chosen_")
 
     def __init__(
         self,
@@ -60,6 +69,7 @@ class ZooClassifier(Classifier):
         patience: int | None = 10,
         text_length: int = 64,
         dropout: float = 0.1,
+        plain: str | bool = "report",
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -74,14 +84,23 @@ class ZooClassifier(Classifier):
         self.patience = patience
         self.text_length = text_length
         self.dropout = dropout
+        self.plain = plain
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
-    def _train(self, lesson: Lesson) -> None:
-        from evodevo.estimators.fitting import FitPlan, build, divided, fit
+    def _divided(self, lesson: Lesson) -> dict[Split, NDArray[np.int64]]:
+        from evodevo.estimators.fitting import divided
 
-        task = lesson.task(divided(lesson.answers, lesson.groups, self.validation_fraction))
+        return divided(lesson.answers, lesson.groups, self.validation_fraction)
+
+    def _seconds(self) -> float | None:
+        return self.seconds
+
+    def _train(self, lesson: Lesson, places: Mapping[Split, NDArray[np.int64]]) -> None:
+        from evodevo.estimators.fitting import FitPlan, build, fit
+
+        task = lesson.task(places)
         plan = FitPlan(
             epochs=self.epochs,
             seconds=self.seconds,

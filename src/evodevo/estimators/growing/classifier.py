@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evodevo.estimators.classifier import Classifier, Lesson
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
+from evodevo.tasks.base import Split
 
 if TYPE_CHECKING:
     from evodevo.estimators.growth_record import GrowthRecord
@@ -25,8 +28,8 @@ class GrowingClassifier(Classifier):
     ``ZooClassifier``.
 
     Args:
-        width, learning_rate, batch_size, validation_fraction, text_length, dropout, device, random_state: Same as for
-            ``ZooClassifier``.
+        width, learning_rate, batch_size, validation_fraction, text_length, dropout, plain, device, random_state: Same
+            as for ``ZooClassifier``.
         modules: First modules; see ``ZooClassifier``.
         strategist: Name of the strategist: ``fixed``, ``random``, ``heuristic``, ``reinforce``, ``ppo``,
             ``meta_gradient``, ``reinforce_meta``.
@@ -54,10 +57,11 @@ class GrowingClassifier(Classifier):
         curve_: Points of the validation curve.
         metric_: Metric that chose the weights: ``auc``, ``accuracy``, ``loss``, or ``none``.
         best_step_, n_steps_: Step of these weights, and number of steps trained.
+        comparison_, chosen_: The zoo beside plain models, and who answers; see ``Classifier``.
     """
 
     kept_format = "evodevo.growing_classifier/1"
-    kept_facts = ("metric_", "best_step_", "n_steps_", "curve_", "history_")
+    kept_facts = ("metric_", "best_step_", "n_steps_", "curve_", "history_", "comparison_", "chosen_")
 
     def __init__(
         self,
@@ -76,6 +80,7 @@ class GrowingClassifier(Classifier):
         patience: int | None = None,
         text_length: int = 64,
         dropout: float = 0.1,
+        plain: str | bool = "report",
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -94,16 +99,19 @@ class GrowingClassifier(Classifier):
         self.patience = patience
         self.text_length = text_length
         self.dropout = dropout
+        self.plain = plain
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
     def report(self) -> str:
-        """The history of the zoo, one line per edit, as text."""
+        """The history of the zoo, one line per edit, and how it is beside plain models, as text."""
         from evodevo.estimators.growth_record import summary_text
+        from evodevo.estimators.plain_models import sentence
 
         check_is_fitted(self)
-        return summary_text(self.history_, self.modules_)
+        text = summary_text(self.history_, self.modules_)
+        return text if self.comparison_ is None else f"{text}\n{sentence(self.comparison_)}"
 
     def replay(self) -> Replayed:
         """Rebuild every genotype, and the first weights of every newborn, from the log of the edits.
@@ -155,13 +163,19 @@ class GrowingClassifier(Classifier):
         done = [edit for edit in self.history_["edits"] if edit["module"] is not None]
         return sum(edit["action"]["operation"] in operations for edit in done)
 
-    def _train(self, lesson: Lesson) -> None:
+    def _divided(self, lesson: Lesson) -> dict[Split, NDArray[np.int64]]:
         from evodevo.estimators.fitting import divided
+
+        return divided(lesson.answers, lesson.groups, self.validation_fraction, self.architecture_fraction)
+
+    def _seconds(self) -> float | None:
+        return None if self.budget is None else self.budget.get("seconds")
+
+    def _train(self, lesson: Lesson, places: Mapping[Split, NDArray[np.int64]]) -> None:
         from evodevo.estimators.growing.fit import grow
         from evodevo.estimators.growing.plan import GrowingPlan, growth_settings
         from evodevo.estimators.growth_record import GrowthRecord
 
-        places = divided(lesson.answers, lesson.groups, self.validation_fraction, self.architecture_fraction)
         values = {
             "epochs": self.epochs,
             "budget": None if self.budget is None else dict(self.budget),
@@ -185,9 +199,11 @@ class GrowingClassifier(Classifier):
         self._record: GrowthRecord = GrowthRecord(grown.log, grown.parents, grown.memory)
 
     def _more_files(self) -> dict[str, bytes]:
-        return self._record.files()
+        return {**super()._more_files(), **self._record.files()}
 
     def _take_files(self, files: Mapping[str, bytes]) -> None:
         from evodevo.estimators.growth_record import GrowthRecord
+        from evodevo.estimators.plain_models import FILES
 
-        self._record = GrowthRecord.of_files(files)
+        super()._take_files(files)
+        self._record = GrowthRecord.of_files({name: data for name, data in files.items() if name not in FILES})
