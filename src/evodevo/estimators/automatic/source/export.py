@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from evodevo import __version__
 from evodevo.errors import UsageError, VerificationError, unknown_name
 from evodevo.estimators.automatic import keeping, sources
+from evodevo.estimators.automatic.candidates.base import ProbabilityModel
+from evodevo.estimators.automatic.leaderboard import Leaderboard
+from evodevo.estimators.automatic.samples import RowReading
 from evodevo.estimators.automatic.source.probes import drawn
 from evodevo.estimators.automatic.sources import Rows
+from evodevo.estimators.automatic.targets import Targets
 from evodevo.export.folder import CARD, Export, check_target, publish, write_text
 from evodevo.export.fresh_process import run
 from evodevo.export.model_card import plain_text
 from evodevo.export.verify import Verified
-
-if TYPE_CHECKING:
-    from evodevo.estimators.automatic.model import FittedModel
 
 PROGRAM, FORMAT = "predict.py", "source"
 MOST_PROBES = 50
@@ -42,6 +43,25 @@ print(json.dumps(Model().predict_proba(given["rows"], given["folder"]).tolist())
 """
 
 
+class Exportable(Protocol):
+    """The parts of a fitted model that an export needs; see ``FittedModel``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def reading(self) -> RowReading: ...
+    @property
+    def targets(self) -> Targets: ...
+    @property
+    def predictor(self) -> ProbabilityModel: ...
+    @property
+    def about(self) -> Mapping[str, Any]: ...
+    @property
+    def probes(self) -> Rows | None: ...
+    def saved(self) -> tuple[keeping.SavedModel, dict[str, NDArray[Any]]]: ...
+    def leaderboard(self) -> Leaderboard: ...
+
+
 def check(to: str, target: Path) -> None:
     """Check that an export of this format may be written to a folder.
 
@@ -53,7 +73,7 @@ def check(to: str, target: Path) -> None:
     check_target(target.absolute())
 
 
-def export_fitted(model: FittedModel, to: str, target: Path, probes: Any = None) -> Export:
+def export_fitted(model: Exportable, to: str, target: Path, probes: Any = None) -> Export:
     """Write a model as files that work without evodevo; see ``FittedModel.export``."""
     check(to, target)
     rows = model.probes if probes is None else sources.read(probes, model.targets.columns)

@@ -30,7 +30,7 @@ def logits(facts: dict[str, Any], arrays: Mapping[str, Any], given: Mapping[str,
         given: Inputs by name.
     """
     if "built" not in facts:
-        facts["built"] = (Plain if facts["structure"]["plain"] else Zoo)(facts, arrays).eval()
+        facts["built"] = (Plain if facts["structure"]["plain"] else ZooFile)(facts, arrays).eval()
     with torch.no_grad():
         found = facts["built"]({name: torch.from_numpy(array) for name, array in given.items()})
     return found.double().numpy()
@@ -40,7 +40,7 @@ def _fill(network: nn.Module, arrays: Mapping[str, Any]) -> None:
     network.load_state_dict({name: torch.tensor(arrays[name]) for name in network.state_dict()})
 
 
-class Zoo(nn.Module):
+class ZooFile(nn.Module):
     """A network with a file of its own."""
 
     def __init__(self, facts: dict[str, Any], arrays: Mapping[str, Any]) -> None:
@@ -63,9 +63,9 @@ class Zoo(nn.Module):
             return self._answer(batch, slice(None), ())
         there = torch.stack([batch[f"{name}/present"] for name in optional], 1)
         found: Tensor | None = None
-        for pattern in there.unique(dim=0):
-            rows = (there == pattern).all(1)
-            absent = [name for name, present in zip(optional, pattern.tolist(), strict=True) if not present]
+        for pattern in sorted(set(map(tuple, there.tolist()))):
+            rows = (there == torch.tensor(pattern)).all(1)
+            absent = [name for name, present in zip(optional, pattern, strict=True) if not present]
             answer = self._answer(batch, rows, absent)
             found = answer.new_zeros(len(rows), answer.shape[1]) if found is None else found
             found[rows] = answer  # one answer for all, where these samples have no input at all
@@ -84,15 +84,16 @@ class Plain(nn.Module):
     def __init__(self, facts: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         super().__init__()
         structure, reading, size = facts["structure"]["plain"], facts["reading"], facts["classes"]
-        width, encoders = structure["width"], {}
+        width = structure["width"]
+        encoders: dict[str, Any] = {}
         terms = 0 if reading["text"] is None else len(reading["text"]["terms"]["terms"])
         if structure["image"]:
             encoders["image"] = Images(reading["image"], structure["channels"], structure["fine"])
         if structure["text"]:
             words = len(reading["text"]["words"]) + 2
-            encoders["text"] = Terms(terms, width) if structure["text"] == "terms" else Recurrent(words, width)
+            encoders["text"] = TermSum(terms, width) if structure["text"] == "terms" else RecurrentText(words, width)
         if structure["numbers"]:
-            kind = {"mlp": Mlp, "residual": Residual, "pieces": Pieces}[structure["numbers"]]
+            kind = {"mlp": Mlp, "residual": Residual, "pieces": NumberPieces}[structure["numbers"]]
             encoders["numbers"] = kind(reading["numbers"], width)
         self.encoders = nn.ModuleDict(encoders)
         inner = wide = sum(encoder.width for encoder in encoders.values())
@@ -101,7 +102,7 @@ class Plain(nn.Module):
             inner = structure["hidden"]
             self.between = nn.Sequential(nn.LayerNorm(wide), nn.Linear(wide, inner), nn.SiLU())
         self.head = nn.Linear(inner, size)
-        self.direct = Terms(terms, size) if structure["text"] == "terms" else None
+        self.direct = TermSum(terms, size) if structure["text"] == "terms" else None
         _fill(self, arrays)
 
     def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
@@ -111,7 +112,7 @@ class Plain(nn.Module):
         return y if self.direct is None else y + self.direct(batch)
 
 
-class Terms(nn.Module):
+class TermSum(nn.Module):
     """A sum of embeddings of words and of pairs of words by their weights; a learned vector where there is no text."""
 
     def __init__(self, terms: int, width: int) -> None:
@@ -125,7 +126,7 @@ class Terms(nn.Module):
         return torch.where(batch["text/present"][:, None], summed, self.missing)
 
 
-class Recurrent(nn.Module):
+class RecurrentText(nn.Module):
     """An LSTM over the words, both ways: mean and maximum over the words."""
 
     def __init__(self, words: int, width: int) -> None:
@@ -191,7 +192,7 @@ class Residual(nn.Module):
         return F.relu(self.norm(x))
 
 
-class Pieces(nn.Module):
+class NumberPieces(nn.Module):
     """Each number as its place in each interval between quantiles, 0 to 1; a linear map per column; two layers."""
 
     def __init__(self, reading: dict[str, Any], width: int) -> None:
@@ -212,7 +213,7 @@ class Pieces(nn.Module):
         return y
 
 
-class Block(nn.Module):
+class ConvolutionBlock(nn.Module):
     """Norm, convolution, norm, convolution, beside a shortcut."""
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
@@ -225,8 +226,9 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu(self.norms[0](x))
+        y: Tensor = self.second(F.relu(self.norms[1](self.first(h))))
         around: Tensor = self.shortcut(h)
-        return self.second(F.relu(self.norms[1](self.first(h)))) + around
+        return y + around
 
 
 class Images(nn.Module):
@@ -242,7 +244,7 @@ class Images(nn.Module):
         self.stem = nn.Conv2d(colours, channels, stride + 2, stride, (stride + 1) // 2, bias=False)
         blocks, before = [], channels
         for stage in range(3):
-            blocks.append(Block(before, channels << stage, 2 if stage and side > 2 else 1))
+            blocks.append(ConvolutionBlock(before, channels << stage, 2 if stage and side > 2 else 1))
             side = -(-side // 2) if stage else side
             before = channels << stage
         self.blocks = nn.Sequential(*blocks)

@@ -302,7 +302,7 @@ _networks: Any = None
 
 def _network_inputs(reading: dict[str, Any], levels: list[int], samples: PlainSamples) -> dict[str, Any]:
     """Pixels; ids of words in order and weights of terms, filled up with zeros; scaled numbers. And what is there."""
-    given = {}
+    given: dict[str, Any] = {}
     if reading["image"]:
         given |= {"image": samples.images[0], "image/present": samples.present[0]}
     if reading["text"]:
