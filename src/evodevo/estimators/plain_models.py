@@ -125,7 +125,8 @@ def plain_samples(columns: Columns, reading: InputReading) -> Samples:
         given = columns.get(VECTORS)
         numbers = np.full((count, len(reading.mean)), np.nan) if given is None else vectors_of(given)
     texts = () if reading.words is None else (tuple(texts_of(columns.get(TEXT, [""] * count))),)
-    images, present = (), ()
+    images: tuple[NDArray[np.uint8], ...] = ()
+    present: tuple[NDArray[np.bool_], ...] = ()
     if reading.image is not None:
         images = (batch[IMAGE],)
         present = (np.asarray(batch.get(f"{IMAGE}/present", np.ones(count, np.bool_))),)
