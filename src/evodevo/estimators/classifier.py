@@ -95,9 +95,6 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Train from scratch.
 
-        Warns:
-            UserWarning: A plain model is better by more than noise, and ``plain`` is ``report``.
-
         Args:
             X: Samples; see the class.
             y: Classes (n,) or labels (n, labels).
@@ -105,6 +102,9 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
         Raises:
             ValueError: Samples, targets or parameters that cannot be used.
+
+        Warns:
+            UserWarning: A plain model is better by more than noise, and ``plain`` is ``report``.
         """
         if self.plain not in (False, "report", "use"):
             raise UsageError(f"plain is {self.plain!r}; give 'report', 'use' or False.")

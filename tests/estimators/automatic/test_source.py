@@ -57,7 +57,7 @@ def rows(count: int = 80) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def model() -> evodevo.FittedModel:
-    return evodevo.fit(rows(), "y", time_limit="60s", networks=False)
+    return evodevo.fit(rows(), "y", time_limit="20m", networks=False)
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_every_plain_model_is_exported_and_verified(model: evodevo.FittedModel, 
 @pytest.mark.slow
 def test_neighbours_too(tmp_path: Path) -> None:
     data = {name: column for name, column in rows().items() if name != "text"}
-    model = evodevo.fit(data, "y", time_limit="60s", networks=False)
+    model = evodevo.fit(data, "y", time_limit="20m", networks=False)
     kept = model.others["5 nearest neighbours"]
     replace(model, predictor=kept).export("source", tmp_path / "near")
 
@@ -92,7 +92,7 @@ def test_neighbours_too(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_program_reads_a_csv_file(tmp_path: Path) -> None:
     data = {name: column for name, column in rows().items() if name != "image"}
-    model = evodevo.fit(data, "y", time_limit="60s", networks=False)
+    model = evodevo.fit(data, "y", time_limit="20m", networks=False)
     model.export("source", tmp_path / "plain")
     cells = model._rows(data).cells
     with (tmp_path / "rows.csv").open("w", newline="") as file:
