@@ -134,6 +134,17 @@ def test_images_texts_and_labels() -> None:
     assert (model.predict(X) == labels).mean() > 0.9
 
 
+def test_two_samples_prove_nothing() -> None:
+    X = np.linspace(-1, 1, 24)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = weak(validation_fraction=0.1).fit(X, (X[:, 0] > 0).astype(int))
+    found = model.comparison_
+    assert found is not None
+    assert found["held"] < 6
+    assert not found["better"]
+
+
 def test_bad_input() -> None:
     X, y = lines()
     with pytest.raises(UsageError, match="plain is 'perhaps'"):

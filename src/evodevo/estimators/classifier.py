@@ -71,7 +71,8 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         kept_facts: Attributes that are saved with it, as JSON.
         comparison_: The zoo beside plain models on the samples that were held out, as plain data: ``metric``, ``held``
             (number of samples), ``scores`` by name, ``best_plain``, its ``lead`` with a 95 % interval (``lead_low``,
-            ``lead_high``), ``better`` (whether the interval is above 0), ``left_out``. None where nothing was compared.
+            ``lead_high``), ``p_value`` of an exact sign test, ``better`` (the interval is above 0 and the p-value
+            below 0.025), ``left_out``. None where nothing was compared.
         chosen_: Who answers: ``zoo``, or the name of a plain model.
     """
 

@@ -29,6 +29,8 @@ from evodevo.estimators.automatic.scores import difference, log_loss, metric_of
 from evodevo.estimators.reading import IMAGE, TEXT, VECTORS, Columns, InputReading, texts_of, vectors_of
 
 ZOO = "zoo"
+LARGEST_CHANCE = 0.025
+"""Largest p-value of a better plain model: with few samples an interval over resamples is too short."""
 FILES = FACTS, ARRAYS = "plain.json", "plain.safetensors"
 MOST_BYTES = 64 << 20
 
@@ -86,6 +88,7 @@ class PlainModels:
         scores = {name: metric.score(own, answers) for name, own in decided.items()}
         best = min(self.trained, key=lambda name: (-scores[name], log_loss(chances[name], answers), name))
         lead = difference(metric, decided[best], decided[ZOO], answers)
+        chance = _sign_test(decided[best] == answers, decided[ZOO] == answers)
         return {
             "metric": metric.name,
             "held": len(answers),
@@ -95,7 +98,8 @@ class PlainModels:
             "lead": lead.value,
             "lead_low": lead.low,
             "lead_high": lead.high,
-            "better": lead.low > 0,
+            "p_value": chance,
+            "better": lead.low > 0 and chance < LARGEST_CHANCE,
         }
 
     def final(self, name: str) -> ProbabilityModel:
@@ -105,10 +109,19 @@ class PlainModels:
         return candidate.retrain(self.lesson, everything, [model], Limit(math.inf))
 
 
+def _sign_test(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+    """p-value of the exact one-sided sign test (McNemar) that one is right more often than the other."""
+    from scipy.stats import binomtest
+
+    wins, losses = int((one & ~other).sum()), int((other & ~one).sum())
+    return float(binomtest(wins, wins + losses, alternative="greater").pvalue) if wins + losses else 1.0
+
+
 def sentence(found: Mapping[str, Any]) -> str:
     """A comparison in words."""
     best, scores = found["best_plain"], found["scores"]
     interval = f"{found['lead']:+.4f}, 95 % interval {found['lead_low']:+.4f} to {found['lead_high']:+.4f}"
+    interval += f", sign test p = {found['p_value']:.2g}"
     words = "is better than the zoo" if found["better"] else "is not better than the zoo by more than noise"
     return (
         f"{best} {words} on {found['held']:,} held out samples: {found['metric']} {scores[best]:.4f} beside "
