@@ -89,7 +89,7 @@ def test_a_network_and_a_plain_model_are_exported_and_verified(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     data = rows(tmp_path)
     folder = model_of(data, only="convolutions + terms + mlp", constant=True).export("source", tmp_path / "out")
-    assert sorted(path.name for path in folder.glob("*.py")) == ["networks.py", "predict.py"]
+    assert sorted(path.name for path in folder.glob("*.py")) == ["torch_networks.py", "predict.py"]
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_networks_of_every_kind_are_exported_and_verified(tmp_path: Path, monkey
     answers = model.predict_proba(data)
     assert answers.std(0).min() > 0.01
     folder = model.export("source", tmp_path / "out")
-    assert {path.name for path in folder.iterdir()} >= {"predict.py", "networks.py", "zoo_1.py", "model.json"}
+    assert {path.name for path in folder.iterdir()} >= {"predict.py", "torch_networks.py", "zoo_1.py", "model.json"}
     for file in folder.glob("*.py"):
         assert "import evodevo" not in file.read_text()
     assert (evodevo.FittedModel.load(folder).predict_proba(data) == answers).all()
@@ -128,8 +128,8 @@ def test_a_network_that_answers_otherwise_leaves_nothing(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     data = rows(tmp_path)
     model = model_of(data, only="zoo: mlp")
-    text = Path(evodevo.__file__).parent / "estimators" / "automatic" / "source" / "networks.py"
-    wrong = tmp_path / "networks.py"
+    text = Path(evodevo.__file__).parent / "estimators" / "automatic" / "source" / "torch_networks.py"
+    wrong = tmp_path / "torch_networks.py"
     wrong.write_text(text.read_text().replace("found[rows] = answer", "found[rows] = 1.01 * answer"))
     monkeypatch.setattr("evodevo.estimators.automatic.source.written.__file__", str(tmp_path / "written.py"))
     with pytest.raises(VerificationError, match="answers otherwise"):

@@ -5,7 +5,7 @@
     from predict import Model
     Model().predict([{"column": "value"}, ...])    # of an image its path, or its pixels
 
-``model.json`` and ``arrays.safetensors`` lie beside this file, and ``networks.py`` where the model has some.
+``model.json`` and ``arrays.safetensors`` lie beside this file, and ``torch_networks.py`` where the model has some.
 Values are texts, as in a CSV file; "" is a missing one.
 """
 
@@ -287,7 +287,9 @@ def _constant(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSampl
 def _network(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
     global _networks
     if _networks is None:  # found beside this file, also where the folder is not on Python's path
-        spec = importlib.util.spec_from_file_location(f"{__name__}_networks", Path(__file__).with_name("networks.py"))
+        spec = importlib.util.spec_from_file_location(
+            f"{__name__}_torch_networks", Path(__file__).with_name("torch_networks.py")
+        )
         assert spec is not None
         assert spec.loader is not None
         _networks = importlib.util.module_from_spec(spec)

@@ -12,7 +12,7 @@ from evodevo.networks.tensors import TensorNetwork
 if TYPE_CHECKING:
     from evodevo.module_zoo.model import ModuleZoo
 
-NETWORKS = "networks.py"
+NETWORKS = "torch_networks.py"
 
 
 def written_network(predictor: NetworkPredictor, facts: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
