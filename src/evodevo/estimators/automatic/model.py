@@ -135,8 +135,8 @@ class FittedModel:
         """Write the model as files that work without evodevo; returns the folder.
 
         ``source`` is a readable ``predict.py`` of numpy beside the JSON and the arrays; where the model has networks,
-        also ``torch_networks.py`` of plain PyTorch, and a file for each kind of zoo. All is verified in a fresh process on
-        some rows, and nothing is left where it answers otherwise.
+        also ``torch_networks.py`` of plain PyTorch, and a file for each kind of zoo. All is verified in a fresh process
+        on some rows, and nothing is left where it answers otherwise.
 
         Args:
             to: source.
