@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,10 +13,10 @@ from evodevo.errors import UsageError
 from evodevo.export.base import ImageInput
 from evodevo.export.torch_export import share_equal
 from evodevo.export.verify import probes
+from evodevo.multitask.paths.images import read_images
 from evodevo.multitask.paths.multipath.model import Multipath
-from evodevo.multitask.paths.vision.evaluate import read_images
 from evodevo.multitask.run.dense_export import DensePath
-from evodevo.testing.exporters import CLASSES, IMAGE, multipath, vision_path
+from evodevo.testing.exporters import CLASSES, IMAGE, convolution_path, multipath, vision_path
 
 
 def batch(image: ImageInput = IMAGE, size: int = 5) -> torch.Tensor:
@@ -22,9 +24,10 @@ def batch(image: ImageInput = IMAGE, size: int = 5) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("make", [vision_path, convolution_path])
 @torch.no_grad()
-def test_a_vision_path_reads_bytes_of_any_size_and_channels(channels: int) -> None:
-    path = vision_path(4)
+def test_a_path_reads_bytes_of_any_size_and_channels(make: Any, channels: int) -> None:
+    path = make(4)
     raw = batch(ImageInput(11, 7, channels))
     assert torch.equal(DensePath(path)(raw), path(read_images(path.structure, raw)))
 

@@ -11,9 +11,11 @@ from evodevo.multitask.system import System
 from evodevo.testing.multitask.agents import AgentTests
 from fixtures.imports import small_import
 
-QUICK = ("VitTiny",)
+QUICK = ("VitTiny", "ConvTiny")
 # The same classes with larger numbers.
-LARGER = {f"{multi}{one}" for multi in ("", "Multi") for one in ("Text", "Vit", "VitB", "VitT3")}
+LARGER = {
+    f"{multi}{one}" for multi in ("", "Multi") for one in ("Text", "Vit", "VitB", "VitT3", "ConvSmall", "ConvBase")
+}
 # Those that hand in an import make one path and have no children; see test_imports.py.
 ROWS = [
     one if one in QUICK else pytest.param(one, marks=pytest.mark.slow)
@@ -24,7 +26,7 @@ ROWS = [
 
 @pytest.mark.parametrize("kind", sorted(LARGER))
 def test_a_larger_class_is_the_tiny_one_with_other_numbers(kind: str) -> None:
-    larger, tiny = AGENTS.get(kind), AGENTS.get("".join(re.findall("Multi|Vit|Text", kind)) + "Tiny")
+    larger, tiny = AGENTS.get(kind), AGENTS.get("".join(re.findall("Multi|Vit|Text|Conv", kind)) + "Tiny")
     assert type(larger) is type(tiny)
     numbers = {"name", "single", "_preset", "_size"}
     assert all(value == vars(tiny)[name] for name, value in vars(larger).items() if name not in numbers)

@@ -17,7 +17,7 @@ from evodevo.execution.base import Executor, Job, Result
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.multitask.evaluate import evaluate_root, measure_path
 from evodevo.multitask.paths.built import PathSamples
-from evodevo.multitask.paths.vision.evaluate import read_images, read_samples
+from evodevo.multitask.paths.images import read_images, read_samples
 from evodevo.multitask.paths.vision.spec import (
     VisionStructure,
     path_flops,

@@ -173,3 +173,21 @@ def test_an_agent_keeps_several_paths_where_that_is_asked_for() -> None:
     assert first.retained
     population = system.store.individuals(system.agent("VitTiny~wide").id)[-1].details["story"]["population"]
     assert set(first.retained) <= {one["id"] for one in population}
+
+
+def test_children_of_convolutions_share_no_root_at_random_and_have_their_own_defaults() -> None:
+    store = Store.memory()
+    system = System.create(store, "zoo", seed=3)
+    system.add_root("ConvTiny", "random_init", AgentSettings(classes=0))
+    for task in "ab":
+        system.add_agent("ConvTiny", task, AgentSettings(classes=3))
+    system.run(system.agents(), 2, executor_of(PathTrainer(store)))
+    agent = system.agent("ConvTiny~a")
+    assert agent.settings["training"] == {"batch": 64, "least_between": 8000}
+    assert agent.settings["cycle"]["samples"] == 8
+    root = f"ConvTiny~{ROOT_TASK}~random_init"
+    used = {part.id for name, one in system.view().offers.items() if name != root for part in one.components}
+    assert used, "there is something to share"
+    assert not any(part.startswith(f"{root}:") for part in used)
+    shared = [part for row in store.individuals(agent.id) for part in row.details["parts"] if not part["train"]]
+    assert shared, "what others have trained is shared"

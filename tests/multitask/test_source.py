@@ -13,7 +13,7 @@ from evodevo.export.base import ImageInput
 from evodevo.export.verify import probes
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source.program import path_program
-from evodevo.testing.exporters import IMAGE, multipath, vision_path
+from evodevo.testing.exporters import IMAGE, convolution_path, multipath, vision_path
 
 LAYERS = {"encoderblock_0": {"kind": "mlp", "hidden": 6}}
 NETWORKS: dict[str, Any] = {
@@ -22,6 +22,8 @@ NETWORKS: dict[str, Any] = {
     "larger path": lambda: vision_path(2, layers=2, image_size=16),
     "relu": lambda: vision_path(3, activation="relu"),
     "layer of the library": lambda: vision_path(4, layers=2, blocks=LAYERS),
+    "convolutions": convolution_path,
+    "grey convolutions": lambda: convolution_path(1, channels=1, inner=1.5, image_size=20, grid=3, stride=1),
     "multipath": multipath,
     "skipping multipath": lambda: multipath(skip_below=0.3),
     "sum": lambda: multipath(aggregation="sum"),
@@ -64,5 +66,7 @@ def test_what_paths_share_is_stored_once_and_is_one_tensor() -> None:
 
 
 def test_another_network_is_refused_with_one_sentence() -> None:
-    with pytest.raises(UsageError, match=r"^a Linear has no source; exported are vision paths, and multipaths\.$"):
+    with pytest.raises(
+        UsageError, match=r"^a Linear has no source; exported are paths that read images, and multipaths\.$"
+    ):
         path_program(nn.Linear(2, 2))

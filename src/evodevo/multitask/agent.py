@@ -244,6 +244,9 @@ AGENTS: Registry[AgentClass] = table("class of agents", "evodevo.agents")
 for _name, _row in {"Vit": "VIT", "VitB": "VIT_B", "VitT3": "VIT_T3", "VitTiny": "VIT_TINY"}.items():
     AGENTS.add(_name, f"evodevo.multitask.agents.singlepath:{_row}")
     AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.multipath:MULTI_{_row}")
+for _name, _row in {"ConvTiny": "CONV_TINY", "ConvSmall": "CONV_SMALL", "ConvBase": "CONV_BASE"}.items():
+    AGENTS.add(_name, f"evodevo.multitask.agents.convolution:{_row}")
+    AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.convolution:MULTI_{_row}")
 for _name, _row in {"Text": "TEXT", "TextTiny": "TEXT_TINY"}.items():
     AGENTS.add(_name, f"evodevo.multitask.agents.text:{_row}")
     AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.text:MULTI_{_row}")

@@ -67,7 +67,7 @@ class PathRequest(Settings):
         blobs: folder of the pool.
         cache: folder of prepared data and representations; None is the user's.
         root: origin of a root that is not trained: "random_init" or "checkpoint".
-        checkpoint: for such a root, folder of a Hugging Face ViT.
+        checkpoint: for such a root, folder of a Hugging Face ViT, or ``builtin:NAME``, a root of the package.
     """
 
     path: Path

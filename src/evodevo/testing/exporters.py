@@ -25,6 +25,8 @@ from evodevo.export import verify
 from evodevo.export.base import Component, Exporter, ExportSubject, ImageInput, Images, Logits, Provenance
 from evodevo.export.folder import CARD, Export, write_export
 from evodevo.export.verify import probes
+from evodevo.multitask.paths.convolution.model import ConvolutionPath
+from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.paths.vision.model import VisionPath
@@ -41,6 +43,14 @@ def vision_path(seed: int = 0, **changed: object) -> VisionPath:
     """A small path with drawn weights, the head's too."""
     sizes = {"width": 8, "heads": 2, "hidden": 8, "layers": 1, "image_size": 8, "patch": 4, "classes": len(CLASSES)}
     path = VisionPath.fresh(VisionStructure.model_validate({**sizes, **changed}), seed)
+    _draw(path, seed)
+    return path
+
+
+def convolution_path(seed: int = 0, **changed: object) -> ConvolutionPath:
+    """A small convolutional path with drawn weights."""
+    sizes = {"widths": (8, 16), "layers": 2, "image_size": 9, "classes": len(CLASSES)}
+    path = ConvolutionPath.fresh(ConvolutionStructure.model_validate({**sizes, **changed}), seed)
     _draw(path, seed)
     return path
 

@@ -21,6 +21,7 @@ from fixtures.imports import H_MODEL, checkpoint_of
 from fixtures.path_requests import NEW, ask, path_of, request_of
 
 VISION = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
+CONVOLUTION = {"widths": [8, 16], "layers": 1, "image_size": 8}
 TEXT = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 32}
 TOPICS: dict[str, Any] = {"samples": {"train": 400, "validation": 80, "test": 80}, "classes": 2}
 TEXTS = {"source": "text_labels", "options": {"tokenizer": "bytes", "length": 32, "topics": TOPICS}}
@@ -38,6 +39,10 @@ def whole(place: dict[str, str], genome: dict[str, Any], **other: Any) -> Reques
 
 def vision(place: dict[str, str]) -> Request:
     return whole(place, path("vision_path", VISION, 10))
+
+
+def convolution(place: dict[str, str]) -> Request:
+    return whole(place, path("convolution_path", CONVOLUTION, 10))
 
 
 def text(place: dict[str, str]) -> Request:
@@ -65,8 +70,17 @@ def multipath(place: dict[str, str]) -> Request:
     return whole(place, genome, components={"connector_1": NEW, "router": NEW}, supports=supports)
 
 
-REQUESTS = {"vision_path": vision, "text_path": text, "network_path": network, "multipath": multipath}
-ROWS = [one if one == "vision_path" else pytest.param(one, marks=pytest.mark.slow) for one in KINDS.names()]
+REQUESTS = {
+    "vision_path": vision,
+    "convolution_path": convolution,
+    "text_path": text,
+    "network_path": network,
+    "multipath": multipath,
+}
+ROWS = [
+    one if one in ("vision_path", "convolution_path") else pytest.param(one, marks=pytest.mark.slow)
+    for one in KINDS.names()
+]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.multitask.paths.vision.evaluate import prepare_images, read_images
+from evodevo.multitask.paths.images import prepare_images, read_images
 from evodevo.multitask.paths.vision.expansion import at_image_size, expand_block, resize_positions
 from evodevo.multitask.paths.vision.model import VisionPath, build_component, component_from_state
 from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure, path_flops, path_parameters

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.multitask.paths.images import read_images
 from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
-from evodevo.multitask.paths.vision.evaluate import read_images
 from evodevo.multitask.paths.vision.model import VisionPath
 from evodevo.multitask.paths.vision.roots import read_root
 from evodevo.operators.pretrained.files import weights_digest

@@ -142,3 +142,35 @@ def test_nothing_is_taken_of_others_where_a_pattern_fits_all() -> None:
             settings=ComponentSettings(head=("*",)),
         )
         assert {one.fate for one in plans} == expected
+
+
+def test_what_nobody_has_trained_is_copied_and_a_block_of_another_width_is_made_of_the_parent_s() -> None:
+    mutator = Mutator({MU: 0.02}, RATES, generator(1, "plan"), MutationSettings(forced=(), forbidden=()))
+    needs = [
+        Place("embedding", "fits"),
+        Place("encoderblock_0", "wide", resizable="a block"),
+        Place("encoderblock_1", "wide", resizable="another"),
+        Place("encoder_norm", "fits"),
+    ]
+    parent = [
+        Place("embedding", "fits", "root:0"),
+        Place("encoderblock_0", "narrow", "root:1", resizable="a block"),
+        Place("encoderblock_1", "narrow", "root:2", resizable="a block"),
+        Place("encoder_norm", "fits", "other:3"),
+    ]
+    plans = plan_components(
+        needs,
+        parent,
+        own=False,
+        locked=lambda _: True,
+        mutator=mutator,
+        settings=ComponentSettings(),
+        untrained=lambda component: component.startswith("root:"),
+    )
+    assert [(one.fate, one.source) for one in plans] == [
+        ("clone", "root:0"),
+        ("resize", "root:1"),
+        ("insert", None),
+        ("reference", "other:3"),
+    ]
+    assert "nobody has trained it" in plans[0].reason

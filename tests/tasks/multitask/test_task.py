@@ -158,6 +158,18 @@ def test_batches_of_the_specification() -> None:
         assert batch_size(train, 16) == 16
 
 
+def test_a_small_split_is_passed_again_up_to_the_cap() -> None:
+    def between(train: int, least: int, most: int = 300_000) -> int:
+        return plan_batches(train, 100, batch=64, most_between=most, validation_cap=100, least_between=least).between
+
+    assert between(640, 1) == between(640, 640) == 10
+    assert between(640, 6400) == 100
+    assert between(64_000, 6400) == 1000
+    assert between(640, 6400, most=1280) == 20
+    with pytest.raises(UsageError, match="between is 0"):
+        between(640, 0)
+
+
 def test_every_pass_sees_each_sample_once_in_another_order() -> None:
     seen = np.concatenate([training_places(50, 7, step, 20) for step in range(5)])
     first, second = seen[:50], seen[50:]

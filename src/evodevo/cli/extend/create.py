@@ -18,14 +18,22 @@ from evodevo.errors import UsageError
 def create(
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Its name, unique in the store.")],
     root: Annotated[
-        str, typer.Option(metavar="ROOT", help="random_init, pretrain:NAME (of a task) or checkpoint:FOLDER (a ViT).")
-    ] = "random_init",
+        str | None,
+        typer.Option(
+            metavar="ROOT",
+            help="builtin:characters, random_init, pretrain:NAME (of a task) or checkpoint:FOLDER (a ViT)."
+            "  [default: builtin:characters for ConvSmall, else random_init]",
+        ),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Data of the task that the root is pretrained on.  [default: digits]")
     ] = None,
     kind: Annotated[
-        str, typer.Option("--class", metavar="CLASS", help="Class of agents: VitTiny, VitT3, VitB, Vit, ...")
-    ] = "VitT3",
+        str,
+        typer.Option(
+            "--class", metavar="CLASS", help="Class of agents: ConvTiny, ConvSmall, ConvBase, VitT3, Vit, ..."
+        ),
+    ] = "ConvSmall",
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw in the system.  [default: 0]")] = None,
     beside: Annotated[bool, typer.Option("--beside", help="Add another root to an existing system.")] = False,
     store: StoreFolder = DEFAULT_STORE,
@@ -36,7 +44,7 @@ def create(
 ) -> None:
     """Create a system with one root: the path from which all others descend.
 
-    --set cycle.samples=8 and the like are settings of the system, --set root.structure.width=64 those of the root.
+    --set cycle.samples=8 and the like are settings of the system, --set root.structure.grid=1 those of the root.
     The root itself is created, or trained, when agents run for the first time.
     """
     changes = overrides(config, set or [], {})
@@ -65,4 +73,10 @@ def create(
         output.document("evodevo.extend.create/1", facts)
         return
     output.line(f"system {made.system}   root {made.agent.name}")
+    taken = made.agent.settings["options"].get("checkpoint")
+    if root is None and taken:
+        output.words(
+            f"Its root is {taken}, which has learned characters and clothes of small images, since no other was named;"
+            " --root random_init begins at random."
+        )
     output.words(f"Next: evodevo extend add {made.system} TASK --data PATH{store_option(store)}")

@@ -2,8 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#events.
 
-Two zoos begin with what a race of modules and pairs decides: one grows afterwards, one does not (the procedure
-``race``).
+A third zoo does not grow either, but begins with what a race of its modules and pairs decided (the procedure ``race``).
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
 without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite.
@@ -32,9 +31,6 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 
 LEARNED = "ppo"
 STRATEGISTS = (LEARNED, "random", "heuristic")
-RACED_FIRST = "heuristic"
-"""Strategist of the arm that grows after a race."""
-RACE_SHARE = 0.15
 MIXTURES: Mapping[Baselines, tuple[MixtureStyle, ...]] = {
     "none": (),
     "quick": ("switch",),
@@ -73,7 +69,6 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
         *(_grown(structure, strategist) for strategist in STRATEGISTS),
-        _raced_and_grown(structure),
         _fixed(structure),
         _raced(structure),
         *(
@@ -144,12 +139,6 @@ def _grown(structure: ZooStructure, strategist: str, cell: Cell | None = None) -
 
 def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
     return _grown(structure, FIXED, cell).model_copy(update={"name": FIXED, "options": dict(NOTHING_HAPPENS)})
-
-
-def _raced_and_grown(structure: ZooStructure) -> Variant:
-    grown = _grown(structure, RACED_FIRST)
-    options = {**grown.options, "race": {"share": RACE_SHARE, "partial": True}}  # as the procedure ``race``
-    return grown.model_copy(update={"name": f"{RACED}, then {grown.name}", "options": options})
 
 
 def _raced(structure: ZooStructure) -> Variant:

@@ -108,7 +108,6 @@ class GrowthHistory:
         differing: event, action and the heuristic's action; None where they were not compared.
         overhead: name -> number, from the evaluation.
         probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
-        race: the race before it, as ``growth.training.starting_race`` records it; None where none was wanted.
     """
 
     strategist: str
@@ -119,7 +118,6 @@ class GrowthHistory:
     differing: tuple[Mapping[str, Any], ...]
     overhead: Mapping[str, float]
     probes: tuple[tuple[float, float], ...] = ()
-    race: Mapping[str, Any] | None = None
 
     @cached_property
     def edits(self) -> tuple[Edit, ...]:
@@ -155,11 +153,6 @@ class GrowthHistory:
     def living(self) -> tuple[Life, ...]:
         """Modules in the end."""
         return tuple(life for life in self.lives if life.gone is None)
-
-    @property
-    def begun(self) -> tuple[str, ...]:
-        """Ids of the modules before the first event."""
-        return tuple(life.id for life in self.lives if life.operation == "start")
 
     @property
     def hybrids(self) -> tuple[Life, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.report.data import GrowthHistory, Happening, Life
-from evodevo.growth.report.race import race_words
 
 HISTORY = ("event", "step", "what", "accuracy before", "reward")
 _COUNTED = {
@@ -68,20 +67,16 @@ def reward_words(event: Happening) -> str:
 
 def growth_words(growth: GrowthHistory) -> list[str]:
     """A growth in sentences."""
-    raced = race_words(growth)
     if not growth.events:
-        return [*raced, f"It did not grow: strategist {growth.strategist}, no event."]
+        return [f"It did not grow: strategist {growth.strategist}, no event."]
     counts = growth.counts
     named = _COUNTED | {name: done_words(name) for name in counts if name not in _COUNTED}
     done = [f"{counts[name]} {words}" for name, words in named.items() if counts[name]]
     first = f"Grown by {growth.strategist} in {len(growth.events)} events: {', '.join(done) or 'nothing was changed'}"
     if growth.refused:
         first += f"; {growth.refused} refused"
-    count = len(growth.living)
-    in_the_end = (
-        f"{count} module{'' if count == 1 else 's'} in the end: {', '.join(life.id for life in growth.living)}."
-    )
-    return [*raced, f"{first}.", in_the_end, *(f"{sentence}." for sentence in overhead_words(growth))]
+    in_the_end = f"{len(growth.living)} modules in the end: {', '.join(life.id for life in growth.living)}."
+    return [f"{first}.", in_the_end, *(f"{sentence}." for sentence in overhead_words(growth))]
 
 
 def overhead_words(growth: GrowthHistory) -> list[str]:

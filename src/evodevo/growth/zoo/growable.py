@@ -28,7 +28,6 @@ class GrowableZoo(Growable):
     plural = "zoos"
     role = "zoo"
     in_place = True
-    races = True
 
     zoo: ZooStructure
 

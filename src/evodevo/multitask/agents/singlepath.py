@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -44,7 +44,7 @@ class SinglepathOptions(Settings):
         hyperparameters: key -> another list: ``{"values": […], "default": …, "tuned": true}``.
         structure: for a root, differences from the preset of its class.
         root: origin of a root: ``random_init``, ``pretrain`` on the agent's task, or from a ``checkpoint``.
-        checkpoint: folder of a Hugging Face ViT, for such a root.
+        checkpoint: for such a root, folder of a Hugging Face ViT, or ``builtin:NAME``, a root of the package.
     """
 
     version: Version = "paper"
@@ -72,6 +72,11 @@ class Singlepath(AgentClass):
         """Kind of its paths."""
         return KINDS.get(self._kind).single()
 
+    @property
+    def usual_root(self) -> str | None:
+        """The root of the package that it begins with where nobody names one."""
+        return self.family.roots.get(self._preset)
+
     def reads(self, agent: AgentRow) -> bool:
         """Agents of the same class; its roots are of it, too."""
         return agent.kind == self.name
@@ -84,7 +89,12 @@ class Singlepath(AgentClass):
 
     def published(self, version: Version) -> Rules:
         """See ``AgentClass``."""
-        return singlepath_rules(version, self._size)
+        rules, family = singlepath_rules(version, self._size), self.family
+        if version != "paper":
+            return rules
+        samples = rules.cycle.samples if family.children is None else family.children
+        cycle = rules.cycle.model_copy(update={"samples": samples})
+        return replace(rules, cycle=cycle, training={**rules.training, **family.training})
 
     def check(self, settings: AgentSettings) -> None:
         """Refuse options that make no path."""
@@ -133,8 +143,9 @@ class Singlepath(AgentClass):
         base = structure_of(parent.path)
 
         def needs(values: Mapping[str, Value]) -> list[Place]:
-            return places(child_structure(family, base, values, situation.settings.classes))
+            return places(family, child_structure(family, base, values, situation.settings.classes))
 
+        drawn = set() if family.shares_untrained else _random_roots(situation.view)
         plan = plan_child(
             parent.path,
             filled(parent),
@@ -146,6 +157,7 @@ class Singlepath(AgentClass):
             rng=rng,
             ancestors=[filled(path) for path in situation.ancestors(parent.id)],
             shared=shared,
+            untrained=lambda component: component.partition(":")[0] in drawn,
         )
         classes = situation.settings.classes
         structure = child_structure(family, base, plan.hparams, classes)
@@ -236,15 +248,20 @@ def child_structure(
     return base.changed(**_structure_fields(family, values), classes=classes)
 
 
-def places(structure: PathStructure) -> list[Place]:
+def places(family: SinglepathKind, structure: PathStructure) -> list[Place]:
     """The places of a path, to be filled."""
-    return [Place(role, canonical.dumps(structure.signature(role))) for role in structure.roles]
+    return [
+        Place(role, canonical.dumps(structure.signature(role)), resizable=family.resizable(structure, role))
+        for role in structure.roles
+    ]
 
 
 def filled(known: PublishedPath) -> list[Place]:
     """The places of a path with what fills them."""
-    structure = structure_of(known.path)
-    return [Place(part.role, canonical.dumps(structure.signature(part.role)), part.id) for part in known.components]
+    ids = {part.role: part.id for part in known.components}
+    family = KINDS.get(known.path.kind).single()
+    own = places(family, structure_of(known.path))
+    return [replace(place, id=ids[place.role]) for place in own if place.role in ids]
 
 
 def parts_of(plan: ChildPlan, sizes: Mapping[str, int]) -> tuple[ChildComponent, ...]:
@@ -260,6 +277,11 @@ def price_of(parts: Sequence[ChildComponent], flops: float, situation: Generatio
     accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
     accounted += sum(part.parameters for part in parts if part.train)
     return cost(accounted, flops, situation.cycle.score, situation.root)
+
+
+def _random_roots(view: SystemView) -> set[str]:
+    """Names of roots that nobody has trained."""
+    return {name for name, row in view.agents.items() if row.settings.get("options", {}).get("root") == "random_init"}
 
 
 def _structure_fields(family: SinglepathKind, values: Mapping[str, Value]) -> dict[str, Value]:

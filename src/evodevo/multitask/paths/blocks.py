@@ -24,6 +24,7 @@ from evodevo.multitask.paths.blocks_spec import (
     PathActivation,
     PathBlock,
 )
+from evodevo.multitask.paths.kinds import PathStructure
 from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
 
@@ -158,9 +159,9 @@ class LayerBlock(nn.Module):
 
 
 class Head(nn.Module):
-    """Class tokens (B, h) -> logits (B, classes); all zero at first, so that every class is equally likely."""
+    """Representations (B, h) -> logits (B, classes); all zero at first, so that every class is equally likely."""
 
-    def __init__(self, structure: BlockStructure) -> None:
+    def __init__(self, structure: PathStructure) -> None:
         super().__init__()
         self.project = nn.Linear(structure.width, structure.classes)
         nn.init.zeros_(self.project.weight)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from evodevo.errors import UsageError
@@ -99,9 +100,17 @@ class SinglepathKind(PathKind):
         presets: name -> a headless structure, with which a root may begin.
         fields: hyperparameter -> field of the structure that it decides.
         augments: whether chance may change its samples while it learns (hyperparameters ``ds_…``).
+        training: settings of training in which its agents differ from all others, where a user says nothing.
+        children: children of a cycle, likewise; None is the default of all.
+        roots: preset -> ``builtin:NAME``, the root of the package that its agents begin with where nobody names one.
+        shares_untrained: whether children may keep components of a root at random frozen, as the papers do.
     """
 
     augments: bool = False
+    training: Mapping[str, Any] = MappingProxyType({})
+    children: int | None = None
+    roots: Mapping[str, str] = MappingProxyType({})
+    shares_untrained: bool = True
     presets: Mapping[str, PathStructure]
     fields: Mapping[str, str]
 
@@ -167,6 +176,11 @@ class SinglepathKind(PathKind):
         """Whether a path can read samples that have these modalities."""
         return self.needs(structure) <= set(modalities)
 
+    def resizable(self, structure: Any, role: str) -> str:
+        """Text that is equal for two components where one can be made of the other, though their signatures differ
+        (``how`` = "resize" in ``ComponentSource``); empty where that is not so."""
+        return ""
+
     def check_root(self, structure: Any, how: str) -> None:
         """Refuse a root that cannot be made this way ("random_init", "pretrain", "checkpoint").
 
@@ -185,6 +199,7 @@ class SinglepathKind(PathKind):
 
 
 KINDS: Registry[PathKind] = table("kind of path", "evodevo.path_kinds")
+KINDS.add("convolution_path", "evodevo.multitask.paths.convolution.kind:CONVOLUTION")
 KINDS.add("vision_path", "evodevo.multitask.paths.vision.kind:VISION")
 KINDS.add("text_path", "evodevo.multitask.paths.text.kind:TEXT")
 KINDS.add("network_path", "evodevo.multitask.paths.network.kind:NETWORK")

@@ -27,11 +27,13 @@ from evodevo.multitask.paths.blocks_spec import (
     POSITIONS,
     BlockStructure,
 )
+from evodevo.multitask.paths.kinds import PathStructure
 from evodevo.multitask.paths.weights import count_parameters, load_state
 from evodevo.networks.base import Representation
 from evodevo.randomness import integer_seed
 from evodevo.storage.blobs import BlobPool
 
+P = TypeVar("P", bound=PathStructure)
 S = TypeVar("S", bound=BlockStructure)
 
 
@@ -52,10 +54,19 @@ def new_component(
         UsageError: no such role, or a block that cannot be built.
     """
     structure.signature(role)
+    return seeded(
+        role,
+        seed,
+        lambda: embedding(structure) if role == EMBEDDING else build_part(structure, role, identity=identity),
+    )
+
+
+def seeded(role: str, seed: int, make: Callable[[], nn.Module]) -> nn.Module:
+    """A new component that draws from the global random stream; see ``new_component``."""
     with torch.random.fork_rng(devices=[]):
         # torch.manual_seed writes down the whole call stack for each kind of device that is not there.
         torch.default_generator.manual_seed(integer_seed(seed, "component", role))
-        return embedding(structure) if role == EMBEDDING else build_part(structure, role, identity=identity)
+        return make()
 
 
 def filled(component: nn.Module, role: str, state: Mapping[str, Tensor]) -> nn.Module:
@@ -95,7 +106,7 @@ def component_of(
         pool: Pool of blobs.
         make: Function that returns a new component; its argument is whether it must change no answer at first.
         restore: Function that returns a component with stored weights.
-        resize: Function from weights of a position embedding for another size of samples to those for this path's.
+        resize: Function from weights for another size, of samples or of the component, to those for this path's.
 
     Raises:
         StoreDamagedError: Its blob is gone or damaged.
@@ -110,7 +121,7 @@ def component_of(
 
 
 def stored_components(
-    structure: BlockStructure,
+    structure: PathStructure,
     path: Path,
     digests: Mapping[str, str],
     pool: BlobPool,
@@ -132,8 +143,8 @@ def stored_components(
     }
 
 
-class BlockPath(nn.Module, Generic[S]):
-    """A path.
+class ComponentPath(nn.Module, Generic[P]):
+    """A path of components, which learn or stay as they are.
 
     Args:
         structure: structure of the path.
@@ -143,12 +154,11 @@ class BlockPath(nn.Module, Generic[S]):
         UsageError: a component that is missing, not wanted, or of another size.
     """
 
-    def __init__(self, structure: S, components: Mapping[str, nn.Module]) -> None:
+    def __init__(self, structure: P, components: Mapping[str, nn.Module]) -> None:
         super().__init__()
         _check(structure, components, self.sizes(structure))
         self.structure = structure
         self.parts = nn.ModuleDict({role: components[role] for role in structure.roles})
-        self._between = [role for role in structure.roles if role.startswith(BLOCK)]
 
     @staticmethod
     @abstractmethod
@@ -157,7 +167,7 @@ class BlockPath(nn.Module, Generic[S]):
 
     @property
     def input_spec(self) -> dict[str, Any]:
-        """See ``BlockStructure.input_spec``."""
+        """See ``PathStructure.input_spec``."""
         return self.structure.input_spec
 
     def components(self) -> dict[str, nn.Module]:
@@ -186,25 +196,30 @@ class BlockPath(nn.Module, Generic[S]):
                 part.eval()
         return self
 
-    def _through(self, x: Any, mask: Tensor | None = None) -> Representation:
-        """Representation (B, n, h) of all tokens after the last norm; ``x`` is the input of the embedding, the
-        mask is (B, n)."""
-        for role in (EMBEDDING, CLASS_TOKEN, POSITIONS):
-            x = self.parts[role](x)
-        for role in self._between:
-            x = self.parts[role](x, mask)
-        y: Tensor = self.parts[NORM](x)
-        return Representation(y, mask, y[:, 0])
-
     def _answer(self, pooled: Tensor) -> Tensor:
-        """Logits (B, classes), or the class tokens (B, h) themselves without a head."""
+        """Logits (B, classes), or the representations (B, h) themselves without a head."""
         if HEAD not in self.parts:
             return pooled
         logits: Tensor = self.parts[HEAD](pooled)
         return logits
 
 
-def _check(structure: BlockStructure, components: Mapping[str, nn.Module], sizes: Mapping[str, int]) -> None:
+class BlockPath(ComponentPath[S]):
+    """A path of blocks between an embedding and a head, over tokens; see ``ComponentPath``."""
+
+    def _through(self, x: Any, mask: Tensor | None = None) -> Representation:
+        """Representation (B, n, h) of all tokens after the last norm; ``x`` is the input of the embedding, the
+        mask is (B, n)."""
+        for role in (EMBEDDING, CLASS_TOKEN, POSITIONS):
+            x = self.parts[role](x)
+        for role in self.structure.roles:
+            if role.startswith(BLOCK):
+                x = self.parts[role](x, mask)
+        y: Tensor = self.parts[NORM](x)
+        return Representation(y, mask, y[:, 0])
+
+
+def _check(structure: PathStructure, components: Mapping[str, nn.Module], sizes: Mapping[str, int]) -> None:
     if missing := [role for role in structure.roles if role not in components]:
         raise UsageError(f"the path lacks the component {missing[0]!r}.")
     if extra := sorted(components.keys() - set(structure.roles)):

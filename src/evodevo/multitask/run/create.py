@@ -13,7 +13,7 @@ from typing import Any
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import AGENTS, IMPORT
 from evodevo.multitask.run.checks import check_class, check_modalities, check_name, check_new, check_root
-from evodevo.multitask.run.roots import RANDOM, plan_root
+from evodevo.multitask.run.roots import default_root, plan_root
 from evodevo.multitask.run.settings import (
     MULTI,
     check_training,
@@ -32,7 +32,7 @@ from evodevo.settings import merge, validate
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow
 
-DEFAULT_CLASS = "VitT3"
+DEFAULT_CLASS = "ConvSmall"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CreatedAgent:
 def create_system(
     name: str,
     *,
-    root: str = RANDOM,
+    root: str | None = None,
     data: str | Path | None = None,
     kind: str = DEFAULT_CLASS,
     seed: int = 0,
@@ -65,7 +65,8 @@ def create_system(
 
     Args:
         name: unique in the store.
-        root: ``random_init``, ``pretrain:NAME`` (trained on that task) or ``checkpoint:FOLDER`` (a Hugging Face ViT).
+        root: ``random_init``, ``builtin:NAME`` (of the package), ``pretrain:NAME`` (trained on that task) or
+            ``checkpoint:FOLDER`` (a Hugging Face ViT); None is the package's for classes that have one, else at random.
         data: data of the task NAME; without it NAME begins with ``digits``.
         kind: class of agents that the root is for; see ``AGENTS``.
         seed: seed of all draws in the system.
@@ -86,7 +87,7 @@ def create_system(
     check_training(settings.training)
     enable_packages(settings.packages)
     check_name(name)
-    planned = plan_root(root, kind, data, own, settings, cache_folder)
+    planned = plan_root(root or default_root(kind, own), kind, data, own, settings, cache_folder)
 
     def make(opened: Store) -> AgentRow:
         return planned.add_to(_system(opened, name, seed, settings))
@@ -100,7 +101,7 @@ def create_system(
 def add_root(
     system: str,
     *,
-    root: str = RANDOM,
+    root: str | None = None,
     data: str | Path | None = None,
     kind: str = DEFAULT_CLASS,
     overrides: Mapping[str, Any] | None = None,
@@ -120,7 +121,8 @@ def add_root(
     """
     with Store.open(store, create=False) as opened:
         opened_system = open_system(opened, system)
-        planned = plan_root(root, kind, data, dict(overrides or {}), opened_system.settings, cache_folder)
+        own = dict(overrides or {})
+        planned = plan_root(root or default_root(kind, own), kind, data, own, opened_system.settings, cache_folder)
         with Store.memory() as rehearsal:
             planned.add_to(
                 System.create(

@@ -11,8 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.multitask.paths.vision.evaluate import read_images
-from evodevo.multitask.paths.vision.spec import VisionStructure
+from evodevo.multitask.paths.images import ImageStructure, read_images
 
 
 class DensePath(nn.Module):
@@ -21,7 +20,7 @@ class DensePath(nn.Module):
     Channels, resizing and scaling belong to it, for each path inside at its own size. Parameters need no gradients.
 
     Args:
-        network: a vision path with its head, or a multipath model of such; it is copied.
+        network: a path that reads images with its head, or a multipath model of such; it is copied.
 
     Raises:
         UsageError: any other network, or one without a head.
@@ -32,9 +31,9 @@ class DensePath(nn.Module):
         reads_images = getattr(network, "image_inputs", None)
         if reads_images is None:
             raise UsageError(
-                f"a {type(network).__name__} is not exported yet; exported are vision paths, and multipaths."
+                f"a {type(network).__name__} is not exported yet; exported are paths that read images, and multipaths."
             )
-        self.reads: dict[str, VisionStructure] = reads_images()
+        self.reads: dict[str, ImageStructure] = reads_images()
         alone = self.reads.get("")
         if alone is not None and not alone.classes:
             raise UsageError("a path without a head answers no task; export one that does.")

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError, unknown_name
+from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.roots.files import BUILTIN, builtin_root
 from evodevo.multitask.run.checks import check_class, check_modalities
 from evodevo.multitask.run.settings import prepare_task, table_of, with_own
 from evodevo.multitask.settings import AgentSettings, SystemSettings
@@ -18,7 +20,7 @@ from evodevo.multitask.system import System, checked_name
 from evodevo.storage.systems.base import AgentRow
 
 RANDOM, PRETRAIN, CHECKPOINT = "random_init", "pretrain", "checkpoint"
-ROOTS = (RANDOM, PRETRAIN, CHECKPOINT)
+ROOTS = (RANDOM, PRETRAIN, CHECKPOINT, BUILTIN.removesuffix(":"))
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,21 @@ class PlannedRoot:
         return system.add_root(self.kind, self.how, self.settings, name=self.name)
 
 
+def default_root(kind: str, given: Mapping[str, Any]) -> str:
+    """The root where nobody names one: that of the package for a class which has one, else one at random.
+
+    Args:
+        kind: its class of agents.
+        given: nested settings of the root; one of another structure is made at random.
+
+    Raises:
+        UsageError: no such class.
+    """
+    check_class(kind)
+    known: str | None = getattr(AGENTS.get(kind), "usual_root", None)
+    return RANDOM if known is None or "structure" in given else known
+
+
 def plan_root(
     root: str,
     kind: str,
@@ -55,7 +72,7 @@ def plan_root(
     """Check a root, and read the data of its task.
 
     Args:
-        root: ``random_init``, ``pretrain:NAME`` or ``checkpoint:FOLDER``.
+        root: ``random_init``, ``pretrain:NAME``, ``checkpoint:FOLDER`` or ``builtin:NAME``.
         kind: its class of agents.
         data: data of the task NAME.
         given: nested settings of the root.
@@ -79,6 +96,8 @@ def plan_root(
         check_modalities(kind, word, agent)
     elif data is not None or "task" in own:
         raise UsageError(f"only a root that is pretrained has data; {root} has none. Give --root pretrain:NAME.")
+    if word.startswith(BUILTIN) and "structure" in own:
+        raise UsageError(f"{word} has a structure of its own; leave root.structure out, or take --root random_init.")
     agent = with_own(kind, agent, system, own)
     if how == CHECKPOINT:
         agent = agent.model_copy(update={"options": {**agent.options, CHECKPOINT: word}})
@@ -90,7 +109,9 @@ def _words_of(text: str) -> tuple[str, str]:
     if how not in ROOTS:
         raise unknown_name("root", how, ROOTS)
     if bool(word) != (how != RANDOM) or (colon and how == RANDOM):
-        raise UsageError(f"a root is random_init, pretrain:NAME or checkpoint:FOLDER; got {text[:80]!r}.")
+        raise UsageError(f"a root is random_init, builtin:NAME, pretrain:NAME or checkpoint:FOLDER; got {text[:80]!r}.")
+    if builtin_root(text) is not None:
+        return CHECKPOINT, text
     if how == CHECKPOINT:
         folder = Path(word).expanduser().resolve()
         if not folder.is_dir():

@@ -149,6 +149,7 @@ def plan_child(
     rng: np.random.Generator,
     ancestors: Sequence[Sequence[Place]] = (),
     shared: SharedData | None = None,
+    untrained: Callable[[str], bool] = lambda component: False,
 ) -> ChildPlan:
     """Plan a child.
 
@@ -163,6 +164,7 @@ def plan_child(
         rng: generator of this child.
         ancestors: places of the parent's ancestors, nearest first, as far as their weights are there.
         shared: data values of the generation; None = the child has its own.
+        untrained: whether a component is as it was drawn; see ``plan_components``.
 
     Raises:
         UsageError: a value or rate of the parent that is in no list.
@@ -179,6 +181,7 @@ def plan_child(
         mutator=mutator,
         settings=settings.components,
         ancestors=ancestors,
+        untrained=untrained,
     )
     return ChildPlan(
         parent.id,

@@ -49,11 +49,14 @@ class Place:
         role: its name ("encoderblock_0").
         signature: a component fits where its signature is equal; any text that covers all facts on which it depends.
         id: id of the component that fills it; None in a path that is yet to be made.
+        resizable: text that is equal where one component can be made of the other, though their signatures differ;
+            empty for most.
     """
 
     role: str
     signature: str
     id: str | None = None
+    resizable: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class ComponentPlan:
     Attributes:
         role: name of the place.
         fate: "reference" (frozen, shared with its maker) or a trained component: "clone" (a copy of the source),
-            "resize" (the source's position embedding on another grid), "insert" (a new layer that changes no answer
-            at first), "new" (initialised as the path's kind does).
+            "resize" (the source at another size: a position embedding on another grid, a wider block), "insert" (a new
+            layer that changes no answer at first), "new" (initialised as the path's kind does).
         source: id of the component that is referenced, copied or resized; None for a new one.
         reason: reason of the choice, in words.
     """
@@ -90,6 +93,7 @@ def plan_components(
     settings: ComponentSettings,
     ancestors: Sequence[Sequence[Place]] = (),
     fresh: frozenset[str] = frozenset(),
+    untrained: Callable[[str], bool] = lambda component: False,
 ) -> tuple[ComponentPlan, ...]:
     """Fill each place of a child.
 
@@ -102,6 +106,7 @@ def plan_components(
         settings: source of components that the parent lacks.
         ancestors: places of the parent's ancestors, nearest first, as far as their weights are there.
         fresh: roles that begin anew whatever the parent has (a connector to another support).
+        untrained: whether a component is as it was drawn, and not to be shared: its copy is trained instead.
     """
     having = {place.role: place for place in parent}
     plans = []
@@ -115,6 +120,8 @@ def plan_components(
             plans.append(ComponentPlan(need.role, "new", None, "the parent answers for another agent"))
         elif not locked(has.id):
             plans.append(ComponentPlan(need.role, "clone", has.id, "no other agent uses it, so it may be trained"))
+        elif untrained(has.id):
+            plans.append(ComponentPlan(need.role, "clone", has.id, "nobody has trained it, so a copy is trained"))
         elif mutator.applies(f"clone:{need.role}"):
             forced = mutator.decisions[-1].why == "forced"
             plans.append(ComponentPlan(need.role, "clone", has.id, "always copied" if forced else "copied by mutation"))
@@ -131,6 +138,8 @@ def _missing(
 ) -> ComponentPlan:
     if matches(need.role, settings.head):
         return ComponentPlan(need.role, "new", None, "the parent has none for these classes")
+    if has is not None and has.id is not None and need.resizable and has.resizable == need.resizable:
+        return ComponentPlan(need.role, "resize", has.id, "the parent's at another width")
     grid = need.role == POSITIONS
     block = fnmatchcase(need.role, BLOCKS)
     if block and settings.blocks == "insert":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from evodevo.operators.source.sheet import Fragment
 
 PATCHES = Fragment(
@@ -162,3 +165,22 @@ class PathRouter(nn.Module):
         return self.dense(main if self.norm is None else self.norm(main)).softmax(-1)
 ''',
 )
+
+
+class _Reads(Protocol):
+    @property
+    def channels(self) -> int: ...
+    @property
+    def image_size(self) -> int: ...
+
+
+def path_of(name: str, structure: _Reads, parts: Sequence[tuple[str, str]]) -> str:
+    """The expression of a path that reads images.
+
+    Args:
+        name: Class of the path; its arguments are channels, size and parts.
+        structure: Channels and size of the images.
+        parts: (role, expression of the component), in the order in which a sample passes them.
+    """
+    lines = "\n".join(f'                "{role}": {made},' for role, made in parts)
+    return f"{name}(\n            {structure.channels}, {structure.image_size}, {{\n{lines}\n            }}\n        )"

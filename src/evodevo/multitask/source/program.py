@@ -7,20 +7,27 @@ are equal to it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.multitask.paths.blocks_spec import BLOCK, CLASS_TOKEN, EMBEDDING, HEAD, NORM, POSITIONS, PathBlock
+from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source import blocks
-from evodevo.operators.source.rows import layer_source
+from evodevo.multitask.source.convolution import convolution_source
+from evodevo.multitask.source.vision import vision_source
 from evodevo.operators.source.sheet import Program, SourceSheet
+
+WRITERS: Mapping[type[Any], Callable[[Any, SourceSheet], str]] = {
+    VisionStructure: vision_source,
+    ConvolutionStructure: convolution_source,
+}
+"""Structure of a path that reads images -> the function that writes the expression of its module."""
 
 _SHARED = '''
 def load(file=Path(__file__).with_name("model.safetensors")):
@@ -40,7 +47,9 @@ def path_program(network: nn.Module) -> Program:
         UsageError: Any other network, or a block without source.
     """
     if not isinstance(network, DensePath):
-        raise UsageError(f"a {type(network).__name__} has no source; exported are vision paths, and multipaths.")
+        raise UsageError(
+            f"a {type(network).__name__} has no source; exported are paths that read images, and multipaths."
+        )
     return _PathProgram(network).program()
 
 
@@ -68,7 +77,7 @@ class _PathProgram:
         yield ""
         yield "images: (B, height, width, 1 or 3) of bytes, 0 to 255; logits: (B, C)."
         yield ""
-        yield "Legend: B samples, n tokens (the class token first), D width, P paths, C classes."
+        yield "Legend: B samples, n tokens (the class token first), D width, c channels, P paths, C classes."
 
     # Weights
 
@@ -94,38 +103,10 @@ class _PathProgram:
 
     # Classes
 
-    def _path(self, structure: VisionStructure) -> str:
-        sheet, width = self.sheet, structure.width
-        activation = "gelu_tanh" if structure.activation == "gelu_tanh" else f"F.{structure.activation}"
-        if activation == "gelu_tanh":
-            sheet.add(blocks.GELU_TANH)
-        parts = []
-        for role in structure.roles:
-            if role == EMBEDDING:
-                made = f"{sheet.add(blocks.PATCHES)}({structure.channels}, {width}, {structure.patch})"
-            elif role == CLASS_TOKEN:
-                made = f"{sheet.add(blocks.CLASS_TOKEN)}({width})"
-            elif role == POSITIONS:
-                made = f"{sheet.add(blocks.POSITIONS)}({structure.tokens}, {width})"
-            elif role == NORM:
-                made = f"nn.LayerNorm({width}, {structure.norm_epsilon!r})"
-            elif role == HEAD:
-                made = f"{sheet.add(blocks.HEAD)}({width}, {structure.classes})"
-            else:
-                assert role.startswith(BLOCK)
-                made = self._block(structure, role, activation)
-            parts.append(f'                "{role}": {made},')
-        name = sheet.add(blocks.VISION_PATH)
-        head = f"{name}(\n            {structure.channels}, {structure.image_size}, {{\n"
-        return head + "\n".join(parts) + "\n            }\n        )"
-
-    def _block(self, structure: VisionStructure, role: str, activation: str) -> str:
-        block, width = structure.block(role), structure.width
-        if isinstance(block, PathBlock):
-            sizes = f"{width}, {block.heads}, {block.key_width}, {block.value_width}, {block.hidden}"
-            return f"{self.sheet.add(blocks.ATTENTION_BLOCK)}({sizes}, {structure.norm_epsilon!r}, {activation})"
-        layer = layer_source(block, self.sheet, width, causal=False)
-        return f"{self.sheet.add(blocks.LAYER_BLOCK)}({layer}, {width})"
+    def _path(self, structure: Any) -> str:
+        if type(structure) not in WRITERS:
+            raise UsageError(f"paths that are described by a {type(structure).__name__} have no source yet.")
+        return WRITERS[type(structure)](structure, self.sheet)
 
     def _single(self) -> Iterator[str]:
         assert self.dense.alone is not None

@@ -22,6 +22,11 @@ class PathTrainingSettings(Settings):
     batch: int = Field(default=512, ge=1, le=1 << 16, description="samples of a step, at most")
     validations: int = Field(default=4, ge=1, le=10_000, description="looks at the validation split")
     most_between: int = Field(default=300_000, ge=1, description="training samples between two looks, at most")
+    least_between: int = Field(
+        default=1,
+        ge=1,
+        description="training samples between two looks, at least, up to most_between; a smaller split is passed again",
+    )
     validation_cap: int = Field(default=10_000, ge=1, description="validation samples of a look, at most")
     clip: float = Field(default=1.0, gt=0, description="largest norm of all gradients together")
     momentum_format: Literal["float32", "bfloat16"] = Field(
@@ -45,10 +50,12 @@ class PathTrainingSettings(Settings):
 
     @model_serializer(mode="wrap")
     def _recorded(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the objective of the papers: records of agents, and names that follow from them, stay the same."""
+        """Without what was added later where it changes nothing: records of agents, and names that follow from them,
+        stay the same."""
         values: dict[str, Any] = handler(self)
-        if values.get("objective") == ACCURACY:
-            del values["objective"]
+        for name, unchanged in (("objective", ACCURACY), ("least_between", 1)):
+            if values.get(name) == unchanged:
+                del values[name]
         return values
 
     def plan(self, train: int, validation: int, batch: int | None = None) -> BatchPlan:
@@ -63,6 +70,7 @@ class PathTrainingSettings(Settings):
             validation,
             batch=batch or batch_size(train, self.batch),
             most_between=self.most_between,
+            least_between=self.least_between,
             validation_cap=self.validation_cap,
         )
 

@@ -51,7 +51,9 @@ class BatchPlan:
         return self.validation_batch * self.validation_batches
 
 
-def plan_batches(train: int, validation: int, *, batch: int, most_between: int, validation_cap: int) -> BatchPlan:
+def plan_batches(
+    train: int, validation: int, *, batch: int, most_between: int, validation_cap: int, least_between: int = 1
+) -> BatchPlan:
     """The training schedule for a task.
 
     Args:
@@ -60,15 +62,23 @@ def plan_batches(train: int, validation: int, *, batch: int, most_between: int, 
         batch: Number of training samples in a step.
         most_between: Largest number of training samples between two validations; a smaller split is passed once.
         validation_cap: Largest number of samples in a validation.
+        least_between: Least number of training samples between two validations, up to the largest; a smaller split is
+            passed more than once.
 
     Raises:
         UsageError: A number is below 1.
     """
-    given = {"train": train, "validation": validation, "batch": batch, "between": most_between, "cap": validation_cap}
+    given = {
+        "train": train,
+        "validation": validation,
+        "batch": batch,
+        "between": min(most_between, least_between),
+        "cap": validation_cap,
+    }
     for name, number in given.items():
         if number < 1:
             raise UsageError(f"batches need 1 sample at least; {name} is {number}.")
-    between = -(-min(train, most_between) // batch)
+    between = -(-min(max(train, least_between), most_between) // batch)
     if validation_cap <= validation:
         size = min(batch, validation_cap)
         return BatchPlan(batch, between, size, validation_cap // size)

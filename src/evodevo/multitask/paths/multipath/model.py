@@ -158,7 +158,7 @@ class Multipath(nn.Module):
             self.structure = self.structure.model_copy(update={"skip_below": bar})
 
     def image_inputs(self) -> dict[str, Any]:
-        """Entry of a batch -> structure of the vision paths that read it.
+        """Entry of a batch -> structure of the paths that read it as images.
 
         Raises:
             UsageError: a path inside reads no images.
@@ -169,7 +169,7 @@ class Multipath(nn.Module):
             if reads_images is None:
                 raise UsageError(
                     f"this multipath model reads a {type(part.module).__name__}, which is not exported yet; exported "
-                    "are models of vision paths alone."
+                    "are models all of whose paths read images."
                 )
             (entries[str(part.reads)],) = reads_images().values()
         return entries

@@ -24,10 +24,10 @@ from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples
 from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.images import with_channels
 from evodevo.multitask.paths.network.cost import path_flops
 from evodevo.multitask.paths.network.model import NetworkPath
 from evodevo.multitask.paths.network.spec import NetworkInput, NetworkStructure, structure_of
-from evodevo.multitask.paths.vision.evaluate import with_channels
 from evodevo.multitask.paths.weights import load_state
 from evodevo.storage.blobs import BlobPool
 from evodevo.tasks.base import SampleTask

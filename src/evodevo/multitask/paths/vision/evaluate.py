@@ -1,9 +1,6 @@
 """Vision paths at work: a transformer from components that were stored, copied, resized, inserted or made anew.
 
-Tasks hand out uint8, grey or in colour, of any size; the path makes three channels of one and resizes, so that a frozen
-path reads the samples of another task (without augmentation; docs/spec/munet.md#augmentation).
-
-Legend: B samples.
+Samples are read as in ``paths.images``.
 """
 
 from __future__ import annotations
@@ -11,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart
 from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.images import read_samples
 from evodevo.multitask.paths.model import component_of, stored_components
 from evodevo.multitask.paths.vision.expansion import resize_positions
 from evodevo.multitask.paths.vision.model import VisionPath, build_component, component_from_state
@@ -55,11 +51,6 @@ def component(structure: VisionStructure, role: str, source: ComponentSource, po
         restore=lambda state: component_from_state(structure, role, state),
         resize=lambda state: resize_positions(state, structure.grid),
     )
-
-
-def read_samples(structure: VisionStructure, samples: PathSamples) -> Tensor:
-    """Input of a path from samples (B, channels, S, S), in [-1, 1]."""
-    return torch.cat([prepare_images(structure, view) for view in samples.images])
 
 
 def freeze_vision_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
@@ -106,47 +97,3 @@ def make_vision_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Modul
             f" {request.path.id} has {structure.layers}."
         )
     return {role: checkpoint.components[role] for role in structure.roles}
-
-
-def read_images(structure: VisionStructure, raw: Tensor) -> Tensor:
-    """Images (B, height, width, channels) of bytes, one or three channels -> (B, channels, S, S) in [-1, 1].
-
-    Raises:
-        UsageError: other channels, or no bytes.
-    """
-    if raw.dim() != 4 or raw.shape[3] not in (1, 3) or raw.dtype != torch.uint8:
-        raise UsageError(
-            "a path reads images as bytes of shape (samples, height, width, 1 or 3 channels); "
-            f"{raw.dtype} of shape {tuple(raw.shape)} were given."
-        )
-    return prepare_images(structure, raw.permute(0, 3, 1, 2).float())
-
-
-def prepare_images(structure: VisionStructure, images: Tensor) -> Tensor:
-    """Numbers (B, c, height, width) in [0, 255], as augmentation leaves them -> (B, channels, S, S) in [-1, 1]."""
-    return scaled(resized(with_channels(images, structure.channels), structure.image_size))
-
-
-def with_channels(images: Tensor, channels: int) -> Tensor:
-    """Images (B, c, height, width): a grey one is repeated, and one in colour becomes its brightness."""
-    if images.shape[1] == channels:
-        return images
-    if channels == 1:
-        # Rec. 601, as pillow does it.
-        return (images * images.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
-    return images.expand(-1, channels, -1, -1)
-
-
-def resized(images: Tensor, size: int) -> Tensor:
-    """Images (B, c, height, width) -> (B, c, size, size), bilinear; the aspect is not kept.
-
-    A smaller image averages what falls together, since patterns would appear otherwise.
-    """
-    if tuple(images.shape[2:]) == (size, size):
-        return images
-    return F.interpolate(images, (size, size), mode="bilinear", antialias=True, align_corners=False)
-
-
-def scaled(images: Tensor) -> Tensor:
-    """Numbers in [0, 255] -> [-1, 1]."""
-    return (images / 127.5 - 1).clamp(-1, 1)

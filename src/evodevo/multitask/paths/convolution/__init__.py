@@ -1,0 +1,1 @@
+"""Paths over images: residual convolutions with group norm."""

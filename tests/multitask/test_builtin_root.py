@@ -1,0 +1,109 @@
+"""Roots of the package: what is in the files, who begins with them, and the command that trains them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from evodevo.cli.application import run
+from evodevo.errors import UsageError
+from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.paths.convolution.spec import PRESETS, role_parameters
+from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.roots.files import FOLDER, builtin_root, structure_in
+from evodevo.multitask.roots.training import changed, drawn_set, save, stored_set, trained
+from evodevo.multitask.run.create import create_system
+from evodevo.multitask.system import System
+from evodevo.storage import Store
+
+NAME = "builtin:characters"
+
+
+def test_each_root_is_small_has_a_card_and_a_preset_s_structure() -> None:
+    files = sorted(FOLDER.glob("*.safetensors"))
+    assert files
+    for file in files:
+        assert file.stat().st_size < 1_000_000
+        card = file.with_suffix(".md").read_text(encoding="utf-8")
+        assert all(word in card for word in ("Licence", "evodevo.multitask.roots.training", "test"))
+        weights = load_file(file)
+        assert all(tensor.isfinite().all() for tensor in weights.values())
+        assert sum(tensor.numel() for tensor in weights.values()) == sum(role_parameters(PRESETS["small"]).values())
+        assert structure_in(file) == PRESETS["small"].model_dump(mode="json")
+
+
+def test_it_is_the_root_of_its_class_where_nobody_names_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "runs"
+    assert run(["extend", "create", "zoo", "--store", str(store)]) == 0
+    said = capsys.readouterr()
+    assert f"Its root is {NAME}" in said.err + said.out
+    with SerialExecutor() as executor, Store.open(store) as opened:
+        system = System.open(opened, "zoo")
+        system.run(system.agents(), 1, executor)
+        (root,) = system.view().offers.values()
+        file = builtin_root(NAME)
+        assert file is not None
+        weights = load_file(file)
+        for part in root.components:
+            state = load_state(opened.blobs, part.digest, part.role)
+            assert all(torch.equal(tensor, weights[f"{part.role}.{name}"]) for name, tensor in state.items())
+
+
+def test_another_class_structure_or_word_begins_otherwise(tmp_path: Path) -> None:
+    def how(name: str, **other: object) -> tuple[str, str | None]:
+        made = create_system(name, store=tmp_path / "runs", **other)  # type: ignore[arg-type]
+        options = made.agent.settings["options"]
+        return options["root"], options.get("checkpoint")
+
+    assert how("a") == ("checkpoint", NAME) == how("b", root=NAME)
+    assert how("c", kind="ConvTiny") == ("random_init", None)
+    assert how("d", overrides={"root": {"structure": {"widths": [16, 32]}, "hyperparameters": {"num_layers": {
+        "values": [1, 2], "default": 1}}}}) == ("random_init", None)  # fmt: skip
+    assert how("e", root="random_init") == ("random_init", None)
+    with pytest.raises(UsageError, match="characters"):
+        create_system("f", root="builtin:faces", store=tmp_path / "runs")
+    with pytest.raises(UsageError, match="a structure of its own"):
+        create_system("g", root=NAME, overrides={"root": {"structure": {"widths": [16]}}}, store=tmp_path / "runs")
+
+
+def test_the_command_s_training_is_a_function_of_its_seed_and_makes_a_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    (tmp_path / "set").mkdir()
+    np.savez(tmp_path / "set" / "train.npz", x=rng.integers(0, 256, (30, 28, 28), np.uint8), y=rng.integers(3, 6, 30))
+    one = stored_set(tmp_path / "set")
+    assert (one.images.shape, one.count) == ((30, 1, 32, 32), 3)
+    assert -1 <= float(one.images.min()) < float(one.images.max()) <= 1
+    moved = changed(one.images, torch.Generator().manual_seed(1))
+    assert moved.shape == one.images.shape
+    assert not torch.equal(moved, one.images)
+    first, again, other = (trained([one], "tiny", 192, seed).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(tensor, again[name]) for name, tensor in first.items())
+    assert any(not torch.equal(tensor, other[name]) for name, tensor in first.items())
+    save(trained([one], "tiny", 192, 0), tmp_path / "root.safetensors")
+    assert json.dumps(structure_in(tmp_path / "root.safetensors")) == json.dumps(
+        PRESETS["tiny"].model_dump(mode="json")
+    )
+    assert torch.equal(
+        load_file(tmp_path / "root.safetensors")["encoderblock_0.first.weight"],
+        first["parts.encoderblock_0.first.weight"],
+    )
+
+
+def test_characters_of_a_font_are_drawn_in_the_middle() -> None:
+    from PIL import ImageFont
+
+    try:
+        file = Path(str(ImageFont.truetype("DejaVuSans.ttf", 20).path))
+    except OSError:
+        pytest.skip("this machine has no DejaVuSans.ttf")
+    drawn = drawn_set([file])
+    assert drawn.count > 200
+    ink = (drawn.images > 0).float()
+    places = torch.arange(32.0)
+    middle = (ink.sum((1, 2)) * places).sum(1) / ink.sum((1, 2, 3)).clamp(min=1)
+    assert float(middle.median()) == pytest.approx(15.5, abs=1.5)
