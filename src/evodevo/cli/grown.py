@@ -39,11 +39,16 @@ def growth_record(table: ComparisonTable) -> dict[str, Any]:
 
 
 def show_history(individual: Individual) -> None:
-    """Print every edit of one training; nothing where the network did not grow."""
+    """Print who raced and every edit of one training; nothing where the network did not grow."""
+    from evodevo.growth.report.race import race_table
     from evodevo.growth.report.reading import growth_of
     from evodevo.growth.report.text import HISTORY, history
 
     growth = growth_of(individual)
+    raced = None if growth is None else race_table(growth)
+    if raced is not None:
+        output.line("race        before the first event")
+        output.table(raced.columns, raced.rows, right=tuple(name for name in raced.columns[1:3]))
     if growth is None or not growth.events:
         return
     output.line(f"edits       {len(growth.accepted)} in {len(growth.events)} events, {growth.refused} refused")

@@ -29,12 +29,15 @@ def remarks(trainings: Sequence[Facts]) -> tuple[str, ...]:
 
 
 def _searches(trainings: Sequence[Facts]) -> list[str]:
-    searches = [facts["search"] for facts in trainings if "search" in facts]
+    raced = [facts["growth"]["race"] for facts in trainings if (facts.get("growth") or {}).get("race")]
+    searches = [facts["search"] for facts in trainings if "search" in facts] + [one for one in raced if one["tried"]]
+    none = [f"it begins with all modules: {one['instead'].rstrip('.')}" for one in raced if not one["tried"]]
     if not searches:
-        return []
+        return list(dict.fromkeys(none))
     tried, steps = (sorted({search[name] for search in searches if name in search}) for name in ("tried", "steps"))
     networks = "network" if tried == [1] else "networks"
-    sentences = [f"its search tried {_numbers(tried)} {networks} in {_numbers(steps)} steps"]
+    what = "race" if raced else "search"
+    sentences = [f"its {what} tried {_numbers(tried)} {networks} in {_numbers(steps)} steps"]
     chosen = Counter(", ".join(search["chosen"]) for search in searches if "chosen" in search)
     if chosen:
         sentences[0] += "; it chose " + "; ".join(_times(what, count, len(searches)) for what, count in chosen.items())

@@ -115,6 +115,7 @@ class Trainer:
         self._steps = 0
         self._paused = self._memory.paused
         self._spent: dict[str, float] = dict(self._memory.spent)
+        self._spent_before = self._memory.spent_before  # of earlier stages than the present one
         self._border: tuple[TrainingSnapshot, float] | None = None  # between two segments: its position, and since when
         self._unsent: list[dict[str, Any]] = []
         self._counted: object = None  # the network whose step has been counted
@@ -183,6 +184,9 @@ class Trainer:
             self._end(ended)
             return result_of(ended)
         settings, source = training or self.training, task or self.task
+        goes_on = bool(self._ended) and self._ended[-1].state == "paused"
+        if not goes_on and (self._kept is None or stage > self._memory.stage):
+            self._spent_before = self.spent
         snapshot = self._restore(network) if stage == self._memory.stage else None
         cut_short = snapshot is not None
         self._best = self._selection(stage, network, cut_short) if watched else None
@@ -273,7 +277,7 @@ class Trainer:
     def spend(self, name: str, flops: float) -> None:
         """Put work beside training steps on the account (probes, distillation); a name counts once, as it was last.
 
-        It counts against a budget in FLOPs when the next segment begins.
+        It counts against a budget in FLOPs when the next segment begins, and not against that of a later stage.
         """
         self._spent[name] = flops
 
@@ -423,7 +427,8 @@ class Trainer:
         waited = time.monotonic() - since
         self._border = None
         self._paused += waited
-        used = {"seconds": snapshot.cursor.seconds + waited, "flops": self._flops_of_segments + self.spent}
+        flops = self._flops_of_segments + self.spent - self._spent_before
+        used = {"seconds": snapshot.cursor.seconds + waited, "flops": flops}
         snapshot = replace(snapshot, cursor=snapshot.cursor.model_copy(update=used))
         # What the clock decided comes otherwise a second time; all else comes again as it was, and needs no checkpoint.
         if self._unsent and self.pool is not None and self.training.budget.seconds is not None:
@@ -536,6 +541,7 @@ class Trainer:
             selections=self._selections,
             paused=self._paused,
             spent=self._spent,
+            spent_before=self._spent_before,
         )
         return memory.model_dump(mode="json")
 

@@ -68,6 +68,7 @@ class Memory(Settings):
         selections: stage -> state of its selection.
         paused: seconds of measurements and between segments, which count as no training.
         spent: FLOPs of other work than training steps, by name (``Bench.spend``).
+        spent_before: their sum when the stage began.
     """
 
     stage: int = 0
@@ -80,6 +81,7 @@ class Memory(Settings):
     selections: dict[str, SelectionState] = Field(default_factory=dict)
     paused: float = 0.0
     spent: dict[str, float] = Field(default_factory=dict)
+    spent_before: float = 0.0
 
 
 def read_memory(kept: checkpoints.Checkpoint) -> Memory:

@@ -74,6 +74,8 @@ class Growable(Settings):
 
     in_place: ClassVar[bool] = False
     """Whether its modules can be enlarged at their place (``in_place.base.EDITS``)."""
+    races: ClassVar[bool] = False
+    """Whether a race can decide which of its modules it begins with (``starting_race``)."""
 
     @classmethod
     @abstractmethod

@@ -1,6 +1,7 @@
 """The procedure ``grow``: trains a zoo of modules, or an H-Model, and edits its modules on the way.
 
-Architect Thyself 3.5; the modules of an H-Model are its hidden layers (``growth.growable``).
+Architect Thyself 3.5; the modules of an H-Model are its hidden layers (``growth.growable``). A race may decide with
+which modules it begins (``starting_race``).
 
 One training in segments. Between two of them comes what ``growth.schedule`` schedules: an event, the end of a warm-up,
 the reward of an event. The result of each is kept with every checkpoint, and an interrupted run goes on identically
@@ -29,8 +30,10 @@ from evodevo.growth.log import Log, write_log
 from evodevo.growth.procedure_settings import check_events, check_zoo, pool_to_grow, total_steps
 from evodevo.growth.schedule import Agenda, What, dates
 from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.starting_race import start_of
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
+from evodevo.module_zoo.procedures.race import batches_from
 from evodevo.networks.base import Batch
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
@@ -55,7 +58,8 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     Facts, under ``growth``: ``edits``, as in the log but without tensors; ``differing``, decisions in which the
     strategist chose otherwise than its prior, and ``decisions``, their number; ``start``, the first modules;
     ``timeline``, modules at each event with usage and contribution, births and removals; ``looks``, the same between
-    events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training.
+    events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training; ``race``, who
+    raced for the start (``starting_race.Start``).
     Blobs: ``edits``, the log (``growth.log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
 
@@ -73,9 +77,11 @@ class _Run:
 
     def __init__(self, bench: Trainer, settings: GrowthSettings) -> None:
         self.bench = bench
-        self.settings = settings
+        self.before = start_of(bench, settings)
+        self.settings = settings = self.before.settings
+        self.training = self.before.training
         self.task = with_architecture_split(bench.task)
-        self.zoo = pool_to_grow(bench.arm).grown(bench.build(), bench.carry)
+        self.zoo = pool_to_grow(bench.arm).grown(self.before.network, bench.carry)
         self.start = self.zoo.structure.modules
         self.blobs: BlobPool = MemoryPool() if bench.pool is None else bench.pool
         self._probed: dict[int, list[Batch]] = {}
@@ -100,6 +106,9 @@ class _Run:
 
     def train(self) -> Trained:
         share = 0.0
+        if self.before.race is not None:
+            start = [module.model_dump(mode="json") for module in self.start]
+            self.bench.record_event(EVENTS, "race", {"race": self.before.race, "start": start})
         while (coming := self.agenda.next()) is not None:
             date, what, number = coming
             if date >= 1.0:
@@ -124,8 +133,9 @@ class _Run:
 
         return self.bench.train(
             self.zoo.network,
+            training=self.training,
             task=self.task,
-            batch_at=self.replayed,
+            batch_at=self.replayed or batches_from(self.bench, self.task, self.before.trained),
             loss_function=loss_of,
             until_share=until_share,
         )
@@ -137,19 +147,20 @@ class _Run:
             return None
         state = self.bench.state.setdefault(REPLAY, {})
         memory = SampleReplay(replay.capacity, seed=integer_seed(self.bench.seed, "replay"), state=state)
-        return ReplayedBatches(self.task, memory, seed=self.bench.seed, size=size, steps=replay.steps)
+        first = self.before.trained
+        return ReplayedBatches(self.task, memory, seed=self.bench.seed, size=size, steps=replay.steps, first=first)
 
     def _replay_weight(self) -> float:
         """Weight of the loss on replayed samples; a setting of zoos."""
         return self.zoo.replay_weight
 
     def _used(self, result: TrainingResult, since: float) -> float:
-        """Share of the budget that is used up, the seconds since the segment ended included."""
-        total, budget = total_steps(self.bench.training), self.bench.training.budget
+        """Share of the budget that is used up, the seconds since the segment ended included; without the race."""
+        total, budget = total_steps(self.training), self.training.budget
         used = 0.0 if total is None else result.steps / total
         seconds = budget.seconds
         if budget.flops is not None:
-            used = max(used, self.bench.flops / budget.flops)
+            used = max(used, (self.bench.flops - self.before.flops) / budget.flops)
         if seconds is not None:
             used = max(used, (result.seconds + time.monotonic() - since) / seconds)
         return min(used, 1.0)
@@ -165,7 +176,7 @@ class _Run:
             record = self.bench.once(
                 name,
                 lambda: (
-                    self.growth.look(result.steps, share, last).model_dump(mode="json")
+                    self.growth.look(self._step(result), share, last).model_dump(mode="json")
                     if self._look_is_made(number)
                     else None
                 ),
@@ -184,7 +195,7 @@ class _Run:
                 name,
                 lambda: self.growth.event(
                     number,
-                    result.steps,
+                    self._step(result),
                     share,
                     clock=lambda: self._used(result, since),
                     portioned=self._portions(number, share),
@@ -198,7 +209,7 @@ class _Run:
             self.bench.spend(name, record.flops)
             self.agenda.happened(number, record.share, warms=record.warms)
             if self.replayed is not None and any(edit.module is not None for edit in record.edits):
-                self.replayed.edited(record.step, record.portions.replay_steps)
+                self.replayed.edited(record.step - self.before.steps, record.portions.replay_steps)
                 self._spend_on_replay(number, record.portions.replay_steps)
             shown = {"event": number, "born": list(record.born), "gone": list(record.gone)}
             self.bench.record_event(EVENTS, name, {"event": facts}, growth=shown)
@@ -206,19 +217,32 @@ class _Run:
             self.bench.state[SECONDS] = self.bench.state.get(SECONDS, 0.0) + time.monotonic() - since
         self._remember()
 
+    def _step(self, result: TrainingResult) -> int:
+        """Number of the step in the whole training, the race included."""
+        return self.before.steps + result.steps
+
+    @property
+    def _spent(self) -> float:
+        """FLOPs of growth so far, without the race."""
+        return self.bench.spent - self.before.spent
+
+    @property
+    def _trained(self) -> float:
+        """FLOPs of the training steps since the race."""
+        return self.bench.flops - self.before.flops - self._spent
+
     def _portions(self, number: int, share: float) -> Portions:
         """Limits of an event and all that follows until the next; see ``compute_budget``."""
-        bench, coming = self.bench, dates(self.settings.events)
-        trained = bench.flops - bench.spent
+        bench, coming, spent, trained = self.bench, dates(self.settings.events), self._spent, self._trained
         until = coming[number] if number < len(coming) else 1.0
-        growing = bench.spent - self._spent_on_replay
+        growing = spent - self._spent_on_replay
         pace = None
         if bench.training.budget.seconds is not None and growing and trained and bench.seconds:
             pace = (bench.state.get(SECONDS, 0.0) / growing) / (bench.seconds / trained)
         last = number == len(coming)
         means = Means(
             training=trained / share * until if share else 0.0,
-            spent=bench.spent,
+            spent=spent,
             prices=self.growth.prices(),
             batch=bench.training.batch_size,
             probes=PROBES + last,  # the last event has one more, at the end of the training
@@ -266,7 +290,7 @@ class _Run:
             if self.events:  # for reports alone, as measurements are; nothing is spent
                 last = self.events[-1].number
                 facts = self.bench.once(
-                    "end", lambda: self.growth.look(result.steps, 1.0, last, last=True).model_dump(mode="json")
+                    "end", lambda: self.growth.look(self._step(result), 1.0, last, last=True).model_dump(mode="json")
                 )
                 self.ended = validate(LookRecord, facts, what="a probe")
         self.bench.flush()
@@ -306,6 +330,7 @@ class _Run:
             "overhead": self._overhead(),
             "rewards": [{**reward.model_dump(mode="json"), "total": reward.total} for reward in self.rewards],
             "modules": list(self.zoo.live),
+            "race": self.before.race,
         }
 
     def _overhead(self) -> dict[str, float]:
@@ -314,16 +339,16 @@ class _Run:
         It may be ``exceeded`` where even the smallest probes of so many events cost more than is ``allowed``.
         """
         bench = self.bench
-        trained, seconds = bench.flops - bench.spent, bench.state.get(SECONDS, 0.0)
+        trained, spent, seconds = self._trained, self._spent, bench.state.get(SECONDS, 0.0)
         return {
-            "flops_share": bench.spent / trained if trained else 0.0,
+            "flops_share": spent / trained if trained else 0.0,
             "seconds": seconds,
             "seconds_share": seconds / bench.seconds if bench.seconds else 0.0,
             "samples": self.growth.samples,
             "distil_steps": self.growth.distil_steps,
             "looks_left_out": self._left_out,
             "allowed": self.settings.events.overhead,
-            "exceeded": self._exceeds(bench.spent, FORESEEN * trained)
+            "exceeded": self._exceeds(spent, FORESEEN * trained)
             or (bench.training.budget.seconds is not None and self._exceeds(seconds, FORESEEN * bench.seconds)),
         }
 

@@ -16,6 +16,9 @@ from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
 from evodevo.training.settings import TrainingSettings
 
+FEWEST_RUNGS = 4
+"""Rungs in the smallest race: two networks, for half of its share."""
+
 
 def check_grow(settings: NetworkEvaluationSettings, arm: Trial) -> None:
     """Refuse options, modules and budgets with which nothing can grow; raises UsageError."""
@@ -64,6 +67,8 @@ def check_zoo(structure: Growable, growth: GrowthSettings) -> None:
         raise UsageError(
             f"modules of {structure.plural} are not edited in place; leave {', '.join(growth.opened)} out of allow."
         )
+    if growth.race.share and not structure.races:
+        raise UsageError(f"modules of {structure.plural} do not race; set race.share to 0.")
     count, most = len(structure.live), growth.birth.most
     if not count:
         raise UsageError("nothing can grow here: the network has no live module.")
@@ -87,6 +92,9 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
     events, steps = growth.events, total_steps(training)
     if steps is None or not events.count:
         return
+    race = growth.race
+    raced = steps * race.share >= FEWEST_RUNGS * race.least
+    steps = math.floor(steps * (1 - race.share)) if raced else steps
     shares = [events.first, events.warm]
     if events.count > 1:
         shares.append((events.last - events.first) / (events.count - 1))
@@ -95,8 +103,8 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
         raise UsageError(f"{events.count} events come all at {events.first:g}; set events.last above events.first.")
     if steps < least:
         raise UsageError(
-            f"{steps} steps are too few for {events.count} events with warm-ups of {events.warm:g} of them; give at "
-            f"least {least}, or fewer events."
+            f"{steps} steps{' after the race' if raced else ''} are too few for {events.count} events with warm-ups of "
+            f"{events.warm:g} of them; give at least {least}, or fewer events."
         )
 
 

@@ -70,6 +70,23 @@ class EventSettings(Settings):
         return self
 
 
+class StartingRaceSettings(Settings):
+    """The race that decides what a zoo begins with (``module_zoo.procedures.race``).
+
+    Attributes:
+        share: Largest share of the budget for it, 0 to 1; 0 for no race.
+        samples: Number of samples of the ``architecture`` split by which a network is judged.
+        least: Fewest steps of a network in a rung.
+        partial: Whether the dearest modules are left out where the budget has no room for so many steps of each module
+            alone; there is no race then otherwise.
+    """
+
+    share: float = Field(default=0.0, ge=0, lt=1, json_schema_extra={NEW: 0.15})
+    samples: int = Field(default=512, ge=1)
+    least: int = Field(default=30, ge=1, le=100_000)
+    partial: bool = False
+
+
 class FitnessSettings(Settings):
     """The fitness of modules (eqs. 19, 66 to 71, 90 to 92; docs/spec/architect_thyself.md#fitness).
 
@@ -112,7 +129,7 @@ class PruneSettings(Settings):
             upper end of a one-sided 95 % interval over the probe's samples, of all of them and of each class.
         kappa, patience, tolerance, threshold, quantile: Parameters of the rules; the tolerance in nats (q = .15).
         age: Number of events since its birth before a module may be pruned (A_min).
-        least: Number of modules that always stay (N_min).
+        least: Number of modules that always stay (N_min); after a race at most as many as it chose.
         distil_steps: Training steps of the others before a module is removed (T_kd); 0 switches distillation off.
         distil_tolerance: Distillation loss at which it ends early.
         bank: Number of pruned modules that are kept for a newborn of equal genotype.
@@ -228,6 +245,7 @@ class GrowthSettings(Settings):
         strategist: Name of the strategist, a row of ``growth.strategists.base.STRATEGISTS``.
         allow: Operations that it may use. Without ``prune`` no module is removed, not even to make room for a newborn.
             Edits in place are closed unless they are named.
+        race: The race before the first event. Shares of the budget in ``events`` are of what it leaves.
         in_place: How modules are enlarged at their place.
         memory: Whether edits of earlier runs warm-start a learned strategist.
         edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
@@ -240,6 +258,9 @@ class GrowthSettings(Settings):
         default=("prune", "grow", "spawn", "hybridise", "rewarm"),
         # At the full rate of newborns, to warm up again is to do nothing.
         json_schema_extra={NEW: ["prune", "grow", "spawn", "hybridise"]},
+    )
+    race: StartingRaceSettings = Field(
+        default=StartingRaceSettings(), exclude_if=lambda value: value == StartingRaceSettings()
     )
     events: EventSettings = EventSettings()
     fitness: FitnessSettings = FitnessSettings()

@@ -99,8 +99,8 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
         },
         memory=trained.blobs["edit_memory"],
         metric="none" if chosen is None else chosen["metric"],
-        best_step=trained.result.steps if chosen is None else chosen["step"],
-        steps=trained.result.steps,
+        best_step=bench.steps if chosen is None else chosen["step"] + bench.steps - trained.result.steps,
+        steps=bench.steps,
         curve=[] if chosen is None else _curve(bench.series, chosen["metric"]),
     )
 

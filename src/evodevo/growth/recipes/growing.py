@@ -26,8 +26,8 @@ PLANNED = "enlarge"
 """Strategist that follows a plan: nothing is learned, and nothing decided."""
 UNLEARNED = ("random", "heuristic")
 """Strategists beside a learned one: without them the gain of the learning cannot be measured."""
-NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
-"""Options of the fixed arm: the same data split, no event, no probe."""
+NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "race": {"share": 0.0}, "events": {"count": 0}}
+"""Options of the fixed arm: the same data split, no race, no event, no probe."""
 
 
 def growing_arms(network: NetworkSpec, strategists: Sequence[str]) -> tuple[Variant, ...]:
@@ -61,10 +61,11 @@ def growth_of_new_runs(*, gated: bool = True) -> dict[str, Any]:
     """Options of the procedure ``grow`` in which new runs differ from stored ones without them, as plain data.
 
     Args:
-        gated: Whether the network has a gate over its modules, beside which a newborn can be added.
+        gated: Whether the network has a gate over its modules, beside which a newborn can be added; modules that race
+            have one, too.
     """
     options = changes_of_new_runs(GrowthSettings())
-    return options if gated else {name: values for name, values in options.items() if name != "birth"}
+    return options if gated else {name: values for name, values in options.items() if name not in ("birth", "race")}
 
 
 def arm_name(strategist: str) -> str:

@@ -2,10 +2,11 @@
 
 Source: docs/spec/architect_thyself.md#events.
 
-A third zoo does not grow either, but begins with what a race of its modules and pairs decided (the procedure ``race``).
+Those that grow begin with what a race of modules and pairs decides, but for one that begins with all modules. A third
+zoo does not grow either after that race (the procedure ``race``).
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
-without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite.
+without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite; it does not race.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 
 LEARNED = "ppo"
 STRATEGISTS = (LEARNED, "random", "heuristic")
+UNRACED = "heuristic"
+"""Strategist of the arm that grows from all modules at once."""
 MIXTURES: Mapping[Baselines, tuple[MixtureStyle, ...]] = {
     "none": (),
     "quick": ("switch",),
@@ -69,6 +72,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
         *(_grown(structure, strategist) for strategist in STRATEGISTS),
+        _unraced(structure, UNRACED),
         _fixed(structure),
         _raced(structure),
         *(
@@ -79,7 +83,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
             )
             for style in MIXTURES[mixtures]
         ),
-        _grown(control, LEARNED, CONTROL),
+        _unraced(control, LEARNED, CONTROL),
         _fixed(control, CONTROL),
     )
 
@@ -139,6 +143,13 @@ def _grown(structure: ZooStructure, strategist: str, cell: Cell | None = None) -
 
 def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
     return _grown(structure, FIXED, cell).model_copy(update={"name": FIXED, "options": dict(NOTHING_HAPPENS)})
+
+
+def _unraced(structure: ZooStructure, strategist: str, cell: Cell | None = None) -> Variant:
+    """One that begins with all its modules."""
+    grown = _grown(structure, strategist, cell)
+    options = {**grown.options, "race": {"share": 0.0}}
+    return grown.model_copy(update={"name": f"{grown.name}, no race", "options": options})
 
 
 def _raced(structure: ZooStructure) -> Variant:

@@ -108,6 +108,7 @@ class GrowthHistory:
         differing: event, action and the heuristic's action; None where they were not compared.
         overhead: name -> number, from the evaluation.
         probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
+        race: the race before it, as ``growth.starting_race`` records it; None where none was wanted.
     """
 
     strategist: str
@@ -118,6 +119,7 @@ class GrowthHistory:
     differing: tuple[Mapping[str, Any], ...]
     overhead: Mapping[str, float]
     probes: tuple[tuple[float, float], ...] = ()
+    race: Mapping[str, Any] | None = None
 
     @cached_property
     def edits(self) -> tuple[Edit, ...]:
@@ -153,6 +155,11 @@ class GrowthHistory:
     def living(self) -> tuple[Life, ...]:
         """Modules in the end."""
         return tuple(life for life in self.lives if life.gone is None)
+
+    @property
+    def begun(self) -> tuple[str, ...]:
+        """Ids of the modules before the first event."""
+        return tuple(life.id for life in self.lives if life.operation == "start")
 
     @property
     def hybrids(self) -> tuple[Life, ...]:

@@ -47,11 +47,15 @@ def growth_of(individual: Individual) -> GrowthHistory | None:
         probes=tuple(
             (float(point["step"]), float(point["value"])) for point in probed if point.get("value") is not None
         ),
+        race=record.get("race"),
     )
 
 
 def started(individual: Individual) -> tuple[ZooModule, ...]:
-    """The modules with which the network of a training begins; none of a network that cannot grow."""
+    """The modules with which the network of a training is planned; none of a network that cannot grow.
+
+    A race may have left some of them.
+    """
     network = individual.genome.network
     return GROWABLES.get(network.kind).of(network.structure).modules if network.kind in GROWABLES else ()
 
@@ -64,9 +68,11 @@ def grown_network(individual: Individual) -> NetworkSpec:
     """
     network: NetworkSpec = individual.genome.network
     growth = growth_of(individual)
-    if growth is None or not growth.accepted:
+    if growth is None or not (growth.accepted or growth.race):
         return network
     pool = GROWABLES.get(network.kind).of(network.structure)
+    if growth.race:
+        pool = pool.with_modules(tuple(module for module in pool.modules if module.id in growth.begun))
     structure = pool.with_modules(_kept(individual, growth, pool)).structure
     return network.model_copy(update={"structure": structure})
 
@@ -92,14 +98,18 @@ def _so_far(individual: Individual) -> dict[str, Any] | None:
     # Of an event that came again after an interruption the last record holds.
     events = {payload["event"]["number"]: payload["event"] for payload in payloads if "event" in payload}
     rewards = {payload["reward"]["number"]: payload["reward"] for payload in payloads if "reward" in payload}
-    if not events:
+    raced: dict[str, Any] = next((payload for payload in reversed(payloads) if "race" in payload), {})
+    if not events and not raced:
         return None
+    start = [{"id": one["id"], "archetype": one["genotype"]["archetype"]} for one in raced.get("start", ())]
     decisions = [decision for event in events.values() for decision in event["decisions"]]
     return {
         "edits": [edit for event in events.values() for edit in event["edits"]],
         "timeline": [{**event, "event": number} for number, event in events.items()],
         "rewards": [{**reward, "total": sum(reward["terms"].values())} for reward in rewards.values()],
         "decisions": len(decisions),
+        "start": start,
+        "race": raced.get("race"),
     }
 
 

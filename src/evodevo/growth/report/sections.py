@@ -9,6 +9,7 @@ from evodevo.experiments.comparison import ComparisonTable, series_of
 from evodevo.experiments.report.parts import PagePart
 from evodevo.growth.report.data import GrowthHistory
 from evodevo.growth.report.drawing import curve_drawing, family_drawing, timeline_drawing
+from evodevo.growth.report.race import race_table
 from evodevo.growth.report.reading import grown_network
 from evodevo.growth.report.tables import (
     GrownRow,
@@ -42,7 +43,7 @@ class GrowthPart(PagePart):
         if hybrids is not None:
             content += [element("h3", "Hybrids"), words_table(hybrids)]
         for row in rows:
-            if any(growth.events for _, growth in row.grown):
+            if any(growth.events or growth.race for _, growth in row.grown):
                 content += _arm(row)
         return section("growth", "Growth", *content)
 
@@ -67,6 +68,9 @@ def _training(individual: Individual, growth: GrowthHistory) -> list[Element]:
     caption = "Accuracy on the architecture split, before the event's edits."
     edits = words_table(TextTable(HISTORY, history(growth), caption, ("what",)))
     content = [paragraph(cut(words, 900)), *pictures(growth_pictures(individual, growth)), details("Every edit", edits)]
+    raced = race_table(growth)
+    if raced is not None:
+        content.insert(1, details("The race before it", words_table(raced)))
     unlike = differing_table(growth)
     if unlike is not None:
         content.append(details("Where it decided otherwise than the heuristic", words_table(unlike)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -64,14 +65,15 @@ def grown_rows(table: ComparisonTable) -> list[GrownRow]:
 
 def arms_table(rows: Sequence[GrownRow]) -> TextTable:
     """Numbers of edits of the networks of each arm."""
-    columns = ("arm", "strategist", "seeds", "events", "grown", "spawned", "hybrids", "pruned", "replaced", "rewarmed",
-               "edits", "refused", "left")  # fmt: skip
+    columns = ("arm", "strategist", "seeds", "begins with", "events", "grown", "spawned", "hybrids", "pruned",
+               "replaced", "rewarmed", "edits", "refused", "left")  # fmt: skip
     caption = (
-        "Per training, mean ± standard deviation over seeds. Replaced are those of the pruned that made room for a "
-        "newborn; refused ones would have broken a cap or could not be built, and changed nothing; left are modules in "
-        "the end."
+        "Per training, mean ± standard deviation over seeds. An arm begins with all modules that are planned, or with "
+        "the winner of the race before the first event (of so many seeds). Replaced are those of the pruned that made "
+        "room for a newborn; refused ones would have broken a cap or could not be built, and changed nothing; left are "
+        "modules in the end."
     )
-    return TextTable(columns, [_done(row) for row in rows], caption, ("strategist",))
+    return TextTable(columns, [_done(row) for row in rows], caption, ("strategist", "begins with"))
 
 
 def decisions_table(rows: Sequence[GrownRow]) -> TextTable:
@@ -141,6 +143,7 @@ def _done(row: GrownRow) -> tuple[str, ...]:
         row.name,
         row.strategist,
         str(len(row.grown)),
+        _begun(row),
         _plain(row.spread(lambda growth: len(growth.events))),
         *(counted(name) for name in ("grow", "spawn", "hybridise", "prune")),
         _plain(row.spread(lambda growth: growth.replaced)),
@@ -149,6 +152,16 @@ def _done(row: GrownRow) -> tuple[str, ...]:
         _plain(row.spread(lambda growth: growth.refused)),
         _plain(row.spread(lambda growth: len(growth.living))),
     )
+
+
+def _begun(row: GrownRow) -> str:
+    """``mlp-1 + cnn-1 (2), mlp-1 (1)``: winners of races and their numbers; ``all`` where nobody raced."""
+    winners = Counter(
+        " + ".join(growth.begun) if growth.race and not growth.race["instead"] else "all" for _, growth in row.grown
+    )
+    if len(winners) == 1:
+        return next(iter(winners))
+    return ", ".join(f"{name} ({count})" for name, count in winners.most_common())
 
 
 def _decided(row: GrownRow) -> tuple[str, ...]:
@@ -193,6 +206,7 @@ def _summary(row: GrownRow) -> dict[str, object]:
     unlike, decisions = row.decisions
     return {
         "strategist": row.strategist,
+        "begins_with": [list(growth.begun) for _, growth in row.grown],
         "events": plain(lambda growth: len(growth.events)),
         "births": plain(lambda growth: growth.births),
         "prunings": plain(lambda growth: growth.counts["prune"]),

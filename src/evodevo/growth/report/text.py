@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.report.data import GrowthHistory, Happening, Life
+from evodevo.growth.report.race import race_words
 
 HISTORY = ("event", "step", "what", "accuracy before", "reward")
 _COUNTED = {
@@ -67,8 +68,9 @@ def reward_words(event: Happening) -> str:
 
 def growth_words(growth: GrowthHistory) -> list[str]:
     """A growth in sentences."""
+    raced = race_words(growth)
     if not growth.events:
-        return [f"It did not grow: strategist {growth.strategist}, no event."]
+        return [*raced, f"It did not grow: strategist {growth.strategist}, no event."]
     counts = growth.counts
     named = _COUNTED | {name: done_words(name) for name in counts if name not in _COUNTED}
     done = [f"{counts[name]} {words}" for name, words in named.items() if counts[name]]
@@ -76,7 +78,7 @@ def growth_words(growth: GrowthHistory) -> list[str]:
     if growth.refused:
         first += f"; {growth.refused} refused"
     in_the_end = f"{len(growth.living)} modules in the end: {', '.join(life.id for life in growth.living)}."
-    return [f"{first}.", in_the_end, *(f"{sentence}." for sentence in overhead_words(growth))]
+    return [*raced, f"{first}.", in_the_end, *(f"{sentence}." for sentence in overhead_words(growth))]
 
 
 def overhead_words(growth: GrowthHistory) -> list[str]:

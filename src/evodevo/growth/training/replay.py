@@ -162,14 +162,18 @@ class ReplayedBatches:
         seed: Seed of the training.
         size: Number of samples in a step, and of replayed ones.
         steps: Number of steps with replayed samples after each edit (R).
+        first: Number of the batch of step 0: earlier ones have been trained on.
     """
 
-    def __init__(self, task: SampleTask, replay: SampleReplay, *, seed: int, size: int, steps: int) -> None:
+    def __init__(
+        self, task: SampleTask, replay: SampleReplay, *, seed: int, size: int, steps: int, first: int = 0
+    ) -> None:
         self.task = task
         self.replay = replay
         self.seed = seed
         self.size = size
         self.steps = steps
+        self.first = first
         self._window = range(0)
 
     def edited(self, step: int, steps: int | None = None) -> None:
@@ -178,7 +182,7 @@ class ReplayedBatches:
 
     def __call__(self, step: int) -> Batch:
         """The samples of a step; names of replayed arrays begin with ``AGAIN``."""
-        places = self.task.draw("train", self.seed, step, self.size)
+        places = self.task.draw("train", self.seed, step + self.first, self.size)
         batch = self.task.fetch("train", places)
         again: Batch = {}
         if step in self._window and len(self.replay):

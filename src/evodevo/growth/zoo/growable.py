@@ -28,6 +28,7 @@ class GrowableZoo(Growable):
     plural = "zoos"
     role = "zoo"
     in_place = True
+    races = True
 
     zoo: ZooStructure
 

@@ -1,4 +1,4 @@
-"""The procedure ``race``: what a zoo begins with is decided by short trainings, and the winner goes on.
+"""A race, and the procedure ``race``: short trainings decide what a zoo begins with, and the winner goes on.
 
 First each module alone, then pairs with the best two: two heats of successive halving (``race_plan``) at equal cost,
 from the same first batch on, each network with encoders of its own, judged by their loss on the architecture split.
@@ -44,7 +44,28 @@ def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     Raises:
         UsageError: Wrong options, no zoo of at least two modules, or a budget in seconds alone.
     """
-    return _Race(bench, validate(RaceOptions, dict(options), what="options of race")).train()
+    race = Race(bench, validate(RaceOptions, dict(options), what="options of race"))
+    raced = race.run()
+    batches = batches_from(bench, bench.task, raced.trained)
+    result: TrainingResult = bench.train(raced.network, training=raced.rest, batch_at=batches)
+    return race.search.answer(raced.network, result, raced.facts)
+
+
+@dataclass(frozen=True)
+class Raced:
+    """The outcome of a race.
+
+    Attributes:
+        network: The winner with the weights that the race gave it; the whole zoo, new, where there was no room for two.
+        trained: Number of steps of the winner so far, which is the number of its next batch.
+        rest: Settings of the training that follows: what is left of the budget.
+        facts: JSON; see ``train_race``.
+    """
+
+    network: ModuleZoo
+    trained: int
+    rest: TrainingSettings
+    facts: dict[str, Any]
 
 
 @dataclass
@@ -72,12 +93,35 @@ class _Arm:
         return " + ".join(self.ids)
 
 
-class _Race:
-    """One run of the procedure."""
+def batches_from(bench: Trainer, task: SampleTask, first: int) -> Callable[[int], Batch]:
+    """The training batches from one on: a network goes on where it was, and all begin with the same."""
 
-    def __init__(self, bench: Trainer, options: RaceOptions) -> None:
+    def batch_at(step: int) -> Batch:
+        batch: Batch = task.batch("train", bench.seed, step + first, bench.training.batch_size)
+        return batch
+
+    return batch_at
+
+
+class Race:
+    """One race: the first stages of a training.
+
+    Args:
+        bench: Trainer of the procedure.
+        options: Share of the budget, samples and shortest rung.
+        partial: Whether it is run where the budget has no room for every module alone; the dearest are left out then.
+
+    Attributes:
+        search: What it has in common with other searches.
+
+    Raises:
+        UsageError: No zoo, or a budget that is too small.
+    """
+
+    def __init__(self, bench: Trainer, options: RaceOptions, *, partial: bool = True) -> None:
         self.bench = bench
         self.options = options
+        self.partial = partial
         self.search = PoolSearch(bench, options.share, options.samples, trainings=1)
         self.heats: list[dict[str, Any]] = []
         self.tried = 0
@@ -85,14 +129,21 @@ class _Race:
         budget, batch = bench.training.budget, bench.training.batch_size
         self._in_flops = budget.flops is not None
         steps = (budget.steps, None if budget.tokens is None else budget.tokens // batch)
-        self._budget = budget.flops or float(min(amount for amount in steps if amount is not None))
+        known = [float(amount) for amount in steps if amount is not None]
+        self._budget = budget.flops or min(known)
+        self._most_steps = min(known) if self._in_flops and known else None
         # A forward pass is a third of a step.
         self._judging = options.samples / (3 * batch) if self._in_flops else 0.0
 
-    def train(self) -> Trained:
+    def run(self) -> Raced:
+        """Let the networks race; the steps that follow are the caller's."""
         race, least, judging = self._budget * self.options.share, self.options.least, self._judging
         singles = [self._arm(module.id) for module in self.search.structure.live]
+        if self._most_steps is not None:  # a budget in both: no network is cheaper than the cheapest module alone
+            race = min(race, self._most_steps * self.options.share * min(arm.cost for arm in singles))
         first = plan_first([arm.cost for arm in singles], race / 2, least, judging)
+        if first is not None and not self.partial and len(first.arms) < len(singles):
+            first = None
         best = [] if first is None else self._heat(singles, first)
         if first is not None and best:
             pairs = self._pairs(best[:FINALISTS], singles)
@@ -100,7 +151,7 @@ class _Race:
             used: float = self.bench.once("used by the first heat", self._used)
             second = plan_second([arm.cost for arm in pairs], race - used, first, least, judging)
             best += [] if second is None else self._heat(pairs, second, beside=best[:1])
-        return self._go_on(min(best, key=lambda arm: arm.loss or 0.0) if best else None)
+        return self._outcome(min(best, key=lambda arm: arm.loss or 0.0) if best else None)
 
     def _pairs(self, best: Sequence[_Arm], singles: Sequence[_Arm]) -> list[_Arm]:
         """Pairs with the best modules, the more promising first: by the loss of the other one, then by cost."""
@@ -145,7 +196,7 @@ class _Race:
                 network,
                 training=self._training(Budget(steps=steps), floor=1.0),
                 task=self.search.task,
-                batch_at=self._batches(self.search.task, arm.steps),
+                batch_at=batches_from(self.bench, self.search.task, arm.steps),
                 watched=False,
             )
             name = f"heat {len(self.heats)}, rung {number + 1}: {arm.name}"
@@ -154,18 +205,21 @@ class _Race:
             arm.weights = self._keep(name, network)
             self._hold([*arms, *beside])
 
-    def _go_on(self, winner: _Arm | None) -> Trained:
-        """Train the winner with what is left; the whole zoo where there was no race."""
-        used = self._used() / self._budget
-        searched = self.bench.steps
+    def _outcome(self, winner: _Arm | None) -> Raced:
         whole = self.search.structure
         network = self.search.build(whole) if winner is None else self._build(winner)
-        chosen = [module.id for module in whole.live] if winner is None else list(winner.ids)
         self._hold([])
-        batches = self._batches(self.bench.task, 0 if winner is None else winner.steps)
-        result: TrainingResult = self.bench.train(network, training=self.search.rest(), batch_at=batches)
-        facts = {"tried": self.tried, "chosen": chosen, "steps": searched, "share": used, "heats": self.heats}
-        return self.search.answer(network, result, facts)
+        # Recorded: after an interruption the account has what was spent later.
+        used: float = self.bench.once("used by the race", self._used)
+        facts = {
+            "tried": self.tried,
+            "chosen": [module.id for module in whole.live] if winner is None else list(winner.ids),
+            "steps": self.bench.steps,
+            "share": used / self._budget,
+            "heats": self.heats,
+        }
+        rest = self.search.rest(used if self._in_flops else None)
+        return Raced(network, 0 if winner is None else winner.steps, rest, facts)
 
     # Within
 
@@ -175,16 +229,6 @@ class _Race:
     def _training(self, budget: Budget, floor: float) -> TrainingSettings:
         optimizer = self.bench.training.optimizer.model_copy(update={"floor": floor})
         return self.bench.training.model_copy(update={"budget": budget, "optimizer": optimizer})
-
-    def _batches(self, task: SampleTask, offset: int) -> Callable[[int], Batch]:
-        """The batches from one on: an arm goes on where it was, and all begin with the same."""
-        bench = self.bench
-
-        def batch_at(step: int) -> Batch:
-            batch: Batch = task.batch("train", bench.seed, step + offset, bench.training.batch_size)
-            return batch
-
-        return batch_at
 
     def _build(self, arm: _Arm) -> ModuleZoo:
         """The network as the last rung left it; where its next stage had begun, a checkpoint has its weights."""

@@ -137,11 +137,19 @@ def check_race(training: TrainingSettings, structure: ZooStructure) -> None:
     Raises:
         UsageError: with what to change.
     """
+    reason = why_no_race(training, structure)
+    if reason is not None:
+        raise UsageError(reason)
+
+
+def why_no_race(training: TrainingSettings, structure: ZooStructure) -> str | None:
+    """Why modules of this zoo cannot race under this budget, and what to change; None where they can."""
     if len(structure.live) < 2:
-        raise UsageError("a race needs a zoo of at least two live modules.")
+        return "a race needs a zoo of at least two live modules."
     budget = training.budget
     if budget.steps is None and budget.tokens is None and budget.flops is None:
-        raise UsageError("a race is planned in steps; give a budget in steps, tokens or FLOPs, beside seconds or not.")
+        return "a race is planned in steps; give a budget in steps, tokens or FLOPs, beside seconds or not."
+    return None
 
 
 def options_of(kind: type[O], settings: NetworkEvaluationSettings, arm: Trial) -> O:

@@ -125,8 +125,12 @@ class PoolSearch:
         value = fitness(measured, DEFAULT_METRIC if selection is None else selection.metric)
         return {"value": value if math.isfinite(value) else None, "seconds": time.monotonic() - begin}
 
-    def rest(self) -> TrainingSettings:
-        """Settings of the last training: what the search has left of the budget."""
+    def rest(self, flops: float | None = None) -> TrainingSettings:
+        """Settings of the last training: what the search has left of the budget.
+
+        Args:
+            flops: FLOPs of the search; those on the account if left out, which has nothing else yet.
+        """
         budget, bench = self.bench.training.budget, self.bench
         judging = math.fsum(
             fact["seconds"]
@@ -140,7 +144,7 @@ class PoolSearch:
             steps=None if budget.steps is None else budget.steps - bench.steps,
             tokens=None if budget.tokens is None else budget.tokens - bench.samples,
             seconds=seconds,
-            flops=None if budget.flops is None else budget.flops - bench.flops,
+            flops=None if budget.flops is None else budget.flops - (bench.flops if flops is None else flops),
         )
 
     def _with(self, **limits: Any) -> TrainingSettings:

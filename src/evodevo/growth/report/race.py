@@ -1,0 +1,64 @@
+"""The race before a growth, in words and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.growth.report.data import GrowthHistory
+from evodevo.report.word_tables import TextTable
+
+COLUMNS = ("network", "steps", "loss in nats", "after each rung", "what became of it")
+
+
+def race_words(growth: GrowthHistory) -> list[str]:
+    """A sentence on who raced and who won, or on why nobody raced; nothing where no race was wanted."""
+    race = growth.race
+    if race is None:
+        return []
+    if race["instead"]:
+        return [f"It begins with all modules: {race['instead'].rstrip('.')}."]
+    losses = {name: told["loss"] for name, told in _last(race).items() if told["loss"] is not None}
+    won = " + ".join(race["chosen"])
+    beaten = sorted((loss, name) for name, loss in losses.items() if name != won)
+    second = f", {beaten[0][1]} had {beaten[0][0]:.3f}" if beaten else ""
+    size = f"{race['tried']} networks in {race['steps']:,} steps, {100 * race['share']:.1f} % of the budget"
+    return [f"It begins with {won}, the winner of a race of {size}: loss {losses[won]:.3f}{second}."]
+
+
+def race_table(growth: GrowthHistory) -> TextTable | None:
+    """Who raced, in order of the last loss; None where nobody did."""
+    race = growth.race
+    if race is None or race["instead"]:
+        return None
+    won = " + ".join(race["chosen"])
+    rungs: dict[str, list[str]] = {}
+    for heat in race["heats"]:
+        for rung in heat["rungs"]:
+            for name, told in rung.items():
+                rungs.setdefault(name, []).append(_loss(told["loss"]))
+    longest = {name for heat in race["heats"] for name in heat["rungs"][-1]}
+
+    def place(name: str, loss: float | None) -> tuple[bool, bool, bool, float]:
+        return name != won, name not in longest, loss is None, loss or 0.0
+
+    rows = []
+    for name, told in sorted(_last(race).items(), key=lambda pair: place(pair[0], pair[1]["loss"])):
+        became = "won" if name == won else "lost" if name in longest else f"out after rung {len(rungs[name])}"
+        rows.append((name, f"{told['steps']:,}", _loss(told["loss"]), ", ".join(rungs[name]), became))
+    left_out = [name for heat in race["heats"] for name in heat["left_out"]]
+    rows += [(name, "0", "–", "–", "left out: no room in the budget") for name in left_out]
+    caption = (
+        "Modules alone, then pairs with the best two, at equal cost in each rung; loss on the architecture split. "
+        f"The race took {100 * race['share']:.1f} % of the budget."
+    )
+    return TextTable(COLUMNS, rows, caption, ("after each rung", "what became of it"))
+
+
+def _last(race: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Network -> steps and loss after its last rung."""
+    return {name: told for heat in race["heats"] for rung in heat["rungs"] for name, told in rung.items()}
+
+
+def _loss(loss: float | None) -> str:
+    return "–" if loss is None else f"{loss:.3f}"

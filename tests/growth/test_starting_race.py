@@ -1,0 +1,221 @@
+"""A race before a growth: the winner goes on with its weights, everything counts once, and a killed run is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from evodevo.errors import UsageError
+from evodevo.experiments.evaluate import evaluate_network
+from evodevo.experiments.remarks import remarks
+from evodevo.experiments.trainer import Trainer
+from evodevo.experiments.trials import Trial
+from evodevo.growth.log import read_log
+from evodevo.growth.procedure_settings import check_grow
+from evodevo.growth.recipes.growing import NOTHING_HAPPENS, growth_of_new_runs
+from evodevo.growth.recipes.paper import GROWTH as PAPER_GROWTH
+from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.starting_race import start_of
+from evodevo.h_model.network import HModelNetwork
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.saved import load_network
+from evodevo.networks.towers.spec import ExtractorStructure
+from evodevo.search.problem import Outcome
+from evodevo.settings import merge, validate
+from evodevo.storage.blobs import FolderPool
+from evodevo.testing.small_networks import STRUCTURE as H_MODEL
+from evodevo.testing.small_networks import problem, settings
+from evodevo.training.precision import decide
+
+torch.set_num_threads(1)
+
+STRUCTURE = ZooStructure(
+    width=16,
+    modules=start_zoo(16)[:3],
+    extractor=ExtractorStructure(blocks=0),
+    router=ZooRouterStructure(heads=2),
+)
+IDS = [module.id for module in STRUCTURE.modules]
+GROWTH: dict[str, Any] = {
+    "strategist": "random",
+    "allow": ["grow", "spawn"],
+    "race": {"share": 0.4, "samples": 20, "least": 2},
+    "events": {"count": 2, "first": 0.2, "last": 0.6, "warm": 0.2, "horizon": 0.2, "overhead": 10.0},
+    "fitness": {"samples": 24},
+    "replay": {"capacity": 24, "steps": 2},
+}
+STEPS = 60
+FLOPS = 8e7
+
+
+def arm(**changes: Any) -> Trial:
+    network = ModuleZooNetwork(structure=STRUCTURE)
+    return Trial(name="raced", network=network, learning_rate=1e-2, procedure="grow", options=merge(GROWTH, changes))
+
+
+def grown(
+    one: Trial, budget: dict[str, float], pool: Path | None = None, *, resume: str | None = None, report: Any = None
+) -> Outcome:
+    given = problem({"training": {"budget": {"steps": None, **budget}, "checkpoint_every": 3}}, pool, arms=(one,))
+    outcome = given.read(evaluate_network(given.payload(one, 5, resume), report or (lambda message: None)))
+    assert outcome.reason is None, outcome.detail
+    return outcome
+
+
+class Stages:
+    """The segments of a training: who was trained, with which weights, on which batches."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.trainer: Trainer | None = None
+        self.all: list[dict[str, Any]] = []
+        train = Trainer.train
+
+        def told(trainer: Trainer, network: Any, **how: Any) -> Any:
+            self.trainer = trainer
+            seen = {"ids": [module.id for module in network.structure.modules], "begin": weights_of(network)}
+            first = how["batch_at"](0)
+            result = train(trainer, network, **how)
+            self.all.append({**seen, "end": weights_of(network), "batch": first, "state": result.state, **how})
+            return result
+
+        monkeypatch.setattr(Trainer, "train", told)
+
+
+def weights_of(network: Any) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in network.state_dict().items()}
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("raced")
+
+
+@pytest.fixture(scope="module")
+def seen(pool: Path) -> dict[str, Any]:
+    """One growth after a race, under a budget in FLOPs: its outcome, stages and checkpoints."""
+    messages: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        stages = Stages(patch)
+        outcome = grown(arm(), {"flops": FLOPS}, pool, report=messages.append)
+    return {"outcome": outcome, "stages": stages, "messages": messages}
+
+
+def test_the_winner_grows_on_from_its_weights(seen: dict[str, Any], pool: Path) -> None:
+    outcome, stages = seen["outcome"], seen["stages"]
+    facts = outcome.extra["growth"]
+    race, won = facts["race"], " + ".join(facts["race"]["chosen"])
+    assert race["heats"][0]["arms"] == IDS
+    final = {name: told["loss"] for heat in race["heats"] for name, told in heat["rungs"][-1].items()}
+    assert won == min(final, key=final.__getitem__)
+    assert [one["id"] for one in facts["start"]] == race["chosen"]
+    log = read_log(FolderPool(pool).get(outcome.blobs["edits"]))
+    assert [module.id for module in log.start] == race["chosen"]
+    place = next(place for place, stage in enumerate(stages.all) if stage["state"] == "paused")
+    last = [stage for stage in stages.all[:place] if stage["ids"] == race["chosen"]][-1]
+    growing = stages.all[place]
+    assert growing["ids"] == race["chosen"]
+    assert growing["begin"].keys() == last["end"].keys()
+    assert all(torch.equal(growing["begin"][name], value) for name, value in last["end"].items())
+    told = next(heat["rungs"][-1][won] for heat in race["heats"] if won in heat["rungs"][-1])
+    expected = growing["task"].batch("train", stages.trainer.seed, told["steps"], 8)
+    assert all((growing["batch"][name] == value).all() for name, value in expected.items()), "goes on where it was"
+    network, _ = load_network(FolderPool(pool), outcome.blobs["weights"])
+    assert set(race["chosen"]) <= {module.id for module in network.structure.modules}, "nobody was pruned here"
+
+
+def test_all_flops_count_once(seen: dict[str, Any]) -> None:
+    outcome, trainer = seen["outcome"], seen["stages"].trainer
+    facts = outcome.extra["growth"]
+    race, share = facts["race"], GROWTH["race"]["share"]
+    assert 0.5 * share < race["share"] < 1.05 * share, "counted, against stated when planned"
+    assert 0.85 * FLOPS < trainer.flops <= FLOPS
+    assert outcome.extra["training_flops"] == pytest.approx(trainer.flops)
+    first, second = facts["timeline"]
+    assert first["step"] > race["steps"], "steps are those of the whole training"
+    assert (first["share"], second["share"]) == pytest.approx((0.2, 0.6), abs=0.1), "of what the race leaves"
+    grown_flops = trainer.flops - race["share"] * FLOPS
+    spent = facts["overhead"]["flops_share"]
+    judged = sum(flops for name, flops in trainer._spent.items() if name.startswith("judged"))
+    assert judged > 0
+    assert spent == pytest.approx((trainer.spent - judged) / (grown_flops - trainer.spent + judged))
+
+
+def test_killed_anywhere_it_goes_on_to_the_same_network(seen: dict[str, Any], pool: Path, tmp_path: Path) -> None:
+    kept = [message for message in seen["messages"] if message.get("checkpoint")]
+    outcome = seen["outcome"]
+    for number, message in enumerate(kept[:: max(1, len(kept) // 4)]):
+        own = FolderPool(tmp_path / str(number))
+        for digest in (message["checkpoint"], *message["blobs"]):
+            own.put_bytes(FolderPool(pool).get(digest))
+        told: list[dict[str, Any]] = []
+        resumed = grown(
+            arm(), {"flops": FLOPS}, tmp_path / str(number), resume=message["checkpoint"], report=told.append
+        )
+        assert not [one for one in told if "restarted" in one]
+        assert timeless(resumed) == timeless(outcome)
+        assert resumed.blobs == outcome.blobs
+        assert resumed.scores == outcome.scores
+
+
+def timeless(outcome: Outcome) -> dict[str, Any]:
+    return merge(outcome.extra["growth"], {"overhead": {"seconds": 0, "seconds_share": 0}})
+
+
+def test_where_there_is_no_room_all_modules_grow_and_it_is_said() -> None:
+    without = grown(arm(race={"share": 0.0}), {"steps": 12})
+    outcome = grown(arm(race={"least": 1000}), {"steps": 12})
+    race = outcome.extra["growth"]["race"]
+    assert race["tried"] == 0
+    assert race["chosen"] == IDS
+    assert "no room for 3 modules, each alone, with rungs of at least 1000 steps" in race["instead"]
+    assert any("begins with all modules" in remark for remark in remarks([outcome.extra]))
+    assert without.extra["growth"]["race"] is None
+    for one in (without, outcome):
+        one.extra["growth"]["race"] = None
+    assert timeless(outcome) == timeless(without), "a race that was not run changes nothing"
+    lone = arm().network.structure.model_copy(update={"disabled": tuple(IDS[1:])})
+    alone = grown(arm(allow=["grow"]).model_copy(update={"network": ModuleZooNetwork(structure=lone)}), {"steps": 12})
+    assert "two live modules" in alone.extra["growth"]["race"]["instead"]
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_dear_modules_are_left_out_only_where_that_is_wanted_and_as_few_stay_as_won(partial: bool) -> None:
+    given = settings({"training": {"budget": {"steps": None, "flops": 5e7}}})
+    task = problem({"training": given.training.model_dump(mode="json")}).open_task({})
+    one = arm(prune={"least": 3}, race={"partial": partial, "least": 4})
+    bench = Trainer(one, given, task, 5, decide("cpu"), None, lambda message: None, None, Path())
+    start = start_of(bench, validate(GrowthSettings, dict(one.options), what="options"))
+    assert start.race is not None
+    if partial:
+        assert start.race["heats"][0]["left_out"]
+        assert start.settings.prune.least == len(start.race["chosen"]) < 3
+        assert start.training.budget.flops == 5e7 - start.flops < 5e7
+    else:
+        assert start.race["chosen"] == IDS
+        assert "no room for 3 modules" in start.race["instead"]
+        assert (start.flops, start.settings.prune.least, bench.steps) == (0, 3, 0)
+
+
+def test_new_runs_race_and_the_paper_and_stored_runs_do_not() -> None:
+    assert growth_of_new_runs()["race"] == {"share": 0.15}
+    assert GrowthSettings().race.share == 0
+    assert "race" not in GrowthSettings().model_dump(mode="json")
+    assert PAPER_GROWTH.get("race") is None
+    assert merge(growth_of_new_runs(), NOTHING_HAPPENS)["race"]["share"] == 0
+    assert "race" not in growth_of_new_runs(gated=False)
+
+
+def test_what_cannot_race_is_refused_before_anything_is_trained() -> None:
+    with pytest.raises(UsageError, match="do not race"):
+        check_grow(settings(), arm().model_copy(update={"network": HModelNetwork(structure=H_MODEL)}))
+    with pytest.raises(UsageError, match="did you mean 'least'"):
+        check_grow(settings(), arm(race={"lest": 3}))
+    few = settings({"training": {"budget": {"steps": 24}}})
+    check_grow(few, arm(race={"share": 0.0}, events={"warm": 0.05}))
+    with pytest.raises(UsageError, match="after the race are too few"):
+        check_grow(few, arm(events={"warm": 0.05}))
