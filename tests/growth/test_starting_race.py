@@ -16,9 +16,8 @@ from evodevo.experiments.trials import Trial
 from evodevo.growth.log import read_log
 from evodevo.growth.procedure_settings import check_grow
 from evodevo.growth.recipes.growing import NOTHING_HAPPENS, growth_of_new_runs
-from evodevo.growth.recipes.paper import GROWTH as PAPER_GROWTH
 from evodevo.growth.spec import GrowthSettings
-from evodevo.growth.starting_race import start_of
+from evodevo.growth.training.starting_race import start_of
 from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
@@ -201,13 +200,12 @@ def test_dear_modules_are_left_out_only_where_that_is_wanted_and_as_few_stay_as_
         assert (start.flops, start.settings.prune.least, bench.steps) == (0, 3, 0)
 
 
-def test_new_runs_race_and_the_paper_and_stored_runs_do_not() -> None:
-    assert growth_of_new_runs()["race"] == {"share": 0.15}
+def test_nothing_races_unasked_and_the_fixed_arm_never_does() -> None:
     assert GrowthSettings().race.share == 0
-    assert "race" not in GrowthSettings().model_dump(mode="json")
-    assert PAPER_GROWTH.get("race") is None
-    assert merge(growth_of_new_runs(), NOTHING_HAPPENS)["race"]["share"] == 0
-    assert "race" not in growth_of_new_runs(gated=False)
+    assert "race" not in GrowthSettings().model_dump(mode="json"), "stored runs are as they were"
+    assert "race" not in growth_of_new_runs()
+    asked = merge({"race": {"share": 0.15}}, NOTHING_HAPPENS)
+    assert validate(GrowthSettings, dict(asked), what="options").race.share == 0
 
 
 def test_what_cannot_race_is_refused_before_anything_is_trained() -> None:

@@ -75,7 +75,7 @@ class Growable(Settings):
     in_place: ClassVar[bool] = False
     """Whether its modules can be enlarged at their place (``in_place.base.EDITS``)."""
     races: ClassVar[bool] = False
-    """Whether a race can decide which of its modules it begins with (``starting_race``)."""
+    """Whether a race can decide which of its modules it begins with (``growth.training.starting_race``)."""
 
     @classmethod
     @abstractmethod

@@ -1,7 +1,7 @@
 """The procedure ``grow``: trains a zoo of modules, or an H-Model, and edits its modules on the way.
 
 Architect Thyself 3.5; the modules of an H-Model are its hidden layers (``growth.growable``). A race may decide with
-which modules it begins (``starting_race``).
+which modules it begins (``growth.training.starting_race``).
 
 One training in segments. Between two of them comes what ``growth.schedule`` schedules: an event, the end of a warm-up,
 the reward of an event. The result of each is kept with every checkpoint, and an interrupted run goes on identically
@@ -30,9 +30,9 @@ from evodevo.growth.log import Log, write_log
 from evodevo.growth.procedure_settings import check_events, check_zoo, pool_to_grow, total_steps
 from evodevo.growth.schedule import Agenda, What, dates
 from evodevo.growth.spec import GrowthSettings
-from evodevo.growth.starting_race import start_of
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
+from evodevo.growth.training.starting_race import start_of
 from evodevo.module_zoo.procedures.race import batches_from
 from evodevo.networks.base import Batch
 from evodevo.randomness import integer_seed
@@ -59,7 +59,7 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     strategist chose otherwise than its prior, and ``decisions``, their number; ``start``, the first modules;
     ``timeline``, modules at each event with usage and contribution, births and removals; ``looks``, the same between
     events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training; ``race``, who
-    raced for the start (``starting_race.Start``).
+    raced for the start (``growth.training.starting_race.GrowthStart``).
     Blobs: ``edits``, the log (``growth.log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
 

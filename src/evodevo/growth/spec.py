@@ -81,7 +81,7 @@ class StartingRaceSettings(Settings):
             alone; there is no race then otherwise.
     """
 
-    share: float = Field(default=0.0, ge=0, lt=1, json_schema_extra={NEW: 0.15})
+    share: float = Field(default=0.0, ge=0, lt=1)
     samples: int = Field(default=512, ge=1)
     least: int = Field(default=30, ge=1, le=100_000)
     partial: bool = False

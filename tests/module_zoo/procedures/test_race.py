@@ -142,7 +142,7 @@ def test_the_best_of_pairs_and_the_best_module_wins(monkeypatch: pytest.MonkeyPa
     def judged(self: Any, name: str, arm: Any, network: Any) -> float:
         return losses[arm.ids]
 
-    monkeypatch.setattr(race.Race, "_judged", judged)
+    monkeypatch.setattr(race.ModuleRace, "_judged", judged)
     assert evaluate(problem_of(), raced()).extra["search"]["chosen"] == [b, c]
     losses[a,] = 0.4
     assert evaluate(problem_of(), raced()).extra["search"]["chosen"] == [a], "no pair is better"

@@ -61,11 +61,10 @@ def growth_of_new_runs(*, gated: bool = True) -> dict[str, Any]:
     """Options of the procedure ``grow`` in which new runs differ from stored ones without them, as plain data.
 
     Args:
-        gated: Whether the network has a gate over its modules, beside which a newborn can be added; modules that race
-            have one, too.
+        gated: Whether the network has a gate over its modules, beside which a newborn can be added.
     """
     options = changes_of_new_runs(GrowthSettings())
-    return options if gated else {name: values for name, values in options.items() if name not in ("birth", "race")}
+    return options if gated else {name: values for name, values in options.items() if name != "birth"}
 
 
 def arm_name(strategist: str) -> str:

@@ -2,11 +2,11 @@
 
 Source: docs/spec/architect_thyself.md#events.
 
-Those that grow begin with what a race of modules and pairs decides, but for one that begins with all modules. A third
-zoo does not grow either after that race (the procedure ``race``).
+Two zoos begin with what a race of modules and pairs decides: one grows afterwards, one does not (the procedure
+``race``).
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
-without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite; it does not race.
+without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 
 LEARNED = "ppo"
 STRATEGISTS = (LEARNED, "random", "heuristic")
-UNRACED = "heuristic"
-"""Strategist of the arm that grows from all modules at once."""
+RACED_FIRST = "heuristic"
+"""Strategist of the arm that grows after a race."""
+RACE_SHARE = 0.15
 MIXTURES: Mapping[Baselines, tuple[MixtureStyle, ...]] = {
     "none": (),
     "quick": ("switch",),
@@ -72,7 +73,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
         *(_grown(structure, strategist) for strategist in STRATEGISTS),
-        _unraced(structure, UNRACED),
+        _raced_and_grown(structure),
         _fixed(structure),
         _raced(structure),
         *(
@@ -83,7 +84,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
             )
             for style in MIXTURES[mixtures]
         ),
-        _unraced(control, LEARNED, CONTROL),
+        _grown(control, LEARNED, CONTROL),
         _fixed(control, CONTROL),
     )
 
@@ -145,11 +146,10 @@ def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
     return _grown(structure, FIXED, cell).model_copy(update={"name": FIXED, "options": dict(NOTHING_HAPPENS)})
 
 
-def _unraced(structure: ZooStructure, strategist: str, cell: Cell | None = None) -> Variant:
-    """One that begins with all its modules."""
-    grown = _grown(structure, strategist, cell)
-    options = {**grown.options, "race": {"share": 0.0}}
-    return grown.model_copy(update={"name": f"{grown.name}, no race", "options": options})
+def _raced_and_grown(structure: ZooStructure) -> Variant:
+    grown = _grown(structure, RACED_FIRST)
+    options = {**grown.options, "race": {"share": RACE_SHARE, "partial": True}}  # as the procedure ``race``
+    return grown.model_copy(update={"name": f"{RACED}, then {grown.name}", "options": options})
 
 
 def _raced(structure: ZooStructure) -> Variant:

@@ -108,7 +108,7 @@ class GrowthHistory:
         differing: event, action and the heuristic's action; None where they were not compared.
         overhead: name -> number, from the evaluation.
         probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
-        race: the race before it, as ``growth.starting_race`` records it; None where none was wanted.
+        race: the race before it, as ``growth.training.starting_race`` records it; None where none was wanted.
     """
 
     strategist: str

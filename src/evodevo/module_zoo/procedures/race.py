@@ -44,7 +44,7 @@ def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     Raises:
         UsageError: Wrong options, no zoo of at least two modules, or a budget in seconds alone.
     """
-    race = Race(bench, validate(RaceOptions, dict(options), what="options of race"))
+    race = ModuleRace(bench, validate(RaceOptions, dict(options), what="options of race"))
     raced = race.run()
     batches = batches_from(bench, bench.task, raced.trained)
     result: TrainingResult = bench.train(raced.network, training=raced.rest, batch_at=batches)
@@ -103,7 +103,7 @@ def batches_from(bench: Trainer, task: SampleTask, first: int) -> Callable[[int]
     return batch_at
 
 
-class Race:
+class ModuleRace:
     """One race: the first stages of a training.
 
     Args:

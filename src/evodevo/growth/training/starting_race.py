@@ -13,7 +13,7 @@ from evodevo.errors import UsageError
 from evodevo.experiments.trainer import Trainer
 from evodevo.growth.procedure_settings import pool_to_grow
 from evodevo.growth.spec import GrowthSettings, StartingRaceSettings
-from evodevo.module_zoo.procedures.race import Race
+from evodevo.module_zoo.procedures.race import ModuleRace
 from evodevo.module_zoo.procedures.search_settings import RaceOptions, check_budget, why_no_race, zoo_of
 from evodevo.networks.base import Network
 from evodevo.settings import validate
@@ -23,7 +23,7 @@ NO_ROOM = "half of {:g} of the budget has no room for {} modules, each alone, wi
 
 
 @dataclass(frozen=True)
-class Start:
+class GrowthStart:
     """What a growth begins with.
 
     Attributes:
@@ -47,23 +47,23 @@ class Start:
     race: dict[str, Any] | None = None
 
 
-def start_of(bench: Trainer, settings: GrowthSettings) -> Start:
+def start_of(bench: Trainer, settings: GrowthSettings) -> GrowthStart:
     """Let the modules race where it is wanted and the budget permits it."""
     if not settings.race.share:
-        return Start(bench.build(), settings, bench.training)
+        return GrowthStart(bench.build(), settings, bench.training)
     instead = _why_none(bench, settings.race)
     if instead is not None:
         return _whole(bench, settings, instead)
     race = settings.race
     options = validate(RaceOptions, race.model_dump(exclude={"partial"}), what="the race of a growth")
-    raced = Race(bench, options, partial=race.partial).run()
+    raced = ModuleRace(bench, options, partial=race.partial).run()
     if not raced.facts["tried"]:
         count = 2 if race.partial else len(raced.facts["chosen"])
         return _whole(bench, settings, NO_ROOM.format(race.share, count, race.least))
     # Recorded: after an interruption the account has what was spent later.
     before = bench.once("before the growth", lambda: {"flops": bench.flops, "spent": bench.spent})
     least = min(settings.prune.least, len(raced.facts["chosen"]))
-    return Start(
+    return GrowthStart(
         network=raced.network,
         settings=settings.model_copy(update={"prune": settings.prune.model_copy(update={"least": least})}),
         training=raced.rest,
@@ -85,7 +85,7 @@ def _why_none(bench: Trainer, race: StartingRaceSettings) -> str | None:
     return reason
 
 
-def _whole(bench: Trainer, settings: GrowthSettings, instead: str) -> Start:
+def _whole(bench: Trainer, settings: GrowthSettings, instead: str) -> GrowthStart:
     chosen = [module.id for module in pool_to_grow(bench.arm).live]
     facts = {"tried": 0, "chosen": chosen, "steps": 0, "share": 0.0, "heats": [], "instead": instead}
-    return Start(bench.build(), settings, bench.training, race=facts)
+    return GrowthStart(bench.build(), settings, bench.training, race=facts)
