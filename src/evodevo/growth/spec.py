@@ -76,14 +76,14 @@ class StartingRaceSettings(Settings):
     Attributes:
         share: Largest share of the budget for it, 0 to 1; 0 for no race.
         samples: Number of samples of the ``architecture`` split by which a network is judged.
-        least: Fewest steps of a network in a rung.
+        least: Fewest steps of a network in a rung; where it is few, the cheapest wins (docs/results.md).
         partial: Whether the dearest modules are left out where the budget has no room for so many steps of each module
             alone; there is no race then otherwise.
     """
 
     share: float = Field(default=0.0, ge=0, lt=1)
     samples: int = Field(default=512, ge=1)
-    least: int = Field(default=30, ge=1, le=100_000)
+    least: int = Field(default=75, ge=1, le=100_000)
     partial: bool = False
 
 
