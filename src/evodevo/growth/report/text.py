@@ -77,7 +77,10 @@ def growth_words(growth: GrowthHistory) -> list[str]:
     first = f"Grown by {growth.strategist} in {len(growth.events)} events: {', '.join(done) or 'nothing was changed'}"
     if growth.refused:
         first += f"; {growth.refused} refused"
-    in_the_end = f"{len(growth.living)} modules in the end: {', '.join(life.id for life in growth.living)}."
+    count = len(growth.living)
+    in_the_end = (
+        f"{count} module{'' if count == 1 else 's'} in the end: {', '.join(life.id for life in growth.living)}."
+    )
     return [*raced, f"{first}.", in_the_end, *(f"{sentence}." for sentence in overhead_words(growth))]
 
 
