@@ -84,6 +84,7 @@ ADDED = {
     "validation_batch": "settings: windows that are measured at once",
     "downstream": "show: evaluations on tasks",
     "split": "settings: the rule of a split",
+    "begins_with": "show: the modules with which a growth began",
 }
 """Keys of answers that came after that commit."""
 

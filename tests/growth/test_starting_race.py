@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -204,8 +205,10 @@ def test_nothing_races_unasked_and_the_fixed_arm_never_does() -> None:
     assert GrowthSettings().race.share == 0
     assert "race" not in GrowthSettings().model_dump(mode="json"), "stored runs are as they were"
     assert "race" not in growth_of_new_runs()
-    asked = merge({"race": {"share": 0.15}}, NOTHING_HAPPENS)
-    assert validate(GrowthSettings, dict(asked), what="options").race.share == 0
+    asked = validate(GrowthSettings, dict(merge({"race": {"share": 0.15}}, NOTHING_HAPPENS)), what="options")
+    bench: Any = SimpleNamespace(build=lambda: "all modules", training="the whole budget")
+    start = start_of(bench, asked)
+    assert (start.network, start.training, start.race) == ("all modules", "the whole budget", None)
 
 
 def test_what_cannot_race_is_refused_before_anything_is_trained() -> None:

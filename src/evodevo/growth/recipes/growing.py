@@ -26,8 +26,8 @@ PLANNED = "enlarge"
 """Strategist that follows a plan: nothing is learned, and nothing decided."""
 UNLEARNED = ("random", "heuristic")
 """Strategists beside a learned one: without them the gain of the learning cannot be measured."""
-NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "race": {"share": 0.0}, "events": {"count": 0}}
-"""Options of the fixed arm: the same data split, no race, no event, no probe."""
+NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
+"""Options of the fixed arm: the same data split, no event, no probe; this strategist never races."""
 
 
 def growing_arms(network: NetworkSpec, strategists: Sequence[str]) -> tuple[Variant, ...]:

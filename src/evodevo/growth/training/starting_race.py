@@ -13,6 +13,7 @@ from evodevo.errors import UsageError
 from evodevo.experiments.trainer import Trainer
 from evodevo.growth.procedure_settings import pool_to_grow
 from evodevo.growth.spec import GrowthSettings, StartingRaceSettings
+from evodevo.growth.strategists.fixed import Fixed
 from evodevo.module_zoo.procedures.race import ModuleRace
 from evodevo.module_zoo.procedures.search_settings import RaceOptions, check_budget, why_no_race, zoo_of
 from evodevo.networks.base import Network
@@ -48,8 +49,8 @@ class GrowthStart:
 
 
 def start_of(bench: Trainer, settings: GrowthSettings) -> GrowthStart:
-    """Let the modules race where it is wanted and the budget permits it."""
-    if not settings.race.share:
+    """Let the modules race where it is wanted and the budget permits it; never for the strategist ``fixed``."""
+    if not settings.race.share or settings.strategist == Fixed.name:
         return GrowthStart(bench.build(), settings, bench.training)
     instead = _why_none(bench, settings.race)
     if instead is not None:
