@@ -123,7 +123,7 @@ def test_workers_may_be_elsewhere_and_options_of_another_executor_are_dropped() 
     [
         ({"executor": "rya"}, "unknown executor 'rya'. Did you mean 'ray'"),
         ({"executor": "forked"}, "'forked' cannot be chosen by name"),
-        ({"options": {"address": "auto"}}, "the executor 'processes' has no options; leave out: address"),
+        ({"options": {"address": "auto"}}, "options of the executor 'processes': unknown key 'address'"),
         ({"executor": "ray", "options": {"gpu": 1}}, "did you mean 'gpus'"),
     ],
 )
