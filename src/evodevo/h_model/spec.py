@@ -158,8 +158,9 @@ class HModelStructure(Settings):
         checkpointing: activations of an iteration are computed again in the backward pass.
     """
 
-    stream: Literal["paper", "carried"] = "paper"
-    carried: CarriedStructure = CarriedStructure()
+    # Left out where they are the paper's, so that genomes and stored structures are those of before.
+    stream: Literal["paper", "carried"] = Field(default="paper", exclude_if=lambda value: value == "paper")
+    carried: CarriedStructure = Field(default=CarriedStructure(), exclude_if=lambda value: value == CarriedStructure())
     width: int = Field(default=64, ge=4, le=65536)
     hidden: tuple[Layer, ...] = Field(default=(TransformerLayer(),) * 4, min_length=1, max_length=1024)
     iterations: int = Field(default=4, ge=0, le=256)
