@@ -25,15 +25,15 @@ Show = Callable[[float, str, str], None]
 
 
 @contextmanager
-def bar_shown(progress: bool | None, heard: bool, console: Console | None = None) -> Iterator[Show | None]:
+def bar_shown(progress: bool | None, listens: bool, console: Console | None = None) -> Iterator[Show | None]:
     """The function that moves a bar; None where none is wanted.
 
     Args:
         progress: Whether a bar is shown; None shows it on a terminal and in a notebook, where nobody else listens.
-        heard: Whether the caller listens.
+        listens: Whether the caller has a listener of its own.
         console: Console of the bar; None is that of stderr.
     """
-    if progress is False or (progress is None and heard):
+    if progress is False or (progress is None and listens):
         yield None
         return
     from rich.console import Console as RichConsole

@@ -115,8 +115,8 @@ def fit(
     below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
     held = folds(answers, fingerprints(samples, groups), seed, below)
     about = _about(rows, reading, targets, samples)
-    with shown(progress, listener) as heard:
-        listen = heard or _silent
+    with shown(progress, listener) as receiver:
+        listen = receiver or _silent
         listen("plan", {**about, "folds": len(held), "seconds": seconds})
         search = FitSearch(lesson, held, chosen, Limit(began + seconds), listen)
         search.run(networks=networks)
