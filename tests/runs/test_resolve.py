@@ -62,7 +62,22 @@ def test_another_task_takes_the_settings_of_the_recipes_own_away_and_data_have_a
         made(evaluation={"task": "image_txt"})
     for given in ({"data": "texts"}, {"evaluation": {"task_settings": {"data": "texts"}}}):
         evaluation = made(**given).evaluation
-        assert (evaluation.task, evaluation.task_settings) == ("text_labels", {"data": "texts"})
+        new = {"length": None, "most_cut": 0.2, "everything": False}
+        assert (evaluation.task, evaluation.task_settings) == ("text_labels", {"data": "texts", **new})
+
+
+def test_proofs_are_generated_or_the_texts_of_a_file_and_their_answers() -> None:
+    own = {"data": "theories.csv", "text": "context,question", "label": "answer", "group": "depth"}
+    settings = resolve("h_model.proofs", driver="train", overrides={"evaluation": {"task_settings": own}})
+    assert settings.evaluation.task == "text_labels"
+    assert settings.evaluation.task_settings.items() >= own.items()
+    # Neither arms of the generated task nor the table of the paper belong to other data.
+    assert not settings.experiment.paper
+    assert all(not arm.task for arm in settings.experiment.arms)
+    assert resolve("h_model.proofs", driver="train", overrides={}).evaluation.task == "proofs"
+    full = resolve("h_model.proofs", size="full", driver="train", overrides={"data": "theories.csv"})
+    assert full.evaluation.task == "text_labels"
+    assert all(not arm.task for arm in full.experiment.arms)
     assert made(data="x", evaluation={"task": "images"}).evaluation.task == "images"
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from evodevo.experiments.comparison import ComparisonRow, ComparisonTable, Spread
     from evodevo.runs.archive import Run
 
+_MOST_COLUMNS = 16
 EQUAL = {"steps": "equal steps", "flops": "equal FLOPs", "seconds": "equal time"}
 
 
@@ -158,11 +159,16 @@ def _show_groups(table: ComparisonTable) -> None:
     groups = dict.fromkeys(name for row in table.rows for name in row.groups)
     for group in groups:
         values = dict.fromkeys(value for row in table.rows for value in row.groups.get(group, {}))
-        if not 1 < len(values) <= 16:
+        if len(values) < 2:
             continue
         output.line(f"\ntest accuracy in percent by {group}:")
-        rows = [(row.group, *(percent(row.groups[group].get(v)) for v in values)) for row in table.rows if row.groups]
-        output.table(("arm", *values), rows, right=tuple(values))
+        told = [(row.group, [percent(row.groups[group].get(v)) for v in values]) for row in table.rows if row.groups]
+        if len(values) <= _MOST_COLUMNS:
+            output.table(("arm", *values), [(arm, *shares) for arm, shares in told], right=tuple(values))
+        else:  # a line each
+            arms = [arm for arm, _ in told]
+            lines = zip(values, *(shares for _, shares in told), strict=True)
+            output.table((group, *arms), list(lines), right=tuple(arms))
 
 
 def _show_probes(table: ComparisonTable, show: Any) -> None:

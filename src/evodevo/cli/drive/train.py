@@ -71,6 +71,14 @@ def train(
     width: Width = None,
     task: Annotated[str | None, typer.Option(help="Task of a recipe.  [default: its own]")] = None,
     data: Annotated[Path | None, typer.Option(help="Your data for a recipe or a genome, a file or a folder.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Column of your texts, or several: context,question.  [default: text]")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column of your classes.  [default: label]")] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Column of depths, domains, …: accuracy for each; of tables: rows that stay together."),
+    ] = None,
     budget: Annotated[
         GivenBudget | None,
         typer.Option(
@@ -111,6 +119,7 @@ def train(
         "space.depth": depth,
         "space.dimensions.width": width,
     }
+    columns = {"text": text, "label": label, "group": group}
     limits = _limits(budget, {"tokens": tokens, "steps": steps, "seconds": seconds, "flops": None})
     from evodevo.runs.recipe import RECIPES
 
@@ -119,11 +128,13 @@ def train(
             if value is not None:
                 raise typer.BadParameter(f"{option} is for an architecture; {what!r} is a recipe.")
         flags |= experiment_flags(limits, task, data, seeds)
+        flags |= {f"evaluation.task_settings.{name}": column for name, column in columns.items()}
         keep_blobs_at(store, blobs)
         _compare(what, size or RecipeSize.quick, overrides(config, set or [], flags), baselines, store, json)
         return
-    if task is not None:
-        raise typer.BadParameter(f"--task is for a recipe; {what!r} is an architecture.")
+    for option, value in {"task": task, **columns}.items():
+        if value is not None:
+            raise typer.BadParameter(f"--{option} is for a recipe; {what!r} is an architecture.")
     beside = baselines not in (None, Opponents.none)
     settings = {
         **limits,

@@ -256,14 +256,19 @@ def groups(table: ComparisonTable) -> dict[str, tuple[TextTable, Chart | None]]:
     by_group = {}
     for group in dict.fromkeys(name for row in table.rows for name in row.groups):
         values = dict.fromkeys(value for row in table.rows for value in row.groups.get(group, {}))
-        if not 1 < len(values) <= MOST_VALUES:
+        if len(values) < 2:
             continue
-        rows = [
-            (row.group, *(percent(row.groups[group].get(value)) for value in values))
+        title = f"Test accuracy in percent by {group}."
+        told = [
+            (row.group, [percent(row.groups[group].get(value)) for value in values])
             for row in table.rows
             if row.groups.get(group)
         ]
-        words = TextTable(("arm", *values), rows, f"Test accuracy in percent by {group}.")
+        if len(values) <= MOST_VALUES:
+            words = TextTable(("arm", *values), [(arm, *shares) for arm, shares in told], title)
+        else:  # a line each
+            lines = list(zip(values, *(shares for _, shares in told), strict=True))
+            words = TextTable((group, *(arm for arm, _ in told)), lines, title)
         by_group[group] = (words, _group_chart(table, group, list(values)))
     return by_group
 

@@ -27,7 +27,7 @@ def languages(size: Size) -> ExperimentSettings:
         arms.append(h_model(four.model_copy(update={"aggregation": AttentionAggregation()}), "H-Model, attention"))
     return ExperimentSettings(
         experiment=Comparison(
-            title="six languages, next byte",
+            title="several languages, next byte",
             arms=tuple(arms),
             learning_rates=learning_rates(size),
             seeds=3 if full else 1,

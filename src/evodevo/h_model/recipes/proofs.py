@@ -1,10 +1,11 @@
-"""Does a statement follow from facts and rules? With proofs deeper than any that were trained on.
+"""Does a statement follow from facts and rules? With proofs deeper than any that were trained on, or the user's texts.
 
 Source: docs/spec/h_model.md#experiments.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
@@ -16,9 +17,10 @@ from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size, by_size
+from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 
 QUICK_STEPS = 2_000
+OWN_VOCABULARY = 1024
 SWEPT_RATE = (1e-3,)
 """Learning rate of the arms that only the full size has; the opponents are trained with three."""
 QUESTIONS: dict[str, Any] = {"form": "language", "loss": "answer", "questions": 12, "shares": (4.0, 2.0, 1.0)}
@@ -69,6 +71,33 @@ def proofs(size: Size) -> ExperimentSettings:
     )
 
 
+def own_texts(size: Size, data: str) -> ExperimentSettings:
+    """Texts of the user's own with a class each: facts and a question, and its answer."""
+    full = size == "full"
+    base = _of(HModelStructure(width=128 if full else 64, iterations=4, input_blocks=0), 2)
+    return ExperimentSettings(
+        experiment=Comparison(
+            title=f"answers of {Path(data).name}",
+            arms=(h_model(base), *opponents(base, size)),
+            learning_rates=learning_rates(size, 2e-3),
+            seeds=3 if full else 1,
+        ),
+        evaluation=evaluation(
+            size,
+            "text_labels",
+            steps=20_000 if full else QUICK_STEPS,
+            batch_size=32,
+            task_settings={"data": data, "vocabulary": OWN_VOCABULARY},
+        ),
+    )
+
+
+def _made(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
+    changes.refuse_strategists()
+    changes.refuse_baselines()
+    return proofs(size) if changes.data is None else own_texts(size, changes.data)
+
+
 def _of(base: HModelStructure, transformers: int, *, binding: bool = True) -> HModelStructure:
     """The same H-Model with so many transformer layers, after a convolution or not."""
     first = (BINDING,) if binding else ()
@@ -106,5 +135,9 @@ def _more(base: HModelStructure) -> list[Variant]:
 
 
 PROOFS = Recipe(
-    "h_model.proofs", "E1: facts and rules, deeper than trained; also as language", ("train",), by_size(proofs)
+    "h_model.proofs",
+    "E1: facts and rules, deeper than trained; also as language, or texts and answers of your own",
+    ("train",),
+    _made,
+    reads_data=True,
 )

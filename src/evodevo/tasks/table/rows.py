@@ -1,4 +1,4 @@
-"""Reading of rows with named columns from JSON lines and CSV."""
+"""Reading of rows with named columns from JSON lines, CSV and parquet."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any
 
 from evodevo import canonical, files
 from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo.tasks import parquet
 from evodevo.tasks.text import corpus
 
 SUFFIXES = frozenset({".jsonl", ".csv"})
+READABLE = SUFFIXES | {".parquet"}
 MAX_COLUMNS = 100_000
 
 
@@ -22,7 +24,7 @@ def read(path: Path, columns: Sequence[str], *, separator: str | None = None) ->
     """The values of some columns, row by row, as text.
 
     Args:
-        path: File with the suffix .jsonl or .csv, plain or .gz or .xz; the first line of a CSV file has the names of
+        path: File with the suffix .jsonl or .csv, plain or .gz or .xz, or .parquet; the first line of a CSV file names
             its columns.
         columns: Names of the columns, in order; whole numbers and booleans of JSON become text.
         separator: Separator with which the texts of a JSON list are joined; None refuses lists.
@@ -30,7 +32,11 @@ def read(path: Path, columns: Sequence[str], *, separator: str | None = None) ->
     Raises:
         DataError: The file is unreadable, lacks a column (the message has the nearest one), or a value is no text (the
             message has the line).
+        MissingExtraError: A parquet file needs pyarrow.
     """
+    if corpus.suffixes(path)[0] == ".parquet":
+        yield from _parquet_values(path, columns)
+        return
     suffix, text = text_of(path)
     if suffix == ".jsonl":
         yield from _json_values(text, path, columns, separator)
@@ -46,7 +52,9 @@ def text_of(path: Path) -> tuple[str, str]:
     """
     suffix, compression = corpus.suffixes(path)
     if suffix not in SUFFIXES:
-        raise DataError(f"{path} is neither .jsonl nor .csv (also .gz, .xz). Convert it, or give another file.")
+        raise DataError(
+            f"{path} is neither .jsonl nor .csv (also .gz, .xz) nor .parquet. Convert it, or give another file."
+        )
     with files.unpacked(path, compression, corpus.MAX_CORPUS_BYTES) as stream:
         data = stream.read()
     return suffix, corpus.as_text(data, str(path)).decode("utf-8")
@@ -134,6 +142,19 @@ def _comma_separated_values(text: str, path: Path, columns: Sequence[str]) -> It
     indices = [header.index(column) for column in columns]
     for row in lines:
         yield tuple(row[index] for index in indices)
+
+
+def _parquet_values(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    names, _ = parquet.header(path)
+    for column in columns:
+        if column not in names:
+            raise missing_column(column, names, str(path))
+    distinct = list(dict.fromkeys(columns))
+    read = dict(zip(distinct, parquet.columns(path, distinct, corpus.MAX_CORPUS_BYTES), strict=True))
+    for number, values in enumerate(zip(*read.values(), strict=True), start=1):
+        place = f"{path}, row {number}"
+        texts = {name: corpus.as_text(value, place).decode() for name, value in zip(read, values, strict=True)}
+        yield tuple(texts[column] for column in columns)
 
 
 def _as_text(value: Any, column: str, place: str, separator: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from evodevo import files
 from evodevo.errors import DataError
@@ -24,9 +25,11 @@ _SPLIT_NAMES: dict[str, Split] = {
     "testing": "test",
 }
 _HOW = (
-    "Give a .jsonl or .csv file (also .gz, .xz) with a column of texts and one of labels, a folder with one folder of "
-    "texts per class, or a folder that holds train, validation and test as such files or folders"
+    "Give a .jsonl or .csv file (also .gz, .xz) or a .parquet file with a column of texts and one of labels, a folder "
+    "with one folder of texts per class, or a folder that holds train, validation and test as such files or folders"
 )
+
+NO_GROUP = "(empty)"
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class LabelledTexts:
         labels: Label of each text.
         pools: Splits that each text may belong to.
         empty: Number of blank texts, which were left out.
+        first: Text of the first of several columns, of each text; empty where there is one column.
+        groups: Value of the column of groups, of each text; empty where there is none.
     """
 
     source: str
@@ -46,19 +51,35 @@ class LabelledTexts:
     labels: tuple[str, ...]
     pools: tuple[Pool, ...]
     empty: int
+    first: tuple[bytes, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
-def read(
-    data: Path, *, validation: Path | None = None, test: Path | None = None, text: str = "text", label: str = "label"
-) -> LabelledTexts:
+@dataclass(frozen=True)
+class Reading:
+    """How files are read.
+
+    Attributes:
+        texts: Columns of the texts; the text of a sample is theirs, a line each.
+        label: Column of the labels.
+        group: Column of the groups; None where there is none.
+        everything: Whether README and licence files in folders of classes are texts too.
+    """
+
+    texts: tuple[str, ...] = ("text",)
+    label: str = "label"
+    group: str | None = None
+    everything: bool = True
+
+
+def read(data: Path, reading: Reading, *, validation: Path | None = None, test: Path | None = None) -> LabelledTexts:
     """All labelled texts of one or several places.
 
     Args:
         data: File, folder with a folder per class, or folder with a file or folder per split.
+        reading: How files are read.
         validation: File or folder of the validation split, beside ``data``; None where there is none.
         test: File or folder of the test split, beside ``data``; None where there is none.
-        text: Column of the texts in files.
-        label: Column of the labels in files.
 
     Raises:
         DataError: A path does not exist or is unreadable, a column is missing, or a split is given twice.
@@ -74,23 +95,32 @@ def read(
         raise DataError(f"{data} holds no training texts. {_HOW}.")
     # Where a test split is given, the rest is divided into training and validation only.
     of_train: Pool = "all" if "test" not in given else "train" if "validation" in given else "train_validation"
-    texts: list[bytes] = []
-    labels: list[str] = []
-    pools: list[Pool] = []
+    found: list[tuple[_Row, Pool]] = []
     empty = 0
     for split, path in given.items():
         assert split != "architecture", "texts have three splits"
         pool = of_train if split == "train" else split
-        for document, name in _labelled(path.expanduser(), text, label):
-            if document.strip():
-                texts.append(document)
-                labels.append(name)
-                pools.append(pool)
+        for row in _labelled(path.expanduser(), reading):
+            if row.text.strip():
+                found.append((row, pool))
             else:
                 empty += 1
     return LabelledTexts(
-        ", ".join(str(path) for path in given.values()), tuple(texts), tuple(labels), tuple(pools), empty
+        ", ".join(str(path) for path in given.values()),
+        tuple(row.text for row, _ in found),
+        tuple(row.label for row, _ in found),
+        tuple(pool for _, pool in found),
+        empty,
+        tuple(row.first for row, _ in found) if len(reading.texts) > 1 else (),
+        tuple(row.group for row, _ in found) if reading.group is not None else (),
     )
+
+
+class _Row(NamedTuple):
+    text: bytes
+    label: str
+    first: bytes = b""
+    group: str = ""
 
 
 def _splits_of(folder: Path) -> dict[Split, Path]:
@@ -101,7 +131,7 @@ def _splits_of(folder: Path) -> dict[Split, Path]:
     paths: dict[Split, Path] = {}
     for entry in _entries(root):
         split = _SPLIT_NAMES.get(entry.name.split(".")[0].lower())
-        if split is None or not (entry.is_dir() or corpus.suffixes(entry)[0] in rows.SUFFIXES):
+        if split is None or not (entry.is_dir() or corpus.suffixes(entry)[0] in rows.READABLE):
             continue
         if split in paths:
             raise DataError(f"{paths[split]} and {entry} both look like the {split} split. Leave one out, or name it.")
@@ -109,19 +139,23 @@ def _splits_of(folder: Path) -> dict[Split, Path]:
     return paths if "train" in paths else {}
 
 
-def _labelled(path: Path, text: str, label: str) -> Iterator[tuple[bytes, str]]:
+def _labelled(path: Path, reading: Reading) -> Iterator[_Row]:
     if path.is_dir():
         files.refuse_links_outside(path)
+        if reading.group is not None or len(reading.texts) > 1:
+            raise DataError(f"{path} is a folder of classes, which has no columns. {_HOW}.")
         classes = [entry for entry in _entries(path) if entry.is_dir()]
         if not classes:
             raise DataError(f"the folder {path} holds neither classes nor splits. {_HOW}.")
         for folder in classes:
-            # The folders are classes, chosen file by file, and stored runs keep their samples: all files count.
-            for document in corpus.read(folder, field=text, everything=True).documents:
-                yield document, folder.name
+            for document in corpus.read(folder, field=reading.texts[0], everything=reading.everything).documents:
+                yield _Row(document, folder.name)
     elif path.is_file():
-        for written, name in rows.read(path, (text, label)):
-            yield written.encode("utf-8"), name
+        columns = (*reading.texts, reading.label, *([] if reading.group is None else [reading.group]))
+        for values in rows.read(path, columns):
+            parts = [text.encode("utf-8") for text in values[: len(reading.texts)]]
+            label, *group = values[len(reading.texts) :]
+            yield _Row(b"\n".join(parts), label, parts[0], group[0].strip() or NO_GROUP if group else "")
     else:
         raise DataError(f"there is nothing at {path}. {_HOW}.")
 

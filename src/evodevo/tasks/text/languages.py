@@ -27,6 +27,7 @@ from evodevo.tasks.baselines import fit_bigram
 from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.sample_splits import fingerprint
 from evodevo.tasks.text import language_sources, tokenizers
+from evodevo.tasks.text.column_names import split_names
 from evodevo.tasks.text.language import FEWEST_CONTEXTS
 from evodevo.tasks.text.synthetic_languages import SyntheticSettings, generate
 from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
@@ -39,10 +40,15 @@ class LanguagesSettings(Settings):
     """Source of the texts, tokenizer, and length of a window."""
 
     data: str | None = Field(
-        default=None, description="a folder by language, or rows of language and text; none is six invented languages"
+        default=None,
+        description="a folder by language, rows of language and text, or a column per language; none is invented ones",
     )
     language: str = Field(default="lang", min_length=1, description="column of the languages")
-    text: str = Field(default="text", min_length=1, description="column of the texts")
+    text: str = Field(
+        default="text",
+        min_length=1,
+        description="column of the texts; several with commas between them are a language each, with its name",
+    )
     tokenizer: str = Field(default="bytes", description="'bytes', 'bpe' (trained on the texts), or a tokenizer.json")
     vocabulary: int = Field(default=4096, gt=256, le=65_536, description="number of token ids of 'bpe'")
     context_length: int = Field(default=64, ge=1, le=65_536, description="number of predicted tokens in a window")
@@ -173,6 +179,7 @@ class LanguagesTask(SampleTask):
             "samples": {split: self.count(split) for split in SPLITS},
             "tokens": sizes(self._tokens),
             "bytes": sizes(self._bytes),
+            "baseline_unit": "bits per byte",
             **self._info,
         }
 
@@ -235,7 +242,10 @@ def _prepare(settings: LanguagesSettings, cache: TokenCache) -> tuple[str, Cache
         path = Path(settings.data).expanduser()
         source = str(path)
         documents = language_sources.read(
-            path, language=settings.language, text=settings.text, everything=settings.split == "legacy"
+            path,
+            language=settings.language,
+            text=split_names(settings.text),
+            everything=settings.split == "legacy",
         )
     given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
     parts = {name: splits.split(texts, settings.split) for name, texts in documents.items()}

@@ -2,6 +2,9 @@
 
 Source: paper 6.7; docs/spec/h_model.md#experiments.
 
+A file may have several columns of texts (a context and a question): the text of a sample is theirs, a line each, and
+samples whose first column is equal stay in one split.
+
 Shapes: B samples, L tokens at most, the first ones of each text.
 """
 
@@ -18,36 +21,71 @@ from pydantic import Field, model_validator
 
 from evodevo import canonical
 from evodevo.errors import DataError, quoted_list
-from evodevo.settings import Settings
+from evodevo.settings import NEW, Settings
 from evodevo.tasks.base import SPLITS, OutputSpec, SampleTask, Split
 from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.sample_splits import assign, fingerprint
 from evodevo.tasks.text import labelled_text, tokenizers
+from evodevo.tasks.text.column_names import split_names
 from evodevo.tasks.text.labelled_text import LabelledTexts
 from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
 from evodevo.tasks.text.topics import TopicSettings, generate
 
 _VERSION = 1
 _SHOWN_CHARACTERS = 400
+MOST_GROUPS = 64
+_MOST_CUT_OF_AUTOMATIC, _LONGEST_AUTOMATIC, _LENGTH_STEP = 0.02, 512, 8
 
 
 class TextLabelsSettings(Settings):
     """Source of the texts, tokenizer, and length."""
 
-    data: str | None = Field(default=None, description="a .jsonl or .csv file, or a folder; none is generated topics")
+    data: str | None = Field(
+        default=None, description="a .jsonl, .csv or .parquet file, or a folder; none is generated topics"
+    )
     validation: str | None = Field(default=None, description="path of the validation split, if separate")
     test: str | None = Field(default=None, description="path of the test split, if separate")
-    text: str = Field(default="text", min_length=1, description="column of the texts")
+    text: str = Field(
+        default="text", min_length=1, description="column of the texts, or several with commas between them"
+    )
     label: str = Field(default="label", min_length=1, description="column of the labels")
+    group: str | None = Field(
+        default=None,
+        min_length=1,
+        exclude_if=lambda value: value is None,
+        description="column by whose values accuracy is reported too, at most 64 of them",
+    )
+    everything: bool = Field(
+        default=True,
+        exclude_if=bool,
+        json_schema_extra={NEW: False},
+        description="whether README and licence files in folders of classes are texts too",
+    )
     tokenizer: str = Field(default="bpe", description="'bpe' (trained on the texts), 'bytes', or a tokenizer.json")
     vocabulary: int = Field(default=4096, gt=256, le=65_536, description="number of token ids of 'bpe'")
-    length: int = Field(default=64, ge=1, le=65_536, description="largest number of tokens of a text")
+    length: int | None = Field(
+        default=64,
+        ge=1,
+        le=65_536,
+        json_schema_extra={NEW: None},
+        description="largest number of tokens of a text; none is one that cuts at most 2 % of the texts, up to 512",
+    )
+    most_cut: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        exclude_if=lambda value: value == 1.0,
+        json_schema_extra={NEW: 0.2},
+        description="largest share of training texts that are cut, 0 to 1; data with more are refused",
+    )
     topics: TopicSettings = TopicSettings()
 
     @model_validator(mode="after")
     def _splits_need_data(self) -> Self:
         if self.data is None and (self.validation is not None or self.test is not None):
             raise ValueError("validation and test go with data, which is not given")
+        if self.data is None and self.group is not None:
+            raise ValueError("group is a column of data, which is not given")
         return self
 
 
@@ -58,6 +96,9 @@ class TextLabelsTask(SampleTask):
         settings: Settings of the task.
         key: 64 hexadecimal digits over the texts, the tokenizer and the split; equal in every process.
         entry: Tokens, texts and labels of each split, the tokenizer, and the description of the source.
+
+    Raises:
+        DataError: The length cuts more training texts than the settings allow.
     """
 
     name: ClassVar[str] = "text_labels"
@@ -67,11 +108,14 @@ class TextLabelsTask(SampleTask):
         self.settings = settings
         self.key = key
         self.tokenizer = tokenizers.from_bytes(entry.tokenizer)
-        self.digest = canonical.digest({"task": self.name, "key": key, "length": settings.length})
+        lengths = entry.arrays["tokens_each_train"]
+        self.length = fitting_length(lengths) if settings.length is None else settings.length
+        _check_cut(lengths, self.length, settings)
+        self.digest = canonical.digest({"task": self.name, "key": key, "length": self.length})
         self.classes: tuple[str, ...] = tuple(entry.info["classes"])
-        self.inputs = (InputSpec("text", "tokens", length=settings.length, vocabulary=self.tokenizer.vocabulary),)
+        self.inputs = (InputSpec("text", "tokens", length=self.length, vocabulary=self.tokenizer.vocabulary),)
         self.outputs = (OutputSpec("label", "class", len(self.classes), names=self.classes),)
-        self.group_names = {}
+        self.group_names = {name: tuple(values) for name, values in entry.info.get("groups", {}).items()}
         self._info = entry.info
         self._arrays = entry.arrays
         self._starts = {split: _starts(entry.arrays[f"tokens_each_{split}"]) for split in SPLITS}
@@ -86,7 +130,7 @@ class TextLabelsTask(SampleTask):
         return len(self._arrays[f"labels_{split}"])
 
     def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
-        columns = np.arange(self.settings.length)
+        columns = np.arange(self.length)
         lengths = self._arrays[f"tokens_each_{split}"][indices]
         mask = columns < lengths[:, None]
         positions = np.where(mask, self._starts[split][indices][:, None] + columns, 0)
@@ -94,7 +138,7 @@ class TextLabelsTask(SampleTask):
         return {"text": tokens, "text/mask": mask, "label/target": self._labels(split)[indices]}
 
     def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return {}
+        return {name: self._arrays[f"groups_{split}"][indices].astype(np.int64) for name in self.group_names}
 
     def show(self, split: Split, index: int) -> dict[str, str]:
         text = self.texts(split)[index].decode("utf-8")
@@ -102,7 +146,7 @@ class TextLabelsTask(SampleTask):
         return {"text": shown, "label": self.classes[self._labels(split)[index]]}
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
-        return self.tokenizer.encode(text)[: self.settings.length]
+        return self.tokenizer.encode(text)[: self.length]
 
     def baselines(self, split: Split) -> dict[str, float]:
         """Accuracy of the commonest training class, and of logistic regression on tf-idf of whole texts."""
@@ -119,7 +163,7 @@ class TextLabelsTask(SampleTask):
             "task": self.name,
             "digest": self.digest,
             "key": self.key,
-            "length": self.settings.length,
+            "length": self.length,
             "tokenizer": self.tokenizer.describe(),
             "samples": {split: self.count(split) for split in SPLITS},
             "class_counts": {
@@ -127,7 +171,7 @@ class TextLabelsTask(SampleTask):
                 for split in SPLITS
             },
             "tokens_per_text": float(lengths.mean()),
-            "share_cut": float((lengths > self.settings.length).mean()),
+            "share_cut": float((lengths > self.length).mean()),
             **self._info,
         }
 
@@ -166,20 +210,26 @@ def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Cach
         )
     number = {name: index for index, name in enumerate(classes)}
     labels = np.asarray([number[name] for name in source.labels], np.uint32)
-    parts = assign(source.texts, source.pools, classes=labels.tolist())
+    units: dict[str, Any] = {}
+    if source.first:
+        units = {"units": source.first, "unit_name": split_names(settings.text)[0]}
+    parts = assign(source.texts, source.pools, classes=labels.tolist(), **units)
     content = fingerprint(
         *source.texts, *(value.encode() for pair in zip(source.labels, source.pools, strict=True) for value in pair)
     )
-    key = canonical.digest(
-        {
-            "task": "text_labels",
-            "version": _VERSION,
-            "content": content.hex(),
-            "tokenizer": identity,
-            "split": parts.rule,
-            "lengths": {split: len(parts.places[split]) for split in SPLITS},
-        }
-    )
+    identities = {
+        "task": "text_labels",
+        "version": _VERSION,
+        "content": content.hex(),
+        "tokenizer": identity,
+        "split": parts.rule,
+        "lengths": {split: len(parts.places[split]) for split in SPLITS},
+    }
+    if source.first:
+        identities["units"] = fingerprint(*source.first).hex()
+    if settings.group is not None:
+        identities["groups"] = fingerprint(*(value.encode() for value in (settings.group, *source.groups))).hex()
+    key = canonical.digest(identities)
     entry = cache.get(key)
     if entry is not None:
         return key, entry
@@ -194,7 +244,7 @@ def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Cach
         arrays[f"bytes_{split}"] = np.frombuffer(b"".join(texts[split]), np.uint8)
         arrays[f"bytes_each_{split}"] = np.asarray([len(text) for text in texts[split]], np.uint32)
         arrays[f"labels_{split}"] = labels[parts.places[split]]
-    info = {
+    info: dict[str, Any] = {
         "source": source.source,
         "classes": classes,
         "empty_texts": source.empty,
@@ -202,7 +252,43 @@ def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Cach
         "texts_repeated": parts.repeated,
         "split_rule": parts.rule,
     }
+    if settings.group is not None:
+        names = _group_values(settings.group, source)
+        info["groups"] = {settings.group: names}
+        numbers = np.asarray([names.index(value) for value in source.groups], np.uint32)
+        arrays |= {f"groups_{split}": numbers[parts.places[split]] for split in SPLITS}
     return key, cache.put(key, CachedTokens(arrays, tokenizer.to_bytes(), info))
+
+
+def fitting_length(lengths: NDArray[Any]) -> int:
+    """The least multiple of 8 that cuts at most 2 % of texts, 512 at most.
+
+    Args:
+        lengths: Tokens of each text, shape (texts,).
+    """
+    enough = int(np.quantile(lengths, 1 - _MOST_CUT_OF_AUTOMATIC, method="higher"))
+    return min(_LONGEST_AUTOMATIC, -(-enough // _LENGTH_STEP) * _LENGTH_STEP)
+
+
+def _check_cut(lengths: NDArray[Any], length: int, settings: TextLabelsSettings) -> None:
+    share = float((lengths > length).mean())
+    if share > settings.most_cut:
+        raise DataError(
+            f"{share:.0%} of the training texts have more than {length:,} tokens and would be cut, at most "
+            f"{settings.most_cut:.0%} may; half of them have at most {int(np.median(lengths)):,}, the longest has "
+            f"{int(lengths.max()):,}. Set a greater length, or most_cut=1 to read their beginnings."
+        )
+
+
+def _group_values(column: str, source: LabelledTexts) -> list[str]:
+    """The distinct values of the groups: numbers by size, else in alphabetical order."""
+    names = sorted(set(source.groups))
+    if len(names) > MOST_GROUPS:
+        raise DataError(f"{column!r} has {len(names):,} values; a table by group has at most {MOST_GROUPS}.")
+    try:
+        return sorted(names, key=float)
+    except ValueError:
+        return names
 
 
 def _check_classes(labels: NDArray[Any], indices: dict[Split, NDArray[np.int64]], classes: list[str]) -> None:
@@ -223,13 +309,10 @@ def _read(settings: TextLabelsSettings) -> LabelledTexts:
 
     data = place(settings.data)
     assert data is not None
-    return labelled_text.read(
-        data,
-        validation=place(settings.validation),
-        test=place(settings.test),
-        text=settings.text,
-        label=settings.label,
+    reading = labelled_text.Reading(
+        split_names(settings.text), settings.label, settings.group, everything=settings.everything
     )
+    return labelled_text.read(data, reading, validation=place(settings.validation), test=place(settings.test))
 
 
 def _generated(settings: TopicSettings) -> LabelledTexts:
