@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import re
 import shlex
@@ -221,6 +223,11 @@ class Brief:
         texts = self.folder / "texts"
         return texts if texts.exists() else self.folder / "posts.csv"
 
+    def data_of(self, words: Sequence[str]) -> Path:
+        """Data with the columns that the command names."""
+        named = self.folder / Path(words[words.index("--data") + 1]).name if "--data" in words else self.data
+        return named if named.is_file() else self.data
+
     def config(self, driver: str) -> Path:
         return self.folder / f"{driver}.toml"
 
@@ -234,6 +241,15 @@ def brief(tmp_path_factory: pytest.TempPathFactory) -> Brief:
         (folder / "texts" / language).mkdir(parents=True)
         for number in range(40):
             (folder / "texts" / language / f"{number}.txt").write_text(f"{word * 150}{number}")
+    pairs = [{name: f"{name} {number} " * 300 for name in ("en", "de", "fr")} for number in range(40)]
+    (folder / "pairs.csv").write_text("\n".join([",".join(pairs[0]), *(",".join(pair.values()) for pair in pairs)]))
+    asked = [
+        (f"Fact {number}.", f"Is it {depth}?", "yes" if depth else "no", depth)
+        for number in range(40)
+        for depth in (0, 1)
+    ]
+    lines = [json.dumps(dict(zip(("context", "question", "answer", "depth"), one, strict=True))) for one in asked]
+    (folder / "theories.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     store = folder / "runs"
     assert run(["train", "h_model.pointer", "--config", str(folder / "train.toml"), "--store", str(store)]) == 0
     from evodevo.runs.archive import Archive
@@ -385,7 +401,7 @@ def save_tower(folder: Path) -> None:
 def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
     """As ``stand_ins``, for commands about networks of samples."""
     real = {"RUN": brief.run, "INDIVIDUAL": brief.h_model, "OTHER": brief.other}
-    done = replaced(words, real, brief.data)
+    done = replaced(words, real, brief.data_of(words))
     if done[0] == "grow":  # events want steps of their own
         done = [GROWING if before == "--budget" else word for before, word in zip(["", *done], done, strict=False)]
         done += ["--set", "zoo.width=16"] if done[1].startswith("module_zoo.") else []

@@ -56,8 +56,8 @@ class LabelledTexts:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How files are read.
+class TextFields:
+    """Columns of files, and what is read of folders.
 
     Attributes:
         texts: Columns of the texts; the text of a sample is theirs, a line each.
@@ -72,12 +72,12 @@ class Reading:
     everything: bool = True
 
 
-def read(data: Path, reading: Reading, *, validation: Path | None = None, test: Path | None = None) -> LabelledTexts:
+def read(data: Path, fields: TextFields, *, validation: Path | None = None, test: Path | None = None) -> LabelledTexts:
     """All labelled texts of one or several places.
 
     Args:
         data: File, folder with a folder per class, or folder with a file or folder per split.
-        reading: How files are read.
+        fields: Columns of files, and what is read of folders.
         validation: File or folder of the validation split, beside ``data``; None where there is none.
         test: File or folder of the test split, beside ``data``; None where there is none.
 
@@ -100,7 +100,7 @@ def read(data: Path, reading: Reading, *, validation: Path | None = None, test: 
     for split, path in given.items():
         assert split != "architecture", "texts have three splits"
         pool = of_train if split == "train" else split
-        for row in _labelled(path.expanduser(), reading):
+        for row in _labelled(path.expanduser(), fields):
             if row.text.strip():
                 found.append((row, pool))
             else:
@@ -111,8 +111,8 @@ def read(data: Path, reading: Reading, *, validation: Path | None = None, test: 
         tuple(row.label for row, _ in found),
         tuple(pool for _, pool in found),
         empty,
-        tuple(row.first for row, _ in found) if len(reading.texts) > 1 else (),
-        tuple(row.group for row, _ in found) if reading.group is not None else (),
+        tuple(row.first for row, _ in found) if len(fields.texts) > 1 else (),
+        tuple(row.group for row, _ in found) if fields.group is not None else (),
     )
 
 
@@ -139,22 +139,22 @@ def _splits_of(folder: Path) -> dict[Split, Path]:
     return paths if "train" in paths else {}
 
 
-def _labelled(path: Path, reading: Reading) -> Iterator[_Row]:
+def _labelled(path: Path, fields: TextFields) -> Iterator[_Row]:
     if path.is_dir():
         files.refuse_links_outside(path)
-        if reading.group is not None or len(reading.texts) > 1:
+        if fields.group is not None or len(fields.texts) > 1:
             raise DataError(f"{path} is a folder of classes, which has no columns. {_HOW}.")
         classes = [entry for entry in _entries(path) if entry.is_dir()]
         if not classes:
             raise DataError(f"the folder {path} holds neither classes nor splits. {_HOW}.")
         for folder in classes:
-            for document in corpus.read(folder, field=reading.texts[0], everything=reading.everything).documents:
+            for document in corpus.read(folder, field=fields.texts[0], everything=fields.everything).documents:
                 yield _Row(document, folder.name)
     elif path.is_file():
-        columns = (*reading.texts, reading.label, *([] if reading.group is None else [reading.group]))
+        columns = (*fields.texts, fields.label, *([] if fields.group is None else [fields.group]))
         for values in rows.read(path, columns):
-            parts = [text.encode("utf-8") for text in values[: len(reading.texts)]]
-            label, *group = values[len(reading.texts) :]
+            parts = [text.encode("utf-8") for text in values[: len(fields.texts)]]
+            label, *group = values[len(fields.texts) :]
             yield _Row(b"\n".join(parts), label, parts[0], group[0].strip() or NO_GROUP if group else "")
     else:
         raise DataError(f"there is nothing at {path}. {_HOW}.")

@@ -309,10 +309,10 @@ def _read(settings: TextLabelsSettings) -> LabelledTexts:
 
     data = place(settings.data)
     assert data is not None
-    reading = labelled_text.Reading(
+    fields = labelled_text.TextFields(
         split_names(settings.text), settings.label, settings.group, everything=settings.everything
     )
-    return labelled_text.read(data, reading, validation=place(settings.validation), test=place(settings.test))
+    return labelled_text.read(data, fields, validation=place(settings.validation), test=place(settings.test))
 
 
 def _generated(settings: TopicSettings) -> LabelledTexts:
