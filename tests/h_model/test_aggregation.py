@@ -109,3 +109,22 @@ def test_gradients_are_finite_where_weights_are_zero(per_position: bool) -> None
         normalised_sum(messages, weights, masks, normaliser).square().sum().backward()
     attention(messages, weights, masks, of_input=False).square().sum().backward()
     assert weights.grad.isfinite().all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), per_position=st.booleans(), masked=st.booleans(), exponent=st.integers(-30, 0))
+def test_the_mean_is_one_however_small_the_weights_are(
+    seed: int, per_position: bool, masked: bool, exponent: int
+) -> None:
+    messages, weights, masks = drawn(seed, per_position=per_position, masked=masked)
+    small = normalised_sum(messages, weights * 10.0**exponent, masks, "softmax")
+    torch.testing.assert_close(small, normalised_sum(messages, weights, masks, "softmax"))
+
+
+@pytest.mark.parametrize("per_position", [False, True])
+def test_without_weights_the_gradient_is_no_larger_than_the_messages(per_position: bool) -> None:
+    messages, weights, masks = drawn(2, per_position=per_position, masked=True)
+    weights = (weights * 0).requires_grad_()
+    normalised_sum(messages, weights, masks, "softmax").sum().backward()
+    assert weights.grad is not None
+    assert weights.grad.abs().max() <= messages.abs().sum()

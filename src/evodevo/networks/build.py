@@ -24,8 +24,13 @@ class Buildable(Protocol[N]):
 def build_network(spec: Buildable[N], inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...], seed: int) -> N:
     """The network of a description over the inputs and outputs of a task; equal seeds give equal parameters.
 
-    The global random stream is left as it was.
+    Parameters are float32, whatever torch's default is. The global random stream is left as it was.
     """
+    default = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return spec.build(inputs, outputs)
+        torch.set_default_dtype(torch.float32)
+        try:
+            return spec.build(inputs, outputs)
+        finally:
+            torch.set_default_dtype(default)

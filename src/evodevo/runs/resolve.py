@@ -139,6 +139,10 @@ def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Va
         # Probes shuffle inputs of the recipe's own task.
         values = merge(values, {"evaluation": {"task": task, "probes": []}})
         values["evaluation"]["task_settings"] = {}
+        if task != recipe.data_task and "title" in values.get("experiment", {}):
+            # Title, published numbers and notes are about the recipe's own task.
+            other = {"title": f"the networks of {recipe.name} on the task {task}", "paper": [], "caveats": []}
+            values = merge(values, {"experiment": other})
     experiment = changes.get("experiment", {})
     if isinstance(experiment, Mapping) and "arms" in experiment and "reference" not in experiment:
         # The recipe's reference is one of its own arms; files of settings have no null for it.

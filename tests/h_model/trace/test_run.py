@@ -85,6 +85,36 @@ def test_samples_are_traced_as_the_model_routes_them(tracer: Tracer) -> None:
     assert parts.samples == trace.samples
 
 
+@pytest.mark.parametrize("double", [False, True])
+def test_a_trace_is_the_same_under_a_default_of_double_precision(archive: Archive, double: bool) -> None:
+    individual, places = archive.individual(identity(archive, "h_model")), np.arange(6)
+    single = Tracer(individual)
+    expected = record_trace(single.model, single.task, "validation", places, decide("cpu"))
+    torch.set_default_dtype(torch.float64)
+    try:
+        other = Tracer(individual)
+        if double:
+            other.model.double()
+        traced = record_trace(other.model, other.task, "validation", places, decide("cpu"))
+        report = other.report(other.samples("validation", 60), probe="hops")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert traced.connections.dtype == np.float32
+    np.testing.assert_allclose(traced.connections, expected.connections, atol=1e-5)
+    assert report.trace.count == 60
+
+
+def test_all_connections_are_drawn_on_demand_and_the_drawing_says_how(trace: list[str], tmp_path: Path) -> None:
+    few, every = tmp_path / "few.svg", tmp_path / "every.svg"
+    for path, more in ((few, []), (every, ["--all"])):
+        assert command([*trace, "--samples", "8", "-o", str(path), *more]) == 0
+    lines = [path.read_text().count("data-weight=") for path in (few, every)]
+    assert lines[0] <= lines[1]
+    assert "evodevo trace --all" not in every.read_text()
+    assert ("evodevo trace --all" in few.read_text()) == (lines[0] < lines[1])
+    assert command([*trace, "--all", "-o", str(tmp_path / "page.html")]) == 2
+
+
 @pytest.mark.slow
 def test_a_report_has_gradients_controls_and_the_course_of_training(tracer: Tracer) -> None:
     traced = tracer.samples("validation", 80)

@@ -95,7 +95,9 @@ def train(
     seeds: Annotated[int | None, typer.Option(help="Trainings of each kind.  [default: 1, or the recipe's]")] = None,
     baselines: Annotated[
         Opponents | None,
-        typer.Option(help="Baselines under the same budget; all or none for an individual; without a value, all."),
+        typer.Option(
+            help="Baselines, of recipes that leave them to you; of an architecture all or none; no value: all."
+        ),
     ] = None,
     workers: Workers = None,
     executor: ExecutorName = None,

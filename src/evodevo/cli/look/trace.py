@@ -40,6 +40,9 @@ def trace(
     probe: Annotated[
         str | None, typer.Option(metavar="FACT", help="Fact that a linear probe reads from the routes, with controls.")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Draw every connection in an .svg, however weak; else the strong ones.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="An .html page or .svg.  [default: trace-ID.html]"),
@@ -59,6 +62,8 @@ def trace(
         raise UsageError("--per, --probe and --difference are about many samples; leave --input out.")
     if out is not None and out.suffix.lower() not in (".html", ".svg"):
         raise UsageError(f"{out} is neither an .html page nor an .svg drawing; name a file of one of these.")
+    if everything and (out is None or out.suffix.lower() != ".svg"):
+        raise UsageError("--all is about a drawing; name it: -o FILE.svg.")
     with Archive(store) as archive:
         tracer = Tracer(archive.individual(individual))
         traced = tracer.given(values) if values else tracer.samples(split.value, samples)
@@ -67,7 +72,7 @@ def trace(
         pair = _pair(report, difference) if difference else None
         path = out or Path(f"trace-{tracer.individual.id}.html")
         if out is not None or not json:
-            _write(path, report, per, pair)
+            _write(path, report, per, pair, everything=everything)
         if json:
             _document(tracer, traced, report, path if out is not None else None)
             return
@@ -89,32 +94,38 @@ def _pair(report: RoutingReport, difference: str) -> tuple[int, int]:
     return names.index(wanted[0]), names.index(wanted[1])
 
 
-def _write(path: Path, report: RoutingReport, per: str | None, pair: tuple[int, int] | None) -> None:
+def _write(
+    path: Path, report: RoutingReport, per: str | None, pair: tuple[int, int] | None, *, everything: bool
+) -> None:
     if path.suffix.lower() == ".html":
         from evodevo.h_model.report.page import routing_page
 
         write_text(path, routing_page(report))
     else:
-        write_text(path, _drawing(report, per, pair))
+        write_text(path, _drawing(report, per, pair, everything=everything))
 
 
-def _drawing(report: RoutingReport, per: str | None, pair: tuple[int, int] | None) -> str:
+def _drawing(report: RoutingReport, per: str | None, pair: tuple[int, int] | None, *, everything: bool) -> str:
     """The drawing: of the difference, of the means of the classes, or of the mean of all."""
     from evodevo.h_model.diagrams.flow import mean_flow
+    from evodevo.h_model.diagrams.layout import Limits
     from evodevo.h_model.diagrams.routing import routing_diagram, routing_difference
     from evodevo.report.stack import stacked
 
-    trace = report.trace
+    trace, limits = report.trace, Limits.none() if everything else None
     if pair:
         first, other = (report.classes[place] for place in pair)
         means = [mean_flow(trace.select(each.places)) for each in (first, other)]
-        return routing_difference(means[0], means[1], (first.name, other.name))
+        return routing_difference(means[0], means[1], (first.name, other.name), limits=limits)
     if per:
         fact = report.fact
-        drawn = [routing_diagram(mean_flow(trace.select(row.places)), f"{fact}: {row.name}") for row in report.classes]
+        drawn = [
+            routing_diagram(mean_flow(trace.select(row.places)), f"{fact}: {row.name}", limits=limits)
+            for row in report.classes
+        ]
         return stacked(drawn, f"{report.title}: means by {report.fact}")
     caption = " · ".join(f"{name}: {text}" for name, text in trace.samples[0].items()) if trace.count == 1 else ""
-    return routing_diagram(mean_flow(trace), report.title, caption)
+    return routing_diagram(mean_flow(trace), report.title, caption, limits)
 
 
 def _document(tracer: Tracer, traced: Traced, report: RoutingReport, path: Path | None) -> None:

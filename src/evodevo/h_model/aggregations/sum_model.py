@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from evodevo.h_model.aggregations.base import Normaliser
-from evodevo.h_model.aggregations.module import TINY, Aggregation, at_positions, weighted_sum
+from evodevo.h_model.aggregations.module import Aggregation, at_positions, weighted_sum
 from evodevo.networks.routing.gates import doubly_stochastic
 
 
@@ -34,8 +34,8 @@ def normalised_sum(messages: Tensor, weights: Tensor, masks: Tensor | None, norm
         weights: Connection weights, (B, P, K, N).
         masks: Real positions of each source, (B, K, S); None where every source has every position.
         normaliser: Divisor: ``sum`` max(1, a), eq. 3; ``count`` the number of sources with c > 0.5, at least 1;
-            ``softmax`` a itself; ``sinkhorn`` makes the weights doubly stochastic first; ``rms`` the root mean square
-            of the sum.
+            ``softmax`` a itself, 1 where it is 0; ``sinkhorn`` makes the weights doubly stochastic first; ``rms`` the
+            root mean square of the sum.
 
     Returns:
         Inputs of the targets, (B, N, S, d). With ``sum`` and ``softmax`` no position is longer than the longest
@@ -51,7 +51,9 @@ def normalised_sum(messages: Tensor, weights: Tensor, masks: Tensor | None, norm
     if normaliser == "count":
         divisor = (local > 0.5).to(weights.dtype).sum(-2).clamp(min=1.0)
     elif normaliser == "softmax":
-        divisor = local.sum(-2).clamp(min=TINY)
+        # Where nothing is addressed the sum is 0 whatever divides it, and a small divisor would be a huge gradient.
+        divisor = local.sum(-2)
+        divisor = divisor.masked_fill(divisor == 0, 1.0)
     else:
         divisor = local.sum(-2).clamp(min=1.0)
     if masks is None:

@@ -23,6 +23,11 @@ class Limits:
     threshold: float = 0.05
     strongest: int = 240
 
+    @classmethod
+    def none(cls) -> Limits:
+        """Limits that leave nothing out."""
+        return cls(0.0, 2**31)
+
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1 or self.strongest < 1:
             raise UsageError(
@@ -101,6 +106,8 @@ def left_out(flow: RoutingGraph, sheet: Sheet, limits: Limits, routes: DrawnConn
         words.append(f"None of {every:,} connections reaches {limits.threshold:g}.")
     elif routes.strong < every:
         words.append(f"{drawn:,} of {every:,} connections; those below {limits.threshold:g} are left out.")
+    if routes.strong < every or drawn < routes.strong:
+        words.append("evodevo trace --all -o FILE.svg draws every connection.")
     hidden = len(sheet.layers)
     if hidden < len(flow.hidden):
         words.append(f"The busiest {hidden} of {len(flow.hidden):,} layers.")

@@ -57,7 +57,7 @@ def pointer(size: Size) -> ExperimentSettings:
         ]
     return ExperimentSettings(
         experiment=Comparison(
-            title="k-hop pointers: 6 nodes, 1 to 4 hops",
+            title="k-hop pointers",
             arms=tuple(arms),
             learning_rates=learning_rates(size, 2e-3),
             seeds=3 if full else 1,

@@ -43,7 +43,7 @@ def proofs(size: Size) -> ExperimentSettings:
     easy = {"wording": "terse", "words": "few", "negated_questions": False}
     return ExperimentSettings(
         experiment=Comparison(
-            title="proofs: trained on depths 0 to 2, measured on 0 to 5",
+            title="proofs, measured deeper than trained",
             arms=tuple(arms),
             learning_rates=learning_rates(size, 2e-3),
             seeds=3 if full else 1,

@@ -50,7 +50,7 @@ _PARTS: dict[Normaliser, tuple[str, str, str]] = {
     "softmax": (
         "WeightedMean",
         "divided by their sum",
-        _DIVIDED.format(divisor="local.sum(-2).clamp(min=1e-12)"),
+        _DIVIDED.format(divisor="local.sum(-2).masked_fill(local.sum(-2) == 0, 1.0)"),
     ),
     "sinkhorn": (
         "SinkhornSum",
