@@ -110,6 +110,7 @@ class GenerationContext:
         history: children of this agent in all its cycles: the agents whose paths each ran through, and whether it was
             kept.
         ancestors: an individual -> those that it descends from and that are among ``known``, nearest first.
+        losses: individual -> log-loss of the linear probe of a published path on the task, in nats.
     """
 
     agent: AgentRow
@@ -122,6 +123,7 @@ class GenerationContext:
     resolve: Callable[[str, int], PublishedPath]
     history: Callable[[], Sequence[tuple[tuple[str, ...], bool]]]
     ancestors: Callable[[str], Sequence[PublishedPath]]
+    losses: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -188,11 +190,13 @@ class AgentClass(ABC):
         name: name of the row, the first half of its agents' names.
         stage: classes of a lower stage do all their rounds first.
         priced: whether size and work count in scores; else the score is the accuracy.
+        probes: whether its draws of parents take probes of published paths into account.
     """
 
     name: str
     stage: int = 0
     priced: bool = True
+    probes: bool = False
 
     @abstractmethod
     def reads(self, agent: AgentRow) -> bool:

@@ -23,6 +23,9 @@ from evodevo.multitask.recorded import CHILD, DISCARDED, FAILED, KEPT, QUALITY, 
 from evodevo.multitask.search.population import Population, ScoredPath
 from evodevo.multitask.search.score import NO_COST, ScoreSettings, quality_bar, score
 from evodevo.multitask.settings import AgentSettings, CycleSettings, WorkSettings
+from evodevo.multitask.transfer import table
+from evodevo.multitask.transfer.problem import TransferProblem, table_of
+from evodevo.multitask.transfer.table import TransferTable
 from evodevo.randomness import generator, integer_seed
 from evodevo.search.dispatch import Ticket
 from evodevo.search.problem import DAMAGED, Outcome
@@ -67,6 +70,7 @@ class Cycle:
             if (member := ledger.member(kept, agent.name, self.view, self._scoring, self._root)) is not None
         ]
         self._children: dict[str, ChildRow] = {child.id: child for child in ledger.children_of(store, row)}
+        self._transfer = table.recorded(store, agent.id) if self._probes else None
 
     @property
     def waiting(self) -> list[ChildRow]:
@@ -88,6 +92,34 @@ class Cycle:
         return ledger.population(
             self._start, self.children, self._member, self._cycle, self._earlier, lambda g: self._draw(g, "prune")
         )
+
+    def probes(self, work: WorkSettings, places: Mapping[str, str | None]) -> TransferProblem | None:
+        """The probes that come before the first draw of a parent; None where there are some, or nothing to choose from.
+
+        Args:
+            work: Limits of the evaluation.
+            places: Folders of the pool of blobs and of caches.
+        """
+        if not self._probes or self._transfer is not None:
+            return None
+        view = readable(self.view, self.kind, self.settings)
+        paths = table.candidates(view, self.agent.name, self.settings.class_names)
+        if len(paths) < table.FEWEST:
+            return None
+        seed = integer_seed(self._seed, self.agent.name, "transfer")
+        return TransferProblem(
+            paths, self.agent.name, self.agent.task, self.settings, self.row.view, seed, work, places
+        )
+
+    def tell_probes(self, outcome: Outcome) -> TransferTable:
+        """Record the probes; where they failed, that they did: parents are drawn uniformly then."""
+        if outcome.reason is None:
+            self._transfer = table_of(outcome)
+        else:
+            failed = f"{outcome.reason}: {outcome.detail[-500:]}"
+            self._transfer = TransferTable(view=self.row.view, failed=failed)
+        table.record(self._store, self._recorder.lease, self.agent, self._transfer)
+        return self._transfer
 
     def ask(self) -> list[ChildRow]:
         """Record the next generation where none is open; returns the children that wait for a result, new or old."""
@@ -195,6 +227,11 @@ class Cycle:
     # Inside
 
     @property
+    def _probes(self) -> bool:
+        """Whether draws of parents look at probes."""
+        return self.kind.probes and not self.settings.root and self._cycle.parents.fallback == "probed"
+
+    @property
     def _scoring(self) -> ScoreSettings:
         return self._cycle.score if self.kind.priced else NO_COST
 
@@ -216,6 +253,7 @@ class Cycle:
         living = self.population()
         known = {**self._library.known([member.id for member in living])}
         known.update({offer.id: offer for offer in self.view.offers.values()})
+        losses = {} if self._transfer is None else self._transfer.losses
         return GenerationContext(
             self.agent,
             self.settings,
@@ -227,6 +265,7 @@ class Cycle:
             self._library.by_number,
             lambda: ledger.history(self._store, self.agent.id),
             lambda individual: [known[name] for name in self._library.lineage(individual) if name in known],
+            {one.id: losses[one.path.id] for one in known.values() if one.path.id in losses},
         )
 
     def _draw(self, *purpose: int | str) -> np.random.Generator:

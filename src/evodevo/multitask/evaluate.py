@@ -134,7 +134,8 @@ def _explained(request: PathRequest, result: PathResult) -> str:
     validations = ", ".join(f"{value:.4f}" for value in result.evals) or "none"
     bar = "no bar" if request.bar is None else f"a bar of {request.bar:.4f}"
     ended = f"; diverged after {result.steps} steps" if result.state == "diverged" else ""
-    outcome = "kept none" if result.kept is None else f"kept look {result.kept + 1}"
+    looks = "kept what it begins with" if request.training.first_look and result.kept == 0 and result.steps else ""
+    outcome = "kept none" if result.kept is None else looks or f"kept look {result.kept + 1}"
     return f"{measure} {validations} against {bar}: {outcome}{ended}"
 
 

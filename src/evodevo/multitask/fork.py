@@ -16,6 +16,8 @@ from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
 from evodevo.multitask.recorded import KEPT, QUALITY, deciding, value_of
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
+from evodevo.multitask.transfer.problem import ENTRY, TABLE
+from evodevo.multitask.transfer.table import recorded
 from evodevo.search.problem import Outcome, write_answer
 from evodevo.storage.systems.base import path_id
 
@@ -67,8 +69,19 @@ class _Recorded(SerialExecutor):
     def _knows(self, entry: str) -> bool:
         return True
 
+    def _probes(self, agent: str) -> Outcome:
+        """The probes of an agent, as they were recorded."""
+        table = recorded(self._system.store, self._agents.get(agent, ""))
+        if table is None:
+            raise NotFoundError(f"system {self._system.row.name!r} has no probes of {agent}.")
+        if table.failed:
+            return Outcome("error", detail=table.failed)
+        return Outcome(extra={TABLE: table.model_dump(mode="json")})
+
     def _evaluate(self, job: Job) -> list[Event]:
         request: dict[str, Any] = canonical.loads(job.payload, what="an evaluation", max_bytes=1 << 26)
+        if job.entry == ENTRY:
+            return [Result(job.id, "done", write_answer(self._probes(request["agent"])))]
         genes = request["path"]
         individual = path_id(self._agents.get(genes["agent"], ""), genes["number"])
         systems = self._system.store.systems

@@ -12,8 +12,9 @@ from evodevo.multitask.recorded import QUALITY, WITHDRAWN, value_of
 from evodevo.multitask.schedule import Past, Round, is_root, next_round, past, stages
 from evodevo.multitask.settings import WorkSettings
 from evodevo.multitask.stored import agent_settings
-from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished
+from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
 from evodevo.search.members import Listener
+from evodevo.search.problem import Outcome
 from evodevo.search.recorder import Recorder
 from evodevo.storage import Lease, Store
 from evodevo.storage.systems.base import AgentRow, SystemRow
@@ -49,6 +50,7 @@ class AgentRunner:
         self._recorders = {agent: Recorder(store, lease) for agent, lease in leases.items()}
         self._library = Library(store, system.id)
         self._open: dict[str, Cycle] = {}  # of each child that is being evaluated
+        self._probing: dict[str, Cycle] = {}  # of each agent whose probes are being made
 
     def rounds(self, agents: Sequence[AgentRow], target: int) -> None:
         """Run stage after stage, round after round, until each agent has ended ``target`` cycles (a root: one)."""
@@ -144,7 +146,9 @@ class AgentRunner:
         return Cycle(self._store, recorder, self._library, agent, settings, opened, self._system.seed)
 
     def _advance(self, cycle: Cycle) -> None:
-        """Send the children of a cycle that wait for a result and are not being evaluated."""
+        """Send the children of a cycle that wait for a result and are not being evaluated; before the first, probes."""
+        if self._probe(cycle):
+            return
         for child in cycle.ask():
             if child.id not in self._open:
                 self._open[child.id] = cycle
@@ -153,8 +157,33 @@ class AgentRunner:
                 genes = child.row.genome_envelope["genes"]
                 self._dispatcher.submit(ticket, problem, genes, child.row.seed, resume)
 
+    def _probe(self, cycle: Cycle) -> bool:
+        """Send the probes of a cycle where it lacks them; whether it waits for them."""
+        ticket = Ticket(f"{cycle.agent.id}/transfer", 0, 1)
+        if ticket.individual in self._probing:
+            return True
+        problem = cycle.probes(self._work, self._places)
+        if problem is None:
+            return False
+        self._probing[ticket.individual] = cycle
+        self._listener("probing", {"agent": cycle.agent.name, "task": cycle.agent.task})
+        self._dispatcher.submit(ticket, problem, None, 0)
+        return True
+
+    def _told(self, cycle: Cycle, outcome: Outcome) -> None:
+        """Record the probes of a cycle, and go on with its children."""
+        table = cycle.tell_probes(outcome)
+        rows = [row.model_dump(mode="json") for row in table.rows]
+        facts = {"agent": cycle.agent.name, "samples": table.samples, "prior": table.prior, "rows": rows}
+        self._listener("transfer", {**facts, "failed": table.failed})
+        self._advance(cycle)
+
     def _poll(self) -> None:
         for event in self._dispatcher.poll(POLL_SECONDS):
+            if event.ticket.individual in self._probing:
+                if isinstance(event, Finished):
+                    self._told(self._probing.pop(event.ticket.individual), event.outcome)
+                continue
             if not isinstance(event, Finished):
                 self._recorders[self._open[event.ticket.individual].agent.id].message(event)
                 continue

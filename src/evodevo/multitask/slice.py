@@ -22,5 +22,6 @@ declare(
         "path_root": "evodevo.multitask.evaluate:evaluate_root",
         "path_import": "evodevo.multitask.paths.network.imports:evaluate_import",
         "path_test": "evodevo.multitask.evaluate:measure_path",
+        "path_transfer": "evodevo.multitask.transfer.probe:evaluate_transfer",
     },
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from evodevo.multitask.evaluate import measure_path
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.network.imports import read_import
@@ -68,6 +69,30 @@ def multipath(place: dict[str, str]) -> Request:
     genome = path("multipath", {}, 10, agent="MultiVitTiny~task", paths=inside)
     supports = [{"path": one, "components": digests} for one in (main, other)]
     return whole(place, genome, components={"connector_1": NEW, "router": NEW}, supports=supports)
+
+
+@pytest.mark.slow
+def test_a_multipath_begins_as_its_main_path_and_is_never_kept_below_it(tmp_path: Folder) -> None:
+    request = multipath({"blobs": str(tmp_path / "blobs"), "cache": str(tmp_path / "cache")})
+    main = request["supports"][0]
+    parts = {role: {"digest": digest, "how": "reference"} for role, digest in main["components"].items()}
+    alone = ask({**request, "path": main["path"], "components": parts, "supports": []})
+    ruined = {**request["path"], "hparams": {**request["path"]["hparams"], "opt_lr": 1e4, "opt_lr_warmup_ratio": 0.0}}
+    training = {**request["training"], "first_look": True, "clip": 1e6}
+    answer = ask({**request, "path": ruined, "training": training})
+    assert answer["evals"][0] == alone["quality"]
+    assert answer["kept"] == 0, f"training has made it better: {answer['evals']}"
+    assert answer["quality"] == alone["quality"]
+    assert "kept what it begins with" in answer["explanation"]
+    kept = {role: {"digest": one["digest"], "how": "reference"} for role, one in answer["components"].items()}
+    measured = [
+        ask({**one, "split": "test"}, measure_path)
+        for one in (
+            {**request, "components": kept},
+            {**request, "path": main["path"], "components": parts, "supports": []},
+        )
+    ]
+    assert measured[0]["answers"] == measured[1]["answers"]
 
 
 REQUESTS = {

@@ -19,6 +19,7 @@ from evodevo.multitask.diagrams.system.cycles import CycleCurve
 from evodevo.multitask.diagrams.system.frame import SystemFrame
 from evodevo.multitask.report.data import AccuracyCurve, AgentChildren, SystemReport, TaskParameters
 from evodevo.multitask.report.page import LIMIT_BYTES, system_page
+from evodevo.multitask.transfer.table import TransferRow, TransferTable
 from evodevo.report.charts.heat_map import HeatRows
 from evodevo.report.word_tables import TextTable
 from report.charts import sample_system
@@ -82,10 +83,24 @@ def report(text: str = "zoo", count: int = 4, tasks: int = 5, models: int = 2) -
         [text, text],
         [AccuracyCurve(text, text, arms, [CycleCurve(text, [[0.4, 0.5]])])],
         [SupportUse(text, text + "b", 4, 2, True, 0.25)],
+        {text: probes(text)},
         [AgentChildren(text, "1 kept", TextTable(columns, [child], texts=("parent", "changes", "why")))],
         [("seed", text)],
         {"system": text},
     )
+
+
+def probes(text: str) -> TransferTable:
+    rows = [TransferRow(path=f"{text}/{n}", loss=0.5 + n, accuracy=0.8, width=4, seconds=0.1) for n in range(2)]
+    return TransferTable(view=1, samples=90, prior=1.0, rows=tuple(rows))
+
+
+def test_probes_are_shares_of_the_uncertainty_and_numbers() -> None:
+    some = {f"ConvSmall~{name}": probes("ConvSmall~root_model~checkpoint") for name in ("a", "b")}
+    page = Page(system_page(dataclasses.replace(report(), probes=some)))
+    assert "Probes" in page.text
+    assert "0.50" in page.text, "1 - 0.5 / 1.0"
+    assert "1.500" in page.text, "the log-loss of the second one, which is worse than knowing nothing"
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +124,8 @@ def test_the_policy_allows_our_style_and_script_by_hash_and_nothing_else(html: s
 def test_every_section_is_there_and_links_lead_somewhere(html: str) -> None:
     page = Page(html)
     ids = Counter(value for _, name, value in page.attributes if name == "id")
-    sections = {"summary", "graph", "tasks", "parameters", "cycles", "multipath", "supports", "children", "facts"}
+    sections = {"summary", "graph", "tasks", "parameters", "cycles", "transfer", "multipath", "supports", "children"}
+    sections |= {"facts"}
     assert set(ids) == sections
     assert max(ids.values()) == 1
     assert {value for _, name, value in page.attributes if name == "href"} == {f"#{name}" for name in ids}

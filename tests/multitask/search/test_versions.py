@@ -45,7 +45,7 @@ def test_appendix_a() -> None:
         for name, one in cycles.items()
     }
     assert rows == {
-        "paper": (5, "top", 1, "insert", "ancestor", "child", "uniform"),
+        "paper": (5, "top", 1, "insert", "ancestor", "child", "probed"),
         "v4b": (4, "stochastic", 4, "new", "parent", "generation", "uniform"),
     }
     assert {one.child.mutation.forced for one in cycles.values()} == {("clone:encoder_norm",)}
@@ -133,7 +133,7 @@ def test_what_is_told_goes_before_a_version_and_an_agent_before_its_system() -> 
     assert [one.retained for one in cycles] == [4, 1]
     assert [one.training["batch"] for one in whole.values()] == [64] * 2
     assert whole[plain.name].training == {"momentum_format": "bfloat16", "batch": 64, "validations": 7}
-    assert whole[ours.name].training == {"batch": 64}
+    assert whole[ours.name].training == {"batch": 64, "first_look": True}
     own = CycleSettings(samples=2, generation_size=2)
     mine = system.add_agent("VitTiny", "mine", AgentSettings(classes=3, cycle=own))
     assert agent_settings(mine).cycle == own

@@ -119,6 +119,31 @@ def test_the_weights_of_the_first_best_look_are_kept_and_installed() -> None:
         assert not torch.equal(value, data.states[2][f"head.{name}"])
 
 
+def test_what_a_path_begins_with_is_kept_where_training_makes_it_worse() -> None:
+    torch.manual_seed(0)
+    model = _Model()
+    before = {name: value.clone() for name, value in model.head.state_dict().items()}
+    data = _Script(model, [0.7, 0.5, 0.7, 0.6])
+    result = train_path(
+        model,
+        {"head": model.head},
+        data.training,
+        data.validation,
+        BatchPlan(4, 3, 10, 1),
+        PathTrainingSettings(validations=3, first_look=True),
+        MomentumSettings(),
+        bar=None,
+        precision=CPU,
+    )
+    assert result.evals == (0.7, 0.5, 0.7, 0.6)
+    assert (result.kept, result.quality, result.steps) == (0, 0.7, 9)
+    assert all(torch.equal(value, before[name]) for name, value in model.head.state_dict().items())
+    # The looks that follow are those of a training without it.
+    plain, _, _ = _course([0.5, 0.7, 0.6], None)
+    assert result.losses == plain.losses
+    assert plain.kept == 1
+
+
 def test_nothing_is_kept_that_does_not_exceed_the_bar() -> None:
     result, _, _ = _course([0.5, 0.8, 0.8, 0.6], 0.8)
     assert result.kept is None

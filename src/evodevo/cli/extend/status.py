@@ -24,6 +24,9 @@ def status(
     children: Annotated[
         bool, typer.Option("--children", help="Every child: what was changed, the bar, the score, why it was kept.")
     ] = False,
+    transfer: Annotated[
+        bool, typer.Option("--transfer", help="What each agent's probes found of the paths of others.")
+    ] = False,
     store: StoreFolder = DEFAULT_STORE,
     json: Document = False,
 ) -> None:
@@ -38,14 +41,18 @@ def status(
 
     with Store.open(store, "ro", create=False) as opened:
         if system is None:
-            if task is not None or children:
-                raise UsageError("--task and --children show more of one system. Name it: evodevo extend status SYSTEM")
+            if task is not None or children or transfer:
+                raise UsageError(
+                    "--task, --children and --transfer show more of one system. Name it: evodevo extend status SYSTEM"
+                )
             _list(opened, store, json)
             return
         system_status = status_of(opened, opened.systems.find_system(system))
-        _show(
-            opened, system_status, _chosen(system_status, task), in_depth=task is not None, children=children, json=json
-        )
+        agents = _chosen(system_status, task)
+        if transfer:
+            _show_transfer(opened, system_status, agents, json=json)
+        else:
+            _show(opened, system_status, agents, in_depth=task is not None, children=children, json=json)
 
 
 def _chosen(system_status: SystemStatus, task: str | None) -> list[AgentStatus]:
@@ -63,6 +70,19 @@ def _chosen(system_status: SystemStatus, task: str | None) -> list[AgentStatus]:
         raise unknown_name("task", task, names)
     except UsageError as error:
         raise NotFoundError(f"system {system_status.system.name!r}: {error}") from None
+
+
+def _show_transfer(store: Store, system_status: SystemStatus, agents: list[AgentStatus], *, json: bool) -> None:
+    from evodevo.cli.extend import tables as status_tables
+    from evodevo.multitask.transfer.table import recorded
+
+    found = {agent.name: recorded(store, agent.id) for agent in agents if not agent.root}
+    if json:
+        tables = {name: None if table is None else table.model_dump(mode="json") for name, table in found.items()}
+        output.document("evodevo.extend.transfer/1", {"system": system_status.system.name, "agents": tables})
+        return
+    status_tables.head(system_status)
+    status_tables.transfer(found)
 
 
 def _show(

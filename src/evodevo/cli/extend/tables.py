@@ -11,6 +11,7 @@ from evodevo.report.charts.numbers import MISSING, show
 if TYPE_CHECKING:
     from evodevo.multitask.report.history import CycleSummary
     from evodevo.multitask.report.status import AgentStatus, Offer, SystemStatus
+    from evodevo.multitask.transfer.table import TransferTable
     from evodevo.storage.systems.status import ChildCounts
 
 ACCURACIES = ("validation", "score", "test")
@@ -56,6 +57,28 @@ def tasks(status: SystemStatus) -> None:
     )
     if not rows:
         output.words(f"no task yet. Add one with: evodevo extend add {status.system.name} TASK --data FOLDER")
+
+
+def transfer(found: Mapping[str, TransferTable | None]) -> None:
+    """Print the probes of each agent, best first."""
+    for agent, table in found.items():
+        if table is None:
+            output.line(f"\n{agent}: no probes; it has had no choice between paths, or draws them uniformly.")
+        elif table.failed:
+            output.line(
+                f"\n{agent}: its probes failed, and parents are drawn uniformly: {output.one_line(table.failed)}"
+            )
+        else:
+            output.line(
+                f"\n{agent}: linear probes on {table.samples:,} training samples; the frequencies of the classes alone "
+                f"have a log-loss of {table.prior:.3f} nats"
+            )
+            rows = [
+                (row.path, f"{row.loss:.3f}", f"{100 * row.accuracy:.1f}", row.width, f"{row.seconds:.2f} s")
+                for row in table.rows
+            ]
+            columns = ("path", "log-loss", "accuracy", "numbers", "time")
+            output.table(columns, rows, right=columns[1:])
 
 
 def agents(status: SystemStatus) -> None:

@@ -30,6 +30,7 @@ from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, sh
 from evodevo.multitask.search.components import Place
 from evodevo.multitask.search.parents import ParentChoice, select_parents
 from evodevo.multitask.search.score import PathCost, bar, cost
+from evodevo.multitask.search.transfer import transfer_weights
 from evodevo.multitask.search.versions import Rules, singlepath_rules
 from evodevo.multitask.settings import AgentSettings
 from evodevo.settings import Settings, validate
@@ -63,6 +64,8 @@ class Singlepath(AgentClass):
         size: name of the family's lists of tuned values.
         family: row of ``paths.kinds.KINDS``: the kind of its paths.
     """
+
+    probes = True
 
     def __init__(self, name: str, preset: str, size: str, family: str = "vision_path") -> None:
         self.name, self._preset, self._size, self._kind = name, preset, size, family
@@ -120,7 +123,13 @@ class Singlepath(AgentClass):
             offer.id for name, offer in reversed(list(situation.view.offers.items())) if name != situation.agent.name
         ]
         generators = [draw(place, "parent") for place in range(count)]
-        chosen, _ = select_parents(situation.population, strangers, generators, situation.cycle.parents)
+        rule, own = situation.cycle.parents, [member.id for member in situation.population]
+        weights = None
+        if rule.fallback == "probed":
+            weights = transfer_weights(
+                [*own, *strangers], own, situation.losses, temperature=rule.temperature, explore=rule.explore
+            )
+        chosen, _ = select_parents(situation.population, strangers, generators, rule, weights=weights)
         shared = self._shared(situation, space, draw)
         return [
             self._child(situation, selection, space, shared, draw(place, "child"))

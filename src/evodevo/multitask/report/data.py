@@ -9,6 +9,7 @@ from typing import Any
 from evodevo.multitask.diagrams.support_usage import SupportUse
 from evodevo.multitask.diagrams.system.cycles import CycleCurve
 from evodevo.multitask.diagrams.system.frame import SystemFrame
+from evodevo.multitask.transfer.table import TransferTable
 from evodevo.report.charts.heat_map import HeatRows
 from evodevo.report.word_tables import TextTable
 
@@ -71,6 +72,7 @@ class SystemReport:
         makers: columns of that table.
         courses: accuracy over cycles.
         supports: use of paths as supports.
+        probes: agent -> its probes of the paths of others.
         children: rows on children, by agent.
         facts: (name, value).
         settings: settings of the system and of its agents.
@@ -89,6 +91,7 @@ class SystemReport:
     makers: Sequence[str] = ()
     courses: Sequence[AccuracyCurve] = ()
     supports: Sequence[SupportUse] = ()
+    probes: Mapping[str, TransferTable] = field(default_factory=dict)
     children: Sequence[AgentChildren] = ()
     facts: Sequence[tuple[str, str]] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)

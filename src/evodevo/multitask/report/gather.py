@@ -17,6 +17,7 @@ from evodevo.multitask.report.status import SystemStatus, status_of
 from evodevo.multitask.report.supports import support_uses
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
+from evodevo.multitask.transfer.table import TransferTable, recorded
 from evodevo.report.charts.heat_map import HeatRows
 from evodevo.report.charts.numbers import show
 from evodevo.report.word_tables import TextTable
@@ -77,6 +78,7 @@ def report_data(system: System) -> SystemReport:
         [_marks(now)[maker] for maker in _makers(now)],
         _courses(picture),
         support_uses(picture, frames[-1]) if frames else (),
+        _probes(system, now),
         _children(system, now),
         _facts(system, now),
         {"system": system.row.settings, "agents": {agent.name: agent.settings for agent in system.agents()}},
@@ -190,6 +192,11 @@ def _sharing(now: SystemStatus) -> HeatRows | None:
     marks, makers = _marks(now), _makers(now)
     names = [f"{marks[user]} {now.agent(user).task}" for user in counts]
     return HeatRows("", names, [[counts[user].get(maker) for maker in makers] for user in counts])
+
+
+def _probes(system: System, now: SystemStatus) -> dict[str, TransferTable]:
+    found = {agent.name: recorded(system.store, agent.id) for agent in now.agents if not agent.root}
+    return {name: table for name, table in found.items() if table is not None and table.rows}
 
 
 def _marks(now: SystemStatus) -> dict[str, str]:

@@ -16,7 +16,7 @@ from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.diagrams.system.outline import parts_in_words
 from evodevo.multitask.report.data import AccuracyCurve, SystemReport
 from evodevo.report.charts.bars import Measure, bars_beside
-from evodevo.report.charts.heat_map import heat_map
+from evodevo.report.charts.heat_map import HeatRows, heat_map
 from evodevo.report.html import Content, add, cards, cut, details, element, figure, paragraph, section, table
 from evodevo.report.word_tables import words_table
 
@@ -125,6 +125,44 @@ def model_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     return section("multipath", "Multipath models", *content)
 
 
+def transfer_section(data: SystemReport, detail: SystemDetail) -> Element | None:
+    """What each agent's linear probes found of the paths of others."""
+    if not data.probes:
+        return None
+    probed = list(dict.fromkeys(row.path for found in data.probes.values() for row in found.rows))
+    values = []
+    for found in data.probes.values():
+        losses = found.losses
+        values.append([_gain(losses[path], found.prior) if path in losses else None for path in probed])
+    rows: list[list[Content]] = [
+        [cut(agent, 80), cut(row.path, 80), f"{row.loss:.3f}", f"{found.prior:.3f}", percent(row.accuracy)]
+        for agent, found in data.probes.items()
+        for row in found.rows
+    ]
+    numbers = table(("agent", "path", "log-loss", "of frequencies alone", "accuracy in percent"), rows[:600], (2, 3, 4))
+    svg = heat_map(
+        [HeatRows("", _short(list(data.probes)), values)],
+        _short([path.partition("/")[0] for path in probed]),
+        "what a probe of a path (column) tells of a task's classes (row)",
+        high=1.0,
+    )
+    caption = (
+        "1 minus the probe's log-loss over that of the classes' frequencies, measured before the agent's first choice; "
+        "the parents of its first children are drawn by it."
+    )
+    return section("transfer", "Probes", figure(svg, caption, numbers, classes="fits" if len(probed) < 12 else ""))
+
+
+def _short(agents: Sequence[str]) -> list[str]:
+    """Tasks in the place of agents, and "root", where these are enough to tell them apart."""
+    tasks = ["root" if "~root_model~" in name else name.partition("~")[2] for name in agents]
+    return tasks if len(set(tasks)) == len(tasks) else list(agents)
+
+
+def _gain(loss: float, prior: float) -> float:
+    return max(0.0, 1 - loss / prior) if prior else 0.0
+
+
 def support_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     """Use of each task's paths as supports of other tasks."""
     if not data.supports:
@@ -167,6 +205,7 @@ SECTIONS: tuple[Callable[[SystemReport, SystemDetail], Element | None], ...] = (
     task_section,
     parameter_section,
     course_section,
+    transfer_section,
     model_section,
     support_section,
     child_section,

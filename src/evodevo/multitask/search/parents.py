@@ -19,7 +19,8 @@ from evodevo.multitask.search.population import Population, ScoredPath, ordered,
 from evodevo.multitask.search.sampler import draw
 from evodevo.settings import Settings
 
-Fallback = Literal["uniform", "none"]
+Fallback = Literal["uniform", "probed", "none"]
+TEMPERATURE, EXPLORE = 0.1, 0.1
 
 
 class ParentSettings(Settings):
@@ -27,8 +28,22 @@ class ParentSettings(Settings):
 
     fallback: Fallback = Field(
         default="uniform",
-        description="choice where no own path is accepted: any published path; 'none' leaves the choice to the caller "
-        "(a multipath agent draws a new structure)",
+        description="choice where no own path is accepted: any published path; 'probed' prefers those whose "
+        "representation tells the task's classes apart; 'none' leaves the choice to the caller (a multipath agent "
+        "draws a new structure)",
+    )
+    temperature: float = Field(
+        default=TEMPERATURE,
+        gt=0,
+        exclude_if=lambda value: value == TEMPERATURE,
+        description="difference between the log-losses of two probes that makes one path e times as likely, in nats",
+    )
+    explore: float = Field(
+        default=EXPLORE,
+        ge=0,
+        le=1,
+        exclude_if=lambda value: value == EXPLORE,
+        description="share of a probed draw that is uniform, 0 to 1",
     )
 
 
@@ -56,12 +71,12 @@ class ParentChoice:
         own: whether the parent is a path of the agent itself, so that its score is a bar.
         considered: own paths in the order in which they were considered, best first.
         fallback_probability: probability that no own path is accepted.
-        pool: number of paths in a uniform draw; 0 where there was none.
+        pool: number of paths in a draw from all; 0 where there was none.
         probability: probability of this parent in that draw; None where there was none.
     """
 
     parent: str | None
-    how: Literal["population", "uniform", "none"]
+    how: Literal["population", "uniform", "probed", "none"]
     own: bool
     considered: tuple[Consideration, ...]
     fallback_probability: float
@@ -108,7 +123,8 @@ def select_parent(
         raise UsageError("there is no path to begin with: a system needs a root before its first agent.")
     place, probability = draw(pool, weights, rng)
     own = place < len(population)
-    return ParentChoice(pool[place], "uniform", own, tuple(considered), chance, len(pool), probability)
+    how: Literal["uniform", "probed"] = "probed" if settings.fallback == "probed" and weights else "uniform"
+    return ParentChoice(pool[place], how, own, tuple(considered), chance, len(pool), probability)
 
 
 def select_parents(

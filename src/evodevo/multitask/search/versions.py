@@ -15,9 +15,12 @@ from evodevo.multitask.hyperparameters import Version
 from evodevo.multitask.search.agent import CycleSettings
 from evodevo.multitask.search.child import ChildSettings
 from evodevo.multitask.search.components import ComponentSettings
+from evodevo.multitask.search.parents import ParentSettings
 from evodevo.multitask.search.population import PopulationSettings
 from evodevo.multitask.search.score import ScoreSettings
 
+FIRST_LOOK = {"first_look": True}
+"""Ours: nothing is published below what it begins with, whatever its structure."""
 _SAMPLES_OF_A_STEP = {"l": 16, "b": 256}
 
 
@@ -45,7 +48,7 @@ def singlepath_rules(version: Version = "paper", size: str = "ti3") -> Rules:
         size: size of its paths.
     """
     if version == "paper":
-        return Rules()
+        return Rules(CycleSettings(parents=ParentSettings(fallback="probed")), FIRST_LOOK)
     child = ChildSettings(components=ComponentSettings(grids="parent", blocks="new"), data="generation")
     return Rules(
         CycleSettings(

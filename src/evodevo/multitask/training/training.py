@@ -36,7 +36,7 @@ class PathResult:
 
     Attributes:
         state: "diverged" where a loss or a gradient was not finite, which ends the training; what was kept stays kept.
-        evals: Accuracy at each validation, 0 to 1.
+        evals: Accuracy at each validation, 0 to 1; with ``first_look`` the first one is before the first step.
         kept: Number of the validation whose weights are ``weights``, from 0; None where none exceeded the bar.
         weights: Role -> state of each component that learned, at that validation, on the CPU.
         losses: Mean training loss before each validation, in nats.
@@ -145,6 +145,8 @@ def train_path(
 
     diverged, made = False, 0
     if learns:
+        if settings.first_look:
+            validate(0)
         numbers = {role: f"components.{number}" for number, role in enumerate(components)}
         result = train(
             learner,

@@ -27,6 +27,11 @@ class PathTrainingSettings(Settings):
         ge=1,
         description="training samples between two looks, at least, up to most_between; a smaller split is passed again",
     )
+    first_look: bool = Field(
+        default=False,
+        description="one look more, before the first step, so that no path is kept that is worse than what it begins "
+        "with; agents of the version paper have it since",
+    )
     validation_cap: int = Field(default=10_000, ge=1, description="validation samples of a look, at most")
     clip: float = Field(default=1.0, gt=0, description="largest norm of all gradients together")
     momentum_format: Literal["float32", "bfloat16"] = Field(
@@ -53,7 +58,7 @@ class PathTrainingSettings(Settings):
         """Without what was added later where it changes nothing: records of agents, and names that follow from them,
         stay the same."""
         values: dict[str, Any] = handler(self)
-        for name, unchanged in (("objective", ACCURACY), ("least_between", 1)):
+        for name, unchanged in (("objective", ACCURACY), ("least_between", 1), ("first_look", False)):
             if values.get(name) == unchanged:
                 del values[name]
         return values

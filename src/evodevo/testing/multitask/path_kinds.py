@@ -6,6 +6,7 @@ afterwards, everything follows from the request, and stated costs are counted on
 
 from __future__ import annotations
 
+import math
 import shutil
 from abc import ABC, abstractmethod
 from pathlib import Path as Folder
@@ -25,6 +26,8 @@ from evodevo.multitask.paths.built import PathSamples
 from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.training.values import DataValues
+from evodevo.multitask.transfer.probe import evaluate_transfer
+from evodevo.multitask.transfer.problem import TABLE
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.multitask.paths import answer_of
@@ -170,6 +173,25 @@ class PathKindTests(ABC):
         assert whole.flops > bare.flops
         canonical.dumps({"structure": dict(bare.structure), "preparation": dict(bare.preparation)})
         assert not any(parameter.requires_grad for parameter in bare.path.parameters())
+
+    def test_a_probe_reads_what_it_represents(self, asked: tuple[Request, dict[str, Any]]) -> None:
+        if KINDS.get(self.kind).joins:
+            pytest.skip("no agent builds on a path that joins others")
+        request = _kept(*asked)
+        digests = {role: source["digest"] for role, source in request["components"].items()}
+        task = {name: request[name] for name in ("task", "task_settings", "training") if name in request}
+        known = {"path": request["path"], "components": digests}
+        places = {name: request[name] for name in ("blobs", "cache")}
+        probe = {"agent": "A~b", "paths": [known], "view": 1, "seed": 3, **task, **places}
+        table = _ask(probe, evaluate_transfer)[TABLE]
+        assert _ask(probe, evaluate_transfer)[TABLE]["rows"][0]["loss"] == table["rows"][0]["loss"]
+        (row,) = table["rows"]
+        path = validate(Path, request["path"], what="a path")
+        bare = KINDS.get(self.kind).single().freeze(path, digests, FolderPool(Folder(request["blobs"])), False)
+        assert (row["path"], row["width"]) == (path.id, bare.width)
+        assert 0 < row["loss"] < math.log(1e6) + 1e-3
+        assert 0 < table["samples"] <= 500
+        assert 0 < table["prior"] <= math.log(path.classes) + 1e-4
 
 
 def _ask(request: Request, what: Any = evaluate_path) -> dict[str, Any]:

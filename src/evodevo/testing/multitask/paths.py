@@ -16,6 +16,8 @@ from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath
 from evodevo.multitask.search.score import kept_evaluation
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
+from evodevo.multitask.transfer.problem import ENTRY, TABLE
+from evodevo.multitask.transfer.table import TransferRow, TransferTable
 from evodevo.randomness import generator
 from evodevo.search.problem import Outcome, read_answer, write_answer
 from evodevo.settings import validate
@@ -108,8 +110,20 @@ class Shuffled(SerialExecutor):
         return [self._ready.pop()] if self._ready else []
 
 
+def probed(payload: bytes, report: object) -> bytes:
+    """An evaluator of probes: the log-loss is a function of the name of a path's task."""
+    request = canonical.loads(payload)
+    rows = []
+    for source in request["paths"]:
+        path = validate(Path, source["path"], what="path")
+        loss = round(0.2 + 1.5 * float(generator(0, path.task, "probe").random()), 4)
+        rows.append(TransferRow(path=path.id, loss=loss, accuracy=1 / (1 + loss), width=8, seconds=0.0))
+    made = TransferTable(view=request["view"], samples=100, prior=1.6, rows=tuple(sorted(rows, key=lambda r: r.loss)))
+    return write_answer(Outcome(extra={TABLE: made.model_dump(mode="json")}))
+
+
 def executor_of(trainer: PathTrainer, workers: int = 1) -> Executor:
-    entries = {"path": trainer, "path_root": trainer, "path_import": trainer}
+    entries: dict[str, Any] = {"path": trainer, "path_root": trainer, "path_import": trainer, ENTRY: probed}
     return SerialExecutor(evaluators=entries) if workers == 1 else Shuffled(workers, entries)
 
 
