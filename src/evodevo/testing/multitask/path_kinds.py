@@ -182,7 +182,7 @@ class PathKindTests(ABC):
         task = {name: request[name] for name in ("task", "task_settings", "training") if name in request}
         known = {"path": request["path"], "components": digests}
         places = {name: request[name] for name in ("blobs", "cache")}
-        probe = {"agent": "A~b", "paths": [known], "view": 1, "seed": 3, **task, **places}
+        probe: Request = {"agent": "A~b", "paths": [known], "view": 1, "seed": 3, **task, **places}
         table = _ask(probe, evaluate_transfer)[TABLE]
         assert _ask(probe, evaluate_transfer)[TABLE]["rows"][0]["loss"] == table["rows"][0]["loss"]
         (row,) = table["rows"]
