@@ -179,10 +179,10 @@ class PathKindTests(ABC):
             pytest.skip("no agent builds on a path that joins others")
         request = _kept(*asked)
         digests = {role: source["digest"] for role, source in request["components"].items()}
-        task = {name: request[name] for name in ("task", "task_settings", "training") if name in request}
         known = {"path": request["path"], "components": digests}
-        places = {name: request[name] for name in ("blobs", "cache")}
-        probe: Request = {"agent": "A~b", "paths": [known], "view": 1, "seed": 3, **task, **places}
+        probe: Request = {"agent": "A~b", "paths": [known], "view": 1, "seed": 3}
+        same = ("task", "task_settings", "training", "blobs", "cache")
+        probe |= {name: request[name] for name in same if name in request}
         table = _ask(probe, evaluate_transfer)[TABLE]
         assert _ask(probe, evaluate_transfer)[TABLE]["rows"][0]["loss"] == table["rows"][0]["loss"]
         (row,) = table["rows"]
