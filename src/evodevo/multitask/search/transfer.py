@@ -17,7 +17,7 @@ def transfer_weights(
     temperature: float,
     explore: float,
 ) -> dict[str, float] | None:
-    """``explore / n + (1 - explore) · softmax(-loss / temperature)``: at least the first part, with sum 1 over the pool.
+    """``explore / n + (1 - explore) · softmax(-loss / temperature)``: at least the first part; they sum to 1.
 
     An own path counts as the best probed one, a path that was not probed as the mean one.
 
