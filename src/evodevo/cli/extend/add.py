@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from evodevo.cli.extend.options import Document, SystemName, words_of
 from evodevo.cli.options import DEFAULT_STORE, Assignments, ConfigFile, StoreFolder
 from evodevo.cli.overrides import overrides
 from evodevo.cli.running import store_option
+
+if TYPE_CHECKING:
+    from evodevo.multitask.run.create import CreatedAgent
 
 
 class LabelKind(StrEnum):
@@ -28,7 +31,7 @@ def add(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A name of your choice.")],
     data: Annotated[Path | None, typer.Option(help="Your data, a file or a folder; see: docs/extend.md")] = None,
     source: Annotated[
-        str | None, typer.Option(help="Reader of the data: images, text_labels, table.  [default: images]")
+        str | None, typer.Option(help="Reader of the data: images, text_labels, table.  [default: what fits the data]")
     ] = None,
     kind: Annotated[
         str | None, typer.Option("--class", metavar="CLASS", help="Class of agents.  [default: that of the root]")
@@ -74,7 +77,19 @@ def add(
         }
         output.document("evodevo.extend.add/1", facts)
         return
+    if data is not None:
+        output.line(f"data: {_understood(first)}")
     for created in made:
         samples = "".join(f"   {count:,} {split}" for split, count in first.samples.items()) if created is first else ""
         output.line(f"agent {created.agent.name}   {created.agent.settings['classes']} classes{samples}")
     output.words(f"Next: evodevo extend run {first.system}{store_option(store)}")
+
+
+def _understood(made: CreatedAgent) -> str:
+    """``images, 28 x 28, grey; 10 classes; 5,000 samples``."""
+    from evodevo.multitask.run.data_kind import words_of_inputs
+    from evodevo.tasks.inputs import InputSpec
+
+    settings = made.agent.settings
+    inputs = words_of_inputs([InputSpec(**values) for values in settings["inputs"]])
+    return f"{inputs}; {settings['classes']:,} classes; {sum(made.samples.values()):,} samples"

@@ -18,6 +18,7 @@ from pydantic import Field
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.settings import Settings
+from evodevo.tasks.images.suffixes import IMAGE_SUFFIXES
 from evodevo.tasks.table.cells import is_list
 
 Kind = Literal["number", "vector", "category", "date", "text", "image", "ignored"]
@@ -34,7 +35,6 @@ ISO = "ISO 8601"
 DATE_FORMATS = (ISO, "%d.%m.%Y", "%d.%m.%Y %H:%M", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")
 """Forms of dates in the order in which they are tried; all values must have one form."""
 DATE_PARTS = ("days", "month", "weekday", "hour")
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 
 
 class Column(Settings):

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from evodevo import files
 from evodevo.errors import DataError, UsageError
-from evodevo.estimators.automatic.columns import IMAGE_SUFFIXES
 from evodevo.tasks.cell_values import text_of
 from evodevo.tasks.images.arrays import as_pixels, open_arrays
 from evodevo.tasks.images.pixels import Pixels
+from evodevo.tasks.images.suffixes import IMAGE_SUFFIXES
 from evodevo.tasks.table import tables
 from evodevo.tasks.text import corpus
 

@@ -60,7 +60,18 @@ def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
     if family is None or not family.presets:  # where all paths begin with imports there are no presets
         return
     if not any(family.needs(value) <= {*agent.modalities} for value in family.presets.values()):
+        able = [name for name in AGENTS if _reads(name, agent)]
+        remedy = f"of {quoted_list(able)} can: --class {able[0]}, after a root of it" if able else "no class can"
         raise UsageError(
             f"paths of class {kind} cannot read the samples of task {task!r}, which hold"
-            f" {quoted_list(agent.modalities)}; choose another class of agents: --class."
+            f" {quoted_list(agent.modalities)}; those {remedy}"
+            f"{f' (evodevo extend create SYSTEM --beside --class {able[0]})' if able else ''}."
         )
+
+
+def _reads(name: str, agent: AgentSettings) -> bool:
+    kind = AGENTS.get(name)
+    family: SinglepathKind | None = getattr(kind, "family", None)
+    if kind.stage or family is None:
+        return False
+    return any(family.needs(value) <= {*agent.modalities} for value in family.presets.values())

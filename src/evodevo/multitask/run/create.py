@@ -154,7 +154,7 @@ def add_task(
         task: a name of the user's choice, letters, digits, ``_``, ``-`` and ``.``. A task that another
             class of agents has already needs no data.
         data: its files; without them the name begins with ``digits``, or another source generates samples.
-        source: a task of the table that hands out samples, ``images`` if left out.
+        source: a task of the table that hands out samples; if left out, what fits the data (see ``source_of``).
         kind: class of agents; that of the root if left out.
         question, rotate, only: see ``MultitaskSettings``.
         multi: whether the class that combines paths works on it, too.

@@ -13,6 +13,7 @@ from typing import Any
 from evodevo.errors import UsageError
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.rules import whole_settings
+from evodevo.multitask.run.data_kind import source_of
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.stored import agent_settings
@@ -53,7 +54,10 @@ def prepare_task(
     if "data" in values:
         raise UsageError("the data of a task are named by --data, not as a setting.")
     if data is not None:
-        values["data"] = str(Path(data).expanduser().resolve())
+        path = Path(data).expanduser().resolve()
+        values["data"] = str(path)
+        if "source" not in values:
+            values["source"] = source_of(path)
     elif values.get("source", "images") == "images" and not name.startswith(DIGITS):
         raise UsageError(
             f"task {name!r} has no data. Name them with --data PATH; only tasks made of scikit-learn's digits need"

@@ -1,0 +1,88 @@
+"""What a user's data are, by names and columns; refusals name who could read them."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evodevo.errors import DataError, UsageError
+from evodevo.multitask.run.create import add_task, create_system
+from evodevo.multitask.run.data_kind import source_of, words_of_inputs
+from evodevo.tasks.inputs import InputSpec
+
+TEXTS = "text,label\n" + "".join(
+    f"the {'cat' if n % 2 else 'dog'} number {n},{'c' if n % 2 else 'd'}\n" for n in range(60)
+)
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+def test_columns_say_what_rows_are(tmp_path: Path, suffix: str) -> None:
+    pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
+    for name, content, found in (
+        ("a.csv", TEXTS, "text_labels"),
+        ("b.csv", "x,y,label\n1,2,a\n", "table"),
+        ("c.csv", "image,text,label\na.png,words,a\n", "table"),
+        ("d.jsonl", '{"text": "one", "label": "a"}\n', "text_labels"),
+        ("e.jsonl", '{"text": "one", "kind": "a"}\n', "table"),
+    ):
+        path = tmp_path / f"{name}{suffix}"
+        path.write_bytes(pack(content.encode()))
+        assert source_of(path) == found, name
+
+
+def test_most_files_say_what_a_folder_is(tmp_path: Path) -> None:
+    for folder, names, found in (
+        ("images", ("a/1.png", "b/2.JPG", "README.md"), "images"),
+        ("texts", ("a/1.txt", "b/2.txt", "LICENSE"), "text_labels"),
+        ("splits", ("train.jsonl", "test.jsonl"), "text_labels"),
+        ("digits", ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"), "images"),
+        ("arrays", ("train.npz", "test.npz", "README.md"), "images"),
+    ):
+        for name in names:
+            (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / folder / name).touch()
+        assert source_of(tmp_path / folder) == found, folder
+    (tmp_path / "sound" / "a").mkdir(parents=True)
+    (tmp_path / "sound" / "a" / "1.wav").touch()
+    for path in (tmp_path / "sound", tmp_path / "sound" / "a" / "1.wav"):
+        with pytest.raises(DataError, match="holds sound, which no class of agents reads"):
+            source_of(path)
+    with pytest.raises(DataError, match="there is nothing at"):
+        source_of(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("cmaterdb_bangla", "images"), ("omniglot_small1", "images"), ("trec/train.jsonl.gz", "text_labels")],
+)
+def test_real_data(name: str, found: str) -> None:
+    if not (SHARED / name).exists():
+        pytest.skip(f"{SHARED / name} is not here")
+    assert source_of(SHARED / name) == found
+
+
+def test_a_system_of_images_refuses_texts_and_says_who_reads_them(tmp_path: Path) -> None:
+    create_system("zoo", store=tmp_path / "runs", kind="VitTiny")
+    (tmp_path / "mails.csv").write_text(TEXTS)
+    with pytest.raises(UsageError, match=r"those of Text, TextTiny can: --class Text.*--beside --class Text"):
+        add_task("zoo", "mails", data=tmp_path / "mails.csv", store=tmp_path / "runs", cache_folder=tmp_path / "cache")
+    np.savez(
+        tmp_path / "a.npz",
+        x=np.zeros((40, 8, 8), np.uint8) + np.arange(40)[:, None, None].astype(np.uint8),
+        y=np.arange(40) % 2,
+    )
+    made = add_task("zoo", "shades", data=tmp_path / "a.npz", store=tmp_path / "runs", cache_folder=tmp_path / "cache")
+    settings = made[0].agent.settings
+    assert settings["task"]["source"] == "images"
+    assert words_of_inputs([InputSpec(**one) for one in settings["inputs"]]) == "images, 8 x 8, grey"
+
+
+def test_inputs_in_words() -> None:
+    specs = [InputSpec("text", "tokens", length=1256, vocabulary=9), InputSpec("x", "vector", size=13)]
+    assert words_of_inputs(specs) == "texts of at most 1,256 tokens and 13 numbers"
+    assert words_of_inputs([InputSpec("i", "image", height=4, width=5, channels=3)]) == "images, 4 x 5, colour"
