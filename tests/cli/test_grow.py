@@ -149,5 +149,7 @@ def test_options_are_those_of_train() -> None:
     from evodevo.cli.drive.grow import grow
 
     ours, theirs = (set(command.__annotations__) for command in (grow, train))
-    assert theirs - ours == {"what", "tokens", "steps", "seconds", "depth", "width"}
+    # Columns of a zoo's data are image, text, vectors, …: --set text=caption.
+    columns = {"text", "label", "group"}
+    assert theirs - ours == {"what", "tokens", "steps", "seconds", "depth", "width", *columns}
     assert ours - theirs == {"strategist", "memory"}
