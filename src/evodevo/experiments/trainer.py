@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,26 @@ INHERITED = "inherited"
 CURVE = ("validation_loss", "validation_error", "flops", "seconds")
 """Series over steps, one point each at every measurement while training. Beside them: ``validation_<metric>``, of the
 metric that selects weights, and ``loss/<term>``, each term of the loss, mean over the steps since the point before."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A position between two segments of a training.
+
+    Attributes:
+        snapshot: Progress, and state of the optimiser, for the network as it was there.
+        since: Clock at the end of the segment before.
+        best: Selection of weights until then; None where a change of the network ended it.
+    """
+
+    snapshot: TrainingSnapshot
+    since: float
+    best: BestWeights | None
+
+    def at(self, flops: float) -> Branch:
+        """The same after so many FLOPs."""
+        cursor = self.snapshot.cursor.model_copy(update={"flops": flops})
+        return replace(self, snapshot=replace(self.snapshot, cursor=cursor))
 
 
 class Trainer:
@@ -273,6 +293,45 @@ class Trainer:
             shapes = {name: _shape(values) for name, values in snapshot.optimizer.items()}
             self._border = replace(snapshot, optimizer=carry_state(snapshot.optimizer, shapes, origins)), since
             self._best = None  # weights of one name and shape may be those of another part now
+
+    def branch(self) -> Branch:
+        """The position between two segments, from which several networks can be trained on.
+
+        Its FLOPs are those that have been spent so far.
+        """
+        assert self._border is not None, "a segment has paused"
+        snapshot, since = self._border
+        flops = self._flops_of_segments + self.spent - self._spent_before
+        cursor = snapshot.cursor.model_copy(update={"flops": flops})
+        return Branch(replace(snapshot, cursor=cursor), since, self._best)
+
+    def go_on(self, branch: Branch | None, result: TrainingResult | None, flops: float) -> None:
+        """Make what was trained from a branch the next segment; again after an interruption, where it is known.
+
+        Args:
+            branch: Where it began: the branch of the network that goes on. None where the segment is known.
+            result: Its result; None with the branch.
+            flops: FLOPs of its steps.
+        """
+        stage = len(self._ended)
+        if stage < self._memory.stage:
+            self._end(self._memory.ended[stage])
+            return
+        assert branch is not None, "nothing is known of it"
+        assert result is not None, "it was trained"
+        own = result.seconds - branch.snapshot.cursor.seconds
+        self._border = (result.snapshot, branch.since + own)
+        self._best = branch.best
+        selected = self._selections.pop(str(stage - 1), None)
+        if selected is not None:
+            self._selections[str(stage)] = selected
+        kept = {name: getattr(result, name) for name in FinishedStage.model_fields if name not in ("flops", "state")}
+        self._end(FinishedStage(**kept, state="paused", flops=flops))
+
+    def back_to(self, branch: Branch) -> None:
+        """Forget the changes of the network since a branch: the next segment begins there."""
+        self._border = (branch.snapshot, branch.since)
+        self._best = branch.best
 
     def spend(self, name: str, flops: float) -> None:
         """Put work beside training steps on the account (probes, distillation); a name counts once, as it was last.

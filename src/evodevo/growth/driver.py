@@ -117,6 +117,7 @@ class Growth:
         self.memory = memory or GrowthMemory()
         self.learned = edits or EditMemory()
         self._distillation_steps: list[int] = []  # steps of each distillation of an event
+        self._unedited: GrowthMemory | None = None  # as it were without the edits of the last event
         if self.memory.learned_blob is not None:
             self.learned = EditMemory.loads(around.blobs.get(self.memory.learned_blob).decode())
         zoo.enter(settings.birth.entry)
@@ -144,6 +145,7 @@ class Growth:
         share: float,
         clock: Callable[[], float] | None = None,
         portioned: Portions | None = None,
+        decided: Callable[[], None] = lambda: None,
     ) -> EventRecord:
         """Carry out one event: probe, decide, edit the network.
 
@@ -153,6 +155,7 @@ class Growth:
             share: Share of the budget that is used up, 0 to 1.
             clock: Returns that share after the edits, where edits take from the budget; warm-ups begin there.
             portioned: Limits of this event and all that follows until the next one; None for no limits.
+            decided: Called after the decisions and before the first edit.
         """
         self.memory = self.memory.model_copy(update={"portions": portioned})
         zoo, settings, memory, cost = self.zoo, self.settings, self.memory, self.prices()
@@ -194,6 +197,8 @@ class Growth:
         decisions = self.strategist.decide(state, ruling.legal, rng)
         bank, before = self._bank(), reward_state_of(seen, history, *self._costs())
         self._distillation_steps = []
+        decided()
+        unedited = float(Resources.of(zoo.structure, self.around.task).flops)
         edits, children = self._apply(number, decisions, history, ruling.replaces, bank)
         begin = share if clock is None else clock()
         born = {edit.module: begin for edit in edits if edit.born and edit.module is not None}
@@ -208,6 +213,15 @@ class Growth:
             before=StoredRewardState.of(before),
             cost=float(Resources.of(zoo.structure, self.around.task).flops),
         ).model_copy(update=before_edits)
+        self._unedited = self.memory.model_copy(
+            update={
+                "history": history,
+                "low": verdict.low,
+                "values": values,
+                "shares": shares,
+                "pending": pending.model_copy(update={"children": {}, "cost": unedited}),
+            }
+        )
         self.memory = self.memory.model_copy(
             update={
                 "history": history,
@@ -242,13 +256,46 @@ class Growth:
             * sum(cost.distillation(self.distil_steps, made) for made in self._distillation_steps),
         )
 
+    def withdraw(self, record: EventRecord, zoo: GrowingNetwork, note: str) -> EventRecord:
+        """Undo the edits of the event that was just carried out; its decisions stay, and are rewarded as they are.
+
+        Args:
+            record: Record of the event.
+            zoo: The network without its edits.
+            note: Why; each edit is recorded as refused with it.
+        """
+        assert self._unedited is not None, "there was an event"
+        kept = {name: getattr(self.memory, name) for name in ("strategist", "strategist_blob")}
+        self.zoo, self.memory = zoo, self._unedited.model_copy(update=kept)
+        return record.model_copy(update={"edits": tuple(_refused(edit, note) for edit in record.edits), "warms": False})
+
+    def postpone(self, record: EventRecord, share: float) -> EventRecord:
+        """Let the warm-ups that begin with an event begin later by a share of the budget, which others used up."""
+        begin = record.share + share
+        mine = {edit.module for edit in record.edits if edit.born}
+        mine |= {edit.module for edit in record.edits if edit.action.operation == "rewarm"}
+        update = {
+            kind: {name: begin if name in mine else at for name, at in getattr(self.memory, kind).items()}
+            for kind in ("warming", "rewarming")
+        }
+        self.memory = self.memory.model_copy(update=update)
+        return record.model_copy(update={"share": begin})
+
     def ripen(self, share: float) -> None:
         """Set birth factors and learning rates for the share of the budget that is used up."""
-        there, warm = set(self.zoo.live), self.settings.events.warm
-        factors = {name: min(1.0, max(0.0, (share - at) / warm)) for name, at in self.memory.warming.items()}
-        self.zoo.births = {name: factor for name, factor in factors.items() if name in there and factor < 1}
-        slow = {*self.memory.warming, *self.memory.rewarming} & there
-        self.zoo.newborn_rates = dict.fromkeys(sorted(slow), self.settings.events.warm_rate)
+        self._ripen(self.zoo, self.memory, share)
+
+    def ripen_unedited(self, zoo: GrowingNetwork, share: float) -> None:
+        """The same for the network without the edits of the last event."""
+        assert self._unedited is not None, "there was an event"
+        self._ripen(zoo, self._unedited, share)
+
+    def _ripen(self, zoo: GrowingNetwork, memory: GrowthMemory, share: float) -> None:
+        there, warm = set(zoo.live), self.settings.events.warm
+        factors = {name: min(1.0, max(0.0, (share - at) / warm)) for name, at in memory.warming.items()}
+        zoo.births = {name: factor for name, factor in factors.items() if name in there and factor < 1}
+        slow = {*memory.warming, *memory.rewarming} & there
+        zoo.newborn_rates = dict.fromkeys(sorted(slow), self.settings.events.warm_rate)
 
     def mature(self, share: float) -> bool:
         """End the warm-ups whose time is over, and probe the network with the grown-up newborns.
@@ -489,6 +536,14 @@ class Growth:
     def _tensors(self, digest: str) -> dict[str, Tensor]:
         with torch.no_grad():
             return load_part(self.around.blobs, digest, f"the weights {digest[:12]}")
+
+
+def _refused(edit: Edit, note: str) -> Edit:
+    """An edit that was undone; one that was refused before stays as it is."""
+    if edit.module is None:
+        return edit
+    gone = {"module": None, "after": None, "tensors": (), "twin": False, "in_place": None, "weights": None}
+    return edit.model_copy(update={**gone, "note": f"refused: {note}"})
 
 
 def _size(batch: Batch) -> int:

@@ -11,6 +11,7 @@ from pydantic import Field
 from evodevo.growth.compute_budget import Portions
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.fitness import FitnessHistory
+from evodevo.growth.forks.records import ForkRecord
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.rewards import RewardScale, RewardState
 from evodevo.growth.strategists.state import State
@@ -88,6 +89,7 @@ class EventRecord(Settings):
         learnt: Metrics of the strategist's update on the event before, by name.
         portions: Limits of the event and of what follows until the next one.
         flops: FLOPs of its probe, of distillation, and of the strategist's own gradient.
+        fork: Fork that decided on its edits; None where there was none.
     """
 
     number: int = Field(ge=1)
@@ -102,6 +104,7 @@ class EventRecord(Settings):
     learnt: dict[str, float] = Field(default_factory=dict)
     portions: Portions | None = None
     flops: float = Field(default=0.0, ge=0)
+    fork: ForkRecord | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @property
     def born(self) -> tuple[str, ...]:

@@ -19,12 +19,15 @@ from torch import Tensor, nn
 
 from evodevo.experiments.measure import places
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Trainer
+from evodevo.experiments.trainer import Branch, Trainer
 from evodevo.growth.compute_budget import Means, Portions, portions
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.events import EventRecord, GrowthMemory, LookRecord, RewardRecord
-from evodevo.growth.growable import TaskSizes
+from evodevo.growth.forks.plan import ForkPlan, ForkSamples, plan_forks
+from evodevo.growth.forks.running import Forked, Forks, spare_of
+from evodevo.growth.forks.sides import Side
+from evodevo.growth.growable import GrowingNetwork, TaskSizes
 from evodevo.growth.latency import LatencyTable
 from evodevo.growth.log import Log, write_log
 from evodevo.growth.procedure_settings import check_events, check_zoo, pool_to_grow, total_steps
@@ -100,6 +103,9 @@ class _Run:
         self.rewards: list[RewardRecord] = []
         self.looks: list[LookRecord] = []
         self.ended: LookRecord | None = None
+        self.forks = self._planned_forks()
+        self._forked: Forked | None = None
+        self._branch: Branch | None = None  # where the side of the last fork that goes on began
         self._spent_on_replay = 0.0
         self._left_out = 0
         self._remember()
@@ -109,6 +115,8 @@ class _Run:
         if self.before.race is not None:
             start = [module.model_dump(mode="json") for module in self.start]
             self.bench.record_event(EVENTS, "race", {"race": self.before.race, "start": start})
+        if self.fork_plan is not None:
+            self.bench.record_event(EVENTS, "forks", {"forks": self.fork_plan.model_dump(mode="json")})
         while (coming := self.agenda.next()) is not None:
             date, what, number = coming
             if date >= 1.0:
@@ -118,7 +126,10 @@ class _Run:
             if result.state != "paused":
                 return self._end(result)
             share = self._used(result, time.monotonic())
+            since = time.monotonic()
             self._come(what, number, result, share)
+            if self.forks is not None:
+                share = self._used(result, since)
         self.growth.ripen(share)
         return self._end(self._segment(until_share=None))
 
@@ -192,14 +203,7 @@ class _Run:
             self.rewards.append(self._reward(number))
         else:
             facts = self.bench.once(
-                name,
-                lambda: self.growth.event(
-                    number,
-                    self._step(result),
-                    share,
-                    clock=lambda: self._used(result, since),
-                    portioned=self._portions(number, share),
-                ).model_dump(mode="json"),
+                name, lambda: self._event(number, name, result, share, since).model_dump(mode="json")
             )
             record = validate(EventRecord, facts, what="an event")
             if known:
@@ -207,9 +211,10 @@ class _Run:
             self.events.append(record)
             assert record.portions is not None, "given above"
             self.bench.spend(name, record.flops)
+            made = self._fork_goes_on(record, result.steps, known=known)
             self.agenda.happened(number, record.share, warms=record.warms)
             if self.replayed is not None and any(edit.module is not None for edit in record.edits):
-                self.replayed.edited(record.step - self.before.steps, record.portions.replay_steps)
+                self.replayed.edited(record.step + made - self.before.steps, record.portions.replay_steps)
                 self._spend_on_replay(number, record.portions.replay_steps)
             shown = {"event": number, "born": list(record.born), "gone": list(record.gone)}
             self.bench.record_event(EVENTS, name, {"event": facts}, growth=shown)
@@ -217,19 +222,98 @@ class _Run:
             self.bench.state[SECONDS] = self.bench.state.get(SECONDS, 0.0) + time.monotonic() - since
         self._remember()
 
+    def _event(self, number: int, name: str, result: TrainingResult, share: float, since: float) -> EventRecord:
+        """An event; where forks are on, with the fork that decides on its edits."""
+        spares: list[tuple[GrowingNetwork, Branch]] = []
+
+        def decided() -> None:
+            if self.forks is not None:
+                spares.append((spare_of(self.zoo, self.bench), self.bench.branch()))
+
+        record = self.growth.event(
+            number,
+            self._step(result),
+            share,
+            clock=lambda: self._used(result, since),
+            portioned=self._portions(number, share),
+            decided=decided,
+        )
+        edits = tuple(_short(edit.action) for edit in record.edits if edit.module is not None)
+        if self.forks is None or not edits:
+            return record
+        (spare, before), after = spares[0], self.bench.branch()
+        self.bench.spend(name, record.flops)
+        spent = self.bench.branch().snapshot.cursor.flops
+        before, after = (each.at(spent) for each in (before, after))
+        budget = self.training.budget.flops
+        assert budget is not None, "forks are planned in FLOPs"
+        self._forked = self.forks.run(
+            edits,
+            Side(self.zoo, after.snapshot, lambda _, share: self.growth.ripen(share)),
+            Side(spare, before.snapshot, self.growth.ripen_unedited),
+            batches=batches_from(self.bench, self.task, self.before.trained),
+            number=number,
+            earlier=[event.fork for event in self.events if event.fork is not None],
+            left=budget - spent,
+            price=lambda side: side.zoo.structure.prices(self.growth.around.task, self.settings.fitness).forward,
+        )
+        fork = self._forked.record
+        if fork.kept:
+            self._branch = after
+            record = self.growth.postpone(record, fork.spent / budget)
+        else:
+            self._branch, self.zoo = before, spare
+            self.bench.back_to(before)
+            record = self.growth.withdraw(record, spare, fork.reason)
+        return record.model_copy(update={"fork": fork})
+
+    def _fork_goes_on(self, record: EventRecord, steps: int, *, known: bool) -> int:
+        """Book the fork of an event, and make its winner the training; the number of steps that it made."""
+        fork = record.fork
+        if fork is None:
+            return 0
+        self.bench.spend(f"fork {record.number}", fork.spent)
+        self._spent_on_forks += fork.spent
+        if not fork.winner_flops:
+            return 0
+        made = fork.steps[0] if fork.kept else fork.steps[1]
+        self.bench.go_on(self._branch, None if self._forked is None else self._forked.result, fork.winner_flops)
+        if self.replayed is not None and not known:
+            for step in range(steps, steps + made):  # they have been trained on, and may come again
+                self.replayed(step)
+        self._forked = self._branch = None
+        return made
+
+    def _planned_forks(self) -> Forks | None:
+        """The forks of this run; None where there are none."""
+        settings, events = self.settings.forks, self.settings.events.count
+        self._spent_on_forks = 0.0
+        self.fork_plan: ForkPlan | None = None
+        if not settings.share or not events:
+            return None
+        budget = self.training.budget.flops
+        assert budget is not None, "checked before"
+        price = self.growth.prices()
+        samples = ForkSamples.of(settings, self.task.count("architecture"))
+        step = price.step * self.bench.training.batch_size
+        self.fork_plan = plan_forks(settings, budget, events, step, price.forward, samples)
+        if not self.fork_plan.most:
+            return None
+        return Forks(self.bench, settings, self.fork_plan, self.task, self.training, price.forward)
+
     def _step(self, result: TrainingResult) -> int:
         """Number of the step in the whole training, the race included."""
         return self.before.steps + result.steps
 
     @property
     def _spent(self) -> float:
-        """FLOPs of growth so far, without the race."""
-        return self.bench.spent - self.before.spent
+        """FLOPs of growth so far, without the race and the forks."""
+        return self.bench.spent - self.before.spent - self._spent_on_forks
 
     @property
     def _trained(self) -> float:
-        """FLOPs of the training steps since the race."""
-        return self.bench.flops - self.before.flops - self._spent
+        """FLOPs of the training steps since the race, without those of forks that lost."""
+        return self.bench.flops - self.before.flops - self._spent - self._spent_on_forks
 
     def _portions(self, number: int, share: float) -> Portions:
         """Limits of an event and all that follows until the next; see ``compute_budget``."""
@@ -331,7 +415,22 @@ class _Run:
             "rewards": [{**reward.model_dump(mode="json"), "total": reward.total} for reward in self.rewards],
             "modules": list(self.zoo.live),
             "race": self.before.race,
+            **self._fork_facts(),
         }
+
+    def _fork_facts(self) -> dict[str, Any]:
+        """Nothing where no forks were wanted."""
+        plan, budget = self.fork_plan, self.training.budget.flops
+        if plan is None or budget is None:
+            return {}
+        rows = [
+            {"event": event.number, **event.fork.model_dump(mode="json")}
+            for event in self.events
+            if event.fork is not None
+        ]
+        used = sum(row["spent"] + row["winner_flops"] for row in rows)
+        level = self.settings.forks.level
+        return {"forks": {**plan.model_dump(mode="json"), "level": level, "share": used / budget, "tried": rows}}
 
     def _overhead(self) -> dict[str, float]:
         """Cost of growth beside training; replay is in the FLOPs, and its seconds are those of training steps.

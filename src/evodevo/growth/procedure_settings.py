@@ -90,6 +90,16 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
         UsageError: The budget is too small; the message names the least one that is enough.
     """
     events, steps = growth.events, total_steps(training)
+    budget = training.budget
+    if (
+        growth.forks.share
+        and events.count
+        and (budget.flops is None or budget.seconds is not None or steps is not None)
+    ):
+        raise UsageError(
+            "forks are planned in FLOPs and charged in them: give a budget in FLOPs alone (--budget 2Tflops), or set "
+            "forks.share to 0."
+        )
     if steps is None or not events.count:
         return
     race = growth.race

@@ -87,6 +87,32 @@ class StartingRaceSettings(Settings):
     partial: bool = False
 
 
+class ForkSettings(Settings):
+    """Forks at the events: an edit is kept only where it was measured to pay (``growth.forks``).
+
+    An edit is kept where the lower end of the one-sided interval, at ``level``, of its gain is above 0: the fall of the
+    loss against the same training without it, after equal FLOPs on the same batches.
+
+    Attributes:
+        share: Largest share of the budget for all forks of a run, both sides, orders and judgements included, 0 to 1; 0
+            for no forks.
+        samples: Number of samples of the ``architecture`` split that choose, and of others of it on which the published
+            gain is measured; each at most half of the split.
+        least: Fewest steps of the unchanged network in a fork; there are as many forks as the share pays for.
+        orders: Number of trainings without the edit in another order of the batches, at the first fork of a run; their
+            spread is the noise in the interval of all forks.
+        orders_again: The same at each later fork.
+        level: Level of the one-sided interval, 0.5 to 1.
+    """
+
+    share: float = Field(default=0.0, ge=0, lt=1)
+    samples: int = Field(default=2000, ge=2, le=1 << 20)
+    least: int = Field(default=50, ge=1, le=100_000)
+    orders: int = Field(default=2, ge=0, le=100)
+    orders_again: int = Field(default=0, ge=0, le=100)
+    level: float = Field(default=0.95, ge=0.5, lt=1)
+
+
 class FitnessSettings(Settings):
     """The fitness of modules (eqs. 19, 66 to 71, 90 to 92; docs/spec/architect_thyself.md#fitness).
 
@@ -246,6 +272,7 @@ class GrowthSettings(Settings):
         allow: Operations that it may use. Without ``prune`` no module is removed, not even to make room for a newborn.
             Edits in place are closed unless they are named.
         race: The race before the first event. Shares of the budget in ``events`` are of what it leaves.
+        forks: Forks that decide whether an edit is kept.
         in_place: How modules are enlarged at their place.
         memory: Whether edits of earlier runs warm-start a learned strategist.
         edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
@@ -262,6 +289,7 @@ class GrowthSettings(Settings):
     race: StartingRaceSettings = Field(
         default=StartingRaceSettings(), exclude_if=lambda value: value == StartingRaceSettings()
     )
+    forks: ForkSettings = Field(default=ForkSettings(), exclude_if=lambda value: value == ForkSettings())
     events: EventSettings = EventSettings()
     fitness: FitnessSettings = FitnessSettings()
     prune: PruneSettings = PruneSettings()

@@ -1,0 +1,1 @@
+"""Forks: an edit and no edit, trained on the same batches for equal FLOPs, before one of them is kept."""

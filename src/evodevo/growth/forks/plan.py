@@ -1,0 +1,87 @@
+"""Plan of the forks of a run: their number and length follow from their share of the budget.
+
+All in FLOPs that follow from structures, so that an interrupted run has the same plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evodevo.growth.spec import ForkSettings
+from evodevo.settings import Settings
+
+
+class ForkPlan(Settings):
+    """Forks of a run.
+
+    Attributes:
+        most: Largest number of forks; 0 for none.
+        side_flops: FLOPs for which each training of a fork lasts.
+        allowed: FLOPs of all forks together.
+        steps: Steps of the network at the start in so many FLOPs.
+        instead: Why there are none; empty where there are some.
+    """
+
+    most: int = 0
+    side_flops: float = 0.0
+    allowed: float = 0.0
+    steps: int = 0
+    instead: str = ""
+
+
+@dataclass(frozen=True)
+class ForkSamples:
+    """Numbers of samples of a fork.
+
+    Attributes:
+        choosing: Samples that choose.
+        published: Other samples, of the published gain.
+    """
+
+    choosing: int
+    published: int
+
+    @classmethod
+    def of(cls, settings: ForkSettings, count: int) -> ForkSamples:
+        """So many of a split of this size, each at most half of it."""
+        half = min(settings.samples, count // 2)
+        return cls(half, half)
+
+    def forwards(self, orders: int) -> int:
+        """Samples that are judged in a fork: both sides on all, each other order on those that choose."""
+        return 2 * (self.choosing + self.published) + orders * self.choosing
+
+
+def plan_forks(
+    settings: ForkSettings, budget: float, events: int, step: float, forward: float, samples: ForkSamples
+) -> ForkPlan:
+    """As many forks, at most one per event, as the share pays for with ``least`` steps a side.
+
+    Args:
+        settings: Settings of the forks.
+        budget: FLOPs of the whole training.
+        events: Number of events.
+        step: FLOPs of a training step of the network at the start.
+        forward: FLOPs of its forward pass on one sample.
+        samples: Numbers of samples.
+    """
+    allowed = settings.share * budget
+    if samples.choosing < 2:
+        return ForkPlan(instead="the split architecture has fewer than 4 samples.")
+
+    def judging(count: int) -> float:
+        again = (count - 1) * samples.forwards(settings.orders_again)
+        return forward * (samples.forwards(settings.orders) + again)
+
+    def trainings(count: int) -> int:
+        return 2 * count + settings.orders + (count - 1) * settings.orders_again
+
+    for count in range(events, 0, -1):
+        side = (allowed - judging(count)) / trainings(count)
+        if side >= settings.least * step:
+            return ForkPlan(most=count, side_flops=side, allowed=allowed, steps=int(side / step))
+    least = (judging(1) + trainings(1) * settings.least * step) / settings.share
+    return ForkPlan(
+        instead=f"{settings.share:g} of {budget:.3g} FLOPs has no room for a fork of {settings.least} steps a side; "
+        f"give {least:.3g} FLOPs or more."
+    )

@@ -1,0 +1,58 @@
+"""Records of forks: plain data, kept with their events."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from evodevo.settings import Settings
+
+
+class Gain(Settings):
+    """Fall of the mean loss by an edit, in nats, with its interval.
+
+    Attributes:
+        gain: Mean over samples of the loss without the edit minus that with it.
+        lower, upper: Ends of the one-sided intervals at the level of the settings.
+        samples: Number of samples.
+    """
+
+    gain: float
+    lower: float
+    upper: float
+    samples: int
+
+
+class ForkRecord(Settings):
+    """The outcome of one fork.
+
+    Attributes:
+        edits: Edits that were tried, in words.
+        steps: Steps with the edits, and without them.
+        losses: Mean loss in nats on the samples that chose: with the edits, without them, and then without them in each
+            other order of the batches; None where a training ended early.
+        chose: The gain that decided; None where a side could not be trained.
+        published: The gain on samples that did not choose.
+        noise: Standard deviation of a difference of two trainings by the order of batches alone, in nats, from all
+            forks so far; None where it was not measured.
+        freedom: Number of other orders that it comes from.
+        scatter: Sum of squares of this fork alone.
+        kept: Whether the edits were kept.
+        reason: Why they were not; empty where they were.
+        side_flops: FLOPs for which each side trained, at most.
+        winner_flops: FLOPs of the steps that were kept.
+        spent: All other FLOPs: the loser, other orders, judgements.
+    """
+
+    edits: tuple[str, ...]
+    steps: tuple[int, int] = (0, 0)
+    losses: tuple[float | None, ...] = ()
+    chose: Gain | None = None
+    published: Gain | None = None
+    noise: float | None = None
+    freedom: int = Field(default=0, ge=0)
+    scatter: float = Field(default=0.0, ge=0)
+    kept: bool = False
+    reason: str = ""
+    side_flops: float = Field(default=0.0, ge=0)
+    winner_flops: float = Field(default=0.0, ge=0)
+    spent: float = Field(default=0.0, ge=0)

@@ -1,0 +1,86 @@
+"""The sides of a fork: networks that go on from one position of a training, for equal FLOPs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from evodevo.experiments.flop_counter import look_at_step
+from evodevo.experiments.trainer import Trainer
+from evodevo.growth.growable import GrowingNetwork
+from evodevo.randomness import generator
+from evodevo.tasks.inputs import Batch
+from evodevo.training.loop import TrainingResult, TrainingSnapshot, model_loss, train
+from evodevo.training.settings import TrainingSettings
+
+Batches = Callable[[int], Batch]
+
+
+@dataclass
+class Side:
+    """A network at the position from which it is trained.
+
+    Attributes:
+        zoo: The network, changed in place.
+        snapshot: Position of the training, and state of the optimiser, which is copied and not changed.
+        ripen: Sets birth factors and learning rates of this network for a share of the budget.
+        flops: FLOPs of one of its steps, counted.
+    """
+
+    zoo: GrowingNetwork
+    snapshot: TrainingSnapshot
+    ripen: Callable[[GrowingNetwork, float], None]
+    flops: float = field(default=0.0)
+
+    def count(self, bench: Trainer, batches: Batches, share: float) -> None:
+        """Count the FLOPs of its step at this share of the budget."""
+        self.ripen(self.zoo, share)
+        placed = bench.precision.place(batches(self.snapshot.cursor.step))
+        assert isinstance(placed, dict), "the batch is a mapping"
+        self.flops = look_at_step(self.zoo.network, placed).flops
+
+
+def train_side(bench: Trainer, side: Side, training: TrainingSettings, batches: Batches, steps: int) -> TrainingResult:
+    """Train a side for some steps, without curve, selection of weights, checkpoint and account.
+
+    Args:
+        bench: Trainer of the procedure.
+        side: Side with its counted FLOPs, changed in place.
+        training: Settings of the whole training; the schedule goes on from the snapshot.
+        batches: Batch by number of the step in the whole training.
+        steps: Number of steps.
+    """
+    begin = side.snapshot.cursor
+    network = side.zoo.network
+    network.to(bench.precision.device)
+
+    def loss_of(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        network.terms = {}
+        side.ripen(side.zoo, side.zoo.progress)
+        return model_loss(model, batch)
+
+    assert training.budget.flops is not None, "forks are planned in FLOPs"
+    side.ripen(side.zoo, begin.flops / training.budget.flops)
+    return train(
+        network,
+        training,
+        batch_at=batches,
+        tokens_per_step=training.batch_size * bench.tokens_per_sample,
+        seed=bench.seed,
+        loss_function=loss_of,
+        uniform_loss=network.uniform_loss,
+        resume=side.snapshot,
+        changed=True,
+        until=begin.step + steps,
+        precision=bench.precision,
+        flops_per_step=side.flops,
+        memory_bytes=bench.settings.memory_bytes,
+    )
+
+
+def reordered(batches: Batches, first: int, steps: int, *key: int) -> Batches:
+    """The same batches from one on, in another order, which the key draws."""
+    order = generator(*key, "another order of batches").permutation(steps)
+    return lambda step: batches(first + int(order[step - first]))
