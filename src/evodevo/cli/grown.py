@@ -39,7 +39,8 @@ def growth_record(table: ComparisonTable) -> dict[str, Any]:
 
 
 def show_history(individual: Individual) -> None:
-    """Print who raced and every edit of one training; nothing where the network did not grow."""
+    """Print who raced, the forks and every edit of one training; nothing where the network did not grow."""
+    from evodevo.growth.report.forks import fork_table, fork_words
     from evodevo.growth.report.race import race_table
     from evodevo.growth.report.reading import growth_of
     from evodevo.growth.report.text import HISTORY, history
@@ -54,3 +55,10 @@ def show_history(individual: Individual) -> None:
     output.line(f"edits       {len(growth.accepted)} in {len(growth.events)} events, {growth.refused} refused")
     right = tuple(name for name in HISTORY if name != "what")
     output.table(HISTORY, history(growth), right=right)
+    for sentence in fork_words(growth):
+        output.line(f"forks       {sentence}")
+    forked = fork_table(growth)
+    if forked is not None:
+        output.table(
+            forked.columns, forked.rows, right=tuple(name for name in forked.columns if name not in forked.texts)
+        )

@@ -24,7 +24,7 @@ from evodevo.growth.compute_budget import Means, Portions, portions
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.events import EventRecord, GrowthMemory, LookRecord, RewardRecord
-from evodevo.growth.forks.plan import ForkPlan, ForkSamples, plan_forks
+from evodevo.growth.forks.plan import ForkPlan, ForkSamples, forks_planned, plan_forks
 from evodevo.growth.forks.running import Forked, Forks, spare_of
 from evodevo.growth.forks.sides import Side
 from evodevo.growth.growable import GrowingNetwork, TaskSizes
@@ -62,7 +62,8 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     strategist chose otherwise than its prior, and ``decisions``, their number; ``start``, the first modules;
     ``timeline``, modules at each event with usage and contribution, births and removals; ``looks``, the same between
     events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training; ``race``, who
-    raced for the start (``growth.training.starting_race.GrowthStart``).
+    raced for the start (``growth.training.starting_race.GrowthStart``); ``forks``, where they are on, their plan and
+    each of them (``growth.forks.records.ForkRecord``).
     Blobs: ``edits``, the log (``growth.log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
 
@@ -116,7 +117,9 @@ class _Run:
             start = [module.model_dump(mode="json") for module in self.start]
             self.bench.record_event(EVENTS, "race", {"race": self.before.race, "start": start})
         if self.fork_plan is not None:
-            self.bench.record_event(EVENTS, "forks", {"forks": self.fork_plan.model_dump(mode="json")})
+            plan = self.fork_plan
+            told = forks_planned(plan.most, plan.steps, plan.instead)
+            self.bench.record_event(EVENTS, "forks", {"forks": plan.model_dump(mode="json")}, growth={"told": told})
         while (coming := self.agenda.next()) is not None:
             date, what, number = coming
             if date >= 1.0:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from evodevo.growth.h_model.growing import GrowingHModel
 from evodevo.growth.log import read_log
 from evodevo.growth.procedure_settings import check_grow
 from evodevo.growth.recipes.growing import growth_of_new_runs
+from evodevo.growth.report.forks import fork_table, fork_words
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import Strategist
 from evodevo.growth.strategists.state import Legal, State
@@ -393,6 +395,35 @@ def test_an_h_model_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls
     assert [row for row in forks["tried"] if row["chose"] is not None], forks
     assert forks["share"] <= GROWTH["forks"]["share"]
+
+
+def test_the_table_of_forks_has_their_numbers(run: dict[str, Any]) -> None:
+    forks = run["facts"]["forks"]
+    growth: Any = SimpleNamespace(forks=forks)
+    table = fork_table(growth)
+    assert table is not None
+    assert len(table.rows) == len(forks["tried"])
+    for row, fork in zip(table.rows, forks["tried"], strict=True):
+        shown = dict(zip(table.columns, row, strict=True))
+        assert len(row) == len(table.columns)
+        if fork["chose"] is not None:
+            assert float(shown["gain in nats"]) == pytest.approx(fork["chose"]["gain"], abs=1e-4)
+            assert shown["published gain"].startswith(f"{fork['published']['gain']:+.4f}")
+        assert (shown["decision"] == "kept") == fork["kept"]
+    (sentence,) = fork_words(growth)
+    assert sentence.startswith(f"{sum(row['kept'] for row in run['tried'])} of {len(run['tried'])} forks kept")
+    assert fork_words(SimpleNamespace(forks=None)) == []  # type: ignore[arg-type]
+    none = {**forks, "most": 0, "instead": "there is no room."}
+    assert fork_words(SimpleNamespace(forks=none)) == ["No forks: there is no room. Edits are made without."]  # type: ignore[arg-type]
+
+
+def test_the_run_says_at_its_start_how_many_forks_there_are(run: dict[str, Any]) -> None:
+    told = [one["growth"]["told"] for one in run["messages"] if "told" in one.get("growth", {})]
+    assert told == [
+        f"{run['facts']['forks']['most']} forks at most, of about {run['facts']['forks']['steps']} steps a side."
+    ]
+    events = [one["event"]["name"] for one in run["messages"] if "event" in one]
+    assert events[0] == "forks"
 
 
 def test_forks_are_off_and_leave_stored_settings_as_they_were() -> None:

@@ -134,7 +134,7 @@ def _silent(message: Mapping[str, Any]) -> None:
 
 
 class _Printer:
-    """Prints progress: each tenth of the budget, and each event."""
+    """Prints progress: each tenth of the budget, and each event; what is told before the first one as it is."""
 
     def __init__(self) -> None:
         self._next = 0.1
@@ -142,6 +142,9 @@ class _Printer:
     def __call__(self, message: Mapping[str, Any]) -> None:
         if "growth" in message:
             event = message["growth"]
+            if "told" in event:
+                print(event["told"])
+                return
             changes = [f"{name} {', '.join(event[name])}" for name in ("born", "gone") if event.get(name)]
             print(f"event {event.get('event')}: {'; '.join(changes) or 'nobody comes or goes'}")
         elif message.get("share", 0.0) >= self._next:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from evodevo.growth.forks.records import Gain
+from evodevo.growth.forks.records import ForkGain
 
 
 def scatter(losses: Sequence[float]) -> float:
@@ -32,7 +32,7 @@ def noise_variance(scattered: float, freedom: int) -> float:
 
 def gain_of(
     without: NDArray[np.float64], edited: NDArray[np.float64], noise: float, freedom: int, level: float
-) -> Gain:
+) -> ForkGain:
     """The gain with the ends of its one-sided intervals.
 
     Args:
@@ -47,7 +47,7 @@ def gain_of(
     total = error + noise
     mean = float(change.mean())
     if total == 0.0:
-        return Gain(gain=mean, lower=mean, upper=mean, samples=count)
+        return ForkGain(gain=mean, lower=mean, upper=mean, samples=count)
     parts = error**2 / (count - 1) + (noise**2 / freedom if freedom else 0.0)
     width = float(stdtrit(total**2 / parts, level)) * total**0.5
-    return Gain(gain=mean, lower=mean - width, upper=mean + width, samples=count)
+    return ForkGain(gain=mean, lower=mean - width, upper=mean + width, samples=count)

@@ -29,6 +29,13 @@ class ForkPlan(Settings):
     instead: str = ""
 
 
+def forks_planned(most: int, steps: int, instead: str) -> str:
+    """How many forks a run has and how long they are, or why it has none: a sentence from the fields of a plan."""
+    if instead:
+        return f"No forks: {instead.rstrip('.')}. Edits are made without."
+    return f"{most} fork{'' if most == 1 else 's'} at most, of about {steps:,} steps a side."
+
+
 @dataclass(frozen=True)
 class ForkSamples:
     """Numbers of samples of a fork.

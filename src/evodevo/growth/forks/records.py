@@ -7,7 +7,7 @@ from pydantic import Field
 from evodevo.settings import Settings
 
 
-class Gain(Settings):
+class ForkGain(Settings):
     """Fall of the mean loss by an edit, in nats, with its interval.
 
     Attributes:
@@ -46,8 +46,8 @@ class ForkRecord(Settings):
     edits: tuple[str, ...]
     steps: tuple[int, int] = (0, 0)
     losses: tuple[float | None, ...] = ()
-    chose: Gain | None = None
-    published: Gain | None = None
+    chose: ForkGain | None = None
+    published: ForkGain | None = None
     noise: float | None = None
     freedom: int = Field(default=0, ge=0)
     scatter: float = Field(default=0.0, ge=0)

@@ -109,6 +109,7 @@ class GrowthHistory:
         overhead: name -> number, from the evaluation.
         probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
         race: the race before it, as ``growth.training.starting_race`` records it; None where none was wanted.
+        forks: its forks, as the fact ``growth.forks`` has them; None where none were wanted.
     """
 
     strategist: str
@@ -120,6 +121,7 @@ class GrowthHistory:
     overhead: Mapping[str, float]
     probes: tuple[tuple[float, float], ...] = ()
     race: Mapping[str, Any] | None = None
+    forks: Mapping[str, Any] | None = None
 
     @cached_property
     def edits(self) -> tuple[Edit, ...]:

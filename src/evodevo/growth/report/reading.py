@@ -48,6 +48,7 @@ def growth_of(individual: Individual) -> GrowthHistory | None:
             (float(point["step"]), float(point["value"])) for point in probed if point.get("value") is not None
         ),
         race=record.get("race"),
+        forks=record.get("forks"),
     )
 
 
@@ -99,6 +100,7 @@ def _so_far(individual: Individual) -> dict[str, Any] | None:
     events = {payload["event"]["number"]: payload["event"] for payload in payloads if "event" in payload}
     rewards = {payload["reward"]["number"]: payload["reward"] for payload in payloads if "reward" in payload}
     raced: dict[str, Any] = next((payload for payload in reversed(payloads) if "race" in payload), {})
+    planned: dict[str, Any] = next((payload for payload in reversed(payloads) if "forks" in payload), {})
     if not events and not raced:
         return None
     start = [{"id": one["id"], "archetype": one["genotype"]["archetype"]} for one in raced.get("start", ())]
@@ -110,7 +112,12 @@ def _so_far(individual: Individual) -> dict[str, Any] | None:
         "decisions": len(decisions),
         "start": start,
         "race": raced.get("race"),
+        "forks": {**planned["forks"], "tried": _forked(events)} if planned else None,
     }
+
+
+def _forked(events: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{"event": number, **event["fork"]} for number, event in events.items() if "fork" in event]
 
 
 def _events(record: Mapping[str, Any]) -> tuple[Happening, ...]:

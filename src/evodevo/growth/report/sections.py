@@ -9,6 +9,7 @@ from evodevo.experiments.comparison import ComparisonTable, series_of
 from evodevo.experiments.report.parts import PagePart
 from evodevo.growth.report.data import GrowthHistory
 from evodevo.growth.report.drawing import curve_drawing, family_drawing, timeline_drawing
+from evodevo.growth.report.forks import fork_table
 from evodevo.growth.report.race import race_table
 from evodevo.growth.report.reading import grown_network
 from evodevo.growth.report.tables import (
@@ -71,6 +72,9 @@ def _training(individual: Individual, growth: GrowthHistory) -> list[Element]:
     raced = race_table(growth)
     if raced is not None:
         content.insert(1, details("The race before it", words_table(raced)))
+    forked = fork_table(growth)
+    if forked is not None:
+        content.append(details("Forks: what each edit was worth", words_table(forked)))
     unlike = differing_table(growth)
     if unlike is not None:
         content.append(details("Where it decided otherwise than the heuristic", words_table(unlike)))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.report.data import GrowthHistory, Happening, Life
+from evodevo.growth.report.forks import fork_words
 from evodevo.growth.report.race import race_words
 
 HISTORY = ("event", "step", "what", "accuracy before", "reward")
@@ -81,7 +82,13 @@ def growth_words(growth: GrowthHistory) -> list[str]:
     in_the_end = (
         f"{count} module{'' if count == 1 else 's'} in the end: {', '.join(life.id for life in growth.living)}."
     )
-    return [*raced, f"{first}.", in_the_end, *(f"{sentence}." for sentence in overhead_words(growth))]
+    return [
+        *raced,
+        f"{first}.",
+        *fork_words(growth),
+        in_the_end,
+        *(f"{sentence}." for sentence in overhead_words(growth)),
+    ]
 
 
 def overhead_words(growth: GrowthHistory) -> list[str]:

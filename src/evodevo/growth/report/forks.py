@@ -1,0 +1,71 @@
+"""The forks of a growth, in words and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.growth.forks.plan import forks_planned
+from evodevo.growth.report.data import GrowthHistory
+from evodevo.report.word_tables import TextTable
+
+COLUMNS = (
+    "event",
+    "edit",
+    "steps with it",
+    "without",
+    "gain in nats",
+    "interval",
+    "noise",
+    "decision",
+    "published gain",
+    "GFLOP",
+)
+TEXTS = ("edit", "interval", "decision", "published gain")
+
+
+def fork_words(growth: GrowthHistory) -> list[str]:
+    """A sentence on what was tried and kept, or on why there were no forks; nothing where none were wanted."""
+    forks = growth.forks
+    if forks is None:
+        return []
+    if forks["instead"]:
+        return [forks_planned(forks["most"], forks["steps"], forks["instead"])]
+    tried = [row for row in forks["tried"] if row["spent"]]
+    kept = sum(row["kept"] for row in tried)
+    share = f" They took {100 * forks['share']:.1f} % of the budget." if "share" in forks else ""
+    return [f"{kept} of {len(tried)} forks kept their edits, of {forks['most']} that the budget allowed.{share}"]
+
+
+def fork_table(growth: GrowthHistory) -> TextTable | None:
+    """A row per fork; None where there was none."""
+    forks = growth.forks
+    if forks is None or not forks["tried"]:
+        return None
+    level = f"{100 * forks['level']:g} %" if "level" in forks else "the level of the settings"
+    caption = (
+        "Gain: fall of the loss on the architecture split by the edit, after equal FLOPs on the same batches; kept "
+        f"where the interval begins above 0 (one-sided at {level} on either end). Noise: standard deviation of a "
+        "difference by the order of the batches alone. The published gain is that on samples that did not choose. "
+        "GFLOP of both sides, other orders and judgements."
+    )
+    return TextTable(COLUMNS, [_row(fork) for fork in forks["tried"]], caption, TEXTS)
+
+
+def _row(fork: Mapping[str, Any]) -> tuple[str, ...]:
+    chose, published, noise = fork["chose"], fork["published"], fork["noise"]
+    return (
+        str(fork["event"]),
+        ", ".join(fork["edits"]),
+        *(f"{steps:,}" for steps in fork["steps"]),
+        "–" if chose is None else f"{chose['gain']:+.4f}",
+        _interval(chose),
+        "–" if noise is None else f"{noise:.4f}",
+        "kept" if fork["kept"] else f"refused: {fork['reason']}",
+        "–" if published is None else f"{published['gain']:+.4f} ({_interval(published)})",
+        f"{(fork['spent'] + fork['winner_flops']) / 1e9:.3g}",
+    )
+
+
+def _interval(gain: Mapping[str, float] | None) -> str:
+    return "–" if gain is None else f"{gain['lower']:+.4f} to {gain['upper']:+.4f}"
