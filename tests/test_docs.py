@@ -109,6 +109,8 @@ fitness.samples = 16
 """
 GROWING = "20steps"
 """The budget of a growth that a page tells of."""
+FORKING = "40Mflops"
+"""About the same, where it forks."""
 BRIEF_SEARCH = "study = {population = 2, generations = 1, confirmations = 0}"
 
 
@@ -403,7 +405,8 @@ def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
     real = {"RUN": brief.run, "INDIVIDUAL": brief.h_model, "OTHER": brief.other}
     done = replaced(words, real, brief.data_of(words))
     if done[0] == "grow":  # events want steps of their own
-        done = [GROWING if before == "--budget" else word for before, word in zip(["", *done], done, strict=False)]
+        amount = FORKING if any(".forks." in word for word in done) else GROWING
+        done = [amount if before == "--budget" else word for before, word in zip(["", *done], done, strict=False)]
         done += ["--set", "zoo.width=16"] if done[1].startswith("module_zoo.") else []
     if len(done) > 1 and done[0] in ("evolve", "train", "grow") and done[1] in RECIPES:
         done = [word for word in done if word not in ("--config", "run.toml")]

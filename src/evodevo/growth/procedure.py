@@ -30,7 +30,7 @@ from evodevo.growth.forks.sides import Side
 from evodevo.growth.growable import GrowingNetwork, TaskSizes
 from evodevo.growth.latency import LatencyTable
 from evodevo.growth.log import Log, write_log
-from evodevo.growth.procedure_settings import check_events, check_zoo, pool_to_grow, total_steps
+from evodevo.growth.procedure_settings import check_events, check_forks, check_zoo, pool_to_grow, total_steps
 from evodevo.growth.schedule import Agenda, What, dates
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
@@ -73,6 +73,7 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     settings = validate(GrowthSettings, dict(options), what="options of grow")
     check_zoo(pool_to_grow(bench.arm), settings)
     check_events(bench.training, settings)
+    check_forks(bench.training, settings)
     return _Run(bench, settings).train()
 
 

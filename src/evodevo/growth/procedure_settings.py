@@ -31,9 +31,10 @@ def check_caps(settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask
     """Check the whole network against its caps, before it grows; seconds are measured when the run begins.
 
     Raises:
-        UsageError: It is over a cap already.
+        UsageError: It is over a cap already, or its forks do not fit its budget.
     """
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
+    check_forks(training_settings(settings, arm), growth)
     caps = growth.caps.model_copy(update={"latency": None})
     if any(cap is not None for cap in (caps.parameters, caps.flops, caps.memory_bytes)):
         batch = training_settings(settings, arm).batch_size
@@ -90,16 +91,6 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
         UsageError: The budget is too small; the message names the least one that is enough.
     """
     events, steps = growth.events, total_steps(training)
-    budget = training.budget
-    if (
-        growth.forks.share
-        and events.count
-        and (budget.flops is None or budget.seconds is not None or steps is not None)
-    ):
-        raise UsageError(
-            "forks are planned in FLOPs and charged in them: give a budget in FLOPs alone (--budget 2Tflops), or set "
-            "forks.share to 0."
-        )
     if steps is None or not events.count:
         return
     race = growth.race
@@ -115,6 +106,20 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
         raise UsageError(
             f"{steps} steps{' after the race' if raced else ''} are too few for {events.count} events with warm-ups of "
             f"{events.warm:g} of them; give at least {least}, or fewer events."
+        )
+
+
+def check_forks(training: TrainingSettings, growth: GrowthSettings) -> None:
+    """Refuse forks under a budget in which they cannot be charged; raises UsageError.
+
+    Apart from ``check_events``, which also judges budgets in FLOPs by a number of steps that is about the same.
+    """
+    budget = training.budget
+    others = (budget.seconds, budget.steps, budget.tokens)
+    if growth.forks.share and growth.events.count and (budget.flops is None or any(one is not None for one in others)):
+        raise UsageError(
+            "forks are planned in FLOPs and charged in them: give a budget in FLOPs alone (--budget 2Tflops), or set "
+            "forks.share to 0."
         )
 
 

@@ -22,7 +22,7 @@ from evodevo.growth.forks import running, sides
 from evodevo.growth.growable import GROWABLES
 from evodevo.growth.h_model.growing import GrowingHModel
 from evodevo.growth.log import read_log
-from evodevo.growth.procedure_settings import check_grow
+from evodevo.growth.procedure_settings import check_caps, check_grow
 from evodevo.growth.recipes.growing import growth_of_new_runs
 from evodevo.growth.report.forks import fork_table, fork_words
 from evodevo.growth.spec import GrowthSettings
@@ -63,6 +63,10 @@ GROWTH: dict[str, Any] = {
     "replay": {"capacity": 24, "steps": 2},
 }
 FLOPS = 1e8
+
+
+class Killed(BaseException):
+    """As kill -9."""
 
 
 class Spawning(Strategist):
@@ -343,6 +347,28 @@ def test_killed_anywhere_it_goes_on_to_the_same_network(
         assert resumed.scores == outcome.scores
 
 
+@pytest.mark.slow
+def test_killed_in_a_fork_it_is_repeated_to_the_same_network(kind: str, run: dict[str, Any], tmp_path: Path) -> None:
+    messages: list[dict[str, Any]] = []
+    train_side, calls = running.train_side, []
+
+    def killed(*given: Any, **more: Any) -> TrainingResult:
+        calls.append(1)
+        if len(calls) == 3:  # both sides are trained, nothing is judged
+            raise Killed
+        return train_side(*given, **more)
+
+    with harmed(kind):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(running, "train_side", killed)
+            with pytest.raises(Killed):
+                grown(arm(), tmp_path, report=messages.append)
+        kept = [message["checkpoint"] for message in messages if message.get("checkpoint")]
+        resumed = grown(arm(), tmp_path, resume=kept[-1])
+    assert timeless(resumed) == timeless(run["outcome"])
+    assert resumed.blobs == run["outcome"].blobs
+
+
 def test_the_log_leads_to_the_kept_network(run: dict[str, Any], pool: Path) -> None:
     outcome, blobs = run["outcome"], FolderPool(pool)
     log = read_log(blobs.get(outcome.blobs["edits"]))
@@ -382,6 +408,29 @@ def test_an_edit_without_a_fork_is_not_made(run: dict[str, Any]) -> None:
     left = [row for row in run["facts"]["forks"]["tried"] if not row["spent"]]
     assert len(run["tried"]) == run["facts"]["forks"]["most"] or not left
     assert all(row["reason"] in (running.NONE_LEFT, running.NO_ROOM) and not row["kept"] for row in left)
+
+
+@pytest.mark.slow
+def test_forks_after_a_race_are_charged_to_what_it_leaves_and_resumed(tmp_path: Path) -> None:
+    one = arm(race={"share": 0.3, "samples": 12, "least": 2}, forks={"orders": 1})
+    messages: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        seen = Seen(patch)
+        outcome = grown(one, tmp_path / "whole", report=messages.append)
+    facts, trainer = outcome.extra["growth"], seen.trainer
+    assert trainer is not None
+    rest = (1 - facts["race"]["share"]) * FLOPS
+    forks = facts["forks"]
+    assert facts["race"]["tried"]
+    assert [row for row in forks["tried"] if row["chose"] is not None], forks
+    assert forks["allowed"] == pytest.approx(GROWTH["forks"]["share"] * rest)
+    assert forks["share"] <= GROWTH["forks"]["share"]
+    assert seen.sides[0]["before"][1].cursor.flops < rest
+    assert trainer.flops < 1.03 * FLOPS
+    kept = [message for message in messages if message.get("checkpoint")][-1]
+    resumed = grown(one, tmp_path / "whole", resume=kept["checkpoint"])
+    assert timeless(resumed) == timeless(outcome)
+    assert resumed.blobs == outcome.blobs
 
 
 def test_an_h_model_forks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,9 +482,12 @@ def test_forks_are_off_and_leave_stored_settings_as_they_were() -> None:
 
 
 def test_what_cannot_fork_is_refused_before_anything_is_trained() -> None:
+    task = problem().open_task({})
     for budget in ({"steps": 60}, {"steps": None, "flops": 1e8, "seconds": 60}, {"steps": None, "seconds": 60}):
         with pytest.raises(UsageError, match="forks are planned in FLOPs"):
-            check_grow(settings({"training": {"budget": budget}}), arm())
+            check_caps(settings({"training": {"budget": budget}}), arm(), task)
+    check_caps(settings({"training": {"budget": {"steps": None, "flops": 1e8}}}), arm(), task)
+    check_grow(settings({"training": {"budget": {"steps": 60}}}), arm())  # as a forecast asks for a budget in FLOPs
     check_grow(settings({"training": {"budget": {"steps": None, "flops": 1e8}}}), arm())
     with pytest.raises(UsageError, match="did you mean 'least'"):
         check_grow(settings({"training": {"budget": {"steps": None, "flops": 1e8}}}), arm(forks={"lest": 3}))

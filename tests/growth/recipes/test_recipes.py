@@ -339,7 +339,11 @@ def test_all_arms_of_the_proof_may_compute_as_much(data: str | None, size: str) 
     assert settings.evaluation.select.patience is None, "who stops early would compute less"
     for name, growth in growth_of(settings).items():
         assert (growth.events.count == 0) == (name == FIXED)
-        assert name.removeprefix("raced, then ") in (growth.strategist, f"grown by {growth.strategist}")
+        assert (growth.forks.share > 0) == name.endswith(", forked")
+        assert name.removeprefix("raced, then ").removesuffix(", forked") in (
+            growth.strategist,
+            f"grown by {growth.strategist}",
+        )
         assert (growth.race.share > 0) == name.startswith("raced")
 
 
@@ -348,6 +352,7 @@ def test_the_primary_experiment_has_all_arms_of_the_proof(data: str | None) -> N
     settings = proof(data)
     primary = [plan for plan in settings.experiment.arms if not plan.cell]
     grown_ones = ["grown by ppo", "grown by random", "grown by heuristic", "raced, then grown by heuristic"]
+    grown_ones += ["raced, then grown by random", "raced, then grown by random, forked"]
     assert [plan.name for plan in primary] == [*grown_ones, "fixed", "raced", "Switch", "ST-MoE", "Soft MoE"]
     assert settings.experiment.reference == "fixed"
     assert settings.experiment.seeds == 5

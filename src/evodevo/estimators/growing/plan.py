@@ -12,7 +12,7 @@ from evodevo.errors import UsageError
 from evodevo.estimators.fitting import has_auc, positive
 from evodevo.estimators.targets import ANSWER
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
-from evodevo.growth.procedure_settings import check_events, check_zoo
+from evodevo.growth.procedure_settings import check_events, check_forks, check_zoo
 from evodevo.growth.recipes.growing import growth_of_new_runs
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
@@ -105,6 +105,7 @@ def check(
         UsageError: A zoo that is too large at the start, or a budget too small for the events.
     """
     check_zoo(GrowableZoo.of(structure), growth)
+    check_forks(training, growth)
     try:
         check_events(training, growth)
     except UsageError as error:

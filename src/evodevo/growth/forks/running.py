@@ -25,7 +25,7 @@ from evodevo.training.settings import TrainingSettings
 NO_ROOM = "its fork has no room for a step of each side"
 NONE_LEFT = "no fork is left"
 NOT_TRAINED = "with it the training diverged"
-NO_GAIN = "its gain of {:.4f} nats may be none: the interval begins at {:.4f}"
+NO_GAIN = "its gain is {:+.4f} nats, and the interval begins at {:+.4f}, not above 0"
 
 
 @dataclass(frozen=True)

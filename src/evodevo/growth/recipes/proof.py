@@ -2,8 +2,8 @@
 
 Source: docs/spec/architect_thyself.md#events.
 
-Two zoos begin with what a race of modules and pairs decides: one grows afterwards, one does not (the procedure
-``race``).
+Some zoos begin with what a race of modules and pairs decides: one does not grow afterwards (the procedure ``race``),
+one grows by the heuristic, and two by random edits, of which one forks at its events (``growth.forks``).
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
 without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite.
@@ -34,7 +34,10 @@ LEARNED = "ppo"
 STRATEGISTS = (LEARNED, "random", "heuristic")
 RACED_FIRST = "heuristic"
 """Strategist of the arm that grows after a race."""
+UNGUIDED = "random"
+"""Strategist of two further arms after a race; one of them forks, and so the two show what forks add."""
 RACE_SHARE = 0.15
+FORK_SHARE = 0.15
 MIXTURES: Mapping[Baselines, tuple[MixtureStyle, ...]] = {
     "none": (),
     "quick": ("switch",),
@@ -73,7 +76,9 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
         *(_grown(structure, strategist) for strategist in STRATEGISTS),
-        _raced_and_grown(structure),
+        _raced_and_grown(structure, RACED_FIRST),
+        _raced_and_grown(structure, UNGUIDED),
+        _forked(_raced_and_grown(structure, UNGUIDED)),
         _fixed(structure),
         _raced(structure),
         *(
@@ -146,10 +151,15 @@ def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
     return _grown(structure, FIXED, cell).model_copy(update={"name": FIXED, "options": dict(NOTHING_HAPPENS)})
 
 
-def _raced_and_grown(structure: ZooStructure) -> Variant:
-    grown = _grown(structure, RACED_FIRST)
+def _raced_and_grown(structure: ZooStructure, strategist: str) -> Variant:
+    grown = _grown(structure, strategist)
     options = {**grown.options, "race": {"share": RACE_SHARE, "partial": True}}  # as the procedure ``race``
     return grown.model_copy(update={"name": f"{RACED}, then {grown.name}", "options": options})
+
+
+def _forked(arm: Variant) -> Variant:
+    options = {**arm.options, "forks": {"share": FORK_SHARE}}
+    return arm.model_copy(update={"name": f"{arm.name}, forked", "options": options})
 
 
 def _raced(structure: ZooStructure) -> Variant:
