@@ -346,7 +346,12 @@ def overrides(**options: Any) -> dict[str, Any]:
         "execution": {"executor": "serial"},
         "evaluation": {
             "training": {"budget": {"steps": 1}, "batch_size": 4, "device": "cpu"},
-            "task_settings": {"vocabulary": 300, "length": 12, "topics": {"classes": 2, "samples": samples}},
+            "task_settings": {
+                "vocabulary": 300,
+                "length": 12,
+                "most_cut": 1,
+                "topics": {"classes": 2, "samples": samples},
+            },
             "options": {"pretrained": {"donors": FOUR, "pretraining": {"steps": 2, "batch": 4}, **options}},
             "train_samples": 16,
             "validation_samples": 12,
