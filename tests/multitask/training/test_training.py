@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.training.augmentation import augmented
 from evodevo.multitask.training.training import PathResult, accuracy, train_path
 from evodevo.multitask.training.values import DataValues, PathTrainingSettings, data_values, optimizer_settings
+from evodevo.settings import validate
 from evodevo.tasks.multitask.batches import BatchPlan
 from evodevo.training.precision import decide
 from evodevo.training.settings import MomentumSettings
@@ -46,6 +48,54 @@ def test_a_course_follows_task_and_table() -> None:
     loop = PathTrainingSettings(clip=0.5, momentum_format="bfloat16", validations=3).loop(plan, MomentumSettings())
     assert (loop.budget.steps, loop.report_every) == (12, 4)
     assert loop.optimizer == MomentumSettings(clip=0.5, trace_format="bfloat16", interval=4)
+
+
+# Periods: training until validation is flat
+
+LOOKS = (
+    *(217, 236, 255, 257, 254, 251, 258, 260, 261, 259, 259, 261),
+    *(258, 260, 261, 262, 261, 263, 263, 263, 262, 263, 263, 263),
+)
+"""Right ones of 266 validation samples, every 25 steps, of ConvTiny trained from random on scikit-learn's digits with
+``steps = 100`` and ``most_steps = 1200``, seed 0; recorded on 2026-11-26."""
+
+
+@pytest.mark.parametrize(("flat", "steps"), [(0.02, 200), (0.005, 300), (0.002, 600)])
+def test_a_recorded_curve_is_flat_where_a_period_gains_no_more_than_is_said(flat: float, steps: int) -> None:
+    settings = PathTrainingSettings(steps=100, most_steps=1200, flat=flat)
+    evals = [right / 266 for right in LOOKS]
+    ended = [count for count in range(4, 25, 4) if settings.is_flat(evals[:count])]
+    assert 25 * ended[0] == steps
+
+
+def test_a_child_is_trained_in_whole_periods_until_validation_is_flat() -> None:
+    rising = [0.3, 0.5, 0.6, 0.7, 0.7, 0.6, 0.9, 0.9]
+    short, _, _ = _course(rising[:2], None, validations=2, steps=6)
+    long, _, data = _course(rising, None, validations=2, steps=6, most_steps=30)
+    assert long.evals == tuple(rising[:6]), "the third period gained nothing"
+    assert (long.steps, long.kept, len(data.seen)) == (18, 3, 18)
+    assert (long.evals[:2], long.losses[:2]) == (short.evals, short.losses), "a longer child begins as a shorter one"
+    capped, _, _ = _course(rising, None, validations=2, steps=6, most_steps=13)
+    assert capped.steps == 12, "no period is begun that would not be whole"
+
+
+def test_steps_take_the_place_of_passes_and_have_a_whole_cosine_each() -> None:
+    settings = PathTrainingSettings(steps=500, most_steps=2_000)
+    plan = settings.plan(2_000, 500)
+    assert plan == replace(PathTrainingSettings().plan(2_000, 500), between=125)
+    loop = settings.loop(plan, MomentumSettings())
+    assert (loop.budget.steps, loop.report_every) == (2_000, 125)
+    once = settings.model_copy(update={"most_steps": 0}).loop(plan, MomentumSettings())
+    assert once.budget.steps == 500
+    rates = [one.optimizer.rate_at(step, one.budget.steps, 0.0) for one in (loop, once) for step in range(500)]
+    assert rates[:500] == rates[500:]
+    assert loop.optimizer.rate_at(500, 2_000, 0.0) == rates[0]
+    assert PathTrainingSettings(steps=3).plan(2_000, 500).between == 1
+    with pytest.raises(UsageError, match="set steps, too"):
+        validate(PathTrainingSettings, {"most_steps": 3}, what="training")
+    with pytest.raises(UsageError, match="most_steps = 3 is below steps = 4"):
+        validate(PathTrainingSettings, {"most_steps": 3, "steps": 4}, what="training")
+    assert not {"steps", "most_steps", "flat"} & set(PathTrainingSettings().model_dump())
 
 
 # What is kept: docs/spec/munet.md#kept-weights
@@ -100,7 +150,7 @@ def _course(
         data.training,
         data.validation,
         BatchPlan(4, 3, 10, 1),
-        PathTrainingSettings(validations=len(accuracies), **settings),
+        PathTrainingSettings(**{"validations": len(accuracies), **settings}),
         MomentumSettings(),
         bar=bar,
         precision=CPU,

@@ -120,7 +120,7 @@ def train_path(
     kept: int | None = None
     weights: dict[str, State] = {}
     learns = any(parameter.requires_grad for parameter in learner.parameters())
-    steps = plan.between * settings.validations if learns else 0
+    steps = settings.most(plan) if learns else 0
 
     def validate(step: int) -> None:
         nonlocal bar, kept, weights
@@ -133,11 +133,13 @@ def train_path(
         evals.append(value)
         on_validation(step, steps)
 
-    def after_interval(progress: TrainingProgress) -> None:
+    def after_interval(progress: TrainingProgress) -> bool:
         losses.append(math.fsum(torch.stack(learner.losses).tolist()) / plan.between)
         learner.losses.clear()
         validate(progress.step)
         learner.train()
+        ended = progress.step % (plan.between * settings.validations) == 0
+        return not (ended and settings.is_flat(evals))
 
     def batch_at(step: int) -> dict[str, Any]:
         inputs, classes = training(step)

@@ -5,15 +5,18 @@ Source: docs/spec/munet.md#hyperparameters; keys of hyperparameters are those of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from evodevo.multitask.training.objective import ACCURACY, check_objective
 from evodevo.settings import Settings, validate
 from evodevo.tasks.multitask.batches import BatchPlan, batch_size, plan_batches
 from evodevo.training.settings import Budget, MomentumSettings, TrainingSettings
+
+FLAT = 0.005
 
 
 class PathTrainingSettings(Settings):
@@ -31,6 +34,26 @@ class PathTrainingSettings(Settings):
         default=False,
         description="one look more, before the first step, so that no path is kept that is worse than what it begins "
         "with; agents of the version paper have it since",
+    )
+    steps: int = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="steps of a child, rounded up to whole intervals between looks; 0 = passes over the split, as "
+        "most_between and least_between have it",
+    )
+    most_steps: int = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="steps of a child at most: it is trained on, one period of steps after another, each with a whole "
+        "cosine, until validation is flat; 0 = one period",
+    )
+    flat: float = Field(
+        default=FLAT,
+        ge=0,
+        le=1,
+        description="validation is flat where the best look of a period exceeds all earlier ones by this much at most",
     )
     validation_cap: int = Field(default=10_000, ge=1, description="validation samples of a look, at most")
     clip: float = Field(default=1.0, gt=0, description="largest norm of all gradients together")
@@ -53,12 +76,27 @@ class PathTrainingSettings(Settings):
         check_objective(name)
         return name
 
+    @model_validator(mode="after")
+    def _periods_have_a_length(self) -> Self:
+        if self.most_steps and not self.steps:
+            raise ValueError("most_steps counts in periods of steps; set steps, too")
+        if 0 < self.most_steps < self.steps:
+            raise ValueError(f"most_steps = {self.most_steps} is below steps = {self.steps}")
+        return self
+
     @model_serializer(mode="wrap")
     def _recorded(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what was added later where it changes nothing: records of agents, and names that follow from them,
         stay the same."""
         values: dict[str, Any] = handler(self)
-        for name, unchanged in (("objective", ACCURACY), ("least_between", 1), ("first_look", False)):
+        for name, unchanged in (
+            ("objective", ACCURACY),
+            ("least_between", 1),
+            ("first_look", False),
+            ("steps", 0),
+            ("most_steps", 0),
+            ("flat", FLAT),
+        ):
             if values.get(name) == unchanged:
                 del values[name]
         return values
@@ -70,7 +108,7 @@ class PathTrainingSettings(Settings):
             train, validation: number of samples of the task.
             batch: batch size in the task's settings; None derives it from the number of samples.
         """
-        return plan_batches(
+        plan = plan_batches(
             train,
             validation,
             batch=batch or batch_size(train, self.batch),
@@ -78,6 +116,23 @@ class PathTrainingSettings(Settings):
             least_between=self.least_between,
             validation_cap=self.validation_cap,
         )
+        return replace(plan, between=-(-self.steps // self.validations)) if self.steps else plan
+
+    def most(self, plan: BatchPlan) -> int:
+        """Number of steps of a child, at most: whole periods of ``plan.between * validations`` steps, one at least."""
+        period = plan.between * self.validations
+        return period * max(1, self.most_steps // period)
+
+    def is_flat(self, evals: Sequence[float]) -> bool:
+        """Whether a child that has ended a period has validations that are flat.
+
+        A period always ends a cosine: weights at a high rate are compared with none.
+
+        Args:
+            evals: accuracy at each look so far, 0 to 1; the last ``validations`` ones are of that period.
+        """
+        before = evals[: -self.validations]
+        return bool(before) and max(evals[-self.validations :]) - max(before) <= self.flat
 
     def loop(self, plan: BatchPlan, optimizer: MomentumSettings) -> TrainingSettings:
         """The settings of the training loop for a child: it reports where the child is validated.
@@ -87,8 +142,11 @@ class PathTrainingSettings(Settings):
             optimizer: Optimiser of the child, as its hyperparameters have it; what the agent decides is filled in.
         """
         agents = {"clip": self.clip, "trace_format": self.momentum_format, "interval": plan.between}
+        steps, period = self.most(plan), plan.between * self.validations
+        if steps > period and optimizer.schedule == "cosine":
+            agents |= {"schedule": "restarts", "interval": period}
         return TrainingSettings(
-            budget=Budget(steps=plan.between * self.validations),
+            budget=Budget(steps=steps),
             optimizer=optimizer.model_copy(update=agents),
             batch_size=plan.batch,
             report_every=plan.between,
