@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.multitask.agent import AGENTS, readable
+from evodevo.multitask.budgets.budget import Allowance
+from evodevo.multitask.budgets.spending import Spending, counts, recorded
 from evodevo.multitask.cycle import Cycle
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import QUALITY, WITHDRAWN, value_of
@@ -49,15 +52,19 @@ class AgentRunner:
         self._dispatcher, self._listener, self.stopped = dispatcher, listener, stopped
         self._recorders = {agent: Recorder(store, lease) for agent, lease in leases.items()}
         self._library = Library(store, system.id)
+        self._allowances: dict[tuple[str, int], Allowance] | None = None  # those that were recorded
         self._open: dict[str, Cycle] = {}  # of each child that is being evaluated
         self._probing: dict[str, Cycle] = {}  # of each agent whose probes are being made
 
-    def rounds(self, agents: Sequence[AgentRow], target: int) -> None:
-        """Run stage after stage, round after round, until each agent has ended ``target`` cycles (a root: one)."""
+    def rounds(self, agents: Sequence[AgentRow], target: int, spending: Spending | None = None) -> None:
+        """Run stage after stage, round after round, until each agent has ended ``target`` cycles (a root: one), or the
+        budget is used up."""
         for stage in stages(agents):
             while not self.stopped():
                 goal = 1 if is_root(stage[0]) else target
                 coming = next_round(stage, self._past(), goal)
+                if coming is not None and spending is not None:
+                    coming = self._allowed(coming, spending)
                 if coming is None:
                     break
                 self._round(coming)
@@ -93,12 +100,23 @@ class AgentRunner:
                     if not self._publish(cycle):
                         raise EvaluationsFailedError(_failures(cycle))
 
-    def replay(self, agents: Mapping[str, AgentRow], recorded: Sequence[tuple[str, int | None]]) -> None:
+    def replay(
+        self,
+        agents: Mapping[str, AgentRow],
+        order: Sequence[tuple[str, int | None]],
+        allowances: Mapping[tuple[str, int], Allowance],
+    ) -> None:
         """Repeat cycles one after another, (agent's name, view) in the order in which they were published.
 
         Where the view is None, the agent is withdrawn.
+
+        Args:
+            agents: agents of this system by name.
+            order: the recorded cycles.
+            allowances: (agent's name, number of its cycle) -> what it was allowed; cycles without go by their settings.
         """
-        for name, view in recorded:
+        self._allowances = dict(allowances)
+        for name, view in order:
             if self.stopped():
                 return
             if view is None:
@@ -136,13 +154,34 @@ class AgentRunner:
         if empty:  # after all of them, so that the work of the others is published
             raise EvaluationsFailedError(_failures(empty[0]))
 
+    def _allowed(self, coming: Round, spending: Spending) -> Round | None:
+        """The members of a round for which the budget suffices, with their allowances recorded; None without any."""
+        before = self._past()
+        new = [agent for agent in coming.members if before.opened(agent) is None and counts(agent)]
+        found = spending.allow(new, self._recorders[new[0].id].lease) if new else {}
+        self._allowances = None  # read again
+        rest = [agent for agent in coming.members if agent not in new or agent.name in found]
+        return replace(coming, members=tuple(rest)) if rest else None
+
+    def _allowance(self, agent: AgentRow, number: int) -> Allowance | None:
+        """The recorded allowance of a cycle."""
+        if self._allowances is None:
+            every = self._store.systems.agents(self._system.id)
+            known = recorded(self._store, every).of_cycle
+            self._allowances = {cycle: one for cycle, (_, one) in known.items()}
+        return self._allowances.get((agent.name, number))
+
     def _begin(self, agent: AgentRow, before: Past, *, round: int | None, view: int | None) -> Cycle:
         opened, recorder = before.opened(agent), self._recorders[agent.id]
         if opened is None:
             number = before.next_number(agent)
             opened = self._store.systems.begin_cycle(recorder.lease, number, round=round, view=view)
-        settings = agent_settings(agent)
-        self._listener("cycle", {"agent": agent.name, "cycle": opened.number, "view": opened.view})
+        settings, allowed = agent_settings(agent), self._allowance(agent, opened.number)
+        if allowed is not None:
+            settings = allowed.applied(settings)
+        children = 0 if settings.cycle is None else settings.cycle.children
+        facts = {"agent": agent.name, "cycle": opened.number, "view": opened.view, "children": children}
+        self._listener("cycle", facts)
         return Cycle(self._store, recorder, self._library, agent, settings, opened, self._system.seed)
 
     def _advance(self, cycle: Cycle) -> None:

@@ -14,6 +14,8 @@ from typing import Literal
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.execution.base import Executor
 from evodevo.multitask.agent import AGENTS, PublishedPath, SystemView
+from evodevo.multitask.budgets.spending import Spending
+from evodevo.multitask.budgets.spending import recorded as allowances_of
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import WITHDRAWN
@@ -144,6 +146,7 @@ class System:
         *,
         schedule: Schedule = "rounds",
         cache: str | None = None,
+        spending: Spending | None = None,
     ) -> RunResult:
         """Let agents run until each has ended so many cycles in its life; roots that they lack come first.
 
@@ -155,6 +158,7 @@ class System:
             executor: executor of the children's trainings; the caller closes it.
             schedule: ``rounds``, or ``free``.
             cache: folder of the workers' caches.
+            spending: budget of the run, for ``rounds``; None = as many children as the settings of cycles have.
 
         Raises:
             UsageError: an agent was withdrawn, or lacks what it builds on.
@@ -167,7 +171,10 @@ class System:
             raise UsageError(f"{quoted_list(gone)} was withdrawn; add the task under another name to begin anew.")
 
         def work(runner: AgentRunner) -> None:
-            (runner.rounds if schedule == "rounds" else runner.free)(chosen, cycles)
+            if schedule == "rounds":
+                runner.rounds(chosen, cycles, spending)
+            else:
+                runner.free(chosen, cycles)
 
         return self._work(chosen, executor, cache, work)
 
@@ -187,8 +194,10 @@ class System:
         recorded, done = other.recorded(), self.recorded()
         if recorded[: len(done)] != done or self.row.seed != other.row.seed:
             raise UsageError("a replay begins with an empty system of the same seed, or goes on with one that it made.")
+        known = allowances_of(other.store, other.agents()).of_cycle
+        allowances = {cycle: one for cycle, (_, one) in known.items()}
         return self._work(
-            list(mine.values()), executor, cache, lambda runner: runner.replay(mine, recorded[len(done) :])
+            list(mine.values()), executor, cache, lambda runner: runner.replay(mine, recorded[len(done) :], allowances)
         )
 
     def recorded(self) -> list[tuple[str, int | None]]:

@@ -31,6 +31,8 @@ class AgentsView(Shown):
         """Start the view, before agents run."""
         self.progress.begin(session)
         output.words(head(self.progress))
+        for line in schedule(session):
+            output.words(line)
 
     def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the listener."""
@@ -67,6 +69,9 @@ class AgentsEventView(AgentsView):
         self.progress.begin(session)
         names = list(self.progress.agents)
         self.show("begin", {"system": session.system.row.name, "agents": names, "cycles": session.cycles})
+        if session.budget:
+            planned = [vars(row) for row in session.planned]
+            self.show("schedule", {"budget": session.budget, "planned": planned})
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         self._stream.write(kind, facts)
@@ -85,6 +90,8 @@ class AgentsLiveView(AgentsView):
 
     def begin(self, session: Session) -> None:
         self.progress.begin(session)
+        for line in schedule(session):
+            output.words(line)
         self._region.start()
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
@@ -159,6 +166,20 @@ def head(progress: AgentsProgress) -> str:
     count = len(session.agents)
     agents, cycles = "1 agent" if count == 1 else f"{count} agents", "cycle" if session.cycles == 1 else "cycles"
     return f"system {session.system.row.name}   {agents}, until each has ended {session.cycles} {cycles}"
+
+
+def schedule(session: Session) -> list[str]:
+    """The schedule of a budget as lines; none without a budget."""
+    if not session.budget:
+        return []
+    lines = [f"budget {session.budget}, shared over all cycles; what one leaves goes to later ones:"]
+    for row in session.planned:
+        children = "1 child" if row.children == 1 else f"{row.children} children"
+        cycles = "" if row.cycles == 1 else f"{row.cycles} cycles, each of "
+        steps = f"{row.steps:,} steps" if row.steps == row.most_steps else f"{row.steps:,} to {row.most_steps:,} steps"
+        span = "" if row.seconds is None else f", about {duration(row.seconds)} a cycle at most"
+        lines.append(f"  {row.agent}: {cycles}{children} of {steps}{span}")
+    return lines
 
 
 def outcome(facts: dict[str, Any]) -> str:

@@ -101,6 +101,7 @@ class AgentsProgress:
         if kind == "cycle":
             progress.finished = progress.finished if progress.cycle == facts["cycle"] else 0
             progress.cycle = facts["cycle"]
+            progress.children = facts.get("children") or progress.children
         elif kind == "child":
             progress.finished += 1
             self._session_finished += 1

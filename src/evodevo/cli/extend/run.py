@@ -48,6 +48,10 @@ def run(
     cycles: Annotated[
         int | None, typer.Option(help="Cycles that each agent shall have finished.  [default: 1]")
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME|STEPS", help="For all agents and cycles together: 90s, 10m, 1h, or 5000steps."),
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Children trained at a time.  [default: 1]")] = None,
     executor: ExecutorName = None,
     address: ClusterAddress = None,
@@ -70,11 +74,18 @@ def run(
 ) -> None:
     """Run agents: first the root, then agents with one path, then agents that combine paths.
 
-    The same command goes on with what was stopped or killed, a larger --cycles with what is finished. Test accuracies
-    are shown and never used. Ctrl-C stops safely. A recipe makes its own systems and compares them. Of a system,
-    --set changes execution.* alone.
+    The same command goes on with what was stopped or killed, a larger --cycles with what is finished. A --budget is
+    shared over agents and cycles by a schedule that is printed first. Test accuracies are shown and never used. Ctrl-C
+    stops safely. A recipe makes its own systems and compares them. Of a system, --set changes execution.* alone.
     """
-    of_system = {"agents": agents, "tasks": tasks, "cycles": cycles, "free": free or None, "test": test or None}
+    of_system = {
+        "agents": agents,
+        "tasks": tasks,
+        "cycles": cycles,
+        "budget": budget,
+        "free": free or None,
+        "test": test or None,
+    }
     of_recipe = {
         "size": None if size is None else size.value,
         "data": data,
@@ -114,7 +125,8 @@ def run(
                 system,
                 agents=words_of(agents or "single"),
                 tasks=words_of(tasks or ""),
-                cycles=1 if cycles is None else cycles,
+                cycles=cycles,
+                budget=budget,
                 execution=execution,
                 schedule="free" if free else "rounds",
                 test=test,

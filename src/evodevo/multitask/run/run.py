@@ -6,7 +6,9 @@ paths; test data are looked at on request, after the runs, and nothing that sele
 
 from __future__ import annotations
 
+import os
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,9 @@ from typing import Any, Literal
 from evodevo.errors import UsageError, unknown_name
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.budgets.budget import read_budget
+from evodevo.multitask.budgets.pace import paces
+from evodevo.multitask.budgets.spending import Spending, course_of, roots_to_train
 from evodevo.multitask.measure import measure
 from evodevo.multitask.run.create import open_system
 from evodevo.multitask.run.settings import MULTI, twin_settings
@@ -37,6 +42,27 @@ CHANGEABLE = ("executor", "options", "workers", "devices")
 """Settings of ``execution`` that a run of agents may choose: where children are trained, of which none is recorded."""
 
 
+@dataclass(frozen=True)
+class PlannedCycles:
+    """Coming cycles of an agent under a budget.
+
+    Attributes:
+        agent: its name.
+        cycles: number of cycles.
+        children: number of children of each cycle.
+        steps: number of steps of a child.
+        most_steps: number of steps of a child at most, where its validation is not flat before.
+        seconds: forecast of the wall time of a cycle, at most; None where the budget counts steps.
+    """
+
+    agent: str
+    cycles: int
+    children: int
+    steps: int
+    most_steps: int
+    seconds: float | None
+
+
 @dataclass
 class Session:
     """Agents that are about to run, and the way to stop them.
@@ -45,12 +71,16 @@ class Session:
         system: system of the agents.
         agents: agents that run, without the roots that they may lack.
         cycles: number of cycles that each is to have ended.
+        budget: the budget as it was given; empty without one.
+        planned: the cycles that it pays for, as far as that is known.
         stopped: whether a stop was requested.
     """
 
     system: System
     agents: list[AgentRow]
     cycles: int
+    budget: str = ""
+    planned: tuple[PlannedCycles, ...] = ()
     stopped: bool = False
 
     def stop(self) -> None:
@@ -99,7 +129,8 @@ def run_system(
     *,
     agents: Sequence[str] = (SINGLE,),
     tasks: Sequence[str] = (),
-    cycles: int = 1,
+    cycles: int | None = None,
+    budget: str | None = None,
     workers: int = 1,
     schedule: Schedule = "rounds",
     test: bool = False,
@@ -116,7 +147,10 @@ def run_system(
         system: its name, id, or the beginning of one.
         agents: ``single``, ``multi`` (agents that combine paths: added where a task has none), classes, or agents.
         tasks: tasks whose agents run; all if empty.
-        cycles: number of cycles that each is to have ended, those of earlier runs included.
+        cycles: number of cycles that each is to have ended, those of earlier runs included; None = 1, with a budget
+            one more than any of them has ended.
+        budget: for all of them together, as 10m or 5000steps; None = as many children as the settings have. How much of
+            a time was used depends on the clock; what each cycle was allowed is recorded before it begins.
         workers: number of children at a time. The system is the same with any number, but for ``free``.
         schedule: ``rounds``, or ``free``.
         test: whether the best path of each cycle is measured on the test split, once.
@@ -136,8 +170,13 @@ def run_system(
         RunOwnedError: another process runs one of the agents.
         EvaluationsFailedError: no child of an agent ever succeeded.
     """
-    if cycles < 1 or workers < 1:
+    if (cycles is not None and cycles < 1) or workers < 1:
         raise UsageError(f"agents run 1 cycle at least, with 1 worker at least; got {cycles} and {workers}.")
+    if budget is not None:
+        read_budget(budget)
+        if schedule == "free":
+            raise UsageError("a budget is shared by rounds; leave out the budget, or the schedule 'free'.")
+    begun = time.monotonic()
     with Store.open(store, create=False) as opened:
         opened_system = open_system(opened, system)
         settings = _execution(workers, opened_system.settings.packages, execution or {})
@@ -156,14 +195,18 @@ def run_system(
                 listener(kind, facts)
 
         running = System(opened, opened_system.row, listener=report)
-        session = Session(running, chosen, cycles)
+        session = Session(running, chosen, 1 if cycles is None else cycles)
         own = create_executor(settings, PRELOAD) if executor is None else None
         try:
             used = own or executor
             assert used is not None
+            spending = None
+            if budget is not None:
+                at_a_time = min(settings.workers, len(os.sched_getaffinity(0))) if kind.is_local else settings.workers
+                spending = _spending(session, budget, cycles, used, cache, at_a_time, begun)
             if on_start is not None:
                 on_start(session)
-            state = running.run(chosen, cycles, used, schedule=schedule, cache=cache).state
+            state = running.run(chosen, session.cycles, used, schedule=schedule, cache=cache, spending=spending).state
             if state == "finished" and test and not _test(session, used, cache, report):
                 state = "interrupted"
         finally:
@@ -241,6 +284,38 @@ def summaries(system: System, agents: Sequence[AgentRow]) -> tuple[AgentSummary,
 
 
 # Inside
+
+
+def _spending(
+    session: Session,
+    given: str,
+    cycles: int | None,
+    executor: Executor,
+    cache: str | None,
+    workers: int,
+    begun: float,
+) -> Spending:
+    """The budget of a session, which has its schedule and the number of cycles from now on.
+
+    Raises:
+        UsageError: it is too short for one child in each cycle.
+    """
+    system, agents, budget = session.system, session.agents, read_budget(given)
+    every = system.agents()
+    course = course_of(system.store, system.row.id, every, agents, given, cycles)
+    found: dict[str, float] = {}
+    if budget.unit == "seconds":
+        roots = roots_to_train(every, agents, past(system.store, system.row.id))
+        found = paces(system, [*roots, *agents], executor, cache)
+    spending = Spending(
+        system.store, system.row.id, every, agents, budget, course, pace=found, workers=workers, begun=begun
+    )
+    session.cycles, session.budget = course.target, given
+    session.planned = tuple(
+        PlannedCycles(name, count, one.children, one.steps, one.most_steps, spending.seconds(name, one))
+        for name, count, one in spending.schedule()
+    )
+    return spending
 
 
 def _is_single(agent: AgentRow) -> bool:

@@ -141,7 +141,7 @@ class PathTrainingSettings(Settings):
             plan: Numbers of samples and steps of the child.
             optimizer: Optimiser of the child, as its hyperparameters have it; what the agent decides is filled in.
         """
-        agents = {"clip": self.clip, "trace_format": self.momentum_format, "interval": plan.between}
+        agents: dict[str, Any] = {"clip": self.clip, "trace_format": self.momentum_format, "interval": plan.between}
         steps, period = self.most(plan), plan.between * self.validations
         if steps > period and optimizer.schedule == "cosine":
             agents |= {"schedule": "restarts", "interval": period}

@@ -1,0 +1,113 @@
+"""Seconds of a step of each agent's children on this machine: from the children that it has had, or measured.
+
+A measurement trains a path as the root of the class would be, all of it, on the agent's own data, twice: the difference
+is the time of steps, the rest that of a child's beginning and of its looks. An agent that combines paths counts as
+``COMBINED`` of the class inside until it has had children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import EvaluationsFailedError
+from evodevo.execution.base import Event, Executor, Job
+from evodevo.execution.jobs import run_jobs
+from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.budgets.budget import FEWEST
+from evodevo.multitask.recorded import CHILD
+from evodevo.multitask.schedule import is_root
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.stored import agent_settings
+from evodevo.multitask.system import System
+from evodevo.scratch import scratch
+from evodevo.storage import Store
+from evodevo.storage.systems.base import AgentRow
+
+COMBINED = 3.0
+STEPS = 24
+"""Steps of the longer measurement beyond those of the shorter one."""
+PREFIX = "Multi"
+
+
+def paces(system: System, agents: Sequence[AgentRow], executor: Executor, cache: str | None) -> dict[str, float]:
+    """Agent's id -> seconds of a step.
+
+    Args:
+        system: system of the agents.
+        agents: agents that are about to run, and roots that are to be trained.
+        executor: idle executor of the children's trainings.
+        cache: folder of the workers' caches.
+
+    Raises:
+        EvaluationsFailedError: not even a few steps could be trained.
+    """
+    return {agent.id: _recorded(system, agent) or _measured(system, agent, executor, cache) for agent in agents}
+
+
+def _recorded(system: System, agent: AgentRow) -> float | None:
+    """The pace of the last child that made as many steps as those to come."""
+    individuals = [row.id for row in system.store.individuals(agent.id)]
+    results = [row for rows in system.store.systems.evaluations_of(individuals).values() for row in rows]
+    made = [(row.seconds, int((row.extra.get("answer") or {}).get("steps") or 0)) for row in results if _trained(row)]
+    long = [seconds / steps for seconds, steps in made if seconds and steps >= FEWEST]
+    return long[-1] if long else None
+
+
+def _trained(row: Any) -> bool:
+    return row.fidelity == CHILD and row.state == "done"
+
+
+def _measured(system: System, agent: AgentRow, executor: Executor, cache: str | None) -> float:
+    kind = agent.kind.removeprefix(PREFIX) if agent.kind not in _with_roots(system) else agent.kind
+    payload = _payload(system, agent, kind, cache)
+    looks = int(agent_settings(agent).training.get("validations", 4))
+    with scratch() as folder:
+        payload |= {"blobs": str(folder), "cache": cache}
+        _timed(executor, payload, looks)  # prepares data and warms workers
+        short = _timed(executor, payload, looks)
+        long = _timed(executor, payload, looks * (1 + -(-STEPS // looks)))
+    each = max(0.0, long - short) / (looks * -(-STEPS // looks))
+    pace = (short + each * (FEWEST - looks)) / FEWEST
+    return pace * (COMBINED if kind != agent.kind else 1.0)
+
+
+def _with_roots(system: System) -> set[str]:
+    return {agent.kind for agent in system.agents() if is_root(agent)}
+
+
+def _payload(system: System, agent: AgentRow, kind: str, cache: str | None) -> dict[str, Any]:
+    """The request of a worker for a path like the class's root, trained on the agent's task."""
+    caught: list[dict[str, Any]] = []
+
+    class Catching(SerialExecutor):
+        def _evaluate(self, job: Job) -> list[Event]:
+            caught.append(canonical.loads(job.payload, max_bytes=1 << 26))
+            rehearsed.stop()
+            return []
+
+    own = agent_settings(agent)
+    roots = [row for row in system.agents() if is_root(row) and row.kind == kind]
+    options = agent_settings(roots[0]).options if roots else {}
+    structure = {key: options[key] for key in ("structure", "hyperparameters", "version") if key in options}
+    settings = AgentSettings(
+        classes=own.classes, task=own.task, task_key=own.task_key, training=own.training, options=structure
+    )
+    with Store.memory() as store, Catching() as executor:
+        rehearsed = System.create(store, "rehearsal", settings=system.settings)
+        root = rehearsed.add_root(kind, "pretrain", settings)
+        rehearsed.run([root], 1, executor, cache=cache)
+    return caught[0]
+
+
+def _timed(executor: Executor, payload: dict[str, Any], steps: int) -> float:
+    """Seconds of a training of so many steps."""
+    training = {**payload["training"], "steps": steps, "most_steps": 0}
+    name = f"pace/{steps}"
+    result = run_jobs(executor, [Job(name, "path", canonical.dumps({**payload, "training": training}).encode())])[name]
+    answer = {} if result.payload is None else canonical.loads(result.payload, max_bytes=1 << 26)
+    if result.payload is None or answer.get("reason") is not None:
+        detail = answer.get("detail") or result.detail[-500:]
+        raise EvaluationsFailedError(f"not even a few steps of {payload['task']!r} could be trained: {detail}")
+    return float(result.seconds)

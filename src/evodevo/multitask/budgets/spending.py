@@ -1,0 +1,311 @@
+"""What a run of agents has used of its budget, and what its next cycles may use: recorded before they begin.
+
+All allowances of a round are one event, which is committed before the first of its cycles begins. So a killed run goes
+on with the same ones, and a replay repeats them, whatever the clock says by then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from evodevo.errors import UsageError
+from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.budgets.budget import (
+    FEWEST,
+    OF_ROOT,
+    Allowance,
+    RunBudget,
+    allowance,
+    of_root,
+    period_of,
+)
+from evodevo.multitask.ledger import children_of
+from evodevo.multitask.schedule import Past, is_root, past
+from evodevo.multitask.stored import agent_settings
+from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.settings import validate
+from evodevo.storage import Lease, Store
+from evodevo.storage.systems.base import AgentRow, CycleRow
+
+ALLOWED = "agents.allowed"
+"""Type of the event with the allowances of a round."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """One run under a budget, which one command begins and the same command goes on with.
+
+    Attributes:
+        number: number of the run in its system, from 1.
+        given: the budget as it was given.
+        target: number of cycles that each agent is to have ended.
+        used: what was used before the last recorded round, in units of the budget.
+        cycles: (agent's name, number) of the cycles of that round.
+    """
+
+    number: int
+    given: str
+    target: int
+    used: float = 0.0
+    cycles: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """All allowances of a system.
+
+    Attributes:
+        of_cycle: (agent's name, number of its cycle) -> number of the run, allowance; the last one that was recorded.
+        last: the last run; None before any.
+    """
+
+    of_cycle: Mapping[tuple[str, int], tuple[int, Allowance]]
+    last: Course | None
+
+
+def recorded(store: Store, agents: Sequence[AgentRow]) -> Recorded:
+    """The allowances that were recorded with the agents of a system.
+
+    Raises:
+        UsageError: a record that evodevo does not write.
+    """
+    events = [event for agent in agents for event in store.events(agent.id, type=ALLOWED)]
+    found: dict[tuple[str, int], tuple[int, Allowance]] = {}
+    last: Course | None = None
+    for event in sorted(events, key=lambda event: event.seq):
+        facts = event.payload
+        cycles = tuple((name, number) for name, (number, _) in facts["cycles"].items())
+        last = Course(facts["run"], facts["budget"], facts["target"], facts["used"], cycles)
+        for name, (number, values) in facts["cycles"].items():
+            found[name, number] = last.number, validate(Allowance, values, what=f"the allowance of {name}")
+    return Recorded(found, last)
+
+
+def course_of(
+    store: Store,
+    system_id: str,
+    every: Sequence[AgentRow],
+    chosen: Collection[AgentRow],
+    given: str,
+    cycles: int | None,
+) -> Course:
+    """The run that this budget begins, or goes on with: the last one of the system where it was given the same budget
+    and one of the agents has not ended its cycles.
+
+    Args:
+        store: store of the record.
+        system_id: the system.
+        every: all its agents.
+        chosen: agents that run.
+        given: the budget as it was given.
+        cycles: number of cycles that each is to have ended; None = one more than any of them has.
+    """
+    before, known = past(store, system_id), recorded(store, every)
+    last = known.last
+    ended = [before.finished(agent) for agent in chosen]
+    if last is not None and last.given == given and cycles in (None, last.target) and min(ended) < last.target:
+        return last
+    target = max(ended) + 1 if cycles is None else cycles
+    return Course(1 if last is None else last.number + 1, given, target)
+
+
+def counts(agent: AgentRow) -> bool:
+    """Whether a cycle of an agent trains anything: roots at random or from files do not."""
+    return not is_root(agent) or agent.settings["options"].get("root") == "pretrain"
+
+
+def roots_to_train(every: Sequence[AgentRow], chosen: Sequence[AgentRow], before: Past) -> list[AgentRow]:
+    """Roots of the chosen agents that are trained and have not ended their cycle."""
+    return [
+        agent
+        for agent in every
+        if is_root(agent)
+        and counts(agent)
+        and not before.finished(agent)
+        and any(AGENTS.get(one.kind).reads(agent) for one in chosen)
+    ]
+
+
+def steps_of(store: Store, cycle: CycleRow) -> int:
+    """Number of steps that the children of a cycle have made."""
+    results = [child.result for child in children_of(store, cycle) if child.result is not None]
+    answers = [result.extra.get("answer") or {} for result in results]
+    return sum(int(answer.get("steps") or 0) for answer in answers)
+
+
+class Spending:
+    """The budget of a run while it is used.
+
+    Args:
+        store: store of the record.
+        system_id: the system.
+        every: all its agents.
+        chosen: agents that run, without roots.
+        budget: the budget.
+        course: the run.
+        pace: agent's id -> seconds of a step of a child, all included; for a budget in seconds.
+        workers: number of children at a time.
+        clock: seconds, from any moment.
+        begun: time of the clock at which the run began; None = now.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        system_id: str,
+        every: Sequence[AgentRow],
+        chosen: Sequence[AgentRow],
+        budget: RunBudget,
+        course: Course,
+        *,
+        pace: Mapping[str, float],
+        workers: int,
+        clock: Callable[[], float] = time.monotonic,
+        begun: float | None = None,
+    ) -> None:
+        self.budget, self.course = budget, course
+        self._store, self._system_id, self._every, self._chosen = store, system_id, every, chosen
+        self._pace, self._workers, self._clock = pace, workers, clock
+        self._begun = clock() if begun is None else begun
+        self._resumed = bool(course.cycles)
+        before = [cycle for agent, cycle in self._begun_cycles() if (agent.name, cycle.number) in course.cycles]
+        results = [child.result for cycle in before for child in children_of(store, cycle)]
+        self._earlier = course.used + sum(result.seconds or 0.0 for result in results if result is not None) / workers
+
+    def used(self) -> float:
+        """What was used so far, in units of the budget; cycles that are open count with what they may use yet."""
+        promised = sum(self._cost(agent, steps) for agent, steps in self._promised())
+        if self.budget.unit == "seconds":
+            return self._earlier + self._clock() - self._begun + promised
+        return promised + sum(steps_of(self._store, cycle) for _, cycle in self._begun_cycles())
+
+    def allow(self, members: Sequence[AgentRow], lease: Lease) -> dict[str, Allowance]:
+        """Agent's name -> allowance of the cycle that it is about to begin, recorded now; an agent that is left out
+        goes on no more, since the budget is used up.
+
+        Args:
+            members: agents of one round that are in no cycle and count.
+            lease: lease of one of them, with which the event is written.
+        """
+        before, known = past(self._store, self._system_id), recorded(self._store, self._every)
+        numbers = {agent.name: before.next_number(agent) for agent in members}
+        promised = {
+            name: known.of_cycle[name, number][1]
+            for name, number in numbers.items()
+            if known.of_cycle.get((name, number), (0, None))[0] == self.course.number
+        }
+        if promised:  # killed after they were recorded, and before all these cycles had begun
+            return promised
+        used = self.used()
+        found = {
+            name: one for name, one in self._plan(members, before, self.budget.amount - used, begun=True).items() if one
+        }
+        if found:
+            facts = {
+                "run": self.course.number,
+                "budget": self.course.given,
+                "target": self.course.target,
+                "used": used,
+                "cycles": {name: [numbers[name], one.model_dump(mode="json")] for name, one in found.items()},
+            }
+            self._store.add_event(lease, ALLOWED, self._system_id, facts)
+        return found
+
+    def schedule(self) -> list[tuple[str, int, Allowance]]:
+        """(agent's name, number of cycles, allowance of each) of what is to come, as far as it can be known before it
+        runs: what a cycle leaves goes to later ones.
+
+        Raises:
+            UsageError: a budget that was not begun is too short for one child in each cycle; the message has the
+                shortest one.
+        """
+        before = past(self._store, self._system_id)
+        roots, agents = self._roots(before), [agent for agent in self._chosen if self._left(agent, before)]
+        plan = self._plan([*roots, *agents], before, self.budget.amount - self.used(), begun=self._resumed)
+        places = sum(self._left(agent, before) for agent in agents)
+        if not self._resumed and any(one is None for one in plan.values()):
+            of_roots = sum(self._cost(root, period_of(_looks(root))) for root in roots)
+            children = places * max(self._cost(agent, period_of(_looks(agent))) for agent in agents)
+            shortest = max(of_roots + children, children * OF_ROOT / (OF_ROOT - 1) if roots else 0.0)
+            what = f"{places} cycles" if places > 1 else "a cycle"
+            raise UsageError(
+                f"a budget of {self.course.given} is too short for one child of {FEWEST} steps in each of {what}; the "
+                f"shortest one is {self.budget.words(shortest)}."
+            )
+        rows = [(root.name, 1) for root in roots] + [(agent.name, self._left(agent, before)) for agent in agents]
+        return [(name, cycles, one) for name, cycles in rows if (one := plan[name]) is not None]
+
+    def seconds(self, name: str, allowed: Allowance) -> float | None:
+        """Forecast of the wall time of one cycle, at most; None where no pace was measured."""
+        agent = next(agent for agent in self._every if agent.name == name)
+        return allowed.total * self._pace[agent.id] / self._workers if agent.id in self._pace else None
+
+    # Inside
+
+    def _plan(
+        self, members: Sequence[AgentRow], before: Past, left: float, *, begun: bool
+    ) -> dict[str, Allowance | None]:
+        """Allowances of members out of what is left; equal shares for all cycles to come, but for roots' part."""
+        roots = [agent for agent in members if is_root(agent)]
+        plan: dict[str, Allowance | None] = {}
+        for root in roots:
+            plan[root.name] = one = of_root(self._steps(root, left / OF_ROOT / len(roots)), _looks(root))
+            left -= self._cost(root, one.total)
+        places = sum(self._left(agent, before) for agent in self._chosen)
+        for agent in members:
+            if is_root(agent):
+                continue
+            cycle = agent_settings(agent).cycle
+            assert cycle is not None, "recorded with the agent"
+            looks = _looks(agent)
+            share = self._steps(agent, max(0.0, left) / places)
+            plan[agent.name] = allowance(share, cycle.children, cycle.generation_size, looks)
+            if plan[agent.name] is None and begun and self.budget.unit == "seconds" and not before.finished(agent):
+                # The clock has gone on: no agent is left without a path because others took longer than measured.
+                plan[agent.name] = allowance(period_of(looks), 1, 1, looks)
+        return plan
+
+    def _roots(self, before: Past) -> list[AgentRow]:
+        """Roots that are to be trained first."""
+        lacking = roots_to_train(self._every, self._chosen, before)
+        return [root for root in lacking if before.opened(root) is None]
+
+    def _left(self, agent: AgentRow, before: Past) -> int:
+        """Number of cycles that an agent has not begun."""
+        return max(0, self.course.target - before.finished(agent) - (before.opened(agent) is not None))
+
+    def _begun_cycles(self) -> list[tuple[AgentRow, CycleRow]]:
+        """The cycles of this run that have begun."""
+        known, agents = recorded(self._store, self._every).of_cycle, {agent.id: agent for agent in self._every}
+        cycles = [(agents[cycle.agent_id], cycle) for cycle in self._store.systems.cycles(system_id=self._system_id)]
+        return [
+            (agent, cycle)
+            for agent, cycle in cycles
+            if known.get((agent.name, cycle.number), (0, None))[0] == self.course.number
+        ]
+
+    def _promised(self) -> list[tuple[AgentRow, int]]:
+        """Agents in a cycle with an allowance, and the number of steps that they may make yet."""
+        before, known = past(self._store, self._system_id), recorded(self._store, self._every).of_cycle
+        opened = [(agent, cycle) for agent in self._every if (cycle := before.opened(agent)) is not None]
+        allowed = [(agent, cycle, known.get((agent.name, cycle.number))) for agent, cycle in opened]
+        return [
+            (agent, max(0, found[1].total - steps_of(self._store, cycle)))
+            for agent, cycle, found in allowed
+            if found is not None
+        ]
+
+    def _cost(self, agent: AgentRow, steps: float) -> float:
+        """Steps in units of the budget."""
+        return steps if self.budget.unit == "steps" else steps * self._pace[agent.id] / self._workers
+
+    def _steps(self, agent: AgentRow, amount: float) -> float:
+        """An amount of the budget in steps."""
+        return amount if self.budget.unit == "steps" else amount * self._workers / self._pace[agent.id]
+
+
+def _looks(agent: AgentRow) -> int:
+    training = validate(PathTrainingSettings, agent_settings(agent).training, what=f"training of {agent.name}")
+    return training.validations

@@ -1,0 +1,65 @@
+"""Shares of a budget: never more than is there, and children that are never too short."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evodevo.errors import UsageError
+from evodevo.multitask.budgets.budget import FEWEST, RunBudget, allowance, of_root, read_budget
+
+
+@given(share=st.floats(0, 1e6), generations=st.integers(1, 20), size=st.integers(1, 20), looks=st.integers(1, 40))
+def test_a_cycle_keeps_to_its_share_with_fewer_children_and_never_shorter_ones(
+    share: float, generations: int, size: int, looks: int
+) -> None:
+    most = generations * size
+    found = allowance(share, most, size, looks)
+    if found is None:
+        assert share < FEWEST + looks
+        return
+    assert found.total <= share
+    assert found.steps >= FEWEST
+    assert found.steps % looks == 0 == found.most_steps % found.steps
+    assert found.children % found.generation_size == 0
+    assert 1 <= found.children <= most
+    assert found.generation_size <= size
+    if found.children < most:
+        # Whole generations of equal size: less than one child of each is left.
+        assert found.most_steps == found.steps
+        assert share - found.total < found.steps * (found.children // found.generation_size + 1)
+    else:
+        assert share - found.total < found.steps * found.children, "what is more makes children longer"
+
+
+def test_a_root_has_one_period_at_least() -> None:
+    assert of_root(0, 4).total == FEWEST
+    assert (of_root(1_999, 4).steps, of_root(1_999, 4).most_steps) == (500, 1_500)
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("90s", RunBudget(90, "seconds")),
+        ("1.5m", RunBudget(90, "seconds")),
+        ("1 h", RunBudget(3600, "seconds")),
+        ("5000steps", RunBudget(5000, "steps")),
+        ("500 Steps", RunBudget(500, "steps")),
+    ],
+)
+def test_budgets_are_times_or_steps(text: str, budget: RunBudget) -> None:
+    assert read_budget(text) == budget
+
+
+@pytest.mark.parametrize("text", ["", "10", "0s", "-5m", "5000", "ten steps", "0steps", "nan s"])
+def test_what_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="such as 90s, 10m or 1h, or steps such as 5000steps"):
+        read_budget(text)
+
+
+@given(st.floats(1, 1e7), st.sampled_from(["seconds", "steps"]))
+def test_a_named_budget_is_no_smaller_than_it_was(amount: float, unit: str) -> None:
+    said = read_budget(RunBudget(1, unit).words(amount))  # type: ignore[arg-type]
+    assert said.unit == unit
+    assert said.amount >= amount
