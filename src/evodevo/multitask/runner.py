@@ -240,7 +240,9 @@ class AgentRunner:
 
     def _publish(self, cycle: Cycle) -> bool:
         best = cycle.publish()
-        self._listener("published", {"agent": cycle.agent.name, "cycle": cycle.row.number, "individual": best})
+        known = None if best is None else self._library.known([best]).get(best)
+        facts = {"agent": cycle.agent.name, "cycle": cycle.row.number, "individual": best}
+        self._listener("published", {**facts, "quality": None if known is None else known.quality})
         return best is not None
 
     def _missing(self, agent: AgentRow, view: int | None) -> str | None:

@@ -161,7 +161,10 @@ def test_a_time_decides_about_children_and_its_record_is_replayed_whatever_the_c
     assert {one.steps for one in (*first, *second)} == {FEWEST}
     other = new_system(Store.memory())
     other.replay(system, executor_of(Counting(other.store)))
-    assert told(other) == told(system)
+    first, again = told(system), told(other)
+    for facts in (first, again):  # a replay has no rounds
+        facts["cycles"] = [[agent, number, view, state] for agent, number, _, view, state in facts["cycles"]]
+    assert again == first
 
 
 def test_an_agent_without_a_path_has_a_child_whatever_others_took() -> None:

@@ -133,6 +133,21 @@ def test_a_pretrained_root_is_called_after_its_task(tmp_path: Path) -> None:
     assert made.agent.name == "VitTiny~root_model~digits"
     assert made.agent.settings["classes"] == 10
     assert sum(made.samples.values()) == 1797
+    assert made.agent.settings["training"]["most_steps"] == 20_000, "until validation is flat"
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"root": {"training": {"most_between": 100}}},
+        {"training": {"least_between": 100}},
+        {"root": {"training": {"steps": 100}}},
+        {"version": "v4b"},
+    ],
+)
+def test_a_root_whose_course_is_given_keeps_it(tmp_path: Path, own: dict[str, Any]) -> None:
+    made = create_system("zoo", root="pretrain:digits", kind="VitTiny", overrides=own, store=tmp_path / "runs")
+    assert "most_steps" not in made.agent.settings["training"]
 
 
 @pytest.mark.slow

@@ -51,8 +51,7 @@ class AgentsView(Shown):
             place = f"{facts['agent']} cycle {(agent.cycle or 0) + 1}  {agent.finished} of {agent.children}"
             output.words(f"{place:<48}  {outcome(facts)}  time left {duration(progress.seconds_left)}")
         elif kind == "published":
-            best = progress.agents[facts["agent"]].best
-            offers = "nothing: no child succeeded" if facts["individual"] is None else f"{number(best)}"
+            offers = "nothing: no child succeeded" if facts["individual"] is None else number(facts["quality"])
             output.words(f"{facts['agent']} publishes {offers}")
         elif kind == "tested":
             output.words(f"{facts['agent']} cycle {facts['cycle'] + 1}  test {facts['accuracy']:.4f}")

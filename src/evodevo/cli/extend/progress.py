@@ -111,6 +111,8 @@ class AgentsProgress:
                 progress.best = max(progress.best or 0.0, facts["quality"])
         elif kind == "published":
             progress.ended += facts["individual"] is not None
+            if facts["quality"] is not None:
+                progress.best = facts["quality"]
             progress.cycle, progress.finished = None, 0
 
     @property

@@ -142,6 +142,12 @@ def run(
         _say_how_to_go_on(again)
         raise typer.Exit(ExitCode.TERMINATED if stopping.terminated else ExitCode.INTERRUPTED)
     present(ended, view, json=json)
+    short = sum(summary.cycles < ended.wanted for summary in ended.agents)
+    if budget is not None and short and not json:
+        output.words(
+            f"The budget of {budget} is used up before {short} of {len(ended.agents)} agents ended their cycles; the "
+            "same command goes on with as much again."
+        )
 
 
 def present(ended: RunSummary, view: AgentsView, *, json: bool) -> None:

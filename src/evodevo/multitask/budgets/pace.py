@@ -10,25 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evodevo import canonical
-from evodevo.errors import EvaluationsFailedError
-from evodevo.execution.base import Event, Executor, Job
-from evodevo.execution.jobs import run_jobs
-from evodevo.execution.serial import SerialExecutor
+from evodevo.execution.base import Executor
 from evodevo.multitask.budgets.budget import FEWEST
+from evodevo.multitask.budgets.rehearsal import root_payload, timed
 from evodevo.multitask.recorded import CHILD
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.scratch import scratch
-from evodevo.storage import Store
+from evodevo.storage.base import EvaluationRow
 from evodevo.storage.systems.base import AgentRow
 
 COMBINED = 3.0
 STEPS = 24
 """Steps of the longer measurement beyond those of the shorter one."""
 PREFIX = "Multi"
+SHAPE = ("structure", "hyperparameters", "version")
+"""Options of a root that its size follows from."""
 
 
 def paces(system: System, agents: Sequence[AgentRow], executor: Executor, cache: str | None) -> dict[str, float]:
@@ -55,7 +54,7 @@ def _recorded(system: System, agent: AgentRow) -> float | None:
     return long[-1] if long else None
 
 
-def _trained(row: Any) -> bool:
+def _trained(row: EvaluationRow) -> bool:
     return row.fidelity == CHILD and row.state == "done"
 
 
@@ -79,35 +78,17 @@ def _with_roots(system: System) -> set[str]:
 
 def _payload(system: System, agent: AgentRow, kind: str, cache: str | None) -> dict[str, Any]:
     """The request of a worker for a path like the class's root, trained on the agent's task."""
-    caught: list[dict[str, Any]] = []
-
-    class Catching(SerialExecutor):
-        def _evaluate(self, job: Job) -> list[Event]:
-            caught.append(canonical.loads(job.payload, max_bytes=1 << 26))
-            rehearsed.stop()
-            return []
-
     own = agent_settings(agent)
     roots = [row for row in system.agents() if is_root(row) and row.kind == kind]
     options = agent_settings(roots[0]).options if roots else {}
-    structure = {key: options[key] for key in ("structure", "hyperparameters", "version") if key in options}
+    structure: dict[str, Any] = {key: value for key, value in options.items() if key in SHAPE}
     settings = AgentSettings(
         classes=own.classes, task=own.task, task_key=own.task_key, training=own.training, options=structure
     )
-    with Store.memory() as store, Catching() as executor:
-        rehearsed = System.create(store, "rehearsal", settings=system.settings)
-        root = rehearsed.add_root(kind, "pretrain", settings)
-        rehearsed.run([root], 1, executor, cache=cache)
-    return caught[0]
+    return root_payload(kind, system.settings, settings, cache)
 
 
 def _timed(executor: Executor, payload: dict[str, Any], steps: int) -> float:
     """Seconds of a training of so many steps."""
     training = {**payload["training"], "steps": steps, "most_steps": 0}
-    name = f"pace/{steps}"
-    result = run_jobs(executor, [Job(name, "path", canonical.dumps({**payload, "training": training}).encode())])[name]
-    answer = {} if result.payload is None else canonical.loads(result.payload, max_bytes=1 << 26)
-    if result.payload is None or answer.get("reason") is not None:
-        detail = answer.get("detail") or result.detail[-500:]
-        raise EvaluationsFailedError(f"not even a few steps of {payload['task']!r} could be trained: {detail}")
-    return float(result.seconds)
+    return timed(executor, {**payload, "training": training}, f"pace/{steps}", f"a path for {payload['task']!r}")

@@ -34,7 +34,7 @@ ALLOWED = "agents.allowed"
 
 
 @dataclass(frozen=True)
-class Course:
+class BudgetCourse:
     """One run under a budget, which one command begins and the same command goes on with.
 
     Attributes:
@@ -62,7 +62,7 @@ class Recorded:
     """
 
     of_cycle: Mapping[tuple[str, int], tuple[int, Allowance]]
-    last: Course | None
+    last: BudgetCourse | None
 
 
 def recorded(store: Store, agents: Sequence[AgentRow]) -> Recorded:
@@ -73,11 +73,11 @@ def recorded(store: Store, agents: Sequence[AgentRow]) -> Recorded:
     """
     events = [event for agent in agents for event in store.events(agent.id, type=ALLOWED)]
     found: dict[tuple[str, int], tuple[int, Allowance]] = {}
-    last: Course | None = None
+    last: BudgetCourse | None = None
     for event in sorted(events, key=lambda event: event.seq):
         facts = event.payload
         cycles = tuple((name, number) for name, (number, _) in facts["cycles"].items())
-        last = Course(facts["run"], facts["budget"], facts["target"], facts["used"], cycles)
+        last = BudgetCourse(facts["run"], facts["budget"], facts["target"], facts["used"], cycles)
         for name, (number, values) in facts["cycles"].items():
             found[name, number] = last.number, validate(Allowance, values, what=f"the allowance of {name}")
     return Recorded(found, last)
@@ -90,7 +90,7 @@ def course_of(
     chosen: Collection[AgentRow],
     given: str,
     cycles: int | None,
-) -> Course:
+) -> BudgetCourse:
     """The run that this budget begins, or goes on with: the last one of the system where it was given the same budget
     and one of the agents has not ended its cycles.
 
@@ -108,7 +108,7 @@ def course_of(
     if last is not None and last.given == given and cycles in (None, last.target) and min(ended) < last.target:
         return last
     target = max(ended) + 1 if cycles is None else cycles
-    return Course(1 if last is None else last.number + 1, given, target)
+    return BudgetCourse(1 if last is None else last.number + 1, given, target)
 
 
 def counts(agent: AgentRow) -> bool:
@@ -158,7 +158,7 @@ class Spending:
         every: Sequence[AgentRow],
         chosen: Sequence[AgentRow],
         budget: RunBudget,
-        course: Course,
+        course: BudgetCourse,
         *,
         pace: Mapping[str, float],
         workers: int,
@@ -173,6 +173,11 @@ class Spending:
         before = [cycle for agent, cycle in self._begun_cycles() if (agent.name, cycle.number) in course.cycles]
         results = [child.result for cycle in before for child in children_of(store, cycle)]
         self._earlier = course.used + sum(result.seconds or 0.0 for result in results if result is not None) / workers
+
+    @property
+    def open_cycles(self) -> bool:
+        """Whether a cycle of this run has begun and not ended."""
+        return any(cycle.state == "open" for _, cycle in self._begun_cycles())
 
     def used(self) -> float:
         """What was used so far, in units of the budget; cycles that are open count with what they may use yet."""

@@ -7,15 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evodevo import canonical
-from evodevo.errors import EvaluationsFailedError
-from evodevo.execution.base import Event, Executor, Job
-from evodevo.execution.jobs import run_jobs
-from evodevo.execution.serial import SerialExecutor
+from evodevo.execution.base import Executor
+from evodevo.multitask.budgets.rehearsal import root_payload, timed
 from evodevo.multitask.comparison.systems import RecipeRunner
-from evodevo.multitask.system import System
 from evodevo.scratch import scratch
-from evodevo.storage import Store
 
 STEPS = 24
 """Number of steps of the longer training; the shorter one makes a single step. Their difference is the cost of
@@ -79,7 +74,7 @@ def forecast(course: RecipeRunner, loads: Sequence[Load]) -> RecipeForecast:
     Raises:
         EvaluationsFailedError: not even a single step could be trained.
     """
-    payload = _root_payload(course)
+    payload = root_payload(course.kind, course.system_settings, course.root_settings, course.cache)
     batch = int(payload["task_settings"]["batch"] or 0)
     if not batch:
         count = course.samples(course.settings.system.root)
@@ -103,32 +98,9 @@ def forecast(course: RecipeRunner, loads: Sequence[Load]) -> RecipeForecast:
     )
 
 
-def _root_payload(course: RecipeRunner) -> dict[str, Any]:
-    """Payload of a worker for a root like the recipe's."""
-    caught: list[dict[str, Any]] = []
-
-    class Catching(SerialExecutor):
-        def _evaluate(self, job: Job) -> list[Event]:
-            caught.append(canonical.loads(job.payload, max_bytes=1 << 26))
-            system.stop()
-            return []
-
-    with Store.memory() as rehearsal, Catching() as executor:
-        system = System.create(rehearsal, "forecast", settings=course.system_settings)
-        root = system.add_root(course.kind, "pretrain", course.root_settings)
-        system.run([root], 1, executor, cache=course.cache)
-    return caught[0]
-
-
 def _timed(executor: Executor, payload: dict[str, Any], batch: int, steps: int) -> float:
     """Seconds of a training of so many steps."""
     training = {**payload["training"], "validations": 1, "most_between": steps * batch, "validation_cap": 64}
     source = {**payload["task_settings"], "batch": batch}
-    name = f"forecast/{steps}"
-    data = canonical.dumps({**payload, "training": training, "task_settings": source}).encode()
-    result = run_jobs(executor, [Job(name, "path", data)])[name]
-    answer = {} if result.payload is None else canonical.loads(result.payload, max_bytes=1 << 26)
-    if result.payload is None or answer.get("reason") is not None:
-        detail = answer.get("detail") or result.detail[-500:]
-        raise EvaluationsFailedError(f"no root of this recipe could be trained: {detail}")
-    return float(result.seconds)
+    changed = {**payload, "training": training, "task_settings": source}
+    return timed(executor, changed, f"forecast/{steps}", "a root of this recipe")

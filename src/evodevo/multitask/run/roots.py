@@ -13,6 +13,7 @@ from typing import Any
 from evodevo.errors import NotFoundError, UsageError, unknown_name
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.roots.files import BUILTIN, builtin_root
+from evodevo.multitask.rules import OURS
 from evodevo.multitask.run.checks import check_class, check_modalities
 from evodevo.multitask.run.settings import prepare_task, table_of, with_own
 from evodevo.multitask.settings import AgentSettings, SystemSettings
@@ -20,6 +21,11 @@ from evodevo.multitask.system import System, checked_name
 from evodevo.storage.systems.base import AgentRow
 
 RANDOM, PRETRAIN, CHECKPOINT = "random_init", "pretrain", "checkpoint"
+FLAT_COURSE: Mapping[str, int] = {"steps": 500, "most_steps": 20_000}
+"""Training of a root where nobody says how long: by steps, until its validation is flat. In its place the paper has
+weights of ImageNet-21k; a few passes over a small set make no root."""
+COURSE = ("steps", "most_between", "least_between")
+"""Settings of training that say how long."""
 ROOTS = (RANDOM, PRETRAIN, CHECKPOINT, BUILTIN.removesuffix(":"))
 
 
@@ -94,6 +100,10 @@ def plan_root(
         checked_name(kind, word)
         agent, samples = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
         check_modalities(kind, word, agent)
+        version = own.get("version", system.version)
+        given_course = {*system.training, *table_of("training", own.get("training", {}))} & {*COURSE}
+        if version == OURS and not given_course:
+            agent = agent.model_copy(update={"training": dict(FLAT_COURSE)})
     elif data is not None or "task" in own:
         raise UsageError(f"only a root that is pretrained has data; {root} has none. Give --root pretrain:NAME.")
     if word.startswith(BUILTIN) and "structure" in own:

@@ -19,7 +19,7 @@ from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.budgets.budget import read_budget
 from evodevo.multitask.budgets.pace import paces
-from evodevo.multitask.budgets.spending import Spending, course_of, roots_to_train
+from evodevo.multitask.budgets.spending import BudgetCourse, Spending, course_of, roots_to_train
 from evodevo.multitask.measure import measure
 from evodevo.multitask.run.create import open_system
 from evodevo.multitask.run.settings import MULTI, twin_settings
@@ -117,11 +117,13 @@ class RunSummary:
         system: name of the system.
         state: an ``interrupted`` run is resumed by the same call.
         agents: summaries of the agents that ran.
+        wanted: number of cycles that each agent was to have ended; one with fewer has used up the budget.
     """
 
     system: str
     state: Literal["finished", "interrupted"]
     agents: tuple[AgentSummary, ...]
+    wanted: int = 1
 
 
 def run_system(
@@ -213,7 +215,7 @@ def run_system(
             if own is not None:
                 own.close()
         opened.tidy()
-        return RunSummary(opened_system.row.name, state, summaries(running, chosen))
+        return RunSummary(opened_system.row.name, state, summaries(running, chosen), session.cycles)
 
 
 def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[AgentRow]:
@@ -307,13 +309,31 @@ def _spending(
     if budget.unit == "seconds":
         roots = roots_to_train(every, agents, past(system.store, system.row.id))
         found = paces(system, [*roots, *agents], executor, cache)
-    spending = Spending(
-        system.store, system.row.id, every, agents, budget, course, pace=found, workers=workers, begun=begun
-    )
+
+    def spending_of(course: BudgetCourse) -> Spending:
+        return Spending(
+            system.store,
+            system.row.id,
+            every,
+            agents,
+            budget,
+            course,
+            pace=found,
+            workers=workers,
+            clock=time.monotonic,
+            begun=begun,
+        )
+
+    spending = spending_of(course)
+    coming = spending.schedule()
+    if not coming and not spending.open_cycles:
+        # The run that went by this budget has used it up: given again, it is one more.
+        spending = spending_of(BudgetCourse(course.number + 1, given, course.target))
+        coming = spending.schedule()
     session.cycles, session.budget = course.target, given
     session.planned = tuple(
         PlannedCycles(name, count, one.children, one.steps, one.most_steps, spending.seconds(name, one))
-        for name, count, one in spending.schedule()
+        for name, count, one in coming
     )
     return spending
 
