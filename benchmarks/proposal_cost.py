@@ -40,6 +40,7 @@ POPULATION = 16
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "nsga2": ("nsga2", {}),
     "surrogate": ("surrogate", {}),
+    "surrogate, 16 candidates": ("surrogate", {"candidates": 16}),
     "surrogate, 8 candidates": ("surrogate", {"candidates": 8}),
 }
 MOST_MILLISECONDS = 10.0
