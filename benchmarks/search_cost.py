@@ -48,6 +48,8 @@ FRESH_SEED = 1_000_003
 FINALISTS = 5
 """Finalists that a search is expected to have that no other one has, for the estimate."""
 SURROGATE = "surrogate"
+MORE = ("arms", "seeds", "part_seeds", "estimate")
+"""Options of which a file may get more."""
 
 
 def arms(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
@@ -378,8 +380,10 @@ def main() -> None:
     results = Results(options.json)
     results.data["machine"] = surroundings()
     given = {name: str(value) for name, value in vars(options).items() if name not in ("json", "store", "workers")}
-    if results.data.setdefault("options", given) != given:
-        sys.exit(f"{options.json} is of other options: {results.data['options']}. Give those, or another file.")
+    known = results.data.get("options", given)
+    if any(known[name] != value for name, value in given.items() if name not in MORE):
+        sys.exit(f"{options.json} is of other options: {known}. Give those, or another file.")
+    results.data["options"] = given
     for seed in range(max(options.seeds, options.part_seeds)):
         for arm, study in arms(options).items():
             if seed < seeds_of(arm, options):

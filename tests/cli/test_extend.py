@@ -125,7 +125,9 @@ def test_withdrawing_asks_for_a_word(store: Path, capsys: pytest.CaptureFixture[
     capsys.readouterr()
     words = ["extend", "withdraw", "zoo", "digits", "--yes", "--json", "--store", str(store)]
     assert run(words) == ExitCode.SUCCESS
-    assert json.loads(capsys.readouterr().out)["withdrawn"] == ["VitTiny~digits"]
+    told = json.loads(capsys.readouterr().out)
+    assert told["withdrawn"] == ["VitTiny~digits"]
+    assert told["remains"] == {"used": 0, "used_parameters": 0, "users": {}, "unused": 0, "unused_parameters": 0}
     assert run(words) == ExitCode.USAGE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,23 @@ def test_people_see_classes_and_paths(gallery: Path, pictures: list[str], capsys
     assert "paths used" not in shown.out
 
 
+def test_the_likeliest_classes_of_many_samples(gallery: Path, pictures: list[str], capsys: Said) -> None:
+    words = ["--task", SHAPES, "--data", str(Path(pictures[0]).parent)]
+    assert predict(gallery, *words, "--json") == 0
+    rows = document(capsys)["rows"]
+    assert predict(gallery, *words, "--top", "2") == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split()[:9] == ["sample", "class", "1", "probability", "1", "class", "2", "probability", "2"]
+    for line, row in zip(lines, rows, strict=True):
+        likeliest = sorted(row["probabilities"].items(), key=lambda pair: -pair[1])[:2]
+        assert re.split(r"  +", line)[1:5] == [word for name, value in likeliest for word in (name, f"{value:.3f}")]
+    assert predict(gallery, *words, "--top", "99") == 0
+    assert f"class {len(CLASSES[SHAPES])}" in capsys.readouterr().out.splitlines()[0]
+    assert predict(gallery, "--task", SHAPES, "--input", pictures[0], "--top", "1") == 0
+    shown = capsys.readouterr()
+    assert f"{len(CLASSES[SHAPES]) - 1} more classes" in shown.err
+
+
 def test_a_folder_becomes_a_table(gallery: Path, pictures: list[str], tmp_path: Path, capsys: Said) -> None:
     out = tmp_path / "answers" / "out.csv"
     words = ["--task", SHAPES, "--data", str(Path(pictures[0]).parent), "-o", str(out)]
@@ -92,6 +110,7 @@ def test_a_folder_becomes_a_table(gallery: Path, pictures: list[str], tmp_path: 
         (["--task", SHAPES], ExitCode.USAGE, "--input"),
         (["--task", SHAPES, "--input", "PICTURE", "--data", "."], ExitCode.USAGE, "one of both"),
         (["--task", SHAPES, "--input", "PICTURE", "-o", "a.txt"], ExitCode.USAGE, ".csv"),
+        (["--task", SHAPES, "--input", "PICTURE", "--top", "0"], ExitCode.USAGE, "--top"),
         (["--task", SHAPES, "--input", "PICTURE", "--agent", "nobody"], ExitCode.NOT_FOUND, MULTI),
         (["--task", SHAPES, "--input", "gone.png"], ExitCode.USAGE, "gone.png"),
         (["--task", SHAPES, "--input", "PICTURE", "--device", "cuda:99"], ExitCode.USAGE, "cuda:99"),

@@ -16,6 +16,7 @@ from evodevo.errors import DataError, EvodevoError, NotFoundError, UsageError
 from evodevo.multitask.run import create as extending
 from evodevo.multitask.run import run as extend_running
 from evodevo.multitask.run.create import add_root, add_task, create_system, withdraw
+from evodevo.multitask.run.remains import remains_of
 from evodevo.multitask.run.run import run_system
 from evodevo.multitask.system import System
 from evodevo.storage import Store
@@ -383,9 +384,20 @@ def test_a_withdrawn_task_is_offered_no_more_and_others_stay(busy: Path) -> None
     work(busy, agents=["single", "multi"], tasks=["digits"])
     work(busy)
     with Store.open(busy) as store:
-        other = System.open(store, "zoo").best("digits_parity")
-        assert withdraw("zoo", "digits", store=busy) == ["VitTiny~digits", "MultiVitTiny~digits"]
         system = System.open(store, "zoo")
+        other, before, gone = system.best("digits_parity"), system.view(), ["VitTiny~digits", "MultiVitTiny~digits"]
+        remains = remains_of(before, gone)
+        assert withdraw("zoo", "digits", store=busy) == gone
+        system = System.open(store, "zoo")
+        parts = {part.id: part.parameters for name in gone for part in before.offers[name].components}
+        users = {part: system.view().locks.get(part, frozenset()) for part in parts}
+        used = {part for part in parts if users[part]}
+        assert (remains.used, remains.unused) == (len(used), len(parts) - len(used))
+        assert remains.used_parameters == sum(parts[part] for part in used)
+        assert remains.used_parameters + remains.unused_parameters == sum(parts.values())
+        assert remains.users == {
+            name: count for name in system.view().offers if (count := sum(name in users[part] for part in used))
+        }
         with pytest.raises(NotFoundError):
             system.best("digits")
         assert system.best("digits_parity").components == other.components

@@ -48,6 +48,14 @@ def predict(
         str | None,
         typer.Option(metavar="NAME", help="Agent of a system whose path is used.  [default: the task's best]"),
     ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="K",
+            help="Likeliest classes printed for each sample of a system.  [default: 10 for one sample, else 1]",
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = "cpu",
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
@@ -62,9 +70,20 @@ def predict(
         return
     if task is not None or agent is not None or is_system(store, what):
         predict_system(
-            store, what, task=task, agent=agent, given=given or [], data=data, out=out, device=device, json=json
+            store,
+            what,
+            task=task,
+            agent=agent,
+            given=given or [],
+            data=data,
+            out=out,
+            device=device,
+            json=json,
+            top=top,
         )
         return
+    if top is not None:
+        raise UsageError(f"--top is an option of systems, and {what} is none; every probability is printed.")
 
     from evodevo.runs.archive import Archive
     from evodevo.runs.predict import best_trained

@@ -40,6 +40,7 @@ def predict_system(
     out: Path | None,
     device: str,
     json: bool,
+    top: int | None = None,
 ) -> None:
     """Compute predictions, and print or write them.
 
@@ -53,6 +54,8 @@ def predict_system(
         out: A .csv file for the predictions; None for none.
         device: Device of the computation.
         json: Whether one JSON document is printed instead of tables.
+        top: Number of classes that are printed for each sample, the likeliest first; None for ten of a single sample,
+            else one.
     """
     from evodevo.errors import UsageError
     from evodevo.multitask.run.predict import open_answerer
@@ -72,7 +75,7 @@ def predict_system(
         if json:
             _document(answerer, names, answers, out)
         elif out is None:
-            _show(answerer, names, answers)
+            _show(answerer, names, answers, top)
 
 
 def _given(given: Sequence[str], reader: SampleReader) -> list[tuple[str, Sample]]:
@@ -108,37 +111,40 @@ def _document(answerer: PathPredictor, names: Sequence[str], answers: Sequence[S
     output.document("evodevo.predict_system/1", {**about, "count": len(answers), "rows": rows, "file": where})
 
 
-def _show(answerer: PathPredictor, names: Sequence[str], answers: Sequence[SystemAnswer]) -> None:
+def _show(
+    answerer: PathPredictor, names: Sequence[str], answers: Sequence[SystemAnswer], top: int | None = None
+) -> None:
     quality = answerer.known.quality
     known = "" if quality is None else f", validation accuracy {quality:.4f}"
     output.words(f"{answerer.system.row.name}: task {answerer.task}, path {answerer.known.path.id}{known}")
     if not answerer.named:
         output.words("classes are called by their numbers: nobody recorded their names, and the data are gone.")
     if len(answers) == 1:
-        _show_one(answers[0])
+        _show_one(answers[0], top or MOST_CLASSES)
         return
+    count = min(top or 1, len(answerer.classes))
     rows = [
         (
             name,
-            answer.chosen,
-            f"{answer.probabilities[answer.chosen]:.3f}",
+            *(cell for label, value in answer.likeliest(count) for cell in (label, f"{value:.3f}")),
             *([_weights_words(answer)] if answer.paths else []),
         )
         for name, answer in zip(names[:MOST_SHOWN], answers, strict=False)
     ]
     more = ["paths used"] if answers and answers[0].paths else []
-    output.table(("sample", "class", "probability", *more), rows, right=("probability",))
+    ranks = [""] if count == 1 else [f" {rank}" for rank in range(1, count + 1)]
+    columns = [word for rank in ranks for word in (f"class{rank}", f"probability{rank}")]
+    output.table(("sample", *columns, *more), rows, right=columns[1::2])
     if len(answers) > MOST_SHOWN:
         output.words(f"{len(answers):,} samples in all; --output FILE.csv takes all of them, with every probability.")
 
 
-def _show_one(answer: SystemAnswer) -> None:
+def _show_one(answer: SystemAnswer, top: int) -> None:
     output.line(answer.chosen)
-    ordered = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])
-    rows = [(name, f"{value:.3f}") for name, value in ordered[:MOST_CLASSES]]
+    rows = [(name, f"{value:.3f}") for name, value in answer.likeliest(top)]
     output.table(("class", "probability"), rows, right=("probability",))
-    if len(ordered) > MOST_CLASSES:
-        output.words(f"{len(ordered) - MOST_CLASSES:,} more classes; --json has all of them.")
+    if (more := len(answer.probabilities) - len(rows)) > 0:
+        output.words(f"{more:,} more classes; --json has all of them.")
     if answer.paths:
         output.line()
         inside = [

@@ -211,7 +211,7 @@ def add_task(
 
 
 def withdraw(system: str, name: str, *, store: str | Path = "runs") -> list[str]:
-    """Withdraw a task of a system, or one agent's path for it; components that others use stay.
+    """Withdraw a task of a system, or one agent's path for it; components that others use stay (``remains_of``).
 
     Args:
         system: its name, id, or the beginning of one.

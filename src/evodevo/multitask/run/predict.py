@@ -65,6 +65,10 @@ class SystemAnswer:
         """The likeliest class."""
         return max(self.probabilities, key=lambda name: self.probabilities[name])
 
+    def likeliest(self, count: int) -> list[tuple[str, float]]:
+        """So many classes with their probabilities, the likeliest first; of equal ones the task's order."""
+        return sorted(self.probabilities.items(), key=lambda pair: -pair[1])[:count]
+
     def to_json(self) -> dict[str, Any]:
         """As ``evodevo predict --json`` gives it."""
         paths = [{"path": path.path, "weight": path.weight, "run": path.run} for path in self.paths]
