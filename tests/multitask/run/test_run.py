@@ -157,12 +157,14 @@ def test_a_system_may_have_roots_of_several_classes(busy: Path) -> None:
     made = add_root("zoo", root="pretrain:topics", kind="TextTiny", overrides=own, store=busy)
     assert made.agent.name == "TextTiny~root_model~topics"
     assert made.agent.settings["modalities"] == ["tokens:bytes"]
-    with pytest.raises(UsageError, match="--class"):
-        add_task("zoo", "digits_more", store=busy)
-    (more,) = add_task("zoo", "digits_more", kind="VitTiny", store=busy)
-    assert more.agent.name == "VitTiny~digits_more"
-    (texts,) = add_task("zoo", "topics", kind="TextTiny", source="text_labels", store=busy)
-    assert texts.agent.settings["classes"] == 20
+    (more,) = add_task("zoo", "digits_more", store=busy)
+    assert more.agent.name == "VitTiny~digits_more", "the only class of a root that reads images"
+    (texts,) = add_task("zoo", "topics", source="text_labels", store=busy)
+    assert (texts.agent.name, texts.agent.settings["classes"]) == ("TextTiny~topics", 20)
+    rows = busy.parent / "rows.csv"
+    rows.write_text("number,label\n" + "".join(f"{number},{'ab'[number % 2]}\n" for number in range(60)))
+    with pytest.raises(UsageError, match="no class can"):
+        add_task("zoo", "rows", data=rows, overrides={"task": {"options": {"vectors": ["number"]}}}, store=busy)
     for change, says in (
         ({"root": "pretrain:topics", "kind": "TextTiny", "overrides": own}, "already"),
         ({"root": "pretrain:topics", "kind": "VitTiny", "overrides": own}, "tokens"),
@@ -172,6 +174,11 @@ def test_a_system_may_have_roots_of_several_classes(busy: Path) -> None:
         with pytest.raises(UsageError, match=says):
             add_root("zoo", store=busy, **change)
         assert names(busy) == before
+    add_root("zoo", root="random_init", kind="ConvTiny", store=busy)
+    with pytest.raises(UsageError, match=r"VitTiny, ConvTiny.*choose one: --class"):
+        add_task("zoo", "digits_other", store=busy)
+    (other,) = add_task("zoo", "digits_other", kind="ConvTiny", store=busy)
+    assert other.agent.name == "ConvTiny~digits_other"
 
 
 # Add

@@ -60,7 +60,7 @@ def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
     if family is None or not family.presets:  # where all paths begin with imports there are no presets
         return
     if not any(family.needs(value) <= {*agent.modalities} for value in family.presets.values()):
-        able = [name for name in AGENTS if _reads(name, agent)]
+        able = [name for name in AGENTS if reads_samples(name, agent)]
         remedy = f"of {quoted_list(able)} can: --class {able[0]}, after a root of it" if able else "no class can"
         raise UsageError(
             f"paths of class {kind} cannot read the samples of task {task!r}, which hold"
@@ -69,7 +69,8 @@ def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
         )
 
 
-def _reads(name: str, agent: AgentSettings) -> bool:
+def reads_samples(name: str, agent: AgentSettings) -> bool:
+    """Whether paths of a class of one path can read the samples of an agent's task."""
     kind = AGENTS.get(name)
     family: SinglepathKind | None = getattr(kind, "family", None)
     if kind.stage or family is None:

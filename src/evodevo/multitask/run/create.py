@@ -12,7 +12,14 @@ from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import AGENTS, IMPORT
-from evodevo.multitask.run.checks import check_class, check_modalities, check_name, check_new, check_root
+from evodevo.multitask.run.checks import (
+    check_class,
+    check_modalities,
+    check_name,
+    check_new,
+    check_root,
+    reads_samples,
+)
 from evodevo.multitask.run.roots import default_root, plan_root
 from evodevo.multitask.run.settings import (
     MULTI,
@@ -25,7 +32,7 @@ from evodevo.multitask.run.settings import (
     with_own,
 )
 from evodevo.multitask.schedule import is_root
-from evodevo.multitask.settings import SystemSettings
+from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.registry import enable_packages
 from evodevo.settings import merge, validate
@@ -155,7 +162,7 @@ def add_task(
             class of agents has already needs no data.
         data: its files; without them the name begins with ``digits``, or another source generates samples.
         source: a task of the table that hands out samples; if left out, what fits the data (see ``source_of``).
-        kind: class of agents; that of the root if left out.
+        kind: class of agents; if left out, that of the root, of several the only one that can read the samples.
         question, rotate, only: see ``MultitaskSettings``.
         multi: whether the class that combines paths works on it, too.
         overrides: nested settings: ``cycle``, ``training``, ``task``, options of the class, and all of these under
@@ -180,24 +187,28 @@ def add_task(
     )
     with Store.open(store, create=False) as opened:
         opened_system = open_system(opened, system)
-        kind = kind or class_of_root(opened_system)
-        check_class(kind)
-        kinds = [kind, *([_twin_of(kind)] if multi else [])]
-        check_new(opened_system, kinds, task)
-        check_root(opened_system, kind)
+        possible = classes_of_roots(opened_system) if kind is None else (kind,)
+        if len(possible) == 1:  # before any data are read
+            _check_agents(opened_system, possible[0], task, multi)
         agent = recorded_task(opened_system, task)
         samples: Mapping[str, int] = {}
         if agent is None:
             agent, samples = prepare_task(task, data, given, cache_folder)
-            check_modalities(kind, task, agent)
         elif data is not None or given:
             raise UsageError(
                 f"task {task!r} is in system {opened_system.row.name!r} already, with its data; leave the data out to"
                 f" let another class of agents work on it, or choose another name."
             )
+        if len(possible) > 1:
+            possible = (_only_reader(opened_system, possible, task, agent),)
+            _check_agents(opened_system, possible[0], task, multi)
+        kind = possible[0]
+        if samples:
+            check_modalities(kind, task, agent)
         new = [(kind, with_own(kind, agent, opened_system.settings, merge(options_of_root(opened_system, kind), own)))]
         if multi:
-            new.append((kinds[1], twin_settings(kinds[1], new[0][1], opened_system.settings, of_twin)))
+            twin = _twin_of(kind)
+            new.append((twin, twin_settings(twin, new[0][1], opened_system.settings, of_twin)))
         with Store.memory() as rehearsal:
             copy = System.create(
                 rehearsal, opened_system.row.name, seed=opened_system.row.seed, settings=opened_system.settings
@@ -269,11 +280,11 @@ def open_system(store: Store, name: str) -> System:
     return system
 
 
-def class_of_root(system: System) -> str:
-    """The class of a system's roots; imports count where there is nothing else.
+def classes_of_roots(system: System) -> tuple[str, ...]:
+    """The classes of a system's roots, in order; imports count where there is nothing else.
 
     Raises:
-        UsageError: it has none, or of several.
+        UsageError: it has none.
     """
     roots = [agent.kind for agent in system.agents() if is_root(agent) and not system.is_withdrawn(agent)]
     kinds = dict.fromkeys(root_kind for root_kind in roots if root_kind != IMPORT) or dict.fromkeys(
@@ -281,12 +292,34 @@ def class_of_root(system: System) -> str:
     )
     if not kinds:
         raise UsageError(f"system {system.row.name!r} has no root, from which agents could begin.")
-    if len(kinds) > 1:
-        raise UsageError(f"system {system.row.name!r} has roots of classes {quoted_list(kinds)}; choose one: --class.")
-    return next(iter(kinds))
+    return tuple(kinds)
 
 
 # Inside
+
+
+def _only_reader(system: System, kinds: Sequence[str], task: str, agent: AgentSettings) -> str:
+    """The one of several classes whose paths can read the samples of a task.
+
+    Raises:
+        UsageError: none can, or several can.
+    """
+    able = [kind for kind in kinds if reads_samples(kind, agent)]
+    if not able:
+        check_modalities(kinds[0], task, agent)
+    if len(able) != 1:
+        raise UsageError(
+            f"system {system.row.name!r} has roots of classes {quoted_list(able or kinds)}, which can read the samples"
+            f" of task {task!r}; choose one: --class."
+        )
+    return able[0]
+
+
+def _check_agents(system: System, kind: str, task: str, multi: bool) -> None:
+    """Refuse agents of a class for a task, as far as no data are needed for it."""
+    check_class(kind)
+    check_new(system, [kind, *([_twin_of(kind)] if multi else [])], task)
+    check_root(system, kind)
 
 
 def _twin_of(kind: str) -> str:
