@@ -96,7 +96,7 @@ def record(individual: Individual) -> dict[str, Any]:
     """An individual for ``--json``. A value that is not finite is null, and ``statuses`` has its kind."""
     evaluation = individual.evaluation
     summaries = {goal.name: individual.summary(goal.name) for goal in individual.run.goals}
-    operations = individual.row.details.get("operations")
+    operations = individual.row.operations if "operations" in individual.row.details else None
     # Only where there is something of the kind: documents of other runs are as they were.
     cheaper = {"share": individual.share} if individual.stopped else {}
     cheaper |= {"inherited": individual.fact["inherited"]} if "inherited" in individual.fact else {}

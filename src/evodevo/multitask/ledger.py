@@ -13,7 +13,7 @@ import numpy as np
 
 from evodevo.multitask.agent import AgentClass, PublishedPath, SystemView
 from evodevo.multitask.library import Library
-from evodevo.multitask.recorded import KEPT, deciding
+from evodevo.multitask.recorded import KEPT, deciding, supports_in
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.population import Population, ScoredPath, ordered, with_generation
 from evodevo.multitask.search.score import ScoreSettings, cost, score
@@ -74,8 +74,7 @@ def history(store: Store, agent_id: str) -> list[tuple[tuple[str, ...], bool]]:
     for row in sorted(rows, key=lambda entry: int(entry.birth)):
         result = deciding(results[row.id])
         if result is not None and result.state == "done":
-            supports = row.genome_envelope["genes"]["paths"][1:]
-            entries.append((tuple(support["agent"] for support in supports), result.extra["fate"] == KEPT))
+            entries.append((supports_in(row), result.extra["fate"] == KEPT))
     return entries
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from evodevo.errors import StoreDamagedError
-from evodevo.storage.base import EvaluationRow
+from evodevo.storage.base import EvaluationRow, IndividualRow, as_written
 
 QUALITY, SCORE = "quality", "score"
 """Scores of an evaluation: validation accuracy, and accuracy with its discount at the cycle's view."""
@@ -43,6 +43,16 @@ def deciding(results: Iterable[EvaluationRow]) -> EvaluationRow | None:
         raise StoreDamagedError(f"evaluation {result.id} does not say what became of it. Next: evodevo store check.")
     result.fact("answer", dict, {})
     return result
+
+
+def supports_in(row: IndividualRow) -> tuple[str, ...]:
+    """The agents of the paths inside a multipath one, but for its main path; empty for another path.
+
+    Raises:
+        StoreDamagedError: its genome is none that evodevo writes.
+    """
+    with as_written(f"individual {row.id}", "a genome"):
+        return tuple(str(path["agent"]) for path in row.genome_envelope["genes"]["paths"][1:])
 
 
 def weights_of(result: EvaluationRow) -> tuple[float, ...] | None:

@@ -78,12 +78,12 @@ def variation_record(run: Run) -> VariationRecord:
     children = [one for one in members if one.parents]
     changes = rank_changes(run, members)
     mutations = [one for one in children if "operations" in one.row.details]
-    draws = [int(one.row.details["draws"]) for one in mutations]
-    made = [one for one in mutations if one.row.details["operations"]]
+    draws = [one.row.detail("draws", int) for one in mutations]
+    made = [one for one in mutations if one.row.operations]
     count = len(mutations)
     return VariationRecord(
         births=_table(((one, [one.operation]) for one in children), len(children), changes),
-        operations=_table(((one, one.row.details["operations"]) for one in mutations), count, changes),
+        operations=_table(((one, one.row.operations) for one in mutations), count, changes),
         recorded=count,
         changed=len(made) / count if count else None,
         redrawn=sum(number > 1 for number in draws) / count if count else None,

@@ -19,6 +19,7 @@ from evodevo.search.record import is_final, to_outcome
 from evodevo.search.space import Space
 from evodevo.settings import validate
 from evodevo.storage import EvaluationRow, EventRow, IndividualRow, RunRow, Store
+from evodevo.storage.base import names_of
 
 RETRAINING = "train"
 """Kind of the runs that train what they are given."""
@@ -99,9 +100,22 @@ class RecordedRun:
         return frozenset(objective.name for objective in objectives if objective.needs == "genome")
 
     def generations(self) -> list[dict[str, Any]]:
-        """Per finished generation: hypervolume, reference point, front, evaluated, failed."""
+        """Per finished generation: hypervolume, reference point, front, evaluated, failed.
+
+        Raises:
+            StoreDamagedError: one that evodevo did not write.
+        """
         events = self.store.events(self.id, type="generation")
-        return [{"generation": int(event.subject), **event.payload} for event in events]
+        return [
+            {
+                "generation": int(event.subject),
+                **event.payload,
+                "front": event.fact("front", names_of),
+                "hypervolume": event.fact("hypervolume", float),
+                "reference": event.fact("reference", _point),
+            }
+            for event in events
+        ]
 
     def events(self) -> list[EventRow]:
         """Everything that was recorded, in order."""
@@ -116,6 +130,10 @@ class RecordedRun:
         if number not in self._seeds:
             self._seeds[number] = integer_seed(self.seed, "evaluation", number)
         return self._seeds[number]
+
+
+def _point(value: Any) -> list[float] | None:
+    return None if value is None else [float(number) for number in value]
 
 
 class RecordedIndividual:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
@@ -134,6 +135,15 @@ class IndividualRow:
     created_seq: int
     created_at: str
 
+    def detail(self, name: str, read: Callable[[Any], T]) -> T:
+        """One of the details of its birth, which must be there; see ``EvaluationRow.fact``."""
+        return _read(f"individual {self.id}", self.details, name, read)
+
+    @property
+    def operations(self) -> list[str]:
+        """The mutations that it was made by, in order; empty without any, and where none were recorded."""
+        return self.detail("operations", names_of) if "operations" in self.details else []
+
 
 @dataclass(frozen=True)
 class Parent:
@@ -230,15 +240,7 @@ class EvaluationRow:
         Raises:
             StoreDamagedError: It is another thing: somebody changed it, and sealed it anew.
         """
-        if name not in self.extra:
-            return default
-        try:
-            return read(self.extra[name])
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise StoreDamagedError(
-                f"evaluation {self.id} has a {name!r} among its facts that evodevo did not write "
-                f"({type(error).__name__}: {str(error)[:200]}). Next: evodevo store check; backups lie in backups/."
-            ) from None
+        return default if name not in self.extra else _read(f"evaluation {self.id}", self.extra, name, read)
 
 
 @dataclass(frozen=True)
@@ -268,6 +270,46 @@ class EventRow:
     type: str
     subject: str
     payload: dict[str, Any]
+
+    def fact(self, name: str, read: Callable[[Any], T]) -> T:
+        """One of the facts that every event of its type has; see ``EvaluationRow.fact``."""
+        return _read(f"event {self.seq} ({self.type})", self.payload, name, read)
+
+
+@contextmanager
+def as_written(row: str, what: str = "facts") -> Iterator[None]:
+    """Reading what evodevo wrote: where it has another shape, somebody changed it and sealed it anew.
+
+    Args:
+        row: the row, for the message.
+        what: what is read of it.
+
+    Raises:
+        StoreDamagedError: in place of the error of a wrong shape.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise StoreDamagedError(
+            f"{row} has {what} that evodevo did not write "
+            f"({type(error).__name__}: {str(error)[:200]}). Next: evodevo store check; backups lie in backups/."
+        ) from None
+
+
+def _read(row: str, facts: Mapping[str, Any], name: str, read: Callable[[Any], T]) -> T:
+    with as_written(row, f"a {name!r} among its facts"):
+        return read(facts[name])
+
+
+def names_of(value: Any) -> list[str]:
+    """A list of names out of JSON.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise TypeError(f"{type(value).__name__} in place of a list of names")
+    return value
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def _print(individual: Individual) -> None:
         output.line(f"            {sentence}")
     parents = f" of {' and '.join(individual.parents)}" if individual.parents else ""
     output.line(f"born        {individual.operation}{parents}, run {run.id}, generation {individual.generation}")
-    if operations := individual.row.details.get("operations"):
+    if operations := individual.row.operations:
         output.line(f"mutation    {', '.join(operations)}")
     output.line(f"state       {individual.state_words}")
     for sentence in inheritance_words(individual):

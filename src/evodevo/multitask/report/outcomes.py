@@ -11,7 +11,7 @@ from typing import Any
 from evodevo.errors import NotFoundError
 from evodevo.multitask.recorded import DISCARDED, FAILED, KEPT, QUALITY, SCORE, deciding
 from evodevo.storage import Store
-from evodevo.storage.base import EvaluationRow, IndividualRow
+from evodevo.storage.base import EvaluationRow, IndividualRow, as_written
 
 
 def child_record(store: Store, individual: str) -> dict[str, Any]:
@@ -30,23 +30,27 @@ def child_records(store: Store, individuals: Sequence[str]) -> list[dict[str, An
 
     Raises:
         NotFoundError: one is no child of an agent.
+        StoreDamagedError: one has another shape than evodevo writes.
     """
     rows = store.systems.individuals(individuals)
     for individual in individuals:
         if individual not in rows or "parts" not in rows[individual].details:
             raise NotFoundError(f"individual {individual} is no path of a system.")
     results = store.systems.evaluations_of(individuals)
-    parents = {row.details["parent"] for row in rows.values()} - {None, *rows}
+    parents = {str(row.details.get("parent")) for row in rows.values()} - {"None", *rows}
     named = {individual: path_name(row) for individual, row in {**rows, **store.systems.individuals(parents)}.items()}
-    return [
-        _record(rows[individual], deciding(results[individual]), named.get(rows[individual].details["parent"]))
-        for individual in individuals
-    ]
+    told = []
+    for individual in individuals:
+        row, result = rows[individual], deciding(results[individual])
+        with as_written(f"individual {individual}", "a genome or details"):
+            told.append(_record(row, result, named.get(row.details["parent"])))
+    return told
 
 
 def path_name(row: IndividualRow) -> str:
     """``agent/number`` of a path."""
-    return f"{row.genome_envelope['genes']['agent']}/{row.birth}"
+    with as_written(f"individual {row.id}", "a genome"):
+        return f"{row.genome_envelope['genes']['agent']}/{row.birth}"
 
 
 def _record(row: IndividualRow, result: EvaluationRow | None, parent: str | None) -> dict[str, Any]:

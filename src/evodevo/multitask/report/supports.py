@@ -9,7 +9,7 @@ from collections import Counter
 
 from evodevo.multitask.diagrams.support_usage import SupportUse
 from evodevo.multitask.diagrams.system.frame import SystemFrame
-from evodevo.multitask.recorded import KEPT, deciding
+from evodevo.multitask.recorded import KEPT, deciding, supports_in
 from evodevo.multitask.report.picture import SystemFrames
 from evodevo.multitask.schedule import is_root
 
@@ -29,16 +29,12 @@ def support_uses(picture: SystemFrames, frame: SystemFrame) -> list[SupportUse]:
         return agent.rpartition("~")[2] + " (root)" if is_root(agents[agent]) else agents[agent].task
 
     for agent in agents.values():
-        rows = {
-            individual.id: individual
-            for individual in store.individuals(agent.id)
-            if len(individual.genome_envelope["genes"]["paths"]) > 1
-        }
-        results = store.systems.evaluations_of(rows)
-        for individual, row in rows.items():
-            result = deciding(results[individual])
-            for path in [] if result is None else row.genome_envelope["genes"]["paths"][1:]:
-                key = (agent.task, called(path["agent"]))
+        inside = {row.id: supports_in(row) for row in store.individuals(agent.id)}
+        results = store.systems.evaluations_of([individual for individual, names in inside.items() if names])
+        for individual, found in results.items():
+            result = deciding(found)
+            for support in [] if result is None else inside[individual]:
+                key = (agent.task, called(support))
                 tried[key] += 1
                 kept[key] += result is not None and result.extra["fate"] == KEPT
     now = {(model.task, called(stream.agent)): stream.weight for model in frame.joined for stream in model.streams[1:]}
