@@ -27,7 +27,7 @@ from typing import Any
 
 from evodevo.errors import NotFoundError
 from evodevo.execution.base import Job
-from evodevo.runs.archive import Run
+from evodevo.runs.archive import Archive, Run
 from evodevo.runs.drive import create_executor
 from evodevo.runs.evolve import evolve, resume
 from evodevo.runs.fixed_generation import FixedGeneration
@@ -48,6 +48,7 @@ FRESH_SEED = 1_000_003
 FINALISTS = 5
 """Finalists that a search is expected to have that no other one has, for the estimate."""
 SURROGATE = "surrogate"
+USES_SURROGATE = ("all", SURROGATE, "surrogate+rungs")
 MORE = ("arms", "seeds", "part_seeds", "estimate")
 """Options of which a file may get more."""
 
@@ -63,6 +64,7 @@ def arms(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         "surrogate": {"algorithm": SURROGATE},
         "rungs": {"algorithm": "nsga2", "rungs": rungs},
         "inheritance": {"algorithm": "nsga2", "inheritance": inheritance},
+        "surrogate+rungs": {"algorithm": SURROGATE, "rungs": rungs},
         "rungs+inheritance": {"algorithm": "nsga2", "rungs": rungs, "inheritance": inheritance},
     }
     return {name: every[name] for name in options.arms}
@@ -106,9 +108,13 @@ def search(arm: str, seed: int, study: dict[str, Any], options: argparse.Namespa
     """Run a search, or go on with it, and keep its course: tokens and front after each generation."""
     name = f"{arm}/{seed}"
     known = results.data["searches"].get(name, {})
-    if known.get("finished"):
-        return
     store = options.store / arm / str(seed)
+    if known.get("finished"):
+        if "own" not in known and store.is_dir():  # of an earlier form of this script
+            with Archive(store) as archive:
+                known["own"] = course(archive.run("last"))["own"]
+            results.write()
+        return
     began = time.monotonic()
     try:
         run = resume("last", store=store)
@@ -122,9 +128,10 @@ def search(arm: str, seed: int, study: dict[str, Any], options: argparse.Namespa
 
 
 def course(run: Run) -> dict[str, Any]:
-    """Tokens spent and the front, as hashes, after each generation; the genomes of all fronts."""
+    """Tokens spent and the front, as hashes, after each generation; the genomes of all fronts; of each its score of the
+    first objective in the search, and whether it had inherited weights."""
     people = {one.id: one for one in run.individuals()}
-    tokens, fronts, genomes = [], [], {}
+    tokens, fronts, genomes, scores = [], [], {}, {}
     own = run.evaluation_seed(0)
     for row in run.generations():
         outcomes = [
@@ -136,7 +143,13 @@ def course(run: Run) -> dict[str, Any]:
         front = [people[identity] for identity in row["front"]]
         fronts.append([one.row.genome_hash for one in front])
         genomes |= {one.row.genome_hash: one.row.genome_envelope for one in front}
-    return {"run": run.id, "tokens": tokens, "fronts": fronts, "genomes": genomes}
+    goal = run.goals[0].name
+    for one in people.values():
+        final = [ended for ended in one.evaluations if is_final(ended) and goal in ended.scores]
+        if one.row.genome_hash in genomes and final and final[-1].scores[goal].value is not None:
+            inherited = bool(final[-1].fact("inherited", bool, False))
+            scores[one.row.genome_hash] = [final[-1].scores[goal].value, inherited]
+    return {"run": run.id, "tokens": tokens, "fronts": fronts, "genomes": genomes, "own": scores}
 
 
 def finals(options: argparse.Namespace, results: Results) -> None:
@@ -252,6 +265,19 @@ def _beside(own: Sequence[dict[str, Any]], plain: Sequence[dict[str, Any]]) -> d
     }
 
 
+def differences(results: Results, final_seeds: int) -> dict[tuple[str, bool], list[float]]:
+    """(arm, whether weights were inherited) -> score in the search less the mean from scratch, of each finalist."""
+    numbers = [results.data["finals"][str(number)] for number in range(final_seeds)]
+    found: dict[tuple[str, bool], list[float]] = {}
+    for name, course_of in results.data["searches"].items():
+        for genome, (score, inherited) in course_of.get("own", {}).items():
+            scratch = [scores[genome][0] for scores in numbers if scores.get(genome) is not None]
+            if len(scratch) == final_seeds:
+                arm = name.partition("/")[0]
+                found.setdefault((arm, inherited), []).append(score - statistics.fmean(scratch))
+    return found
+
+
 def first_reach(tokens: Sequence[float], volumes: Sequence[float], goal: float) -> float | None:
     """Tokens after the first generation whose front reaches a hypervolume; None where none does."""
     return next((spent for spent, volume in zip(tokens, volumes, strict=True) if volume >= goal), None)
@@ -291,6 +317,15 @@ def show(found: dict[str, Any]) -> None:
             )
         ]
         print(f"{arm}  {'; '.join(course)}")
+
+
+def show_differences(found: dict[tuple[str, bool], list[float]]) -> None:
+    """Print how far scores in searches are from those of the same genomes trained from scratch."""
+    print("arm  weights  finalists  score in the search less that from scratch: mean, standard deviation")
+    for (arm, inherited), values in sorted(found.items()):
+        spread = f"{statistics.stdev(values):.3f}" if len(values) > 1 else "-"
+        words = "inherited" if inherited else "from scratch"
+        print(f"{arm}  {words}  {len(values)}  {statistics.fmean(values):+.3f}  {spread}")
 
 
 def estimate(options: argparse.Namespace) -> None:
@@ -372,8 +407,8 @@ def main() -> None:
     parser.add_argument("--estimate", action="store_true", help="print tokens and hours, and train nothing")
     options = parser.parse_args(sys.argv[1:])
     if options.arms is None:
-        every = ["plain", "random", "all", "surrogate", "rungs", "inheritance", "rungs+inheritance"]
-        options.arms = [arm for arm in every if SURROGATE in ALGORITHMS or arm not in ("all", "surrogate")]
+        every = ["plain", "random", "all", "surrogate", "rungs", "inheritance", "surrogate+rungs", "rungs+inheritance"]
+        options.arms = [arm for arm in every if SURROGATE in ALGORITHMS or arm not in USES_SURROGATE]
     if options.estimate:
         estimate(options)
         return
@@ -392,6 +427,7 @@ def main() -> None:
     results.data["judged"] = judged(options, results)
     results.write()
     show(results.data["judged"])
+    show_differences(differences(results, options.final_seeds))
 
 
 if __name__ == "__main__":
