@@ -9,6 +9,7 @@ from evodevo.errors import NotFoundError, StoreDamagedError
 from evodevo.multitask.agent import PublishedPath, SystemView, path_of
 from evodevo.multitask.recorded import QUALITY, deciding
 from evodevo.storage import Store
+from evodevo.storage.base import as_written
 from evodevo.storage.systems.base import AgentRow, path_id
 
 
@@ -49,7 +50,8 @@ class Library:
                 if result is None:
                     raise StoreDamagedError(f"path {name} has components and no result. Next: evodevo repair.")
                 quality = result.scores[QUALITY].value if QUALITY in result.scores else None
-                flops = float(result.cost.get("flops", 0.0))
+                with as_written(f"evaluation {result.id}", "a cost"):
+                    flops = float(result.cost.get("flops", 0.0))
                 self._known[name] = PublishedPath(name, path_of(rows[name]), tuple(parts[name]), quality, flops)
         return {name: self._known[name] for name in wanted if name in self._known}
 
