@@ -57,8 +57,8 @@ def nearest(task: MultitaskTask) -> float:
     return right / len(test)
 
 
-def plain(task: MultitaskTask) -> float:
-    """Accuracy on test of three convolutions, trained with AdamW and a cosine."""
+def plain(task: MultitaskTask, *, rate: float = RATE, seen: int = SEEN, split: Any = "test") -> float:
+    """Accuracy of three convolutions, trained with AdamW and a cosine on so many samples, repetitions included."""
     torch.manual_seed(0)
     widths = (1, 16, 32, 64)
     parts: list[nn.Module] = []
@@ -66,10 +66,10 @@ def plain(task: MultitaskTask) -> float:
         parts += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
     network = nn.Sequential(*parts, nn.Flatten(), nn.Linear(64 * 3 * 3, task.classes))
     x, y = pixels(task, "train", 28), torch.from_numpy(task.labels("train")).long()
-    steps = SEEN // BATCH
-    optimizer = torch.optim.AdamW(network.parameters(), RATE)
+    steps = seen // BATCH
+    optimizer = torch.optim.AdamW(network.parameters(), rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (1 + math.cos(math.pi * step / steps)) / 2)
-    order = torch.cat([torch.randperm(len(x)) for _ in range(SEEN // len(x) + 1)])
+    order = torch.cat([torch.randperm(len(x)) for _ in range(seen // len(x) + 1)])
     for step in range(steps):
         rows = order[step * BATCH : (step + 1) * BATCH]
         optimizer.zero_grad()
@@ -77,8 +77,8 @@ def plain(task: MultitaskTask) -> float:
         optimizer.step()
         schedule.step()
     with torch.no_grad():
-        answers = torch.cat([network(part).argmax(1) for part in pixels(task, "test", 28).split(500)])
-    return float((answers.numpy() == task.labels("test")).mean())
+        answers = torch.cat([network(part).argmax(1) for part in pixels(task, split, 28).split(500)])
+    return float((answers.numpy() == task.labels(split)).mean())
 
 
 def extend(folder: Path, data: Path, kind: str, options: Any) -> tuple[float, int]:
