@@ -12,6 +12,7 @@ from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.agents.network import ImportOrigin
+from evodevo.multitask.budgets.pace import paces
 from evodevo.multitask.fork import fork
 from evodevo.multitask.imports import import_network
 from evodevo.multitask.paths.network.evaluate import freeze_network_path
@@ -109,6 +110,13 @@ def test_children_share_parts_that_others_offer_and_add_a_norm_and_a_head(system
     fates = {part["how"] for row in rows for part in row.details["parts"] if part["role"] in ("inputs", "core")}
     assert fates == {"reference", "clone"}
     assert child.flops == pytest.approx(system.view().offers["Import~one"].flops + 2 * 8 * 3)
+
+
+def test_a_time_for_paths_that_begin_with_imports_wants_children_first(system: System) -> None:
+    imported(system)
+    agent = system.add_agent("Net", "task", AgentSettings(classes=3))
+    with SerialExecutor() as executor, pytest.raises(UsageError, match="5000steps"):
+        paces(system, [agent], executor, None)
 
 
 @pytest.mark.slow

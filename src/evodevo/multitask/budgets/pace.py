@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from evodevo.errors import UsageError
 from evodevo.execution.base import Executor
+from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.budgets.budget import FEWEST
 from evodevo.multitask.budgets.rehearsal import root_payload, timed
+from evodevo.multitask.paths.kinds import SinglepathKind
 from evodevo.multitask.recorded import CHILD
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.settings import AgentSettings
@@ -41,6 +44,7 @@ def paces(system: System, agents: Sequence[AgentRow], executor: Executor, cache:
 
     Raises:
         EvaluationsFailedError: not even a few steps could be trained.
+        UsageError: an agent whose paths begin with imports has had no children of ``FEWEST`` steps.
     """
     return {agent.id: _recorded(system, agent) or _measured(system, agent, executor, cache) for agent in agents}
 
@@ -60,6 +64,12 @@ def _trained(row: EvaluationRow) -> bool:
 
 def _measured(system: System, agent: AgentRow, executor: Executor, cache: str | None) -> float:
     kind = agent.kind.removeprefix(PREFIX) if agent.kind not in _with_roots(system) else agent.kind
+    family: SinglepathKind | None = getattr(AGENTS.get(kind), "family", None)
+    if family is None or not family.presets:
+        raise UsageError(
+            f"how long a step of {agent.name} takes is not known before it has had children, since its paths begin with"
+            " imports; give a budget in steps, such as 5000steps."
+        )
     payload = _payload(system, agent, kind, cache)
     looks = int(agent_settings(agent).training.get("validations", 4))
     with scratch() as folder:
