@@ -60,7 +60,10 @@ def test_everything_of_the_package_is_inside_and_nothing_else(wheel: Path) -> No
 
 def test_the_licence_travels_with_it(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in zipfile.ZipFile(wheel).namelist())
-    assert wheel.stat().st_size < 3 * 2**20
+    parts = zipfile.ZipFile(wheel).infolist()
+    weights = [part.compress_size for part in parts if part.filename.endswith(".safetensors")]
+    assert sum(weights) < 1_000_000, "roots in the package"
+    assert wheel.stat().st_size - sum(weights) < 2.4 * 2**20, "all else"
 
 
 def test_the_installed_command_works(command: Path) -> None:

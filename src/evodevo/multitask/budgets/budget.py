@@ -2,7 +2,7 @@
 
 A cycle gets an equal share of what is left: as many children as its settings ask for, where each can make ``FEWEST``
 steps; else fewer children, never shorter ones. What is more than that makes children longer, a whole number of periods
-of ``FEWEST`` steps, and each ends earlier where its validation is flat (``training.is_flat``).
+of ``FEWEST`` steps, and each ends earlier where its validation is flat (``PathTrainingSettings.is_flat``).
 """
 
 from __future__ import annotations
