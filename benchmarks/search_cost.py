@@ -57,7 +57,6 @@ def arms(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Name of an arm -> its settings of the study."""
     rungs = {"shares": options.rungs, "kept": options.kept, "minimum": options.minimum}
     inheritance = {"budget": options.inherited_budget}
-    one_donor = {**inheritance, "donors": 1}
     every: dict[str, dict[str, Any]] = {
         "plain": {"algorithm": "nsga2"},
         "random": {"algorithm": "random"},
@@ -65,7 +64,6 @@ def arms(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         "surrogate": {"algorithm": SURROGATE},
         "rungs": {"algorithm": "nsga2", "rungs": rungs},
         "inheritance": {"algorithm": "nsga2", "inheritance": inheritance},
-        "one donor": {"algorithm": "nsga2", "inheritance": one_donor},
         "surrogate+rungs": {"algorithm": SURROGATE, "rungs": rungs},
         "rungs+inheritance": {"algorithm": "nsga2", "rungs": rungs, "inheritance": inheritance},
     }
@@ -409,8 +407,7 @@ def main() -> None:
     parser.add_argument("--estimate", action="store_true", help="print tokens and hours, and train nothing")
     options = parser.parse_args(sys.argv[1:])
     if options.arms is None:
-        parts = ["surrogate", "rungs", "inheritance", "one donor", "surrogate+rungs", "rungs+inheritance"]
-        every = ["plain", "random", "all", *parts]
+        every = ["plain", "random", "all", "surrogate", "rungs", "inheritance", "surrogate+rungs", "rungs+inheritance"]
         options.arms = [arm for arm in every if SURROGATE in ALGORITHMS or arm not in USES_SURROGATE]
     if options.estimate:
         estimate(options)

@@ -72,8 +72,8 @@ class AskTell:
             proposals = self.algorithm.ask(state, space, draw, count - len(given), known.__contains__)
         except SpaceExhausted as end:
             proposals, exhausted = end.proposals, True
-        every, inheritance = [*given, *proposals], self._settings.inheritance
-        return [one if inheritance is None else with_donors(one, state, inheritance.donors) for one in every], exhausted
+        inherits = self._settings.inheritance is not None
+        return [with_donors(one, state) if inherits else one for one in [*given, *proposals]], exhausted
 
     def tell(self, state: SearchState, members: Sequence[Member]) -> SearchState:
         """The state of the algorithm with the results of these members."""

@@ -23,22 +23,14 @@ class InheritanceSettings(Settings):
     Attributes:
         budget: Share of the training budget that a child with donors is trained for, above 0, at most 1. The learning
             rate's schedule spans this shorter budget; individuals without donors have the whole one.
-        donors: Number of parents whose weights a child may have: of two, what the better one lacks is the other's.
     """
 
     budget: float = Field(default=1.0, gt=0, le=1)
-    donors: int = Field(default=2, ge=1, le=2, exclude_if=lambda value: value == 2)
 
 
-def with_donors(proposal: Proposal, state: SearchState, most: int = 2) -> Proposal:
-    """The proposal with its donors in its details; as it was where no parent is in the population.
-
-    Args:
-        proposal: Proposal of the algorithm.
-        state: State of the search.
-        most: Number of donors at most, the better ones first.
-    """
+def with_donors(proposal: Proposal, state: SearchState) -> Proposal:
+    """The proposal with its donors in its details; as it was where no parent is in the population."""
     standings = {one.id: standing for one, standing in zip(state.population, state.standings, strict=True)}
     # A stable sort: of equally good parents the first by role comes first.
     donors = sorted((one for one in dict.fromkeys(proposal.parents) if one in standings), key=standings.__getitem__)
-    return replace(proposal, details={**proposal.details, DONORS: donors[:most]}) if donors else proposal
+    return replace(proposal, details={**proposal.details, DONORS: donors}) if donors else proposal
