@@ -106,10 +106,11 @@ def steps(report: Report, options: argparse.Namespace, device: Device) -> None:
     if options.no_compile:
         models = {name: model for name, model in models.items() if "compiled" not in name}
     runs = {name: step(model, windows, device) for name, model in models.items()}
+    first = {name: first_call(name, run, device) for name, run in runs.items()}
     seconds = take_turns(runs, options.rounds, clock=device.clock)
     best = min(("transformers Llama", "transformers Llama, compiled"), key=lambda name: middle(seconds.get(name)))
     for name, values in seconds.items():
-        remark = f"{ratio(seconds[best], values).show()} of the best Llama's speed"
+        remark = f"{ratio(seconds[best], values).show()} of the best Llama's speed; first step {first[name]:.1f} s"
         report.rows.append(row("step", name, values, options.batch * options.length, remark, count(models[name])))
     own = min(("transformer++", "transformer++, compiled"), key=lambda name: middle(seconds.get(name)))
     report.at_least("transformer++: speed over the best Llama's", ratio(seconds[best], seconds[own]).median, 0.9)
@@ -119,8 +120,18 @@ def steps(report: Report, options: argparse.Namespace, device: Device) -> None:
     report.at_least("transformer++: share of the device's bfloat16 products", used, 0.4)
 
 
+def first_call(name: str, run: Callable[[], None], device: Device) -> float:
+    """Seconds of the first call, in which kernels are compiled, tuned and compared; printed as soon as it ends."""
+    began = device.clock()
+    run()
+    seconds = device.clock() - began
+    print(f"{name}: first call {seconds:.1f} s", flush=True)
+    return seconds
+
+
 def row(part: str, what: str, values: list[float], tokens: int, remark: str, parameters: int = 0) -> dict[str, Any]:
-    """A row of the table; values are seconds, none where only the remark counts."""
+    """A row of the table, printed as soon as it is there; values are seconds, none where only the remark counts."""
+    print(f"{part}: {what}, {Spread.of(values).show(1e3, 4) if values else ''} {remark}", flush=True)
     spread = Spread.of(values) if values else None
     return {
         "part": part,
@@ -167,10 +178,11 @@ def classes(report: Report, options: argparse.Namespace, device: Device) -> None
             run()
             del os.environ[SWITCH]
 
+        first = first_call(space.classes[liv].name, run, device)
         seconds = take_turns({"kernels": run, "own": own}, options.rounds, clock=device.clock)
         used = flops_of(space.plan(genome), options) / middle(seconds["kernels"]) / device.profile.half
         gain = ratio(seconds["own"], seconds["kernels"]).show()
-        remark = f"{used:.3f} of the products; own forms / kernels {gain}"
+        remark = f"{used:.3f} of the products; own forms / kernels {gain}; first call {first:.1f} s"
         tokens_of_step = options.batch * options.length
         report.rows.append(row("classes", space.classes[liv].name, seconds["kernels"], tokens_of_step, remark))
 
@@ -252,11 +264,13 @@ def main() -> None:
         parser.error("--rounds is at least 2: quartiles are printed.")
     device = Device(options.device, options.profile)
     where = torch.cuda.get_device_name(device.device) if device.device.type == "cuda" else "CPU"
-    shape = (
-        f"B={options.batch} L={options.length} D={options.width} LIVs={options.depth} V={options.vocabulary}, bfloat16"
-    )
+    shape = f"B={options.batch} L={options.length} D={options.width} LIVs={options.depth} V={options.vocabulary}"
     peak = f"{device.profile.half / 1e12:.3g} TFLOP/s"
-    report = Report("A CUDA device", settings={"device": where, "shape": f"{shape}, bfloat16", "products": peak})
+    report = Report(
+        "A CUDA device",
+        settings={"device": where, "shape": f"{shape}, bfloat16", "products": peak},
+        clock="wall-clock time",
+    )
     if "step" in options.only:
         steps(report, options, device)
     if "classes" in options.only:

@@ -64,6 +64,7 @@ class Report:
     rows: list[dict[str, Any]] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
+    clock: str = "CPU time"
 
     def at_least(self, statement: str, measured: float, bound: float) -> None:
         """Record a gate ``measured >= bound``."""
@@ -77,7 +78,7 @@ class Report:
         """Print the table and the gates; write everything as JSON where asked."""
         machine = surroundings()
         print(f"# {self.name}, {machine['date']}")
-        print(f"  {machine['processor']}, {machine['cores']} cores, {THREADS} thread used; CPU time")
+        print(f"  {machine['processor']}, {machine['cores']} cores, {THREADS} thread used; {self.clock}")
         print("  " + ", ".join(f"{name} {version}" for name, version in machine["versions"].items()))
         for key, value in self.settings.items():
             print(f"  {key}: {value}")

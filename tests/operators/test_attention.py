@@ -35,6 +35,21 @@ def test_softmax_is_torch_attention(groups: int, tokens: int, past: int) -> None
         torch.testing.assert_close(wide, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("groups", [4, 2, 1])
+def test_one_token_is_read_from_a_kernel_that_puts_heads_after_tokens(
+    groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the fused kernels of an H100 did (torch 2.11): outputs of any strides."""
+    arguments = heads(4, 1), heads(groups, 9, seed=1), heads(groups, 9, seed=2)
+    wanted, plain = attend(*arguments, valid=None, band=None, nonlinearity=2), F.scaled_dot_product_attention
+
+    def fused(*given: Tensor, **more: object) -> Tensor:
+        return plain(*given, **more).transpose(1, 2).contiguous().transpose(1, 2)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", fused)
+    assert torch.equal(attend(*arguments, valid=None, band=None, nonlinearity=2), wanted)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_shared_keys_are_read_as_they_are(masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs and gradients are those of repeated keys; torch's attention gets the keys without a copy per head."""

@@ -17,6 +17,7 @@ from evodevo.operators.kernels import choice
 from evodevo.operators.kernels.table import KERNELS, Kernel, Served
 from evodevo.operators.recurrence import scan
 from evodevo.operators.taps import causal_taps
+from evodevo.training.precision import Precision
 
 NO_GPU = "no CUDA device is here"
 
@@ -165,6 +166,19 @@ def test_every_form_asks_for_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         used.clear()
 
 
+def test_a_kernel_that_rounds_to_tf32_serves_float32_only_where_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = scan_inputs()
+    calls.clear()
+    register(monkeypatch, "scan", token_loop, rounds=True)
+    scan(*inputs)
+    assert not calls
+    with Precision(torch.device("cuda"), None, tf32=True).products():  # a switch; no device is touched
+        scan(*inputs)
+    assert calls == [96, 40]
+    scan(*inputs)
+    assert calls == [96, 40]
+
+
 def test_no_row_serves_a_cpu() -> None:
     for name in KERNELS:
         row = KERNELS.get(name)
@@ -178,7 +192,7 @@ def test_no_row_serves_a_cpu() -> None:
 @pytest.mark.parametrize("name", list(KERNELS))
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32], ids=str)
 def test_real_kernels_agree(name: str, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never run so far: on a GPU with the package installed, the adapter agrees with the own form, gradients too."""
+    """On a GPU with the package installed, the adapter agrees with the own form, gradients too."""
     row = KERNELS.get(name)
     if not row.installed or str(kind).removeprefix("torch.") not in row.formats:
         pytest.skip(f"{row.package} is not here, or not for {kind}")
@@ -193,7 +207,8 @@ def test_real_kernels_agree(name: str, kind: torch.dtype, monkeypatch: pytest.Mo
     monkeypatch.setattr(choice, "_rows", lambda wanted: [only] if wanted == row.serves else [])
     device = torch.device("cuda")
     x = torch.randn(2, 1024, 4, 64, device=device, dtype=kind)
-    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=kind == torch.bfloat16):
+    half = torch.bfloat16 if kind == torch.bfloat16 else None
+    with Precision(device, half, tf32=half is None).autocast():
         if row.serves == "scan":
             write, read = torch.randn(2, 2, 1024, 1, 16, device=device).unbind(0)
             scan(x, write, read, -torch.rand(2, 1024, 4, device=device))

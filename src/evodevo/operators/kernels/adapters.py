@@ -1,7 +1,7 @@
 """Adapters: each takes what the library's own form takes, in its conventions, and calls a package in that one's.
 
-Conventions: docs/gpu.md#kernels. None of these was ever run: no machine of the project has a GPU. Before a kernel is
-used it is compared with the own form (``choice``).
+Conventions, and which of them were ever run: docs/gpu.md#kernels. Before a kernel is used it is compared with the own
+form (``choice``).
 
 Legend: B batch, T tokens, H heads, P head size, N state size, G 1 or H, C channels, K taps.
 """

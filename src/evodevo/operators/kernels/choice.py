@@ -1,7 +1,8 @@
 """Which kernel computes a call: the first in the table that is installed, fits, and agrees with the own form.
 
 A kernel is compared once for every size and number format, at its first use: outputs, and gradients of all inputs, on
-a small random example. One that differs or raises is named in a warning, once, and the own form computes. The
+a small random example. One that differs or raises is named in a warning, once, and the own form computes. One that
+rounds float32 products to TF32 serves them only where these are wanted. The
 environment variable ``EVODEVO_KERNELS=off`` turns all of them off.
 """
 
@@ -59,7 +60,7 @@ def kernel_for(
     for row in _rows(served):
         if x.device.type not in row.devices or str(x.dtype).removeprefix("torch.") not in row.formats:
             continue
-        if not row.fits(**sizes) or not row.installed:
+        if not row.fits(**sizes) or not row.installed or (row.rounds and _exact(x)):
             continue
         key = (row.name, x.device, x.dtype, *(size for name, size in sizes.items() if name != "tokens"))
         if key not in _agreed:
@@ -74,6 +75,11 @@ def forget() -> None:
     _agreed.clear()
     _warned.clear()
     _devices.clear()
+
+
+def _exact(x: Tensor) -> bool:
+    """Whether products of these values are to be float32, without TF32."""
+    return x.dtype == torch.float32 and not torch.backends.cuda.matmul.allow_tf32
 
 
 def _rows(served: Served) -> list[Kernel]:

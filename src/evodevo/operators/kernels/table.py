@@ -29,6 +29,7 @@ class Kernel:
         fits: function of the sizes of a call (see ``choice.kernel_for``): whether it is for them.
         formats: number formats of values.
         devices: types of devices.
+        rounds: whether its float32 products round their factors to TF32, whatever PyTorch is told.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Kernel:
     fits: Callable[..., bool]
     formats: tuple[str, ...] = ("bfloat16", "float16", "float32")
     devices: tuple[str, ...] = ("cuda",)
+    rounds: bool = False
 
     @property
     def installed(self) -> bool:
@@ -92,6 +94,7 @@ for _row in (
         "fla",
         _fla_scan,
         lambda tokens, state, head: tokens >= 64 and 16 <= state <= 256 and head <= 256,
+        rounds=True,
     ),
     Kernel(
         "mamba_chunk_scan_combined",
@@ -100,6 +103,7 @@ for _row in (
         "mamba_ssm",
         _mamba_scan,
         lambda tokens, state, head: tokens >= 64 and 16 <= state <= 256 and head <= 256,
+        rounds=True,
     ),
     Kernel(
         "chunk_gated_delta_rule",
