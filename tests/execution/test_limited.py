@@ -71,6 +71,12 @@ def test_what_goes_wrong_is_an_error_of_the_data(way: str, message: str, capfd: 
     assert capfd.readouterr() == ("", "")
 
 
+def test_memory_is_limited_on_a_machine_with_cuda_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "exists", lambda path: True)
+    with pytest.raises(DataError, match="the file takes more than 1,073,741,824 bytes of memory"):
+        limited(misbehave, ["memory"], what="the file")
+
+
 def test_an_error_of_ours_keeps_its_class() -> None:
     with pytest.raises(UnsafeFileError, match=r"^the file is refused\.$"):
         limited(misbehave, ["refuse"], what="the file")

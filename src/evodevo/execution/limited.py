@@ -208,7 +208,7 @@ def _limit(seconds: float, memory_bytes: int, most_bytes: int) -> None:
     for kind, most in limits:
         _, hard = resource.getrlimit(kind)
         resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-    refuse_absurd_allocations(memory_bytes // 2)
+    refuse_absurd_allocations(memory_bytes // 2, may_use_cuda=False)
 
 
 def _words(error: BaseException) -> str:

@@ -61,9 +61,9 @@ def _sum_fields(path: str, names: tuple[bytes, ...]) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))
 
 
-def refuse_absurd_allocations(limit_bytes: int) -> None:
-    """Limit the data segment of this process, except on machines with CUDA."""
-    if os.path.exists("/dev/nvidiactl"):  # the CUDA driver reserves far more address space than it uses
+def refuse_absurd_allocations(limit_bytes: int, *, may_use_cuda: bool = True) -> None:
+    """Limit the data segment of this process, except where it may use CUDA on a machine that has it."""
+    if may_use_cuda and os.path.exists("/dev/nvidiactl"):  # the driver reserves far more address space than it uses
         return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     inherited = _sum_fields("/proc/self/status", (b"VmData:",))

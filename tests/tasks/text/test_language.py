@@ -38,16 +38,28 @@ def task(request: pytest.FixtureRequest, data: Path) -> LanguageTask:
 
 
 class TestLanguage(SampleTaskTests):
-    """The laws of every task, on the beginning of Python's standard library."""
+    """The laws of every task, on documents of random letters: modules of Python share windows of so few bytes."""
 
     task_class = LanguageTask
-    settings = LanguageSettings(max_bytes=200_000, context_length=32)
-    decisive = (
-        LanguageSettings(max_bytes=200_000, context_length=33),
-        LanguageSettings(max_bytes=190_000, context_length=32),
-        LanguageSettings(max_bytes=200_000, context_length=32, tokenizer="bpe", vocabulary=400),
-    )
-    indifferent = (LanguageSettings(max_bytes=200_000, context_length=32, field="body", vocabulary=300),)
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def _documents(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        letters = np.random.default_rng(0).integers(97, 123, (125, 2_000), dtype=np.uint8)
+        path = tmp_path_factory.mktemp("documents")
+        for number, row in enumerate(letters):
+            (path / f"{number:03}.txt").write_bytes(row.tobytes())
+
+        def small(**changes: Any) -> LanguageSettings:
+            return LanguageSettings(**{"data": str(path), "max_bytes": 200_000, "context_length": 32} | changes)
+
+        cls.settings = small()
+        cls.decisive = (
+            small(context_length=33),
+            small(max_bytes=190_000),
+            small(tokenizer="bpe", vocabulary=400),
+        )
+        cls.indifferent = (small(field="body", vocabulary=300),)
 
 
 def test_the_streams_are_the_split_documents(task: LanguageTask) -> None:
