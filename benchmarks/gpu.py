@@ -110,7 +110,7 @@ def steps(report: Report, options: argparse.Namespace, device: Device) -> None:
     seconds = take_turns(runs, options.rounds, clock=device.clock)
     best = min(("transformers Llama", "transformers Llama, compiled"), key=lambda name: middle(seconds.get(name)))
     for name, values in seconds.items():
-        remark = f"{ratio(seconds[best], values).show()} of the best Llama's speed; first step {first[name]:.1f} s"
+        remark = f"{ratio(seconds[best], values).show()} of the best Llama's speed; first call {first[name]:.1f} s"
         report.rows.append(row("step", name, values, options.batch * options.length, remark, count(models[name])))
     own = min(("transformer++", "transformer++, compiled"), key=lambda name: middle(seconds.get(name)))
     report.at_least("transformer++: speed over the best Llama's", ratio(seconds[best], seconds[own]).median, 0.9)
@@ -131,13 +131,14 @@ def first_call(name: str, run: Callable[[], None], device: Device) -> float:
 
 def row(part: str, what: str, values: list[float], tokens: int, remark: str, parameters: int = 0) -> dict[str, Any]:
     """A row of the table, printed as soon as it is there; values are seconds, none where only the remark counts."""
-    print(f"{part}: {what}, {Spread.of(values).show(1e3, 4) if values else ''} {remark}", flush=True)
     spread = Spread.of(values) if values else None
+    milliseconds = spread.show(1e3, 4) if spread else ""
+    print(f"{part}: {what}: {f'{milliseconds} ms, ' if spread else ''}{remark}", flush=True)
     return {
         "part": part,
         "what": what,
         "parameters": f"{parameters:,}" if parameters else "",
-        "ms (quartiles)": spread.show(1e3, 4) if spread else "",
+        "ms (quartiles)": milliseconds,
         "tokens/s": f"{tokens / spread.median:,.0f}" if spread else "",
         "": remark,
     }

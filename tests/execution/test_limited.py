@@ -72,7 +72,7 @@ def test_what_goes_wrong_is_an_error_of_the_data(way: str, message: str, capfd: 
 
 
 def test_memory_is_limited_on_a_machine_with_cuda_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os.path, "exists", lambda path: True)
+    monkeypatch.setattr(os.path, "exists", lambda path, real=os.path.exists: path == "/dev/nvidiactl" or real(path))
     with pytest.raises(DataError, match="the file takes more than 1,073,741,824 bytes of memory"):
         limited(misbehave, ["memory"], what="the file")
 

@@ -183,6 +183,7 @@ def test_no_row_serves_a_cpu() -> None:
     for name in KERNELS:
         row = KERNELS.get(name)
         assert "cpu" not in row.devices
+        assert row.rounds == (row.serves == "scan"), "those whose matrix products of float32 are Triton's"
         assert row.load is not None
         assert callable(row.load()), "adapters import nothing of their packages before they are called"
 

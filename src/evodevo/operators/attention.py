@@ -46,7 +46,7 @@ def attend(
     if nonlinearity == SOFTMAX and plain and tokens == 1:
         # One token attends to all: the query heads of a group become rows of one product
         # (docs/spec/star.md#attention).
-        packed = query.reshape(batch, groups, heads // groups, size)
+        packed = query.view(batch, groups, heads // groups, size)
         # Fused kernels of CUDA give heads after tokens in memory, which no view can join.
         return F.scaled_dot_product_attention(packed, key, value).reshape(batch, heads, 1, size)
     if nonlinearity == SOFTMAX and band is not None and valid is None and past == 0:

@@ -12,7 +12,7 @@ import pytest
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
 from evodevo.tasks import splits
-from evodevo.tasks.base import SPLITS
+from evodevo.tasks.base import SPLITS, SampleTask
 from evodevo.tasks.text import corpus
 from evodevo.tasks.text.language import LanguageSettings, LanguageTask
 from evodevo.testing.tasks import SampleTaskTests
@@ -38,7 +38,7 @@ def task(request: pytest.FixtureRequest, data: Path) -> LanguageTask:
 
 
 class TestLanguage(SampleTaskTests):
-    """The laws of every task, on documents of random letters: modules of Python share windows of so few bytes."""
+    """The laws of every task, on documents of random letters, which share no window."""
 
     task_class = LanguageTask
 
@@ -60,6 +60,27 @@ class TestLanguage(SampleTaskTests):
             small(tokenizer="bpe", vocabulary=400),
         )
         cls.indifferent = (small(field="body", vocabulary=300),)
+
+
+class TestStandardLibrary(SampleTaskTests):
+    """The laws of every task, on the beginning of Python's standard library."""
+
+    task_class = LanguageTask
+    settings = LanguageSettings(max_bytes=200_000, context_length=32)
+    decisive = (
+        LanguageSettings(max_bytes=200_000, context_length=33),
+        LanguageSettings(max_bytes=190_000, context_length=32),
+        LanguageSettings(max_bytes=200_000, context_length=32, tokenizer="bpe", vocabulary=400),
+    )
+    indifferent = (LanguageSettings(max_bytes=200_000, context_length=32, field="body", vocabulary=300),)
+
+    def test_no_sample_stands_in_two_splits(self, task: SampleTask) -> None:
+        """Of documents: in some versions of Python two modules share a window of 32 bytes."""
+        assert isinstance(task, LanguageTask)
+        documents = [
+            document for split in task.splits for document in set(task.text(split).tobytes().split(b"\0")) if document
+        ]
+        assert len(documents) == len(set(documents))
 
 
 def test_the_streams_are_the_split_documents(task: LanguageTask) -> None:

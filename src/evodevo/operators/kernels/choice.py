@@ -2,8 +2,8 @@
 
 A kernel is compared once for every size and number format, at its first use: outputs, and gradients of all inputs, on
 a small random example. One that differs or raises is named in a warning, once, and the own form computes. One that
-rounds float32 products to TF32 serves them only where these are wanted. The
-environment variable ``EVODEVO_KERNELS=off`` turns all of them off.
+rounds float32 products to TF32 serves float32 values only where TF32 is wanted. The environment variable
+``EVODEVO_KERNELS=off`` turns all of them off.
 """
 
 from __future__ import annotations
