@@ -4,20 +4,26 @@ Run: python benchmarks/starting_race.py DATA [--curves 3 | --budget 70] [--seeds
 
 DATA is a folder that ``module_zoo.growth_proof`` knows; its settings hold but for batch and width, 16 each, so that a
 budget has many steps. ``--budget`` trains whole arms for so many GFLOPs, everything counted: the six modules ``fixed``,
-begun by a race (``raced``), grown by the heuristic after it (``raced and grown``) and without (``grown``). ``--curves``
-trains networks alone for as many GFLOPs each, as a race would, and judges them on the way: who leads when. A line of
-JSON for each result. One thread.
+begun by a race (``raced``), grown after it by the heuristic (``raced and grown``), by random edits (``raced and
+random``) and by edits of either that a fork has to confirm (``..., forked``), grown by the heuristic without a race
+(``grown``); the id of a module, or several joined by +, is a fixed network of these alone. ``--curves`` trains networks
+alone for as many GFLOPs each, as a race would, and judges them on the way: who leads when. A line of JSON for each
+result; of whole trainings also a table, with differences paired over seeds and their 95 % interval (t distribution).
+With ``--results`` the lines are appended to a file, and what it has already is not made again. One thread.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import statistics
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from scipy import stats
 
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
@@ -27,19 +33,25 @@ from evodevo.experiments.trials import Trial
 from evodevo.growth.recipes.growing import NOTHING_HAPPENS
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget
+from measuring import print_table
 
 GIGA = 1e9
 BATCH = WIDTH = 16
 RATE = 3e-3
+FORK_SHARE = 0.15
 ARMS: dict[str, dict[str, Any]] = {
     "fixed": dict(NOTHING_HAPPENS),
-    "raced": dict(NOTHING_HAPPENS),
+    "raced": {"strategist": "heuristic", "events": {"count": 0}},  # the strategist of ``fixed`` never races
     "raced and grown": {"strategist": "heuristic"},
+    "raced and grown, forked": {"strategist": "heuristic", "forks": {"share": FORK_SHARE}},
+    "raced and random": {"strategist": "random"},
+    "raced and random, forked": {"strategist": "random", "forks": {"share": FORK_SHARE}},
     "grown": {"strategist": "heuristic"},
 }
 LOOKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -55,18 +67,27 @@ def experiment(data: str, gflops: float) -> ExperimentSettings:
     return made
 
 
-def trial(made: ExperimentSettings, seed: int, options: dict[str, Any]) -> Trial:
-    """A training of the zoo of six."""
+def trial(made: ExperimentSettings, seed: int, options: dict[str, Any], ids: str = "all") -> Trial:
+    """A training of the zoo of six, or of some of its modules."""
     network = next(arm.network for arm in made.experiment.arms if arm.name == "fixed")
+    assert isinstance(network, ModuleZooNetwork)
+    network = ModuleZooNetwork(structure=of_modules(network.structure, ids))
     return Trial(
         name="zoo", role="zoo", network=network, learning_rate=RATE, procedure="grow", options=options, seed=seed
     )
 
 
+def of_modules(structure: ZooStructure, ids: str) -> ZooStructure:
+    """The structure with these modules alone: ids joined by +, or all."""
+    chosen = tuple(module for module in structure.modules if ids == "all" or module.id in ids.split("+"))
+    return structure.model_copy(update={"modules": chosen})
+
+
 def whole(made: ExperimentSettings, name: str, seed: int, race: dict[str, float]) -> dict[str, Any]:
     """One training to the end of its budget."""
-    options = merge(ARMS[name], {"race": race}) if name.startswith("raced") else ARMS[name]
-    arm, began = trial(made, seed, options), time.process_time()
+    options = ARMS.get(name, dict(NOTHING_HAPPENS))
+    options = merge(options, {"race": race}) if name.startswith("raced") else options
+    arm, began = trial(made, seed, options, "all" if name in ARMS else name), time.process_time()
     problem = NetworkProblem(lambda one: one, made.evaluation, None, arms=(arm,))
     outcome = problem.read(evaluate_network(problem.payload(arm, seed, None), lambda message: None))
     assert outcome.reason is None, outcome.detail
@@ -81,6 +102,7 @@ def whole(made: ExperimentSettings, name: str, seed: int, race: dict[str, float]
         "cpu_seconds": round(time.process_time() - began, 1),
         "modules": growth["modules"],
         "race": growth["race"],
+        "forks": growth.get("forks"),
     }
 
 
@@ -89,9 +111,7 @@ def curve(made: ExperimentSettings, ids: str, seed: int, gflops: float) -> dict[
     arm = trial(made, seed, {})
     task = with_architecture_split(NetworkProblem(lambda one: one, made.evaluation, None).open_task({}))
     bench = Trainer(arm, made.evaluation, task, seed, decide("cpu"), None, lambda message: None, None, Path())
-    six = arm.network.structure
-    chosen = tuple(module for module in six.modules if ids == "all" or module.id in ids.split("+"))
-    structure = six.model_copy(update={"modules": chosen})
+    structure = of_modules(arm.network.structure, ids)
     network = bench.build(ModuleZooNetwork(structure=structure))
     cost = zoo_cost(structure, inputs=task.inputs, outputs=task.outputs, batch=BATCH, mode="train").flops
     steps = int(gflops * GIGA / cost)
@@ -109,6 +129,40 @@ def curve(made: ExperimentSettings, ids: str, seed: int, gflops: float) -> dict[
     return {"modules": ids, "seed": seed, "points": points}
 
 
+def against(rows: list[dict[str, Any]], arm: str, reference: str) -> str:
+    """The mean difference in points of accuracy over the seeds that both have, with its interval."""
+    seeds = {row["seed"]: row["accuracy"] for row in rows if row["arm"] == reference}
+    gaps = [row["accuracy"] - seeds[row["seed"]] for row in rows if row["arm"] == arm and row["seed"] in seeds]
+    if arm == reference or not gaps:
+        return ""
+    mean = statistics.fmean(gaps)
+    if len(gaps) == 1:
+        return f"{mean:+.1f}"
+    reach = stats.t.ppf(0.975, len(gaps) - 1) * statistics.stdev(gaps) / math.sqrt(len(gaps))
+    return f"{mean:+.1f} ({mean - reach:+.1f} to {mean + reach:+.1f})"
+
+
+def table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each arm."""
+    told = []
+    for arm in dict.fromkeys(row["arm"] for row in rows):
+        own = [row for row in rows if row["arm"] == arm]
+        accuracy = [row["accuracy"] for row in own]
+        told.append(
+            {
+                "arm": arm,
+                "seeds": len(own),
+                "accuracy": f"{statistics.fmean(accuracy):.1f}",
+                "least": f"{min(accuracy):.1f}",
+                "minus fixed": against(rows, arm, "fixed"),
+                "minus raced": against(rows, arm, "raced"),
+                "steps": round(statistics.fmean(row["steps"] for row in own)),
+                "CPU seconds": round(statistics.fmean(row["cpu_seconds"] for row in own)),
+            }
+        )
+    return told
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data")
@@ -117,17 +171,32 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.15, help="of the budget, for a race")
     parser.add_argument("--least", type=int, default=30, help="steps of a rung")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--arms", help="with commas: names of arms, or ids of modules joined by +, or all")
+    parser.add_argument("--arms", help="with semicolons: names of arms, or ids of modules joined by +, or all")
+    parser.add_argument("--results", type=Path, help="file of results, one a line, that is gone on with")
     given = parser.parse_args()
     torch.set_num_threads(1)
     made = experiment(given.data, given.budget)
     zoo = trial(made, 0, {}).network.structure
     usual = [*(module.id for module in zoo.modules), "all"] if given.curves else list(ARMS)
     race = {"share": given.share, "least": given.least}
-    for seed in given.seeds:
-        for name in given.arms.split(",") if given.arms else usual:
-            told = curve(made, name, seed, given.curves) if given.curves else whole(made, name, seed, race)
-            print(json.dumps(told), flush=True)
+    wanted = [(seed, name) for seed in given.seeds for name in (given.arms.split(";") if given.arms else usual)]
+    how = {"data": Path(given.data).resolve().name, "budget": given.budget, **race}
+    known = (
+        [json.loads(line) for line in given.results.read_text().splitlines()]
+        if given.results and given.results.exists()
+        else []
+    )
+    rows = [row for row in known if row["of"] == how and (row["seed"], row["arm"]) in wanted]
+    for seed, name in wanted:
+        if given.curves:
+            print(json.dumps(curve(made, name, seed, given.curves)), flush=True)
+        elif not any((row["seed"], row["arm"]) == (seed, name) for row in rows):
+            rows.append({"of": how, **whole(made, name, seed, race)})
+            print(json.dumps(rows[-1]), flush=True)
+            if given.results:
+                with given.results.open("a") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
+    print_table(table(rows))
 
 
 if __name__ == "__main__":

@@ -410,6 +410,8 @@ def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
         amount = FORKING if any(".forks." in word for word in done) else GROWING
         done = [amount if before == "--budget" else word for before, word in zip(["", *done], done, strict=False)]
         done += ["--set", "zoo.width=16"] if done[1].startswith("module_zoo.") else []
+        if done[1].startswith("backbone.") and "--data" in done:
+            del done[(at := done.index("--data")) : at + 2]  # of texts, and the brief one's is a table
     if len(done) > 1 and done[0] in ("evolve", "train", "grow") and done[1] in RECIPES:
         done = [word for word in done if word not in ("--config", "run.toml")]
         done += ["--config", str(brief.config(done[0]))]

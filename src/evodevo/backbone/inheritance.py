@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from evodevo.backbone.genome import LIVPlan
@@ -23,8 +23,21 @@ def counterparts(child: Sequence[LIVPlan], parent: Sequence[LIVPlan], bank: Iter
         parent: Plan of the parent.
         bank: Names of the child's feature groups in its bank, as ``Wiring`` writes them.
     """
+    return parts_of_matches(child, parent, bank, _matches(child, parent))
+
+
+def parts_of_matches(
+    child: Sequence[LIVPlan], parent: Sequence[LIVPlan], bank: Iterable[str], matches: Mapping[int, int]
+) -> dict[str, str]:
+    """As ``counterparts``, where it is known which LIV answers to which.
+
+    Args:
+        child: Plan of the child.
+        parent: Plan of the parent.
+        bank: Names of the child's feature groups in its bank.
+        matches: Place of a LIV of the child -> place of its counterpart, of the same class.
+    """
     parts = {name: name for name in ENDS}
-    matches = _matches(child, parent)
     parts |= {f"blocks.{place}": f"blocks.{source}" for place, source in matches.items()}
     for entry in bank:
         number, _, group = entry.partition("_")

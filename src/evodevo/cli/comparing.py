@@ -46,7 +46,21 @@ def show_comparison(run: Run) -> None:
     _show_probes(table, show)
     _show_inside(table)
     show_growth(table, comparison.arms)
+    _show_parts(run, table)
     _show_remarks(run, table, show)
+
+
+def _show_parts(run: Run, table: ComparisonTable) -> None:
+    """Print the tables that the procedures of the arms add."""
+    from evodevo.experiments.procedures import PROCEDURES
+
+    for name in dict.fromkeys(arm.procedure for arm in run.settings.experiment.arms):
+        for part in PROCEDURES.get(name).page_parts():
+            for title, words in part.tables(run, table).items():
+                output.line(f"\n{title}:")
+                right = [column for column in words.columns[1:] if column not in words.texts]
+                output.table(words.columns, words.rows, right=right)
+                output.words(words.caption)
 
 
 def comparison_record(run: Run) -> dict[str, Any]:

@@ -496,14 +496,17 @@ class Trainer:
         return snapshot
 
     def _count_flops(self, network: Network, batch_of: Callable[[int], Batch], *, again: bool) -> None:
-        """Count the FLOPs of a step on the first batch; for ``again`` only where an edit changed the network."""
+        """Count the FLOPs of a step on the first batch; for ``again`` only where the network or its shapes changed."""
         if not self.settings.inspected:
             return
-        counted = specification_of(self.arm.network, network), _counted_as(network)
+        batch = batch_of(0)
+        assert isinstance(batch, Mapping), "the batch is a mapping"
+        shapes = {name: tuple(values.shape) for name, values in batch.items()}
+        counted = specification_of(self.arm.network, network), _counted_as(network), shapes
         if again and counted == self._counted:
             return
-        first = self.precision.place(batch_of(0))
-        assert isinstance(first, dict), "the batch is a mapping"
+        first = self.precision.place(batch)
+        assert isinstance(first, dict), "and stays one"
         self.flops_per_step = look_at_step(network, first).flops
         self._counted = counted
 

@@ -1,4 +1,4 @@
-"""``evodevo grow``: train a zoo of modules that is pruned, grown and hybridised on the way, and the same zoo fixed."""
+"""``evodevo grow``: train a network that is edited on the way, and the same one fixed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def grow(
     """Train a zoo of modules that grows: a strategist prunes, grows and hybridises it, and every edit is recorded.
 
     The same zoo is trained fixed, and where the strategist learns, under a random and a heuristic one. --set
-    grow.events.count=4 changes how all of them grow. Ctrl-C stops safely, and resume goes on.
+    grow.events.count=4 changes how all of them grow. backbone.growing grows a language model by a plan. Ctrl-C stops
+    safely, and resume goes on.
     """
     flags: dict[str, Any] = {
         **experiment_flags({} if budget is None else asdict(budget), task, data, seeds),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
 from evodevo.experiments.comparison import ComparisonTable
+from evodevo.report.word_tables import TextTable
 from evodevo.runs.archive import Run
 
 
@@ -26,3 +27,7 @@ class PagePart(ABC):
     def remarks(self, run: Run, table: ComparisonTable) -> Sequence[str]:
         """Remarks for the reader, one sentence each."""
         return ()
+
+    def tables(self, run: Run, table: ComparisonTable) -> Mapping[str, TextTable]:
+        """Tables of the section that belong on a terminal, too, by title."""
+        return {}

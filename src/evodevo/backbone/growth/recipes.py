@@ -1,0 +1,182 @@
+"""Language models that grow while they train, beside the ones that begin as they end.
+
+All arms of a comparison end when they have computed as many FLOPs, measurements around edits counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from evodevo.backbone.growth.insert import InsertEdit
+from evodevo.backbone.growth.lengthen import LengthenEdit
+from evodevo.backbone.growth.rows import GROW_BACKBONE
+from evodevo.backbone.growth.spec import Edit, GrowthPlan
+from evodevo.backbone.growth.stack import StackEdit
+from evodevo.backbone.growth.widen import WidenEdit
+from evodevo.backbone.network import BackboneNetwork
+from evodevo.backbone.spec import BackboneStructure
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import Cell, Variant
+from evodevo.runs.recipe import Changes, Driver, Recipe, Size
+from evodevo.settings import Settings, validate
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+
+BACKBONE = "backbone"
+"""What ``--set`` changes of a growing backbone: ``--set backbone.width=64``."""
+GROWN, FIXED = "grown", "fixed"
+WINDOW = 128
+HEAD = 16
+CLASSES = ("SA-1", "GMemless")
+"""Of ``transformer++``; classes that share keys among heads need more heads than a narrow backbone has."""
+TERA = 1e12
+CAVEATS = ("Equal FLOPs are not equal tokens: a small network makes more steps with them.",)
+LADDER: tuple[Edit, ...] = (
+    StackEdit(at=0.1),
+    WidenEdit(at=0.2),
+    LengthenEdit(at=0.3, tokens=WINDOW),
+    StackEdit(at=0.3),
+)
+
+
+class GrowingBackbone(Settings):
+    """A backbone at the start of its training, and what is done to it.
+
+    Attributes:
+        genome: Genome as written, or a named backbone.
+        depth: Number of LIVs.
+        width: Channels of the residual stream.
+        head_size: Channels of a head; widening keeps them.
+        classes: LIV classes of its space; None for the paper's.
+        tokens: Tokens of a training window at the start; those of the task if left out.
+        edits: Edits in the order in which they are made.
+    """
+
+    genome: str = "transformer++"
+    depth: int = Field(default=2, ge=1)
+    width: int = Field(default=32, ge=8)
+    head_size: int = Field(default=HEAD, ge=2)
+    classes: tuple[str, ...] | None = CLASSES
+    tokens: int | None = Field(default=WINDOW // 2, ge=2)
+    edits: tuple[Edit, ...] = LADDER
+
+    @property
+    def plan(self) -> GrowthPlan:
+        """Options of the procedure."""
+        return GrowthPlan(tokens=self.tokens, edits=self.edits)
+
+    def structures(self) -> list[BackboneStructure]:
+        """The backbone at the start and after each edit."""
+        dimensions = {"width": self.width, "head_size": self.head_size}
+        values = {
+            "space": {"depth": self.depth, "classes": self.classes, "dimensions": dimensions},
+            "genome": self.genome,
+        }
+        return self.plan.structures(validate(BackboneStructure, values, what="the backbone at the start"))
+
+    def grown(self, name: str = GROWN, cell: Cell | None = None) -> Variant:
+        """The arm that grows."""
+        network = BackboneNetwork(structure=self.structures()[0])
+        options = self.plan.model_dump(mode="json")
+        return Variant(
+            name=name, role="other", network=network, procedure=GROW_BACKBONE, options=options, cell=cell or {}
+        )
+
+    def fixed(self, after: int = -1, name: str = FIXED, cell: Cell | None = None) -> Variant:
+        """The arm that is from the start what the other one is after so many edits; after all if left out."""
+        network = BackboneNetwork(structure=self.structures()[after])
+        return Variant(name=name, role="transformer", network=network, cell=cell or {})
+
+
+def growing(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
+    """One backbone that grows, and the fixed one that it becomes."""
+    changes.refuse_strategists()
+    changes.refuse_baselines()
+    start = validate(GrowingBackbone, dict(changes.part), what=f"{BACKBONE} settings")
+    title = "a backbone that grows while it trains, beside the one that it becomes, with equal FLOPs"
+    arms = (start.grown(), start.fixed())
+    return _experiment(title, arms, seeds=3 if size == "full" else 1, flops=(2.0 if size == "full" else 0.1) * TERA)
+
+
+def proof(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
+    """Each edit by itself, and a ladder of all that ends at more than eight times the cost of its start.
+
+    The ladder has all its fixed networks beside it.
+    """
+    changes.refuse_strategists()
+    changes.refuse_baselines()
+    deep = {"depth": 8, "width": 64, "tokens": WINDOW}
+    single = {
+        "depth": GrowingBackbone(depth=2, width=64, tokens=WINDOW, edits=(StackEdit(at=0.25, times=4),)),
+        "width": GrowingBackbone(depth=8, width=32, tokens=WINDOW, edits=(WidenEdit(at=0.25),)),
+        "class": GrowingBackbone.model_validate(
+            {**deep, "edits": (InsertEdit(at=0.25, liv="Rec-1", place=2), InsertEdit(at=0.25, liv="Rec-1", place=7))}
+        ),
+        "context": GrowingBackbone.model_validate(
+            {**deep, "tokens": WINDOW // 4, "edits": (LengthenEdit(at=0.5, tokens=WINDOW),)}
+        ),
+    }
+    arms = [arm for name, start in single.items() for arm in (start.grown(cell=_of(name)), start.fixed(cell=_of(name)))]
+    ladder, cell = GrowingBackbone(), _of("ladder")
+    between = [f"fixed, as after {made} of {len(LADDER)} edits" for made in range(len(LADDER))]
+    arms += [ladder.grown(cell=cell), ladder.fixed(cell=cell)]
+    arms += [ladder.fixed(made, name, cell) for made, name in enumerate(between) if made != 3]  # windows alone
+    return _experiment(
+        "what each way of growing a backbone saves, with equal FLOPs",
+        arms,
+        seeds=5 if size == "full" else 1,
+        flops=(1.0 if size == "full" else 0.05) * TERA,
+    )
+
+
+def _of(name: str) -> Cell:
+    return {"what grows": name}
+
+
+def _experiment(title: str, arms: Sequence[Variant], *, seeds: int, flops: float) -> ExperimentSettings:
+    return ExperimentSettings(
+        experiment=Comparison(
+            title=title,
+            arms=tuple(arms),
+            learning_rates=(3e-3,),
+            chosen_by="loss",
+            seeds=seeds,
+            reference=FIXED,
+            caveats=CAVEATS,
+        ),
+        evaluation=NetworkEvaluationSettings(
+            task="language",
+            task_settings={"context_length": WINDOW},
+            training=TrainingSettings(
+                budget=Budget(flops=flops),
+                optimizer=OptimizerSettings(learning_rate=3e-3, weight_decay=0.1),
+                batch_size=8,
+                report_every=5,
+                checkpoint_every=200,
+            ),
+            validation_samples=512,
+            test_samples=1024,
+            curve_points=30,
+            curve_samples=64,
+            trace_samples=0,
+            seconds=24 * 3600.0,
+            memory_bytes=8 * 2**30,
+        ),
+    )
+
+
+GROWING = Recipe(
+    "backbone.growing",
+    "a language model that grows in depth, width and context while it trains, beside the fixed one",
+    ("grow", "train"),
+    growing,
+    part=BACKBONE,
+)
+GROWTH_PROOF = Recipe(
+    "backbone.growth_proof",
+    "what stacking, widening, further LIVs and longer windows save, each with the same FLOPs",
+    ("grow", "train"),
+    proof,
+)

@@ -1,0 +1,202 @@
+"""The procedure ``grow_backbone``: one budget, the planned network, and the same one after an interruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from evodevo.backbone.growth.insert import InsertEdit
+from evodevo.backbone.growth.lengthen import LengthenEdit
+from evodevo.backbone.growth.procedure import LOOKED_AT
+from evodevo.backbone.growth.recipes import GrowingBackbone
+from evodevo.backbone.growth.stack import StackEdit
+from evodevo.backbone.growth.widen import WidenEdit
+from evodevo.backbone.network import BackboneNetwork
+from evodevo.errors import UsageError
+from evodevo.experiments.evaluate import evaluate_network
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trainer import Trainer
+from evodevo.experiments.trials import Trial
+from evodevo.h_model.network import HModelNetwork
+from evodevo.networks.saved import load_network
+from evodevo.runs.train import experiment
+from evodevo.search.problem import Outcome
+from evodevo.settings import validate
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.text.language import windows_of
+
+LENGTH, BATCH = 16, 4
+FLOPS = 6e8
+START = GrowingBackbone(
+    depth=2,
+    width=16,
+    head_size=8,
+    classes=("SA-1", "GMemless", "Rec-1"),
+    tokens=8,
+    edits=(
+        StackEdit(at=0.2),
+        WidenEdit(at=0.4),
+        LengthenEdit(at=0.4, tokens=LENGTH),
+        InsertEdit(at=0.6, liv="Rec-1", place=2),
+    ),
+)
+
+
+def problem(text: Path, blobs: Path | None = None, arms: tuple[Trial, ...] = (), **training: Any) -> NetworkProblem:
+    values = {
+        "task": "language",
+        "task_settings": {"data": str(text), "context_length": LENGTH},
+        "training": {"budget": {"flops": FLOPS}, "batch_size": BATCH, "device": "cpu", "report_every": 1, **training},
+        "validation_samples": 8,
+        "test_samples": 8,
+        "curve_points": 4,
+        "curve_samples": 4,
+        "trace_samples": 0,
+    }
+    return NetworkProblem(
+        lambda arm: arm, validate(NetworkEvaluationSettings, values, what="settings"), blobs, arms=arms
+    )
+
+
+def trial(start: GrowingBackbone = START) -> Trial:
+    variant = start.grown()
+    return Trial(
+        name=variant.name,
+        network=variant.network,
+        learning_rate=1e-2,
+        procedure=variant.procedure,
+        options=variant.options,
+    )
+
+
+def evaluate(of: NetworkProblem, arm: Trial, resume: str | None = None, report: Any = None) -> Outcome:
+    outcome = of.read(evaluate_network(of.payload(arm, 5, resume), report or (lambda message: None)))
+    assert outcome.reason is None, outcome.detail
+    return outcome
+
+
+def test_all_is_one_budget_and_the_network_is_the_planned_one(text: Path, tmp_path: Path) -> None:
+    of = problem(text, tmp_path, arms=(trial(),))
+    outcome = evaluate(of, trial())
+    stages = outcome.extra["stages"]
+    planned = START.structures()
+    assert [stage["livs"] for stage in stages] == [2, 4, 4, 5]
+    assert [stage["width"] for stage in stages] == [16, 16, 32, 32]
+    assert [stage["window"] for stage in stages] == [8, 8, 16, 16]
+    assert [stage["at"] for stage in stages] == [0.0, 0.2, 0.4, 0.6]
+    assert [len(stage["edits"]) for stage in stages] == [0, 1, 2, 1]
+    assert stages[1]["loss_after"] != pytest.approx(stages[1]["loss_before"], rel=1e-3), "a stack answers otherwise"
+    for stage in stages[2:]:
+        assert stage["loss_after"] == pytest.approx(stage["loss_before"], rel=1e-4)
+    costs = [stage["flops"] for stage in stages]
+    assert costs == sorted(costs)
+    network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
+    assert network.structure == planned[-1]
+    assert sum(parameter.numel() for parameter in network.parameters()) == stages[-1]["parameters"]
+    # Steps of each segment at its cost, and the measurements, are what was spent; the last step may go over.
+    steps = [*(stage["step"] for stage in stages[1:]), outcome.extra["steps"]]
+    trained = sum(cost * (end - stage["step"]) for cost, stage, end in zip(costs, stages, steps, strict=True))
+    spent = outcome.extra["training_flops"]
+    ends = {"inputs": network.input_specs, "outputs": network.output_specs}
+    looks = [BackboneNetwork(structure=planned[after]).cost(**ends).flops for after in (1, 3, 4)]
+    assert spent - trained == pytest.approx(2 * LOOKED_AT * sum(looks)), "measurements around edits are charged"
+    assert abs(spent - FLOPS) < 1.5 * costs[-1]
+    assert stages[1]["tokens"] == stages[1]["step"] * BATCH * LENGTH
+
+
+def test_an_interrupted_training_ends_as_one_that_was_not(text: Path, tmp_path: Path) -> None:
+    of = problem(text, tmp_path, arms=(trial(),), checkpoint_every=3)
+    told: list[dict[str, Any]] = []
+    whole = evaluate(of, trial(), report=told.append)
+    checkpoints = [message["checkpoint"] for message in told if "checkpoint" in message]
+    assert len(checkpoints) >= 5
+    for checkpoint in checkpoints:
+        resumed = evaluate(of, trial(), resume=checkpoint)
+        assert resumed.extra["stages"] == whole.extra["stages"]
+        assert resumed.blobs["weights"] == whole.blobs["weights"]
+        assert resumed.scores == whole.scores
+        assert resumed.extra["training_flops"] == whole.extra["training_flops"]
+
+
+def test_windows_are_cut_and_no_token_is_lost(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[dict[str, Any]] = []
+    train = Trainer.train
+
+    def told(trainer: Trainer, network: Any, **how: Any) -> Any:
+        batches.append({"cut": how["batch_at"](3), "whole": trainer.task.batch("train", trainer.seed, 3, BATCH)})
+        return train(trainer, network, **how)
+
+    monkeypatch.setattr(Trainer, "train", told)
+    evaluate(problem(text, arms=(trial(),)), trial())
+    assert [seen["cut"]["text"].shape for seen in batches] == [(8, 8), (8, 8), (4, 16), (4, 16)]
+    for seen in batches:
+        for name, values in seen["cut"].items():
+            assert torch.equal(torch.as_tensor(values).flatten(), torch.as_tensor(seen["whole"][name]).flatten())
+
+
+def test_longer_windows_alone_cost_more_and_all_moments_go_on(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[set[str]] = []
+    carry = Trainer.carry
+    monkeypatch.setattr(
+        Trainer, "carry", lambda trainer, origins: (moved.append(set(origins)), carry(trainer, origins))[1]
+    )
+    longer = START.model_copy(update={"edits": (LengthenEdit(at=0.5, tokens=LENGTH),)})
+    outcome = evaluate(problem(text, arms=(trial(longer),)), trial(longer))
+    short, long = outcome.extra["stages"]
+    assert short["parameters"] == long["parameters"]
+    assert short["flops"] < long["flops"], "attention reads more"
+    (names,) = moved
+    start = longer.structures()[0]
+    built = BackboneNetwork(structure=start).build(*windows_of(257, LENGTH))
+    assert names == set(dict(built.named_parameters()))
+
+
+def test_without_edits_it_is_the_plain_training(text: Path, tmp_path: Path) -> None:
+    still = START.model_copy(update={"edits": (), "tokens": None})
+    grown = evaluate(problem(text, tmp_path, arms=(trial(still),)), trial(still))
+    plain = trial(still).model_copy(update={"procedure": "train", "options": {}})
+    assert evaluate(problem(text, tmp_path, arms=(plain,)), plain).scores == grown.scores
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_trained(text: Path) -> None:
+    of = trial(START.model_copy(update={"tokens": 5}))
+    with pytest.raises(UsageError, match="windows of 16 tokens cannot be cut into windows of 5"):
+        problem(text, arms=(of,)).prepare()
+    with pytest.raises(UsageError, match="LIV class"):
+        problem(
+            text, arms=(trial().model_copy(update={"options": {"edits": [{"kind": "insert", "at": 0.5, "liv": "x"}]}}),)
+        )
+    with pytest.raises(UsageError, match="grows backbones"):
+        problem(text, arms=(trial().model_copy(update={"network": HModelNetwork()}),))
+
+
+def test_a_run_shows_what_grew_and_what_that_saved(novel: Path, tmp_path: Path) -> None:
+    small = {
+        "task_settings": {"data": str(novel), "context_length": LENGTH},
+        "training": {"budget": {"flops": 3e8}, "batch_size": BATCH},
+        "validation_samples": 8,
+        "test_samples": 8,
+        "curve_samples": 4,
+    }
+    part = START.model_dump(mode="json")
+    overrides = {"backbone": part, "evaluation": small, "execution": {"executor": "serial"}}
+    run = experiment("backbone.growing", overrides=overrides, store=tmp_path)
+    with run.archive:
+        grown, fixed = run.individuals()
+        network = grown.load()
+        assert isinstance(fixed.genome.network, BackboneNetwork)
+        assert network.structure == fixed.genome.network.structure
+        from evodevo.experiments.procedures import PROCEDURES
+
+        assert PROCEDURES.get("grow_backbone").network(grown) == fixed.genome.network
+        words = PROCEDURES.get("grow_backbone").words(grown)
+        assert len(words) == 4
+        assert words[0].startswith("Begins with 2 LIVs of width 16")
+        assert "At 40% of the budget twice the width, windows of 16 tokens: 4 LIVs of width 32" in words[2]
+        page = run.report(tmp_path / "page.html").read_text()
+        assert "What grew" in page or "what grew" in page
+        assert "until the loss of fixed" in page
