@@ -94,6 +94,7 @@ class Store:
         *,
         create: bool = True,
         blobs: str | Path | None = None,
+        without_damaged_log: bool = False,
     ) -> Store:
         """Open the store in a folder, or in a PostgreSQL database.
 
@@ -104,6 +105,8 @@ class Store:
             blobs: Where a new store keeps its blobs: a folder, or an address such as ``s3://bucket/x``; None = its own
                 folder, or for a database, EVODEVO_BLOBS of the environment. The store records it, a relative path as
                 relative to its own folder. For a store that is there already: where its blobs lie now.
+            without_damaged_log: Whether to go on without the transactions that a damaged write-ahead log has lost; a
+                copy of the log is kept in ``backups``.
 
         Raises:
             NotFoundError: There is no store and ``create`` is False, or its blobs are not where they should be.
@@ -122,7 +125,7 @@ class Store:
             pools.normal(str(blobs))  # refused before there is a folder
             if mode == "rw" and create:
                 _require_place(layout, blobs)
-        database, network = open_database(layout, mode, create=create)
+        database, network = open_database(layout, mode, create=create, without_damaged_log=without_damaged_log)
         return cls(database, _pool(database, layout.folder, blobs), layout, network=network)
 
     @classmethod
@@ -525,6 +528,7 @@ class Store:
         def part(number: int) -> Progress:
             return lambda done, whole: progress(number * whole + done, 3 * whole)
 
+        self._reset_leases()
         before = self.check(deep=True, progress=part(0))
         if any(problem.kind == "database" for problem in before.problems):
             self._reindex()
@@ -547,6 +551,11 @@ class Store:
                     self.blobs.quarantine(loss.digest)
         after = self.check(deep=True, progress=part(2))
         return RepairReport(tuple(loss.digest for loss in lost), tuple(marked), after.problems)
+
+    def _reset_leases(self) -> None:
+        """Give up the leases that cannot be read: nobody could resume their runs."""
+        with self._database.writing() as connection:
+            leases.reset(connection, leases.unreadable(connection, integrity.run_ids(connection)))
 
     def _mark_changed(self) -> list[str]:
         """Mark the evaluations whose rows were changed, in all runs; returns their ids."""

@@ -12,7 +12,7 @@ from functools import partial
 from sqlalchemy import Connection, and_, func, select, update
 
 from evodevo.errors import StoreDamagedError
-from evodevo.storage import pools, queries, seals
+from evodevo.storage import leases, pools, queries, seals
 from evodevo.storage.base import CheckReport, Damage, GarbageReport, Progress, evaluation_id, individual_id, quiet
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.engine import Database
@@ -232,6 +232,8 @@ def _row_problems(connection: Connection, *, deep: bool) -> Iterator[Damage]:
         if row.id != individual_id(row.run_id, row.birth):
             yield Damage("row", f"individual {row.id}", "its id does not follow from its run and birth")
     yield from system_integrity.problems(connection)
+    for run_id, wrong in leases.unreadable(connection, run_ids(connection)).items():
+        yield Damage("row", f"the lease of run {run_id}", f"{wrong}, which evodevo did not write")
     if not deep:
         return
     named: set[str] = set()

@@ -6,9 +6,11 @@ Functions over an open write transaction, except ``acquire``, which may have to 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy.exc import DBAPIError
 
 from evodevo.errors import NotFoundError, RunOwnedError
 from evodevo.storage.base import Lease
@@ -30,6 +32,50 @@ def owners(connection: Connection) -> dict[str, Owner]:
     """Run -> the process that last acquired it and has not released it, dead or alive, for all runs."""
     rows = connection.execute(select(lease_table).where(lease_table.c.held == 1))
     return {row.run_id: _owner(row) for row in rows}
+
+
+def unreadable(connection: Connection, run_ids: Iterable[str]) -> dict[str, str]:
+    """Run -> what is wrong with its lease, for leases that no process of evodevo wrote so.
+
+    Leases have no seals, since each heartbeat changes them: a value that could be right is not told from one that is.
+    """
+    wrong = {}
+    for run_id in run_ids:
+        try:
+            row = _row(connection, run_id)
+        except (DBAPIError, UnicodeDecodeError) as error:
+            wrong[run_id] = f"it cannot be read ({str(getattr(error, 'orig', error))[:200]})"
+            continue
+        if row is not None and (odd := [name for name, fits in _FITS.items() if not fits(getattr(row, name))]):
+            wrong[run_id] = f"its {odd[0]} is {getattr(row, odd[0])!r}"
+    return wrong
+
+
+def reset(connection: Connection, run_ids: Iterable[str]) -> None:
+    """Give up leases that cannot be read; whoever held one and lives can write no more under it."""
+    table = lease_table
+    for run_id in run_ids:
+        tokens = connection.execute(select(table.c.token).where(table.c.run_id == run_id)).scalars().all()
+        token = 1 + max((token for token in tokens if _is_count(token)), default=0)
+        values = {"token": token, "held": 0, "heartbeat": 0, "pid": 1, "start": 0}
+        named = dict.fromkeys(("host", "boot", "namespace"), "")
+        connection.execute(update(table).where(table.c.run_id == run_id).values(**values, **named))
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_FITS: Mapping[str, Callable[[object], bool]] = {
+    "held": lambda value: type(value) is int and value in (0, 1),
+    **dict.fromkeys(("token", "heartbeat", "pid", "start"), _is_count),
+    **dict.fromkeys(("host", "boot", "namespace"), _is_text),
+}
+"""Column of a lease -> whether it may hold a value."""
 
 
 def acquire(database: Database, run_id: str, *, one_kernel: bool, patience: float = PATIENCE_SECONDS) -> Lease:

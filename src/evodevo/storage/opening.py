@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from typing import Literal
 from evodevo.errors import NotFoundError, RunOwnedError, StoreDamagedError, UsageError
 from evodevo.storage import leases, migrations
 from evodevo.storage.base import Progress
+from evodevo.storage.dialects import sqlite_wal
 from evodevo.storage.dialects.sqlite import SQLiteDatabase, expected_tables, open_file
 from evodevo.storage.dialects.sqlite_schema import check_programs
 from evodevo.storage.failpoints import failpoint
@@ -48,8 +50,17 @@ class StoreLayout:
         return self.folder / "backups"
 
 
-def open_database(layout: StoreLayout, mode: Mode, *, create: bool) -> tuple[SQLiteDatabase, bool]:
+def open_database(
+    layout: StoreLayout, mode: Mode, *, create: bool, without_damaged_log: bool = False
+) -> tuple[SQLiteDatabase, bool]:
     """Open a store's database; with ``rw``, create or migrate it where needed.
+
+    Args:
+        layout: Its folder.
+        mode: ``rw`` or ``ro``.
+        create: Whether to make one where there is none.
+        without_damaged_log: Whether to go on without the transactions that a damaged log has lost, after a copy of the
+            log is made; they are refused otherwise.
 
     Returns:
         The database, and whether its folder lies on a network file system (then without WAL).
@@ -69,9 +80,21 @@ def open_database(layout: StoreLayout, mode: Mode, *, create: bool) -> tuple[SQL
             )
     elif _is_emptied(layout):
         raise StoreDamagedError(f"{path} is empty, but there are blobs; {backup_hint(layout)}")
+    else:
+        _look_at_log(layout, drop=without_damaged_log)
     if mode == "ro":
         return _open_for_reading(path), is_network(layout.folder)
     return _open_for_writing(layout)
+
+
+def _look_at_log(layout: StoreLayout, *, drop: bool) -> None:
+    try:
+        sqlite_wal.refuse_damaged(layout.database)
+    except StoreDamagedError:
+        if not drop:
+            raise
+        layout.backups.mkdir(mode=0o700, exist_ok=True)
+        shutil.copyfile(sqlite_wal.beside(layout.database), layout.backups / f"damaged-{secrets.token_hex(4)}.db-wal")
 
 
 def backup(
@@ -184,7 +207,7 @@ def _refuse_while_in_use(database: SQLiteDatabase, *, one_kernel: bool) -> None:
 
 def _is_emptied(layout: StoreLayout) -> bool:
     # A kill during creation leaves an empty file too, but then there are no blobs. All data may also be in the WAL.
-    wal = layout.database.with_name(layout.database.name + "-wal")
+    wal = sqlite_wal.beside(layout.database)
     nothing = layout.database.stat().st_size == 0 and not (wal.exists() and wal.stat().st_size)
     return nothing and any(layout.blobs.glob("sha256/*/*"))
 

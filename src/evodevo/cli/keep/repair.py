@@ -14,6 +14,8 @@ from evodevo.errors import ExitCode
 if TYPE_CHECKING:
     from evodevo.storage.base import Damage
 
+BACKUPS = "what remains cannot be mended; put a backup back (backups/), or keep what can still be read."
+
 
 def repair(
     store: StoreFolder = DEFAULT_STORE,
@@ -24,10 +26,12 @@ def repair(
 
     Every stored byte is hashed. Exit code 7 where damage remains.
     """
+    from evodevo.runs.rederive import rederived
     from evodevo.storage import Store
 
     words = "checking" if check else "repairing"
-    with Store.open(store, "ro" if check else "rw", create=False) as opened, byte_progress(words) as progress:
+    opening = Store.open(store, "ro" if check else "rw", create=False, without_damaged_log=not check)
+    with opening as opened, byte_progress(words) as progress:
         if check:
             report = opened.check(deep=True, progress=progress)
             remaining: tuple[Damage, ...] = report.problems
@@ -36,6 +40,8 @@ def repair(
         else:
             done = opened.repair(progress)
             remaining, quarantined, lost = done.remaining, done.quarantined, done.lost_evaluations
+    # Derived once rows can be read, and no further: what a front was is not known where it was changed.
+    remaining = remaining or rederived(store)
     if json:
         data = {
             "checked_only": check,
@@ -52,6 +58,6 @@ def repair(
         for problem in remaining:
             output.line(f"{'found' if check else 'remains'}   {problem.kind} {problem.subject}: {problem.message}")
     if remaining:
-        output.words("damage remains." if not check else "the store is damaged. Next: evodevo repair")
+        output.words(f"the store is damaged. Next: {'evodevo store repair' if check else BACKUPS}")
         raise typer.Exit(ExitCode.STORE_DAMAGED)
     output.words("every evaluation that lost its blobs is done again by: evodevo resume RUN" if lost else "no damage.")

@@ -13,14 +13,14 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import CheckConstraint, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DatabaseError, DBAPIError, StatementError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
 
 from evodevo.errors import DiskFullError, EvodevoError, RunOwnedError, StoreDamagedError, UsageError
 from evodevo.storage import seals
 from evodevo.storage.base import Damage
-from evodevo.storage.dialects import sqlite_schema
+from evodevo.storage.dialects import sqlite_schema, sqlite_wal
 from evodevo.storage.engine import READ_SECONDS, UNSEALED, Database
 from evodevo.storage.schema import VERSION_TABLE, metadata
 
@@ -104,6 +104,11 @@ class SQLiteDatabase(Database):
                 yield Damage(
                     "database", "store.db", f"row {row[1]} of {row[0]} refers to a row of {row[2]} that is not"
                 )
+            # Of these the pragma tells only a connection that may write.
+            for table, rule in _constraints():
+                (count,) = connection.exec_driver_sql(f"SELECT count(*) FROM {table} WHERE NOT ({rule})").one()
+                if count:
+                    yield Damage("database", "store.db", f"{count} rows of {table} break the rule {rule}")
         except DatabaseError as error:
             yield Damage("database", "store.db", str(error.orig))
 
@@ -120,6 +125,18 @@ class SQLiteDatabase(Database):
     def optimize(self) -> None:
         with self.driver() as driver:
             driver.execute("PRAGMA optimize")
+
+
+@cache
+def _constraints() -> tuple[tuple[str, str], ...]:
+    """The CHECK constraints of all tables: (table, expression)."""
+    found = {
+        (table.name, str(constraint.sqltext))
+        for table in metadata.sorted_tables
+        for constraint in (*table.constraints, *(one for column in table.columns for one in column.constraints))
+        if isinstance(constraint, CheckConstraint)
+    }
+    return tuple(sorted(found))
 
 
 @cache
@@ -200,7 +217,7 @@ def _only_reads(action: int, *_names: str | None) -> int:
 def _needs_immutable(path: Path) -> bool:
     # A reader of a WAL database must create a -shm file beside it. Where it may not, and no writer left a -wal file,
     # the database file alone holds all data and can be opened as immutable.
-    wal = path.with_name(path.name + "-wal")
+    wal = sqlite_wal.beside(path)
     return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size > 0)
 
 
