@@ -1,7 +1,8 @@
 """Random damage to a store: is it noticed, or does a command answer something else without a word?
 
 A store of a small search, with curves and weights, is damaged in a copy, one random fault at a time: bits of the
-database file, whole pages, columns of rows, rows, blobs, and what a stranger may add (views, triggers, tables). Then
+database file and of a write-ahead log, whole pages, columns of rows, rows, blobs, and what a stranger may add (views,
+triggers, tables). Then
 ``front``, ``show``, ``status`` and ``pick`` run as a user runs them. A case is
 
 - noticed: a command ends with an exit code of its own, or ``store check`` finds it where no command reads it;
@@ -28,11 +29,19 @@ from campaign import Campaign, Case
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
+from evodevo.storage import Store
 
 SECONDS = 20
 COMMANDS = (["front", "last"], ["show", "last"], ["status"], ["pick", "last"])
-TABLES = ("run", "individual", "parentage", "evaluation", "score", "series", "event", "blob_reference", "blob", "seal")
+TABLES = (
+    *("run", "individual", "parentage", "evaluation", "score", "series", "event", "blob_reference", "blob"),
+    *("seal", "lease"),
+)
 PAGE = 4096
+HEADER, FRAME = 32, 24 + PAGE
+"""Bytes of the header of a write-ahead log, and of a frame."""
+LOG, LOGGED = "log", "logged"
+"""The fault, and the folder of the store with the log of a writer that was killed."""
 SEARCH = (
     *("evolve", "backbone.demo", "--set", "space.depth=4", "--set", "space.dimensions.width=16"),
     *("--set", "space.dimensions.head_size=4", "--set", "evaluation.language.context_length=16"),
@@ -214,6 +223,20 @@ def add_program(folder: Path, rng: random.Random) -> str:
     return script[:60]
 
 
+def damage_log(folder: Path, rng: random.Random) -> str:
+    """A bit of the write-ahead log that a killed writer left, before its last two transactions.
+
+    A change behind that looks as a write that was cut short, and is not told from one (SECURITY.md).
+    """
+    path = folder / "store.db-wal"
+    data = bytearray(path.read_bytes())
+    commits = [at for at in range(HEADER, len(data), FRAME) if any(data[at + 4 : at + 8])]
+    place = rng.randrange(8 * commits[-2])
+    data[place // 8] ^= 1 << place % 8
+    path.write_bytes(data)
+    return f"bit {place} of the log, {len(commits)} transactions"
+
+
 FAULTS: dict[str, Fault] = {
     "bits": flip_bits,
     "pages": damage_page,
@@ -221,13 +244,21 @@ FAULTS: dict[str, Fault] = {
     "rows": lose_row,
     "blobs": damage_blob,
     "programs": add_program,
+    LOG: damage_log,
 }
 
 
 def make_store(shared: Path) -> None:
     """The store that is damaged, and what the commands answer before."""
+    with Store.open(shared / "whole"):
+        pass
+    # While another connection is open, the last one of the search leaves its log where it is.
+    other = sqlite3.connect(shared / "whole" / "store.db")
+    other.execute("SELECT count(*) FROM run").fetchone()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         assert run([*SEARCH, "--store", str(shared / "whole"), "--json"]) == 0, "the search that is damaged"
+    shutil.copytree(shared / "whole", shared / LOGGED, ignore=shutil.ignore_patterns("*-shm"))
+    other.close()
     keep(shared, COMMANDS)
 
 
@@ -263,9 +294,8 @@ def judge(folder: Path, before: list[str], commands: Sequence[list[str]]) -> tup
 
 def damage(case: Case, faults: Mapping[str, Fault] = FAULTS, commands: Sequence[list[str]] = COMMANDS) -> None:
     """Damage a copy of the store, and look at what the commands say."""
-    copy = case.folder / "copy"
-    shutil.copytree(case.shared / "whole", copy)
-    kind = list(faults)[case.number % len(faults)]
+    copy, kind = case.folder / "copy", list(faults)[case.number % len(faults)]
+    shutil.copytree(case.shared / (LOGGED if kind == LOG else "whole"), copy)
     case.note(fault=kind, what=faults[kind](copy, case.rng))
     verdict, words = judge(copy, json.loads((case.shared / "before.json").read_text()), commands)
     case.note(verdict=verdict)

@@ -97,8 +97,20 @@ def test_a_changed_score_is_damage_to_every_command_until_it_is_repaired(
     assert run(["front", "last", "--store", str(folder)]) == 0
 
 
+def resealed(store: Store, run_id: str, seq: int, payload: dict[str, Any]) -> None:
+    """Change an event and seal it anew, as somebody who knows how can do it."""
+    with store._database.writing() as connection:
+        connection.exec_driver_sql("DROP TRIGGER event_no_update")
+        table = event_table
+        connection.execute(table.update().where(table.c.seq == seq).values(payload=json.dumps(payload)))
+        row = connection.execute(table.select().where(table.c.seq == seq)).one()
+        seals.put(connection, run_id, seals.EVENT, {str(seq): seals.digest(table, row._mapping)})
+        trigger = "BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'rows of event are kept for ever'); END"
+        connection.exec_driver_sql(f"CREATE TRIGGER event_no_update {trigger}")
+
+
 def test_a_front_that_is_not_that_of_the_scores_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sealed anew, as somebody who knows how can do it: only the derivation finds it, also in a run that goes on."""
+    """Only the derivation finds it, also in a run that goes on."""
     with Store.open(folder) as store:
         (run_row,) = store.runs()
         lease, first = store.acquire(run_row.id), store.individuals(run_row.id)[0]
@@ -106,18 +118,62 @@ def test_a_front_that_is_not_that_of_the_scores_is_found(folder: Path, capsys: p
         store.add_individuals(lease, [newborn(run_row.id, "9/0", **same)])
         store.release(lease)
         chosen = next(event for event in store.events(run_row.id) if event.type == "generation")
-        front = {**chosen.payload, "front": chosen.payload["front"][:-1]}
-        with store._database.writing() as connection:
-            connection.exec_driver_sql("DROP TRIGGER event_no_update")
-            values = {"payload": json.dumps(front)}
-            connection.execute(event_table.update().where(event_table.c.seq == chosen.seq).values(**values))
-            row = connection.execute(event_table.select().where(event_table.c.seq == chosen.seq)).one()
-            sealed = {str(chosen.seq): seals.digest(event_table, row._mapping)}
-            seals.put(connection, run_row.id, seals.EVENT, sealed)
-            trigger = "BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'rows of event are kept for ever'); END"
-            connection.exec_driver_sql(f"CREATE TRIGGER event_no_update {trigger}")
+        resealed(store, run_row.id, chosen.seq, {**chosen.payload, "front": chosen.payload["front"][:-1]})
     code, seen = asked(capsys, "store", "check", "--store", str(folder))
     assert code == ExitCode.STORE_DAMAGED
     assert [problem["message"] for problem in seen["problems"]] == [
         "its recorded front is not that of the recorded scores"
     ]
+
+
+@pytest.mark.parametrize("changed", ["front", "hypervolume"])
+def test_what_is_derived_otherwise_is_no_damage_that_repair_denies(
+    folder: Path, capsys: pytest.CaptureFixture[str], changed: str
+) -> None:
+    with Store.open(folder) as store:
+        (run_row,) = store.runs()
+        chosen = next(event for event in store.events(run_row.id) if event.type == "generation")
+        other = {"front": chosen.payload["front"][:-1], "hypervolume": chosen.payload["hypervolume"] * 1.01}
+        resealed(store, run_row.id, chosen.seq, {**chosen.payload, changed: other[changed]})
+    wanted = [f"its recorded {changed} is not that of the recorded scores"]
+    for command in (["store", "check"], ["repair", "--check"], ["store", "repair"]):
+        code, seen = asked(capsys, *command, "--store", str(folder))
+        assert code == ExitCode.STORE_DAMAGED, command
+        assert [problem["message"] for problem in seen["problems"]] == wanted
+    assert run(["repair", "--store", str(folder)]) == ExitCode.STORE_DAMAGED
+    assert "put a backup back" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("held", "abc"), ("boot", b"\xff\xfe"), ("pid", "x"), ("heartbeat", -1), ("token", 1.5)]
+)
+def test_a_lease_that_nobody_wrote_so_is_found_and_given_up(
+    folder: Path, capsys: pytest.CaptureFixture[str], column: str, value: object
+) -> None:
+    with closing(sqlite3.connect(folder / "store.db")) as database:
+        database.execute("PRAGMA ignore_check_constraints=ON")
+        cast = "CAST(? AS TEXT)" if isinstance(value, bytes) else "?"
+        database.execute(f"UPDATE lease SET {column} = {cast}", (value,))
+        database.commit()
+    for command in (["store", "check"], ["repair", "--check"]):
+        code, seen = asked(capsys, *command, "--store", str(folder))
+        assert code == ExitCode.STORE_DAMAGED, command
+        assert any("lease" in problem["subject"] + problem["message"] for problem in seen["problems"])
+    code, seen = asked(capsys, "store", "repair", "--store", str(folder))
+    assert (code, seen["problems"]) == (0, [])
+    assert asked(capsys, "store", "check", "--store", str(folder))[0] == 0
+    assert run(["status", "--store", str(folder)]) == 0
+    (run_id,) = [row["run"] for row in asked(capsys, "status", "--store", str(folder))[1]["runs"]]
+    with Store.open(folder) as store:
+        store.release(store.acquire(run_id))
+
+
+def test_a_rule_of_the_schema_that_a_row_breaks_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On SQLite 3.40 its own check tells this only a connection that may write."""
+    with closing(sqlite3.connect(folder / "store.db")) as database:
+        database.execute("PRAGMA ignore_check_constraints=ON")
+        database.execute("UPDATE blob SET state = 'elsewhere' WHERE rowid = 1")
+        database.commit()
+    code, seen = asked(capsys, "store", "check", "--store", str(folder))
+    assert code == ExitCode.STORE_DAMAGED
+    assert any("break the rule" in problem["message"] for problem in seen["problems"])
