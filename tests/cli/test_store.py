@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import select
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 from evodevo.scratch import PREFIX, scratch
 from evodevo.storage import Store, seals
-from evodevo.storage.schema import event_table
+from evodevo.storage.schema import evaluation_table, event_table, score_table
 from evodevo.testing.storages import newborn
 
 if TYPE_CHECKING:
@@ -177,3 +178,27 @@ def test_a_rule_of_the_schema_that_a_row_breaks_is_found(folder: Path, capsys: p
     code, seen = asked(capsys, "store", "check", "--store", str(folder))
     assert code == ExitCode.STORE_DAMAGED
     assert any("break the rule" in problem["message"] for problem in seen["problems"])
+
+
+def test_a_score_that_does_not_follow_from_the_genome_is_found(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sealed anew, and of one that is in no front: only the genome tells."""
+    with Store.open(folder) as store:
+        (run_row,) = store.runs()
+        fronts = {name for event in store.events(run_row.id, type="generation") for name in event.payload["front"]}
+        row = next(row for row in store.evaluations(run_row.id) if row.individual_id not in fronts)
+        (name,) = set(row.scores) & {"cache", "parameters"}
+        with store._database.writing() as connection:
+            table = score_table
+            mine = (table.c.evaluation_id == row.id, table.c.objective == name)
+            connection.execute(table.update().where(*mine).values(value=row.scores[name].value + 1))
+            belonging = connection.execute(
+                select(table.c.objective, table.c.value, table.c.status).where(table.c.evaluation_id == row.id)
+            ).all()
+            own = connection.execute(evaluation_table.select().where(evaluation_table.c.id == row.id)).one()
+            sealed = {row.id: seals.digest(evaluation_table, own._mapping, belonging)}
+            seals.put(connection, run_row.id, seals.EVALUATION, sealed)
+    code, seen = asked(capsys, "store", "check", "--store", str(folder))
+    assert code == ExitCode.STORE_DAMAGED
+    assert [problem["message"] for problem in seen["problems"]] == [f"its recorded {name} is not that of its genome"]

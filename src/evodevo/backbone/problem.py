@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,11 +17,29 @@ from evodevo.backbone.space import BackboneSpace
 from evodevo.errors import GenomeError
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.trials import Trial
-from evodevo.objectives.base import Objective, Subject
+from evodevo.objectives.base import Objective, Subject, parse_objectives
 from evodevo.search.problem import INFEASIBLE, Outcome
 from evodevo.tasks.text.language import LanguageTask
 
 BASELINES = ("transformer++", "striped-mamba")
+
+
+def exact_objectives(
+    space: BackboneSpace, evaluation: EvaluationSettings, vocabulary: int
+) -> dict[str, Callable[[BackboneGenome], float]]:
+    """Objectives that need the genome alone, by name, each with the value as ``BackboneEvaluation`` measures it."""
+
+    def value(objective: Objective, genome: BackboneGenome) -> float:
+        subject = Subject(
+            space=space,
+            genome=genome,
+            length=evaluation.cost_length,
+            vocabulary=vocabulary,
+            convention=evaluation.convention,
+        )
+        return objective.measure(subject).value
+
+    return {one.name: partial(value, one) for one in parse_objectives(evaluation.objectives) if one.needs == "genome"}
 
 
 class BackboneProblem(NetworkProblem):
@@ -52,19 +71,8 @@ class BackboneProblem(NetworkProblem):
         self.evaluation = evaluation
         super().__init__(self._arm, evaluation.of_networks(), blobs, cache_folder)
         self.text = cast(LanguageTask, self.task)
-        known = {one.name: partial(self._exact, one) for one in self.objectives if one.needs == "genome"}
+        known = exact_objectives(space, evaluation, self.text.vocabulary)
         self.goals = tuple(replace(goal, exact=known.get(goal.name)) for goal in self.goals)
-
-    def _exact(self, objective: Objective, genome: BackboneGenome) -> float:
-        """The value of an objective that needs the genome alone, as ``BackboneEvaluation`` measures it."""
-        subject = Subject(
-            space=self.space,
-            genome=genome,
-            length=self.evaluation.cost_length,
-            vocabulary=self.text.vocabulary,
-            convention=self.evaluation.convention,
-        )
-        return objective.measure(subject).value
 
     def _arm(self, genome: BackboneGenome) -> Trial:
         network = BackboneNetwork.of(self.space, genome, tied=self.evaluation.tied)

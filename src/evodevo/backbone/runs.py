@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
 from evodevo.backbone.genome import LIVPlan
-from evodevo.backbone.problem import BackboneProblem
+from evodevo.backbone.problem import BackboneProblem, exact_objectives
 from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSpace
 from evodevo.export.folder import Export
@@ -47,6 +47,12 @@ class BackboneSlice(Slice[Run, Individual]):
         from evodevo.backbone.protocol.plan import plan
 
         return plan(settings, store, cache_folder, device_profile=device_profile).to_json()
+
+    def exact(self, run: Run) -> Mapping[str, Callable[[Any], float]]:
+        vocabulary = run.data().get("tokenizer", {}).get("vocabulary")
+        if not isinstance(vocabulary, int):
+            return {}  # the data were never read
+        return exact_objectives(self.space(run.settings), run.settings.evaluation, vocabulary)
 
     def paths(self, settings: EvolveSettings) -> dict[str, Any]:
         language = settings.evaluation.language

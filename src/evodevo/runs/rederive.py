@@ -1,4 +1,4 @@
-"""Fronts and hypervolumes of recorded generations, derived anew from the recorded scores."""
+"""What follows from other records, derived anew: exact scores from genomes, fronts and hypervolumes from scores."""
 
 from __future__ import annotations
 
@@ -12,21 +12,35 @@ from evodevo.storage.base import Damage
 
 
 def rederived(folder: Place) -> tuple[Damage, ...]:
-    """The generations of generational searches whose recorded front or hypervolume is not that of their scores.
+    """Scores that the genome alone decides and that are others, and generations whose front or hypervolume is another.
 
-    Generations after an individual that is lost or has not ended are left out: a resume repeats its evaluation.
+    Fronts are those of generational searches. Generations after an individual that is lost or has not ended are left
+    out: a resume repeats its evaluation.
     """
     problems: list[Damage] = []
     with Archive(folder) as archive:
         for run in archive.runs():
             try:
-                problems += _of(run)
+                problems += _scores(run) or _fronts(run)
             except UsageError:
                 continue  # settings of another evodevo, or of a package that is not installed
     return tuple(problems)
 
 
-def _of(run: Run) -> list[Damage]:
+def _scores(run: Run) -> list[Damage]:
+    exact = run.slice.exact(run)
+    problems = []
+    for individual in (*run.individuals(), *run.baselines()) if exact else ():
+        scores = {} if individual.state != "done" else individual.scores
+        for name, derived in exact.items():
+            score = scores.get(name)
+            if score is not None and not math.isclose(score, derived(individual.genome), rel_tol=1e-9, abs_tol=1e-12):
+                subject = f"individual {individual.id}"
+                problems.append(Damage("row", subject, f"its recorded {name} is not that of its genome"))
+    return problems
+
+
+def _fronts(run: Run) -> list[Damage]:
     closed = run.generations()
     if not closed or run.row.settings.get("study", {}).get("mode", "generational") != "generational":
         return []

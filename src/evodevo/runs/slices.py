@@ -112,6 +112,10 @@ class Slice(ABC, Generic[RunT, IndividualT]):
             DataError, UsageError: data or settings cannot be used.
         """
 
+    def exact(self, run: RunT) -> Mapping[str, Callable[[Any], float]]:
+        """Name of a goal that the genome alone decides -> its function of the genome, where it can be derived anew."""
+        return {}
+
     @abstractmethod
     def paths(self, settings: Any) -> dict[str, Any]:
         """Settings that hold paths, made absolute, as nested changes, so that a resume finds them from any folder."""
