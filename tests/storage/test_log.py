@@ -15,7 +15,7 @@ import pytest
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode, StoreDamagedError
 from evodevo.storage import Store
-from evodevo.storage.dialects import sqlite_wal
+from evodevo.storage.dialects import write_ahead_log
 from evodevo.storage.opening import StoreLayout
 
 PAGE = 4096
@@ -52,7 +52,7 @@ def test_checksums_are_those_of_the_documentation(tmp_path: Path) -> None:
     for place in range(32, len(log), FRAME):
         checksum = naive(log[place : place + 8] + log[place + 24 : place + FRAME], checksum)
         assert struct.unpack(">2I", log[place + 16 : place + 24]) == checksum
-    assert sqlite_wal.first_damage(log) is None
+    assert write_ahead_log.first_damage(log) is None
 
 
 def test_any_bit_before_the_last_transactions_is_found(tmp_path: Path) -> None:
@@ -62,21 +62,21 @@ def test_any_bit_before_the_last_transactions_is_found(tmp_path: Path) -> None:
         at = rng.randrange(len(log) - 4 * FRAME)
         changed[at] ^= 1 << rng.randrange(8)
         place = 0 if at < 32 else 32 + (at - 32) // FRAME * FRAME
-        assert sqlite_wal.first_damage(bytes(changed)) == place
+        assert write_ahead_log.first_damage(bytes(changed)) == place
 
 
 def test_what_a_crash_leaves_is_no_damage(tmp_path: Path) -> None:
     log = written(tmp_path)
     for length in (0, 7, 32, 40, 32 + FRAME, len(log) // 2, len(log) - 5):
-        assert sqlite_wal.first_damage(log[:length]) is None
+        assert write_ahead_log.first_damage(log[:length]) is None
     torn = bytearray(log)
     torn[-FRAME - 100] ^= 1  # in the last transactions: a write that was cut short looks so
-    assert sqlite_wal.first_damage(bytes(torn[: len(log)])) is None
+    assert write_ahead_log.first_damage(bytes(torn[: len(log)])) is None
     older = bytearray(log)
     older[32 + 10 * FRAME + 8 : 32 + 10 * FRAME + 16] = b"\0" * 8  # salts of a log that was begun anew
     for place in range(32 + 10 * FRAME, len(log), FRAME):
         older[place + 8 : place + 16] = b"\0" * 8
-    assert sqlite_wal.first_damage(bytes(older)) is None
+    assert write_ahead_log.first_damage(bytes(older)) is None
 
 
 def killed_writer(folder: Path) -> None:
@@ -93,7 +93,7 @@ def left(tmp_path: Path) -> Path:
     process.start()
     process.join()
     database = StoreLayout(tmp_path / "runs").database
-    assert sqlite_wal.beside(database).stat().st_size > 12 * FRAME
+    assert write_ahead_log.beside(database).stat().st_size > 12 * FRAME
     return database
 
 
@@ -102,7 +102,7 @@ def test_a_store_whose_log_was_changed_is_refused_until_it_is_repaired(
 ) -> None:
     with Store.open(left.parent, "ro") as store:
         assert len(store.runs()) == 6
-    log = sqlite_wal.beside(left)
+    log = write_ahead_log.beside(left)
     data = bytearray(log.read_bytes())
     data[32 + (len(data) // FRAME - 12) * FRAME + 500] ^= 4
     log.write_bytes(data)
@@ -136,7 +136,7 @@ def test_a_log_that_is_being_written_is_never_called_damaged(tmp_path: Path) -> 
         assert ready.wait(60)
         database = StoreLayout(tmp_path / "runs").database
         for _ in range(200):
-            sqlite_wal.refuse_damaged(database)
+            write_ahead_log.refuse_damaged(database)
     finally:
         end.set()
         process.join()

@@ -16,7 +16,7 @@ from typing import Literal
 from evodevo.errors import NotFoundError, RunOwnedError, StoreDamagedError, UsageError
 from evodevo.storage import leases, migrations
 from evodevo.storage.base import Progress
-from evodevo.storage.dialects import sqlite_wal
+from evodevo.storage.dialects import write_ahead_log
 from evodevo.storage.dialects.sqlite import SQLiteDatabase, expected_tables, open_file
 from evodevo.storage.dialects.sqlite_schema import check_programs
 from evodevo.storage.failpoints import failpoint
@@ -89,12 +89,14 @@ def open_database(
 
 def _look_at_log(layout: StoreLayout, *, drop: bool) -> None:
     try:
-        sqlite_wal.refuse_damaged(layout.database)
+        write_ahead_log.refuse_damaged(layout.database)
     except StoreDamagedError:
         if not drop:
             raise
         layout.backups.mkdir(mode=0o700, exist_ok=True)
-        shutil.copyfile(sqlite_wal.beside(layout.database), layout.backups / f"damaged-{secrets.token_hex(4)}.db-wal")
+        shutil.copyfile(
+            write_ahead_log.beside(layout.database), layout.backups / f"damaged-{secrets.token_hex(4)}.db-wal"
+        )
 
 
 def backup(
@@ -207,7 +209,7 @@ def _refuse_while_in_use(database: SQLiteDatabase, *, one_kernel: bool) -> None:
 
 def _is_emptied(layout: StoreLayout) -> bool:
     # A kill during creation leaves an empty file too, but then there are no blobs. All data may also be in the WAL.
-    wal = sqlite_wal.beside(layout.database)
+    wal = write_ahead_log.beside(layout.database)
     nothing = layout.database.stat().st_size == 0 and not (wal.exists() and wal.stat().st_size)
     return nothing and any(layout.blobs.glob("sha256/*/*"))
 

@@ -20,7 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
 from evodevo.errors import DiskFullError, EvodevoError, RunOwnedError, StoreDamagedError, UsageError
 from evodevo.storage import seals
 from evodevo.storage.base import Damage
-from evodevo.storage.dialects import sqlite_schema, sqlite_wal
+from evodevo.storage.dialects import sqlite_schema, write_ahead_log
 from evodevo.storage.engine import READ_SECONDS, UNSEALED, Database
 from evodevo.storage.schema import VERSION_TABLE, metadata
 
@@ -217,7 +217,7 @@ def _only_reads(action: int, *_names: str | None) -> int:
 def _needs_immutable(path: Path) -> bool:
     # A reader of a WAL database must create a -shm file beside it. Where it may not, and no writer left a -wal file,
     # the database file alone holds all data and can be opened as immutable.
-    wal = sqlite_wal.beside(path)
+    wal = write_ahead_log.beside(path)
     return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size > 0)
 
 
