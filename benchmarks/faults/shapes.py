@@ -39,11 +39,20 @@ OTHER: tuple[Any, ...] = (
     *([], {}, [1, [2]], {"a": {"b": []}}),
 )
 KINDS = ("search", "system")
+PAGE = ("--output", "{folder}/report.html")
+CHECK = ["store", "check"]
+# The last command writes to the store: the others answer of what was changed.
 COMMANDS = {
-    "search": (*damage.COMMANDS, ["lineage", "last"], ["diff", "last", "last"]),
-    "system": (*damage_systems.COMMANDS, ["extend", "status", "zoo", "--transfer"]),
+    "search": (
+        *(*damage.COMMANDS, ["lineage", "last"], ["diff", "last", "last"]),
+        *(["report", "last", *PAGE], CHECK, ["resume", "last", "--generations", "3"]),
+    ),
+    "system": (
+        *(*damage_systems.COMMANDS, ["extend", "status", "zoo", "--transfer"]),
+        *(["report", "zoo", *PAGE], CHECK, ["extend", "run", "zoo", "--cycles", "1", "--executor", "serial"]),
+    ),
 }
-IMPORTS = (*damage.IMPORTS, *damage_systems.IMPORTS)
+IMPORTS = (*damage.IMPORTS, *damage_systems.IMPORTS, "evodevo.runs.report.page", "evodevo.multitask.report.page")
 
 
 def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -97,6 +106,11 @@ def make_stores(shared: Path) -> None:
         maker(shared / kind)
 
 
+def commands(kind: str, folder: Path) -> list[list[str]]:
+    """What is asked of a changed store; reports go to a file in the folder."""
+    return [[word.replace("{folder}", str(folder)) for word in command] for command in COMMANDS[kind]]
+
+
 def shape(case: Case) -> None:
     """Change a payload in a copy of a store, and look at what the commands say."""
     kind, copy = KINDS[case.number % 2], case.folder / "copy"
@@ -104,7 +118,7 @@ def shape(case: Case) -> None:
     case.note(store=kind, what=change_payload(copy, case.rng))
     broken = dict.fromkeys(("HANG", "CRASH"), "")
     verdict = "answered"
-    for command in (*COMMANDS[kind], ["store", "check"]):
+    for command in commands(kind, case.folder):
         try:
             code, _, words = damage.ask(copy, command)
         except HangError:

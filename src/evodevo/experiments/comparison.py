@@ -158,14 +158,13 @@ def compare_arms(run: Run) -> ComparisonTable:
     rows = tuple(_row(by_arm[group], members, budgets, by) for group, members in chosen.items())
     name = comparison.reference or comparison.arms[0].name
     rows = tuple(replace(row, difference=_difference(row, _reference(row, rows, name))) for row in rows)
-    described = [event.payload for event in run.events() if event.type == "task"]
     facts = {
         individual.title: individual.fact["facts"]
         for row in rows
         for individual in row.trainings
         if individual.fact.get("facts")
     }
-    return ComparisonTable(rows, budgets, described[0].get("baselines", {}) if described else {}, facts, name)
+    return ComparisonTable(rows, budgets, run.data().get("baselines", {}), facts, name)
 
 
 def _accuracy(individual: Individual, split: str = "validation") -> float | None:

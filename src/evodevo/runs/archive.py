@@ -75,7 +75,7 @@ class Archive:
         """The composed run that a run is a stage of; a run that stands alone itself."""
         for other in every:
             if other.is_composed and any(
-                event.type == STAGE and event.payload["run"] == run.id for event in other.events()
+                event.type == STAGE and event.fact("run", str) == run.id for event in other.events()
             ):
                 return other
         return run

@@ -13,6 +13,7 @@ from evodevo.runs.recipe import Driver
 from evodevo.runs.resolve import resolve
 from evodevo.settings import assignments, merge
 from evodevo.storage import Lease, Store
+from evodevo.storage.base import names_of
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual, Run
@@ -67,7 +68,7 @@ def commands(run: Run) -> list[str]:
     Those of a run that was stored without them are found from its settings, where a search of the recipe with
     ``--set`` gives exactly these; else there are none.
     """
-    recorded = [event.payload["words"] for event in run.events() if event.type == EVENT]
+    recorded = [event.fact("words", names_of) for event in run.events() if event.type == EVENT]
     found = recorded or [words for words in [_found(run)] if words is not None]
     folder = str(run.archive.folder)
     where = [] if folder == _DEFAULT_STORE else ["--store", folder]

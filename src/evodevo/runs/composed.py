@@ -19,6 +19,7 @@ from evodevo.search.members import Listener
 from evodevo.search.study import Study
 from evodevo.storage import Lease, Store
 from evodevo.storage.addresses import place
+from evodevo.storage.base import as_written
 
 MOVABLE = ("workers", "executor", "options")
 """Settings of the execution that may change on resume: number of the workers, and where they are."""
@@ -155,15 +156,18 @@ class ComposedRun(ABC):
     def _pass_forecast(self, stage: str, run_id: str) -> None:
         """Give the run of a stage its part of the whole's forecast, so that nothing is measured twice."""
         whole = self.event(PLAN) or {"stages": []}
-        part = next((part for part in whole["stages"] if part["stage"] == stage), None)
-        if part is not None:
-            facts = {"trainings": part["trainings"], "expected_seconds": 3600 * part["hours"]}
-            record_forecast(self.store, run_id, {**facts, "workers": whole["workers"]}, self._told)
+        with as_written(f"run {self.run_id}", "a forecast"):
+            part = next((part for part in whole["stages"] if part["stage"] == stage), None)
+            if part is None:
+                return
+            facts = {"trainings": part["trainings"], "expected_seconds": 3600 * float(part["hours"])}
+            facts["workers"] = whole["workers"]
+        record_forecast(self.store, run_id, facts, self._told)
 
     def _run_of(self, stage: str) -> str | None:
         for event in self.store.events(self.run_id):
             if event.type == STAGE and event.subject == stage:
-                return str(event.payload["run"])
+                return event.fact("run", str)
         return None
 
     def _listen(self, kind: str, facts: dict[str, Any]) -> None:
@@ -185,4 +189,4 @@ def _compared(settings: dict[str, Any]) -> dict[str, Any]:
 def stage_runs(run: Run) -> dict[str, Run]:
     """Stage -> its run, in the order in which they began."""
     events = [event for event in run.events() if event.type == STAGE]
-    return {event.subject: run.archive.run(str(event.payload["run"])) for event in events}
+    return {event.subject: run.archive.run(event.fact("run", str)) for event in events}

@@ -48,7 +48,7 @@ def recorded(run: Run, individual: Individual | None = None) -> dict[str, list[d
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for event in run.events():
         if event.type == EVENT and (individual is None or event.subject == individual.id):
-            key = _key(event.payload["reading"], event.payload["result"]["digest"])
+            key = _key(event.fact("reading", dict), event.fact("result", lambda result: result["digest"]))
             found.setdefault(event.subject, {})[key] = event.payload
     return {name: list(results.values()) for name, results in found.items()}
 

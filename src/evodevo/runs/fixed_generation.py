@@ -51,8 +51,9 @@ def recall_source(store: Store, run_id: str, space: Space[Any]) -> FixedGenerati
     source = next((event for event in store.events(run_id) if event.type == SOURCE), None)
     if source is None:
         raise NotFoundError(f"run {run_id} was killed before it recorded what to train. Begin a new one: evodevo train")
-    genome = space.from_json(source.payload["genome"])
+    genome = space.from_json(source.fact("genome", dict))
     parents = (source.subject,) if source.subject else ()
     # Runs of older versions retrain an individual and record its genome alone.
-    operation, details = source.payload.get("operation", OPERATION), source.payload.get("details", {})
+    operation = source.fact("operation", str) if "operation" in source.payload else OPERATION
+    details = source.fact("details", dict) if "details" in source.payload else {}
     return FixedGeneration([Proposal(genome, parents, operation, details)])

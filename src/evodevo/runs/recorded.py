@@ -15,11 +15,12 @@ from evodevo.runs.pick import Summary
 from evodevo.runs.slices import COMPOSED, EXPERIMENT, OWN_STUDY, SLICES, Slice, slice_of
 from evodevo.search.members import BASELINE
 from evodevo.search.problem import Goal, Outcome
-from evodevo.search.record import is_final, to_outcome
+from evodevo.search.record import is_final, to_generation, to_outcome
 from evodevo.search.space import Space
 from evodevo.settings import validate
 from evodevo.storage import EvaluationRow, EventRow, IndividualRow, RunRow, Store
-from evodevo.storage.base import names_of
+from evodevo.storage.base import as_written
+from evodevo.tasks.data_lines import data_lines
 
 RETRAINING = "train"
 """Kind of the runs that train what they are given."""
@@ -106,16 +107,7 @@ class RecordedRun:
             StoreDamagedError: one that evodevo did not write.
         """
         events = self.store.events(self.id, type="generation")
-        return [
-            {
-                "generation": int(event.subject),
-                **event.payload,
-                "front": event.fact("front", names_of),
-                "hypervolume": event.fact("hypervolume", float),
-                "reference": event.fact("reference", _point),
-            }
-            for event in events
-        ]
+        return [{"generation": number, **facts} for number, facts in map(to_generation, events)]
 
     def events(self) -> list[EventRow]:
         """Everything that was recorded, in order."""
@@ -125,15 +117,20 @@ class RecordedRun:
         """Description of the data: source, sizes of the splits, what was left out; empty before they were read."""
         return next((event.payload for event in self.store.events(self.id, type="task")), {})
 
+    def data_lines(self) -> dict[str, str]:
+        """The description of the data as lines for people, by title.
+
+        Raises:
+            StoreDamagedError: one that evodevo did not write.
+        """
+        with as_written(f"run {self.id}", "a description of its data"):
+            return data_lines(self.data())
+
     def evaluation_seed(self, number: int) -> int:
         """The seed of the number-th evaluation of every individual."""
         if number not in self._seeds:
             self._seeds[number] = integer_seed(self.seed, "evaluation", number)
         return self._seeds[number]
-
-
-def _point(value: Any) -> list[float] | None:
-    return None if value is None else [float(number) for number in value]
 
 
 class RecordedIndividual:

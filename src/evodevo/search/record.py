@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from evodevo.search.problem import Outcome
-from evodevo.storage import Evaluation, EvaluationRow, Score
+from evodevo.storage import Evaluation, EvaluationRow, EventRow, Score
+from evodevo.storage.base import as_written, names_of
 
 REPEATABLE = ("lost", "killed")
 """Reasons that are no evidence about the genome: such an evaluation is repeated, at once and on resume."""
@@ -50,6 +52,30 @@ def to_outcome(row: EvaluationRow) -> Outcome:
         blobs=row.blobs,
         seconds=row.seconds,
     )
+
+
+def to_generation(event: EventRow) -> tuple[int, dict[str, Any]]:
+    """The number of a finished generation, and what was recorded of it.
+
+    Raises:
+        StoreDamagedError: one that evodevo did not write.
+    """
+    with as_written(f"event {event.seq} ({event.type})", "a subject"):
+        number = int(event.subject)
+    facts = {
+        "front": event.fact("front", names_of),
+        "hypervolume": event.fact("hypervolume", float),
+        "reference": event.fact("reference", _point),
+        "evaluated": event.fact("evaluated", int),
+        "failed": event.fact("failed", int),
+    }
+    # Older versions did not record the population.
+    population = {"population": event.fact("population", names_of)} if "population" in event.payload else {}
+    return number, {**event.payload, **facts, **population}
+
+
+def _point(value: Any) -> list[float] | None:
+    return None if value is None else [float(number) for number in value]
 
 
 def is_lost(row: EvaluationRow) -> bool:

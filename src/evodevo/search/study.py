@@ -24,6 +24,7 @@ from evodevo.search.generations import Generations
 from evodevo.search.members import BASELINE, Listener, Member, Members, front_of
 from evodevo.search.own_function import default_executor
 from evodevo.search.problem import INHERITANCE, FunctionProblem, Goal, Problem, Scores
+from evodevo.search.record import to_generation
 from evodevo.search.recorder import Recorder
 from evodevo.search.rung_training import RungTraining
 from evodevo.search.settings import StudySettings
@@ -31,6 +32,7 @@ from evodevo.search.space import Space
 from evodevo.search.start import founders
 from evodevo.search.steady import SteadyState
 from evodevo.storage import Lease, Store
+from evodevo.storage.base import names_of
 
 
 @dataclass(frozen=True)
@@ -337,11 +339,12 @@ class Study:
         self._evaluations.recall()
         for event in self.store.events(self.run_id):
             if event.type == "generation":
-                self._generations.recorded[int(event.subject)] = event.payload
+                number, facts = to_generation(event)
+                self._generations.recorded[number] = facts
             elif event.type == "space.exhausted":
                 self._exhausted.add(int(event.subject))
             elif event.type == "rung":
-                self._training.decisions[event.subject] = event.payload["went_on"]
+                self._training.decisions[event.subject] = event.fact("went_on", names_of)
             elif event.type == "task":
                 self._described = event.payload
         done = sum(0 in member.outcomes for member in self.members.values())

@@ -13,6 +13,8 @@ from evodevo.backbone.draw import BackboneDrawing
 from evodevo.backbone.report import BackboneParts
 from evodevo.runs.pick import Summary
 from evodevo.search.problem import Goal, Outcome
+from evodevo.storage import EventRow
+from evodevo.tasks.data_lines import data_lines
 from report.charts import sample_run as sample
 
 
@@ -143,16 +145,18 @@ class SampleRun:
             for number, value in self.volumes
         ]
 
-    def data(self) -> dict[str, Any]:
-        return {"source": "/texts", "tokens": {"train": 1000, "validation": 64, "test": 80}, "split_rule": "by hand"}
+    def data_lines(self) -> dict[str, str]:
+        return data_lines(self.data())
 
-    def events(self) -> list[Any]:
+    def data(self) -> dict[str, Any]:
         models = {} if self.bigram is None else {"byte_bigram": self.bigram}
+        tokens = {"train": 1000, "validation": 64, "test": 80}
+        return {"source": "/texts", "tokens": tokens, "split_rule": "by hand", "count_models": models}
+
+    def events(self) -> list[EventRow]:
         words = ["evolve", self.recipe, "--seed", str(self.seed)]
-        return [
-            SimpleNamespace(type="task", payload={"count_models": models}),
-            SimpleNamespace(type="run.command", payload={"words": words}),
-        ]
+        facts = {"task": self.data(), "run.command": {"words": words}}
+        return [EventRow(n, self.id, "", kind, "", payload) for n, (kind, payload) in enumerate(facts.items())]
 
 
 class SampleParts(BackboneParts):

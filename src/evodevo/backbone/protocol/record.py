@@ -160,8 +160,8 @@ def read_protocol(run: Run) -> ProtocolRecord:
     """All that a protocol has found so far."""
     settings: ProtocolSettings = run.settings
     runs = stage_runs(run)
-    tested = next((event.payload for event in run.events() if event.type == TEST), None)
-    rows = _rows(run, settings, runs, {} if tested is None else tested["results"])
+    tested = next((event for event in run.events() if event.type == TEST), None)
+    rows = _rows(run, settings, runs, {} if tested is None else tested.fact("results", results_of))
     rate = runs["search"].settings.evaluation.training.optimizer.learning_rate if "search" in runs else None
     searches: dict[str, Run] = {name: runs[name] for name in ("search", "random") if name in runs}
     evaluations = {name: sum(one.state == "done" for one in found.individuals()) for name, found in searches.items()}
@@ -177,7 +177,7 @@ def read_protocol(run: Run) -> ProtocolRecord:
         stopped=stopped,
         rows=rows,
         courses={name: _course(found) for name, found in searches.items()},
-        count_models={} if tested is None else tested["count_models"],
+        count_models={} if tested is None else tested.fact("count_models", dict),
         sentences=tuple(sentences(rows, settings, evaluations, stopped)),
     )
 
@@ -196,6 +196,15 @@ def _course(run: Run) -> list[tuple[int, float]]:
         if lowest < math.inf:
             course.append((count, lowest))
     return course
+
+
+def results_of(value: Any) -> dict[str, dict[str, Any]]:
+    """Id of a training -> its numbers on test data, out of JSON.
+
+    Raises:
+        AttributeError: it is something else.
+    """
+    return {name: dict(numbers.items()) for name, numbers in value.items()}
 
 
 def _rows(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 from evodevo.backbone.genome import BackboneGenome
 from evodevo.backbone.protocol import derived as protocol
 from evodevo.backbone.protocol.hits import is_hit
-from evodevo.backbone.protocol.record import TEST, validation_bits
+from evodevo.backbone.protocol.record import TEST, results_of, validation_bits
 from evodevo.backbone.search_comparison import derived
 from evodevo.backbone.search_comparison.course import Course, CourseScale, course_of
 from evodevo.backbone.search_comparison.interval import Interval
@@ -217,11 +216,12 @@ def _networks(
 ) -> tuple[dict[str, FinalNetwork], dict[str, dict[str, str]]]:
     """Networks at the final size by name, and stage -> individual -> name."""
     events = run.events()
-    chosen = next((event.payload for event in events if event.type == FINALISTS), {})
-    if derived.FINAL not in runs or not chosen:
+    chosen = next((event for event in events if event.type == FINALISTS), None)
+    if derived.FINAL not in runs or chosen is None:
         return {}, {}
-    finalists = {stage: dict(chosen[stage]) for stage in derived.searches(settings)}
-    results: dict[str, Any] = next((event.payload["results"] for event in events if event.type == TEST), {})
+    finalists = {stage: chosen.fact(stage, dict) for stage in derived.searches(settings)}
+    tested = next((event for event in events if event.type == TEST), None)
+    results = {} if tested is None else tested.fact("results", results_of)
     by_name = {row.name: row for row in compare_arms(runs[derived.FINAL]).rows}
     genomes: dict[str, tuple[tuple[str, ...], BackboneGenome]] = {
         name: ((), genome) for name, genome in protocol.baselines(settings).items()

@@ -106,7 +106,6 @@ def _show_backbone(word: str, depth: int | None, svg: Path | None, store: Place,
 
 def _show_run(run: Run, json: bool) -> None:
     from evodevo.runs.account import training_account
-    from evodevo.tasks.data_lines import data_lines
 
     if run.is_composed:
         if json:
@@ -132,7 +131,7 @@ def _show_run(run: Run, json: bool) -> None:
             data |= analysis_record(run)
         output.document("evodevo.run/1", data)
         return
-    for title, line in data_lines(run.data()).items():
+    for title, line in run.data_lines().items():
         output.line(f"{title:<11} {line}")
     print_individuals([*run.baselines(), *run.individuals()], run.goals)
     for sentence in account.words():

@@ -33,7 +33,6 @@ from evodevo.report.html import table as html_table
 from evodevo.report.word_tables import MOST_ROWS, TextTable, words_table
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.report.lists import command_elements, duration, hardware, overhead
-from evodevo.tasks.data_lines import data_lines
 
 MOST_LINES = 24
 _POINTS = 64
@@ -212,7 +211,7 @@ def _trainings(individuals: Sequence[Individual]) -> Element | None:
 def _facts(run: Run) -> Element:
     rows = [
         ("seed", str(run.seed)),
-        *data_lines(run.data()).items(),
+        *run.data_lines().items(),
         ("hardware", hardware()),
         ("started", run.row.created_at),
         ("finished", run.row.finished_at or ""),

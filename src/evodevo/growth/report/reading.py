@@ -12,6 +12,7 @@ from evodevo.growth.report.data import GIVES_PLACE, MEASURES, GrowthHistory, Hap
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.networks.spec import NetworkSpec
 from evodevo.settings import validate
+from evodevo.storage.base import as_written
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
@@ -21,11 +22,14 @@ def growth_of(individual: Individual) -> GrowthHistory | None:
     """The growth that was recorded, of a training that has not ended as far as it came; None where nothing grew.
 
     Raises:
-        UsageError: edits of another evodevo.
+        StoreDamagedError: a record of another shape, or edits of another evodevo.
     """
-    record = individual.fact.get("growth") or _so_far(individual)
-    if record is None:
-        return None
+    with as_written(f"individual {individual.id}", "a growth"):
+        record = individual.fact.get("growth") or _so_far(individual)
+        return None if record is None else _history(individual, record)
+
+
+def _history(individual: Individual, record: Mapping[str, Any]) -> GrowthHistory:
     facts = individual.fact
     steps = float(facts.get("steps") or max((entry["step"] for entry in record["timeline"]), default=1))
     events, probed = _events(record), _probed(record, steps)
@@ -65,7 +69,7 @@ def grown_network(individual: Individual) -> NetworkSpec:
     """The network of a training as it is kept: with the modules that growth has left, where it grew.
 
     Raises:
-        UsageError: edits of another evodevo.
+        StoreDamagedError: a record of another shape, or edits of another evodevo.
     """
     network: NetworkSpec = individual.genome.network
     growth = growth_of(individual)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from evodevo.errors import UsageError
 from evodevo.multitask.agent import AGENTS
@@ -75,12 +76,21 @@ def recorded(store: Store, agents: Sequence[AgentRow]) -> Recorded:
     found: dict[tuple[str, int], tuple[int, Allowance]] = {}
     last: BudgetCourse | None = None
     for event in sorted(events, key=lambda event: event.seq):
-        facts = event.payload
-        cycles = tuple((name, number) for name, (number, _) in facts["cycles"].items())
-        last = BudgetCourse(facts["run"], facts["budget"], facts["target"], facts["used"], cycles)
-        for name, (number, values) in facts["cycles"].items():
+        of_cycles = event.fact("cycles", _of_cycles)
+        last = BudgetCourse(
+            event.fact("run", int),
+            event.fact("budget", str),
+            event.fact("target", int),
+            event.fact("used", float),
+            tuple((name, number) for name, number, _ in of_cycles),
+        )
+        for name, number, values in of_cycles:
             found[name, number] = last.number, validate(Allowance, values, what=f"the allowance of {name}")
     return Recorded(found, last)
+
+
+def _of_cycles(cycles: Any) -> list[tuple[str, int, Any]]:
+    return [(name, int(number), values) for name, (number, values) in cycles.items()]
 
 
 def course_of(

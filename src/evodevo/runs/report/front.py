@@ -14,6 +14,7 @@ from evodevo.report.svg import finite
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.report.view import ReportView, axis, short
 from evodevo.search.problem import Goal
+from evodevo.storage.base import as_written
 
 BIGRAM = "byte_bigram"
 
@@ -96,9 +97,9 @@ def _left_out(view: ReportView) -> str:
 
 def bigram(run: Run) -> float | None:
     """Bits per byte of the byte-bigram count model on the task's text; None where the task has no such model."""
-    facts = [event.payload for event in run.events() if event.type == "task"]
-    known = facts[0].get("count_models", {}) if facts else {}
-    return float(known[BIGRAM]) if BIGRAM in known else None
+    with as_written(f"run {run.id}", "a description of its data"):
+        known = run.data().get("count_models", {})
+        return float(known[BIGRAM]) if BIGRAM in known else None
 
 
 def reference_section(view: ReportView) -> Element | None:

@@ -15,7 +15,6 @@ from evodevo.report.svg import clean, one_line
 from evodevo.runs.archive import Run
 from evodevo.runs.command import commands
 from evodevo.runs.report.view import LISTED, ReportView, short
-from evodevo.tasks.data_lines import data_lines
 
 
 def failure_section(view: ReportView) -> Element | None:
@@ -94,7 +93,7 @@ def fact_section(view: ReportView) -> Element:
         "started": run.row.created_at,
         "finished": run.row.finished_at or "",
         "duration": duration(run),
-        **data_lines(run.data()),
+        **run.data_lines(),
         "hardware": hardware(),
         "overhead of the search": overhead(run),
         "versions": versions,
@@ -132,9 +131,9 @@ def hardware() -> str:
 
 def overhead(run: Run) -> str:
     """Time of the search itself, without waiting for evaluations; empty where it was not recorded."""
-    times = [event.payload for event in run.events() if event.type == "study.time"]
+    times = [event for event in run.events() if event.type == "study.time"]
     if not times:
         return ""
-    wall = sum(row["wall_seconds"] for row in times)
-    busy = wall - sum(row["waited_seconds"] for row in times)
+    wall = sum(event.fact("wall_seconds", float) for event in times)
+    busy = wall - sum(event.fact("waited_seconds", float) for event in times)
     return f"{busy:.1f} s of {wall:.1f} s ({busy / max(wall, 1e-9):.1%})"
