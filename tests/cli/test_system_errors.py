@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from evodevo.cli.system_errors import translate
 from evodevo.errors import ExitCode
 
 RUN = "from evodevo.cli import main; main()"
+AS_MODULE = "import runpy; runpy.run_module('evodevo.cli', run_name='__main__')"
 
 
 def shell(redirection: str, *words: str, code: str = RUN) -> subprocess.CompletedProcess[str]:
@@ -59,6 +61,29 @@ def test_a_full_device_as_output_is_a_full_disk() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", [["--help"], ["front", "--help"], ["recipes"]])
+def test_a_reader_that_has_gone_is_no_error(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing) as stdout:
+        command = [sys.executable, "-c", RUN, *words]
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (ExitCode.SUCCESS, "")
+
+
+def test_a_pipe_of_something_else_that_breaks_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe", "/some/pipe")
+
+    monkeypatch.setattr(output, "line", broken)
+    monkeypatch.setattr(output, "table", broken)
+    assert run(["recipes"]) == ExitCode.INTERNAL
+    assert "/some/pipe" in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_closed_streams_are_no_error_and_no_place_for_a_database(tmp_path: Path) -> None:
     for redirection, said in (
         (">&-", "evodevo: stdout is closed; answers go nowhere.\n"),
@@ -76,13 +101,14 @@ def test_closed_streams_are_no_error_and_no_place_for_a_database(tmp_path: Path)
     assert shell("2>/dev/full", "nonsense").returncode == ExitCode.USAGE
 
 
-def test_ctrl_c_while_commands_are_imported_is_an_interruption() -> None:
+@pytest.mark.parametrize("entry", [RUN, AS_MODULE], ids=["script", "module"])
+def test_ctrl_c_while_commands_are_imported_is_an_interruption(entry: str) -> None:
     code = (
         "import sys\n"
         "class Interrupted:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'typer': raise KeyboardInterrupt\n"
-        f"sys.meta_path.insert(0, Interrupted())\n{RUN}"
+        f"sys.meta_path.insert(0, Interrupted())\n{entry}"
     )
     done = shell("", "recipes", code=code)
     assert (done.returncode, done.stderr) == (ExitCode.INTERRUPTED, "evodevo: interrupted.\n")

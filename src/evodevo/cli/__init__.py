@@ -4,12 +4,13 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Entry point of the console script; Ctrl-C while it imports is an interruption like any other."""
+    """Entry point of the console script and of ``python -m evodevo.cli``; Ctrl-C is an interruption from its start."""
     import sys
 
     try:
         from evodevo.cli import application
+
+        application.main()
     except KeyboardInterrupt:
         print("evodevo: interrupted.", file=sys.stderr)
         sys.exit(130)
-    application.main()

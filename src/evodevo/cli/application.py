@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -91,6 +91,7 @@ def run(arguments: list[str]) -> int:
     Returns:
         The exit code. Errors have been printed on stderr.
     """
+    streams = sys.stdout, sys.stderr
     try:
         # Without arguments the commands are listed; that is not an error.
         with _collection(paused=bool(arguments) and arguments[0] in {look.__name__ for look in PANELS["Look"]}):
@@ -98,6 +99,8 @@ def run(arguments: list[str]) -> int:
         output.close_quietly()
     except output.ReaderGoneError:
         return ExitCode.SUCCESS
+    except SystemExit as error:
+        return _broken_pipe(error, arguments, streams)
     except typer.Abort:
         return explain(KeyboardInterrupt(), arguments)
     except typer.TyperException as error:
@@ -111,6 +114,23 @@ def run(arguments: list[str]) -> int:
         # A plain number is typer's, which catches Ctrl-C; commands that stopped and told so answer an ``ExitCode``.
         return explain(KeyboardInterrupt(), arguments)
     return answer if isinstance(answer, int) else ExitCode.SUCCESS
+
+
+def _broken_pipe(error: SystemExit, arguments: list[str], streams: tuple[TextIO, TextIO]) -> int:
+    """The exit code where a library ends the process because of a broken pipe.
+
+    Help is printed by rich, which ends so where its reader has gone. typer does it, too, with streams that are silent,
+    for a pipe of any kind that breaks in a command: that is an error like any other.
+
+    Raises:
+        SystemExit: it has another reason.
+    """
+    if not isinstance(error.__context__, BrokenPipeError):
+        raise error
+    if (sys.stdout, sys.stderr) == streams:
+        return ExitCode.SUCCESS
+    sys.stdout, sys.stderr = streams
+    return explain(error.__context__, arguments)
 
 
 @contextmanager
