@@ -158,6 +158,25 @@ def test_an_h_model_is_traced(store: Unpacked, capsys: pytest.CaptureFixture[str
     assert answer["schema"].startswith("evodevo.trace/")
 
 
+@pytest.mark.parametrize("store", ["experiment"], indirect=True)
+def test_an_h_model_with_a_normaliser_that_is_gone_is_refused_in_words(
+    store: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with sqlite3.connect("runs/store.db") as database:
+        there, gone = '"normaliser":"sum"', '"normaliser":"sinkhorn"'
+        changed = database.execute(
+            "UPDATE run SET settings = replace(settings, ?, ?) WHERE instr(settings, ?)", (there, gone, there)
+        )
+        assert changed.rowcount, "else nothing is tested"
+    finished = database.execute("SELECT individual_id FROM evaluation WHERE state = 'done'").fetchone()[0]
+    database.close()
+    for line in ("show last", "resume last", f"show {finished}", f"trace {finished}"):
+        assert run([*line.split(), "--store", "runs"]) == ExitCode.USAGE, line
+        told = capsys.readouterr().err
+        assert 'normaliser = "sinkhorn" is gone' in told, line
+        assert "Traceback" not in told
+
+
 @pytest.mark.parametrize("store", ["grown"], indirect=True)
 def test_a_grown_zoo_is_replayed_from_its_log(store: Unpacked, capsys: pytest.CaptureFixture[str]) -> None:
     """Genotypes, newborns' first weights and the kept network follow from the log bit for bit."""

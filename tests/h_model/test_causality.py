@@ -36,7 +36,7 @@ CHOICES: dict[str, list[Any]] = {
     "pool": ["token", "prefix_mean"],
     "gate": ["sigmoid", "softmax_out", "softmax_in", "sparsemax_in", "gumbel"],
     "head": ["feedforward", "linear", "channel", "constant", "independent"],
-    "normaliser": ["sum", "count", "softmax", "sinkhorn", "rms"],
+    "normaliser": ["sum", "count", "softmax"],
     "aggregation": ["sum", "attention"],
     "inflow_gate": [True, False],
     "iteration_embedding": ["message", "input", "film", "none"],

@@ -181,7 +181,7 @@ def test_an_inflow_of_at_most_one_divides_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("normaliser", "aggregation"),  # the attention aggregation normalises by itself
-    [*((one, "sum") for one in ("sum", "count", "softmax", "sinkhorn", "rms")), ("sum", "attention")],
+    [*((one, "sum") for one in ("sum", "count", "softmax")), ("sum", "attention")],
 )
 def test_hundreds_of_iterations_do_not_explode(normaliser: str, aggregation: str) -> None:
     core = core_of(normaliser=normaliser, aggregation=aggregation, hidden=[MLP] * 2, lively=2.0).float()
@@ -245,10 +245,7 @@ def test_a_window_limits_who_is_heard() -> None:
     assert len(core.get_parameter("routers.0.outer.bias")) == 6
 
 
-def test_a_ring_has_no_edge_and_a_layer_may_be_kept_from_hearing_itself() -> None:
-    weights = connections_after(core_of(hidden=[MLP] * 6, window=1, ring=True), 1) > 0
-    assert weights[0].tolist() == [True, True, False, False, False, True, True]
-    assert weights[:, 6].all()
+def test_a_layer_may_be_kept_from_hearing_itself_and_every_head_has_windows() -> None:
     assert not connections_after(core_of(self_routing=False), 1)[:, :3].diagonal().any()
     for head in ("feedforward", "linear", "channel", "constant", "independent"):
         core = core_of(2, 2, router={"head": head}, window=1, hidden=[MLP] * 4)

@@ -49,7 +49,6 @@ VARIANTS: list[dict[str, Any]] = [
     {"router": {"gate": "softmax_out"}},
     {"router": {"gate": "sparsemax_in"}},
     {"window": 1, "normaliser": "count"},
-    {"window": 1, "ring": True},
     {"inference": {"mode": "target_topm", "m": 2}},
     {"inference": {"mode": "source_topk", "k": 2}},
     {"halting": {"rule": "output_mass", "threshold": 0.6}},
@@ -164,7 +163,7 @@ def test_a_channel_follows_its_target() -> None:
     assert full.core.hidden_count == 7
 
 
-@pytest.mark.parametrize("changes", [VARIANTS[place] for place in (1, 3, 5, 6, 7, 11, 15)], ids=str)
+@pytest.mark.parametrize("changes", [VARIANTS[place] for place in (1, 3, 5, 6, 7, 11, 14)], ids=str)
 def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], tmp_path: Path) -> None:
     store = FolderPool(tmp_path)
     model, batch = small_model((TEXT, IMAGE), **changes), small_batch((TEXT, IMAGE))
@@ -200,7 +199,7 @@ def test_a_layer_or_place_that_does_not_fit_leaves_the_model_as_it_was() -> None
     assert torch.equal(of(model, batch), before)
 
 
-def test_the_last_layer_and_the_window_of_a_ring_stay() -> None:
+def test_the_last_layer_stays() -> None:
     model = small_model(disabled=[0])
     model.remove_node(1)
     with pytest.raises(UsageError, match="the last hidden layer stays"):
@@ -210,10 +209,7 @@ def test_the_last_layer_and_the_window_of_a_ring_stay() -> None:
         model.remove_node(0)
     with pytest.raises(UsageError, match="leave one"):
         disable(model, 0)
-    model = small_model(window=1, ring=True)
-    with pytest.raises(UsageError, match="no window of 1"):
-        model.remove_node(0)
-    assert model.core.hidden_count == 3
+    assert model.core.hidden_count == 1
 
 
 def test_the_inference_mode_shrinks_with_the_model() -> None:

@@ -35,7 +35,7 @@ OUTPUTS = (CLASS, LABELS)
 CHOICES: dict[str, list[Any]] = {
     "pool": ["attention", "mean", "max", "last", "token", "prefix_mean"],
     "gate": ["sigmoid", "softmax_out", "softmax_in", "sparsemax_in", "gumbel"],
-    "normaliser": ["sum", "count", "softmax", "sinkhorn", "rms"],
+    "normaliser": ["sum", "count", "softmax"],
     "aggregation": ["sum", "attention"],
     "inflow_gate": [True, False],
     "canvas": ["segments", "latents", "pad"],
@@ -259,7 +259,6 @@ def test_structures_that_cannot_be() -> None:
         ({"hidden": [{"kind": "perceptron"}]}, "perceptron"),
         ({"disabled": [3]}, r"hidden layers are 0 to 2"),
         ({"disabled": [0, 1, 2]}, "leave one"),
-        ({"window": 2, "ring": True}, "at most 1"),
         ({"alpha": 0.0}, "alpha"),
         ({"causal": True, "canvas": "pad"}, "segments"),
         ({"causal": True, "canvas": "latents"}, "segments"),

@@ -61,7 +61,6 @@ BOTH: dict[str, dict[str, Any]] = {
     "source_topk": {"inference": {"mode": "source_topk", "k": 1}},
     "threshold, no inflow gate": {"inference": CUT, "inflow_gate": False},
     "window": {"window": 1, "hidden": [BLOCK] * 5, "disabled": [2]},
-    "ring": {"window": 1, "ring": True, "hidden": [BLOCK] * 5, "disabled": [1]},
     "no self-routing": {"self_routing": False},
     "T = 0": {"iterations": 0},
     "alpha": {"alpha": 2.0, "alpha_rate": 0.5},

@@ -70,7 +70,6 @@ class TestWindowsAndNeverDense(HModelSpaceTests):
         "modes": ("source_topk", "target_topm"),
         "windows": (3, 1),
         "hidden_range": (1, 4),
-        "structure": HModelStructure(ring=True),
     }
 
 

@@ -36,7 +36,7 @@ STREAMING: list[dict[str, Any]] = [
     {"router": {"pool": "prefix_mean"}, "aggregation": "attention"},
     {"router": {"gate": "softmax_out", "head": "channel"}},
     {"inflow_gate": False, "iteration_embedding": "film"},
-    {"output_division": "learned", "normaliser": "sinkhorn"},
+    {"output_division": "learned", "normaliser": "softmax"},
     {"window": 1, "output_division": "last"},
     {"disabled": [1]},
     {"iterations": 0},

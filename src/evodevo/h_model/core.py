@@ -230,12 +230,9 @@ class HCore(nn.Module):
             places = self._row()
             live = count - len(structure.disabled)
             offset = places[None, :] - places[:, None]
-            if structure.ring:
-                offset = torch.minimum(offset % live, (-offset) % live)
             hidden[:, :count] = offset.abs() <= structure.window
-            if not structure.ring:
-                hidden[places < live - structure.window, count:] = False
-                inputs[:, :count] &= places < structure.window
+            hidden[places < live - structure.window, count:] = False
+            inputs[:, :count] &= places < structure.window
         if not structure.self_routing:
             hidden[torch.arange(count), torch.arange(count)] = False
         for place in structure.disabled:
@@ -474,11 +471,10 @@ class HCore(nn.Module):
         live, order = len(enabled), torch.tensor(enabled, device=logits.device)
         targets = self._row().to(logits.device)[:, None] + torch.arange(-window, window + 1, device=logits.device)
         legal = (targets >= 0) & (targets < live)
-        targets = order[targets % live if self.structure.ring else targets.clamp(0, live - 1)]
+        targets = order[targets.clamp(0, live - 1)]
         offsets, outputs = logits[..., : 2 * window + 1], logits[..., 2 * window + 1 :]
-        if not self.structure.ring:
-            # Offsets beyond an end were clamped to some layer; 0 added there changes nothing.
-            offsets = offsets * legal
+        # Offsets beyond an end were clamped to some layer; 0 added there changes nothing.
+        offsets = offsets * legal
         spread = logits.new_zeros(*logits.shape[:-1], count)
         spread = spread.scatter_add(-1, targets.expand_as(offsets), offsets)
         return torch.cat([spread, outputs], -1)

@@ -117,8 +117,7 @@ class HModelSpace(Space[HModelGenome]):
             every = tuple(range(1, count + 1))
             return {"dense": (0,), "threshold": self._thresholds}.get(genome.mode, every)
         if gene == "window":
-            ring = self.settings.structure.ring
-            return tuple(w for w in self._choices[gene] if (2 * w + 1 if ring else w) < count or w == 0) or (0,)
+            return tuple(w for w in self._choices[gene] if w < count or w == 0) or (0,)
         return self._choices[gene]
 
     def repair(self, genome: HModelGenome, rng: np.random.Generator) -> HModelGenome:

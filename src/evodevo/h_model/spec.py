@@ -6,12 +6,14 @@ T iterations, c connection weights in [0, 1], a inflow of a target (the sum of c
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, model_serializer, model_validator
 
 from evodevo.h_model.aggregations.base import AggregationKind, Normaliser
 from evodevo.h_model.aggregations.sum import SumAggregation
+from evodevo.h_model.stored import as_recorded, upgraded
 from evodevo.networks.routing.spec import CAUSAL_POOLS, InferenceStructure, Pool, usual_pool
 from evodevo.operators.layers.base import Layer, RouterHead
 from evodevo.operators.layers.transformer import TransformerLayer
@@ -140,14 +142,12 @@ class HModelStructure(Settings):
             iteration have t = 0.
         alpha_end: alpha at the end of training, reached geometrically; constant if left out.
         normaliser: divisor of the sum of messages: ``sum`` (max(1, a), the default), ``count`` (of c > 0.5),
-            ``softmax`` (weights c / a), ``sinkhorn`` (c doubly stochastic), ``rms`` (of the sum).
+            ``softmax`` (weights c / a).
         aggregation: Row of ``AGGREGATIONS``: ``sum`` (the paper's), or ``attention`` with source identity (3.5-1).
         inflow_gate: c of a layer is multiplied by min(1, its inflow): a layer without inflow sends nothing.
         iteration_embedding: added to the ``message`` (the paper's), to the ``input``, as ``film``, or ``none``.
         output_division: Y is divided by ``t`` (as printed) or ``t_plus_1``, ``learned`` (weighted), or only ``last``.
-        window: largest distance of connected layers along the ring or row of enabled hidden layers; no limit if left
-            out.
-        ring: the window wraps around.
+        window: largest distance of connected layers along the row of enabled hidden layers; no limit if left out.
         self_routing: a layer may be connected to itself.
         canvas: ``segments`` (each input has its own positions), ``latents`` (each is read into ``slots`` positions),
             ``pad`` (all share positions, as printed).
@@ -177,7 +177,6 @@ class HModelStructure(Settings):
     iteration_embedding: Literal["message", "input", "film", "none"] = "message"
     output_division: Literal["t", "t_plus_1", "learned", "last"] = "t"
     window: int | None = Field(default=None, ge=1, le=1024)
-    ring: bool = False
     self_routing: bool = True
     canvas: Literal["segments", "latents", "pad"] = "segments"
     slots: int = Field(default=16, ge=1, le=4096)
@@ -187,6 +186,21 @@ class HModelStructure(Settings):
     disabled: tuple[int, ...] = ()
     missing: bool = False
     checkpointing: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, values: Any, info: ValidationInfo) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        values = upgraded(values)
+        if info.mode == "json":
+            # What a validator returns is read as Python, where a list is no tuple.
+            values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        return values
+
+    @model_serializer(mode="wrap")
+    def _recorded(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return as_recorded(handler(self))
 
     @model_validator(mode="after")
     def _it_can_be_built(self) -> Self:
@@ -210,9 +224,6 @@ class HModelStructure(Settings):
             raise ValueError(f"disabled holds {wrong or 'a place twice'}; hidden layers are 0 to {count - 1}")
         if len(self.disabled) == count:
             raise ValueError("all hidden layers are disabled; leave one, or set iterations = 0")
-        live = count - len(self.disabled)
-        if self.window is not None and self.ring and 2 * self.window + 1 > live:
-            raise ValueError(f"a ring of {live} layers has no window of {self.window}; at most {(live - 1) // 2}")
         if self.nesting > MAX_NESTING:
             raise ValueError(f"H-Models are nested {self.nesting} deep; at most {MAX_NESTING}")
         self._check_stream()
@@ -257,7 +268,7 @@ class HModelStructure(Settings):
         return self.router.pool or usual_pool(causal=self.causal)
 
 
-_OF_PAPER = ("normaliser", "aggregation", "inflow_gate", "output_division", "window", "ring")
+_OF_PAPER = ("normaliser", "aggregation", "inflow_gate", "output_division", "window")
 """Fields that count only with the stream ``paper``."""
 
 Preset = Literal["wide", "deep", "balanced", "full"]

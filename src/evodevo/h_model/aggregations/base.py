@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from evodevo.h_model.aggregations.module import Aggregation as Module
     from evodevo.operators.source.sheet import SourceSheet
 
-Normaliser = Literal["sum", "count", "softmax", "sinkhorn", "rms"]
+Normaliser = Literal["sum", "count", "softmax"]
 
 AGGREGATIONS: Registry[type[AggregationSpec]] = table("aggregation", "evodevo.aggregations")
 """Kind -> its class."""

@@ -6,12 +6,10 @@ position.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from evodevo.h_model.aggregations.base import Normaliser
 from evodevo.h_model.aggregations.module import Aggregation, at_positions, weighted_sum
-from evodevo.networks.routing.gates import doubly_stochastic
 
 
 class NormalisedSum(Aggregation):
@@ -34,19 +32,12 @@ def normalised_sum(messages: Tensor, weights: Tensor, masks: Tensor | None, norm
         weights: Connection weights, (B, P, K, N).
         masks: Real positions of each source, (B, K, S); None where every source has every position.
         normaliser: Divisor: ``sum`` max(1, a), eq. 3; ``count`` the number of sources with c > 0.5, at least 1;
-            ``softmax`` a itself, 1 where it is 0; ``sinkhorn`` makes the weights doubly stochastic first; ``rms`` the
-            root mean square of the sum.
+            ``softmax`` a itself, 1 where it is 0.
 
     Returns:
         Inputs of the targets, (B, N, S, d). With ``sum`` and ``softmax`` no position is longer than the longest
         message.
     """
-    if normaliser == "sinkhorn":
-        weights = doubly_stochastic(weights)
-    if normaliser == "rms":
-        total = weighted_sum(messages, weights.to(messages.dtype))
-        # The epsilon is inside the root, so that an input of 0 has a gradient too.
-        return total * (total.square().mean(-1, keepdim=True) + torch.finfo(total.dtype).eps).rsqrt()
     local = at_positions(weights, masks)
     if normaliser == "count":
         divisor = (local > 0.5).to(weights.dtype).sum(-2).clamp(min=1.0)

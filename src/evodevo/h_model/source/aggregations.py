@@ -29,43 +29,22 @@ class {name}(nn.Module):
     """Weighted sum of messages (B, K, S, D) with weights (B, P, K, N), {words}: (B, N, S, D)."""
 
     def forward(self, messages, weights, masks, of_input):
-{body}
-'''
-_DIVIDED = """        local = at_positions(weights, masks)
+        local = at_positions(weights, masks)
         divisor = {divisor}  # (B, P or S, N)
-        return weighted_sum(messages, weights) / divisor.transpose(1, 2).unsqueeze(-1)"""
-_RMS = """        total = weighted_sum(messages, weights)
-        return total * (total.square().mean(-1, keepdim=True) + torch.finfo(total.dtype).eps).rsqrt()"""
-_SINKHORN = """        for _ in range(8):  # what each source gives is at most one, what each target gets is one
-            weights = weights / weights.sum(-1, keepdim=True).clamp(min=1.0)
-            weights = weights / weights.sum(-2, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-"""
+        return weighted_sum(messages, weights) / divisor.transpose(1, 2).unsqueeze(-1)
+'''
 _PARTS: dict[Normaliser, tuple[str, str, str]] = {
-    "sum": ("Sum", "divided by their sum where it is above 1", _DIVIDED.format(divisor="local.sum(-2).clamp(min=1.0)")),
-    "count": (
-        "CountedSum",
-        "divided by the number of those above 1/2",
-        _DIVIDED.format(divisor="(local > 0.5).sum(-2).clamp(min=1)"),
-    ),
-    "softmax": (
-        "WeightedMean",
-        "divided by their sum",
-        _DIVIDED.format(divisor="local.sum(-2).masked_fill(local.sum(-2) == 0, 1.0)"),
-    ),
-    "sinkhorn": (
-        "SinkhornSum",
-        "rescaled until they are doubly stochastic",
-        _SINKHORN + _DIVIDED.format(divisor="local.sum(-2).clamp(min=1.0)"),
-    ),
-    "rms": ("NormalisedSum", "divided by its root mean square", _RMS),
+    "sum": ("Sum", "divided by their sum where it is above 1", "local.sum(-2).clamp(min=1.0)"),
+    "count": ("CountedSum", "divided by the number of those above 1/2", "(local > 0.5).sum(-2).clamp(min=1)"),
+    "softmax": ("WeightedMean", "divided by their sum", "local.sum(-2).masked_fill(local.sum(-2) == 0, 1.0)"),
 }
+"""Normaliser -> name of its class, words for its docstring, its divisor."""
 
 
 def summed(normaliser: Normaliser) -> Fragment:
     """The class of the aggregation ``sum``."""
-    name, words, body = _PARTS[normaliser]
-    needs = (WEIGHTED_SUM,) if normaliser == "rms" else (WEIGHTED_SUM, AT_POSITIONS)
-    return Fragment(name, _SUM.format(name=name, words=words, body=body), needs)
+    name, words, divisor = _PARTS[normaliser]
+    return Fragment(name, _SUM.format(name=name, words=words, divisor=divisor), (WEIGHTED_SUM, AT_POSITIONS))
 
 
 _ATTENTION = '''

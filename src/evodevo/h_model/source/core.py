@@ -228,12 +228,8 @@ class _Core:
         targets, there = [], []
         for place in range(count):
             wanted = [row[place] + offset for offset in range(-window, window + 1)]
-            if structure.ring:
-                targets.append([enabled[one % live] for one in wanted])
-                there.append([True] * len(wanted))
-            else:
-                targets.append([enabled[min(max(one, 0), live - 1)] for one in wanted])
-                there.append([0 <= one < live for one in wanted])
+            targets.append([enabled[min(max(one, 0), live - 1)] for one in wanted])
+            there.append([0 <= one < live for one in wanted])
         return targets, there
 
     def _kept(self) -> str | None:

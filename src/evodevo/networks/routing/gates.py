@@ -16,7 +16,6 @@ from torch import Tensor
 Gate = Literal["sigmoid", "softmax_out", "softmax_in", "sparsemax_in", "gumbel"]
 FAR = -1e9
 """Stand-in for minus infinity: a row of such logits still has a finite softmax, and finite gradients."""
-SINKHORN_ROUNDS = 8
 
 
 def widened(x: Tensor) -> Tensor:
@@ -79,17 +78,6 @@ _GATES: dict[str, Callable[[Tensor], Tensor]] = {
     "softmax_in": lambda logits: logits.softmax(-2),
     "sparsemax_in": lambda logits: sparsemax(logits, -2),
 }
-
-
-def doubly_stochastic(weights: Tensor, rounds: int = SINKHORN_ROUNDS) -> Tensor:
-    """Weights rescaled so that what each source gives is at most one and what each target gets is one (Sinkhorn).
-
-    Targets without any weight stay at 0.
-    """
-    for _ in range(rounds):
-        weights = weights / weights.sum(-1, keepdim=True).clamp(min=1.0)
-        weights = weights / weights.sum(-2, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-    return weights
 
 
 def iteration_alpha(alpha: float, rate: float, t: int) -> float:
