@@ -779,7 +779,7 @@ def test_every_extra_named_exists() -> None:
 MODULE = re.compile(r"``((?:[a-z]\w*/)+\w+\.py|(?:[a-z]\w*\.)+\w+)``")
 SOURCE = ROOT / "src" / "evodevo"
 ROOMS = {path.stem for path in SOURCE.iterdir()}
-KEYS = {"evaluation.options.grow", "training.sharpening"}
+KEYS = {"evaluation.options.grow"}
 """Settings whose keys look like modules; names of recipes do, too."""
 RETIRED = {"spaces", "models", "evaluation", "evolution", "routing", "strategist", "diagrams"}
 """Folders of the package before the papers had folders of their own."""

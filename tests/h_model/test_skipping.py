@@ -206,7 +206,7 @@ def test_the_device_is_asked_once_per_iteration(monkeypatch: pytest.MonkeyPatch)
     assert asked == 4
 
 
-def test_training_skips_nothing_unless_it_sharpens() -> None:
+def test_training_skips_nothing() -> None:
     model, batch = model_of({"mode": "target_topm", "m": 1}), batch_of()
     model.train()
     assert not model.core.hard

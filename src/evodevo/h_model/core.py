@@ -30,7 +30,7 @@ from evodevo.networks.iteration_embedding import IterationEmbedding
 from evodevo.networks.routing import losses
 from evodevo.networks.routing.gates import iteration_alpha, open_gates
 from evodevo.networks.routing.pools import Pooling, masked_mean
-from evodevo.networks.routing.skipping import harden, straight_through
+from evodevo.networks.routing.skipping import harden
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.base import full_precision
 from evodevo.operators.layers.base import RouterHead
@@ -138,8 +138,7 @@ class HCore(nn.Module):
     Attributes:
         alpha: Temperature that overrides the structure's, in training and at inference; None follows the structure.
         alpha_rate: Factor of the temperature per iteration.
-        inference: Connections that count in evaluation mode; in training mode too while ``sharpening``.
-        sharpening: Whether training uses the hard connections of ``inference`` forward and soft gradients backward.
+        inference: Connections that count in evaluation mode; all count in training.
         births: Birth factor in [0, 1] by index of a hidden layer (``h_model/births.py``); 1 where none is given.
             With 0 it is as if it were not there, and in evaluation it is not run.
         gates: Factors of the messages of hidden layers, (H,), or None: meta-gradients differentiate by them.
@@ -170,7 +169,6 @@ class HCore(nn.Module):
         self.alpha: float | None = None
         self.alpha_rate = structure.alpha_rate
         self.inference: InferenceStructure = structure.inference
-        self.sharpening = False
         self.births: dict[int, float | Tensor] = {}
         self.gates: Tensor | None = None
         self.level = False
@@ -275,7 +273,7 @@ class HCore(nn.Module):
     @property
     def hard(self) -> bool:
         """Whether the connections of the inference mode count now."""
-        return self.inference.mode != "dense" and (self.sharpening or not self.training)
+        return self.inference.mode != "dense" and not self.training
 
     @property
     def may_be_silent(self) -> bool:
@@ -505,8 +503,7 @@ class HCore(nn.Module):
             return weights
         prices = layer_flops(self.structure, length) if self.inference.mode == "budget" else ()
         hidden = weights.shape[-1] - self.output_count
-        kept = harden(weights, hidden, self.inference, prices, total)
-        return straight_through(weights, kept) if self.training else kept
+        return harden(weights, hidden, self.inference, prices, total)
 
     def _active(self, inflow: Tensor) -> Tensor | None:
         """Layers with connections to them, (B, H); None where all layers run."""
@@ -514,7 +511,7 @@ class HCore(nn.Module):
             return None
         if not self.training:
             return (inflow > 0).any(1)
-        # Training runs all enabled layers, since soft gradients need the outputs of unconnected ones too.
+        # Training runs all enabled layers, since gradients need the outputs of unconnected ones too.
         if not self.structure.disabled:
             return None
         enabled = torch.ones(self.hidden_count, dtype=torch.bool, device=inflow.device)

@@ -164,15 +164,6 @@ class HModelParts(LayeredNetwork):
         return self.structure.model_copy(update=changes)
 
     @property
-    def sharpening(self) -> bool:
-        """Whether ``inference`` holds while training too; ``training.sharpening`` switches it on and off."""
-        return self.core.sharpening
-
-    @sharpening.setter
-    def sharpening(self, value: bool) -> None:
-        self.core.sharpening = value
-
-    @property
     def runner(self) -> RunnerName:
         """Name of the runner of hidden layers: ``auto``, ``probe``, ``loop``, ``grouped``; see
         ``runner_choice.build_runner``."""

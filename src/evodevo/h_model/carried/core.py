@@ -2,7 +2,7 @@
 
 Every hidden layer has a state X. An addressed layer updates its state and sends the result on; what it sends replaces
 the state of the layers that it addresses. Nobody else runs, in training as at inference, so that there is nothing to
-sharpen afterwards. All work on messages is done for the at most M active layers of a sample, in *slots*.
+harden afterwards. All work on messages is done for the at most M active layers of a sample, in *slots*.
 
 Source: docs/spec/h_model.md#the-carried-stream.
 

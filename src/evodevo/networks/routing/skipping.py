@@ -49,7 +49,7 @@ def harden(weights: Tensor, hidden: int, inference: InferenceStructure, costs: S
 
 
 def straight_through(soft: Tensor, hard: Tensor) -> Tensor:
-    """The hard weights forward, the gradient of the soft ones backward: for sharpening."""
+    """The hard weights forward, the gradient of the soft ones backward."""
     return soft + (hard - soft).detach()
 
 
