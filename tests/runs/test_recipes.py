@@ -12,6 +12,7 @@ from evodevo.backbone.space import BackboneSpace
 from evodevo.errors import UsageError
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import task_settings, training_settings
+from evodevo.h_model.recipes.sweep import SWEEPS
 from evodevo.h_model.recipes.variants import opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.objectives.base import parse_objectives
@@ -92,13 +93,16 @@ CONTROLS: dict[str, tuple[set[str], set[str]]] = {
 }
 """Controls in both sizes, and those of the full one, of experiments whose opponents are not the paper's."""
 PAPER_CONTROLS = {"Tr(I+H+O)", "constant c = 0.5"}, {"Tr(I+HT+O)", "Universal Transformer", "input-independent"}
-EXPERIMENTS = [name for name in RECIPES.names() if RECIPES.get(name).drivers == ("train",) and name[:7] == "h_model"]
+EXPERIMENTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in RECIPES if RECIPES.get(name).drivers == ("train",) and name[:7] == "h_model"),
+    *(("h_model.sweep", {"sweep": {"over": over}}) for over in SWEEPS),
+]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_each_experiment_compares_with_its_controls(name: str) -> None:
+@pytest.mark.parametrize(("name", "chosen"), EXPERIMENTS, ids=str)
+def test_each_experiment_compares_with_its_controls(name: str, chosen: dict[str, Any]) -> None:
     """Quick: the H-Model and controls; full: all opponents, three rates, three seeds (3.6)."""
-    quick, full = (resolve(name, size=size, driver="train", overrides={}) for size in ("quick", "full"))
+    quick, full = (resolve(name, size=size, driver="train", overrides=chosen) for size in ("quick", "full"))
     assert isinstance(quick, ExperimentSettings)
     assert isinstance(full, ExperimentSettings)
     always, in_full = CONTROLS.get(name, PAPER_CONTROLS)

@@ -11,17 +11,15 @@ declare(
 declare(
     "evodevo.recipes",
     {
-        "h_model.alpha": "evodevo.h_model.recipes.alpha:ALPHA",
-        "h_model.depth": "evodevo.h_model.recipes.depth:DEPTH",
         "h_model.domains": "evodevo.h_model.recipes.domains:DOMAINS",
         "h_model.extend": "evodevo.h_model.recipes.extend:EXTEND",
         "h_model.image_text": "evodevo.h_model.recipes.image_text:IMAGE_TEXT",
         "h_model.languages": "evodevo.h_model.recipes.languages:LANGUAGES",
-        "h_model.mixed": "evodevo.h_model.recipes.mixed:MIXED",
         "h_model.pointer": "evodevo.h_model.recipes.pointer:POINTER",
         "h_model.pretrained": "evodevo.h_model.recipes.pretrained:PRETRAINED",
         "h_model.proofs": "evodevo.h_model.recipes.proofs:PROOFS",
         "h_model.small": "evodevo.h_model.recipes.search:SMALL",
+        "h_model.sweep": "evodevo.h_model.recipes.sweep:SWEEP",
     },
 )
 declare(

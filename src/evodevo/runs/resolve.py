@@ -59,7 +59,7 @@ def resolve(
         data, overrides = own_data(overrides)
     part = overrides.get(recipe.part, {})
     if not isinstance(part, Mapping):
-        raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.width=128; got {part!r}.")
+        raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.KEY=VALUE; got {part!r}.")
     made = renewed(
         recipe.settings(size, driver, Changes(name, part, cast("Baselines | None", baselines), strategists, data))
     )
