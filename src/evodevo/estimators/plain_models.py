@@ -24,9 +24,9 @@ from evodevo.estimators.automatic.candidates.base import (
     ProbabilityModel,
 )
 from evodevo.estimators.automatic.candidates.plain import plain_candidates
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.estimators.automatic.scores import difference, log_loss, metric_of
 from evodevo.estimators.reading import IMAGE, TEXT, VECTORS, Columns, InputReading, texts_of, vectors_of
+from evodevo.tasks.rows.samples import Samples
 
 ZOO = "zoo"
 LARGEST_CHANCE = 0.025

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.estimators.automatic import sources
 from evodevo.estimators.automatic.candidates import forest
 from evodevo.estimators.automatic.candidates.base import (
     PREDICTORS,
@@ -27,9 +26,10 @@ from evodevo.estimators.automatic.candidates.linear import Linear
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor, mean
 from evodevo.estimators.automatic.candidates.neighbours import Neighbours
 from evodevo.estimators.automatic.candidates.trees import Forest, TreesPredictor
-from evodevo.estimators.automatic.samples import RowReading
-from evodevo.estimators.automatic.targets import Targets
 from evodevo.randomness import generator
+from evodevo.tasks.rows import sources
+from evodevo.tasks.rows.samples import RowReading
+from evodevo.tasks.rows.targets import Targets
 
 CANDIDATES: list[FitCandidate] = [
     Constant(),

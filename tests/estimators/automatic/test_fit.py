@@ -12,12 +12,13 @@ import pytest
 
 import evodevo
 from evodevo.errors import DataError, NotFoundError, UnsafeFileError, UsageError
-from evodevo.estimators.automatic import ensemble, scores, sources
+from evodevo.estimators.automatic import ensemble, scores
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.fit import ENSEMBLE, seconds_of
 from evodevo.estimators.automatic.search import FitSearch
 from evodevo.estimators.automatic.splits import EVERY_FOLD_BELOW, folds
 from evodevo.randomness import generator
+from evodevo.tasks.rows import sources
 
 
 def rows(count: int, seed: int = 0) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from evodevo.estimators.automatic.networks.arms import arms_for
 from evodevo.estimators.automatic.networks.judging import build_arm, output_of
 from evodevo.estimators.automatic.networks.predictor import NetworkFacts, NetworkPredictor
 from evodevo.estimators.automatic.networks.reading import NetworkReading
-from evodevo.estimators.automatic.samples import RowReading
 from evodevo.estimators.automatic.scores import metric_of
-from evodevo.estimators.automatic.sources import read
-from evodevo.estimators.automatic.targets import Targets
 from evodevo.randomness import generator
+from evodevo.tasks.rows.samples import RowReading
+from evodevo.tasks.rows.sources import read
+from evodevo.tasks.rows.targets import Targets
 
 COUNT = 40
 

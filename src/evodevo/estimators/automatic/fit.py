@@ -13,23 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, unknown_name
-from evodevo.estimators.automatic import ensemble, sources
+from evodevo.estimators.automatic import ensemble
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.leaderboard import Row
 from evodevo.estimators.automatic.model import PROBES, FittedModel
 from evodevo.estimators.automatic.progress import shown
-from evodevo.estimators.automatic.samples import RowReading, Samples
 from evodevo.estimators.automatic.scores import log_loss, metric_of
 from evodevo.estimators.automatic.search import FitSearch, Listener, rank
-from evodevo.estimators.automatic.sources import Rows
 from evodevo.estimators.automatic.splits import (
     EVERY_FOLD_BELOW,
     EVERY_FOLD_OF_IMAGES_BELOW,
     fingerprints,
     folds,
 )
-from evodevo.estimators.automatic.targets import Targets, known
+from evodevo.tasks.rows import sources
+from evodevo.tasks.rows.samples import RowReading, Samples
+from evodevo.tasks.rows.sources import Rows
+from evodevo.tasks.rows.targets import Targets, known
 
 ENSEMBLE = "weighted ensemble"
 FEWEST = 10

@@ -14,10 +14,10 @@ from evodevo import canonical, files
 from evodevo.errors import DataError, NotFoundError, UnsafeFileError, UsageError
 from evodevo.estimators.automatic.candidates.base import PREDICTORS, ProbabilityModel
 from evodevo.estimators.automatic.leaderboard import Row
-from evodevo.estimators.automatic.samples import RowReading
 from evodevo.estimators.automatic.scores import Metric, metric_of
-from evodevo.estimators.automatic.targets import Targets
 from evodevo.settings import Settings, validate
+from evodevo.tasks.rows.samples import RowReading
+from evodevo.tasks.rows.targets import Targets
 
 ABOUT, ARRAYS = "model.json", "arrays.safetensors"
 FORMAT = "evodevo.fitted_model/1"

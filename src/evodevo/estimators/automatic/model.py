@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from evodevo import __version__
 from evodevo.errors import DataError
-from evodevo.estimators.automatic import keeping, scores, sources
+from evodevo.estimators.automatic import keeping, scores
 from evodevo.estimators.automatic.candidates.base import ProbabilityModel
 from evodevo.estimators.automatic.leaderboard import Judged, Leaderboard, Row
-from evodevo.estimators.automatic.samples import RowReading, Samples
 from evodevo.estimators.automatic.scores import Metric
-from evodevo.estimators.automatic.sources import Rows
-from evodevo.estimators.automatic.targets import Targets, known
+from evodevo.tasks.rows import sources
+from evodevo.tasks.rows.samples import RowReading, Samples
+from evodevo.tasks.rows.sources import Rows
+from evodevo.tasks.rows.targets import Targets, known
 
 PROBES = 50
 """Number of training rows that are kept for the verification of exports."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.randomness import generator
+from evodevo.tasks.rows.samples import Samples
 
 EVERY_FOLD_BELOW = 3_000
 """Number of samples below which each fold is held out in turn: fewer held out samples alone decide by luck."""

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.objectives.probabilities import sigmoid, softmax
 from evodevo.registry import Registry, table
+from evodevo.tasks.rows.samples import Samples
 
 Arrays = Mapping[str, NDArray[Any]]
 Answers = NDArray[np.int64] | NDArray[np.float32]

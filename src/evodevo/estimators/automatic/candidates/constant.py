@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evodevo.estimators.automatic.candidates.arrays import taken
 from evodevo.estimators.automatic.candidates.base import Arrays, FitCandidate, LabelledSamples, Limit, ProbabilityModel
-from evodevo.estimators.automatic.samples import Samples
+from evodevo.tasks.rows.samples import Samples
 
 
 class ConstantPredictor(ProbabilityModel):

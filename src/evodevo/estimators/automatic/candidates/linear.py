@@ -25,9 +25,9 @@ from evodevo.estimators.automatic.candidates.base import (
 )
 from evodevo.estimators.automatic.candidates.threads import threads
 from evodevo.estimators.automatic.features.linear import LinearFeatures
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.randomness import generator
 from evodevo.settings import Settings, validate
+from evodevo.tasks.rows.samples import Samples
 
 MOST_SAMPLES = 30_000
 """Largest number of training samples; of more a random part is used, since a fit cannot be ended in the middle."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from evodevo.estimators.automatic.candidates.base import PREDICTORS, Arrays, ProbabilityModel
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.settings import Settings, validate
+from evodevo.tasks.rows.samples import Samples
 
 
 class _MeanPart(Settings):

@@ -16,9 +16,9 @@ from evodevo.errors import UsageError
 from evodevo.estimators.automatic.candidates.arrays import taken
 from evodevo.estimators.automatic.candidates.base import Arrays, FitCandidate, LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.features.linear import LinearFeatures
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.randomness import generator
 from evodevo.settings import Settings, validate
+from evodevo.tasks.rows.samples import Samples
 
 MOST_SAMPLES = 20_000
 _AT_ONCE = 256

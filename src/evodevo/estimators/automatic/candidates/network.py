@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.estimators.automatic.candidates.base import Arrays, ProbabilityModel
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.settings import Settings, validate
+from evodevo.tasks.rows.samples import Samples
 
 if TYPE_CHECKING:
     from evodevo.estimators.automatic.networks.data import NetworkSamples

@@ -16,8 +16,8 @@ from evodevo.errors import UsageError
 from evodevo.estimators.automatic.candidates.arrays import taken
 from evodevo.estimators.automatic.candidates.base import Arrays, Link, ProbabilityModel, probabilities
 from evodevo.estimators.automatic.features.dense import DenseFeatures
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.settings import Settings, validate
+from evodevo.tasks.rows.samples import Samples
 
 LEAF = -1
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from evodevo.estimators.automatic.features import pixels, words
 from evodevo.estimators.automatic.features.words import TextTerms
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.settings import Settings
+from evodevo.tasks.rows.samples import Samples
 
 SIDE = 12
 FEW_LEVELS = 12

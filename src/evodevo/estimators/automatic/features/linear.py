@@ -13,8 +13,8 @@ from pydantic import Field
 
 from evodevo.estimators.automatic.features import pixels
 from evodevo.estimators.automatic.features.words import MOST_TERMS, TextTerms
-from evodevo.estimators.automatic.samples import Samples
 from evodevo.settings import Settings
+from evodevo.tasks.rows.samples import Samples
 
 SIDE = 28
 """Largest height and width of an image whose pixels are features."""

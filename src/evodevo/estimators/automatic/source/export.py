@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 
 from evodevo import __version__
 from evodevo.errors import UsageError, VerificationError, unknown_name
-from evodevo.estimators.automatic import keeping, sources
+from evodevo.estimators.automatic import keeping
 from evodevo.estimators.automatic.candidates.base import ProbabilityModel
 from evodevo.estimators.automatic.leaderboard import Leaderboard
-from evodevo.estimators.automatic.samples import RowReading
 from evodevo.estimators.automatic.source.probes import drawn
-from evodevo.estimators.automatic.sources import Rows
-from evodevo.estimators.automatic.targets import Targets
 from evodevo.export.folder import CARD, Export, check_target, publish, write_text
 from evodevo.export.fresh_process import run
 from evodevo.export.model_card import plain_text
 from evodevo.export.verify import Verified
+from evodevo.tasks.rows import sources
+from evodevo.tasks.rows.samples import RowReading
+from evodevo.tasks.rows.sources import Rows
+from evodevo.tasks.rows.targets import Targets
 
 PROGRAM, FORMAT = "predict.py", "source"
 MOST_PROBES = 50

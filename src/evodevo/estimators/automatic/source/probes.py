@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from evodevo.estimators.automatic.columns import ISO, Column
-from evodevo.estimators.automatic.samples import RowReading
-from evodevo.estimators.automatic.sources import Rows
 from evodevo.randomness import generator
+from evodevo.tasks.rows.columns import ISO, Column
+from evodevo.tasks.rows.samples import RowReading
+from evodevo.tasks.rows.sources import Rows
 
 COUNT = 50
 GONE = 0.1

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from evodevo.errors import DataError, UsageError, unknown_name
-from evodevo.estimators.automatic import columns
-from evodevo.estimators.automatic.sources import Rows
 from evodevo.settings import Settings
+from evodevo.tasks.rows import columns
+from evodevo.tasks.rows.sources import Rows
 from evodevo.tasks.table import cells as table_cells
 
 MOST_CLASSES = 1_000

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evodevo.estimators.automatic import columns, sources
-from evodevo.estimators.automatic.samples import MISSING_CODE, OTHER_CODE, RowReading
+from evodevo.tasks.rows import columns, sources
+from evodevo.tasks.rows.samples import MISSING_CODE, OTHER_CODE, RowReading
 
 CASES = [
     (["1.5", "", "3", "NA", "-2e3"] * 5, "number"),

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from evodevo.errors import DataError, UsageError, quoted_list
-from evodevo.estimators.automatic import columns
-from evodevo.estimators.automatic.columns import DATE_PARTS, Column
-from evodevo.estimators.automatic.sources import Rows
 from evodevo.settings import Settings
 from evodevo.tasks.images.arrays import read_bytes
 from evodevo.tasks.images.pixels import Colour, Pixels, decode, resized, uniform
+from evodevo.tasks.rows import columns
+from evodevo.tasks.rows.columns import DATE_PARTS, Column
+from evodevo.tasks.rows.sources import Rows
 
 MISSING_CODE, OTHER_CODE, FIRST_CODE = 0, 1, 2
 """Codes of a category that is missing, of one that has no code of its own, and of the first of the others."""
