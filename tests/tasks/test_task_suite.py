@@ -70,7 +70,7 @@ class Small(NamedTuple):
 
 
 # Their own test files inherit the laws, with settings of their own.
-ELSEWHERE = frozenset({"images", "language", "image_text", "table", "digits_questions", "multitask"})
+ELSEWHERE = frozenset({"images", "language", "image_text", "table", "rows", "digits_questions", "multitask"})
 
 # A task without an entry is tested with its own defaults.
 SMALL = {

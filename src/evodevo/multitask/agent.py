@@ -6,7 +6,7 @@ Sources: µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#agents.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -202,6 +202,10 @@ class AgentClass(ABC):
     def reads(self, agent: AgentRow) -> bool:
         """Whether agents of this class may build on what an agent publishes (itself and roots included)."""
 
+    def builds_on(self, path: Path, modalities: Collection[str]) -> bool:
+        """Whether agents of this class may build on a path where samples have these modalities."""
+        return can_read(path, modalities)
+
     @abstractmethod
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """Description of the part of the view that the agent lacks to begin; None where it can begin."""
@@ -231,15 +235,15 @@ class AgentClass(ABC):
 
 
 def readable(view: SystemView, kind: AgentClass, settings: AgentSettings) -> SystemView:
-    """The part of a view that agents of a class may build on: offers that it reads, of paths that can read the samples
-    of the task, by agents that the settings do not leave out.
+    """The part of a view that agents of a class may build on: offers that it reads, of paths that it builds on where
+    samples are those of the task, by agents that the settings do not leave out.
     """
     offers = {
         name: offer
         for name, offer in view.offers.items()
         if kind.reads(view.agents[name])
         and matches(name, settings.builds_on)
-        and can_read(offer.path, settings.modalities)
+        and kind.builds_on(offer.path, settings.modalities)
     }
     return replace(view, offers=offers, agents={name: view.agents[name] for name in offers})
 
@@ -251,6 +255,9 @@ for _name, _row in {"Vit": "VIT", "VitB": "VIT_B", "VitT3": "VIT_T3", "VitTiny":
 for _name, _row in {"ConvTiny": "CONV_TINY", "ConvSmall": "CONV_SMALL", "ConvBase": "CONV_BASE"}.items():
     AGENTS.add(_name, f"evodevo.multitask.agents.convolution:{_row}")
     AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.convolution:MULTI_{_row}")
+for _name, _row in {"MlpTiny": "MLP_TINY", "MlpSmall": "MLP_SMALL", "MlpBase": "MLP_BASE"}.items():
+    AGENTS.add(_name, f"evodevo.multitask.agents.mlp:{_row}")
+    AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.mlp:MULTI_{_row}")
 for _name, _row in {"Text": "TEXT", "TextTiny": "TEXT_TINY"}.items():
     AGENTS.add(_name, f"evodevo.multitask.agents.text:{_row}")
     AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.text:MULTI_{_row}")

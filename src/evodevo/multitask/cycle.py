@@ -103,7 +103,7 @@ class Cycle:
         if not self._probes or self._transfer is not None:
             return None
         view = readable(self.view, self.kind, self.settings)
-        paths = table.candidates(view, self.agent.name, self.settings.class_names)
+        paths = table.candidates(view, self.agent.name, self.settings.class_names, self.settings.modalities)
         if len(paths) < table.FEWEST:
             return None
         seed = integer_seed(self._seed, self.agent.name, "transfer")

@@ -56,6 +56,8 @@ class AgentSettings(Settings):
         modalities: modalities of its samples; paths that need others are neither parents nor supports.
         inputs: inputs of a sample, each a ``tasks.inputs.InputSpec`` by field, so that a user's samples can be read
             where the data are gone; empty where unknown.
+        columns: columns of the rows of a table that its samples are, each a ``tasks.rows.columns.Column`` by field;
+            empty for other samples.
         builds_on: agents whose paths may be parents or supports, by name, with ``*`` for any text; ``*~root_model~*``
             are roots alone.
     """
@@ -70,4 +72,5 @@ class AgentSettings(Settings):
     class_names: tuple[str, ...] = ()
     modalities: tuple[str, ...] = ("image",)
     inputs: tuple[dict[str, Any], ...] = ()
+    columns: tuple[dict[str, Any], ...] = Field(default=(), exclude_if=lambda value: not value)
     builds_on: tuple[str, ...] = ("*",)

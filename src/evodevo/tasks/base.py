@@ -35,6 +35,7 @@ TASKS.add("languages", "evodevo.tasks.text.languages:LanguagesTask")
 TASKS.add("images", "evodevo.tasks.images.images:ImagesTask")
 TASKS.add("image_text", "evodevo.tasks.image_text.task:ImageTextTask")
 TASKS.add("table", "evodevo.tasks.table.task:TableTask")
+TASKS.add("rows", "evodevo.tasks.rows.task:RowsTask")
 TASKS.add("multitask", "evodevo.tasks.multitask.task:MultitaskTask")
 TASKS.add("digits_questions", "evodevo.tasks.images.digits_questions:DigitsQuestionsTask")
 

@@ -18,11 +18,13 @@ from evodevo.multitask.paths.network.imports import read_import
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.multitask.path_kinds import TRAINING, PathKindTests, Request
+from fixtures.clients import client_text
 from fixtures.imports import H_MODEL, checkpoint_of
 from fixtures.path_requests import NEW, ask, path_of, request_of
 
 VISION = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
 CONVOLUTION = {"widths": [8, 16], "layers": 1, "image_size": 8}
+MLP = {"width": 16, "layers": 1, "inputs": 17, "indicated": 6}
 TEXT = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 32}
 TOPICS: dict[str, Any] = {"samples": {"train": 400, "validation": 80, "test": 80}, "classes": 2}
 TEXTS = {"source": "text_labels", "options": {"tokenizer": "bytes", "length": 32, "topics": TOPICS}}
@@ -48,6 +50,14 @@ def convolution(place: dict[str, str]) -> Request:
 
 def text(place: dict[str, str]) -> Request:
     return whole(place, path("text_path", TEXT, 2), task_settings=TEXTS)
+
+
+def mlp(place: dict[str, str]) -> Request:
+    """Rows with numbers, some of them missing, categories and dates."""
+    data = Folder(place["cache"]) / "clients.csv"
+    data.parent.mkdir(parents=True, exist_ok=True)
+    data.write_text(client_text(400))
+    return whole(place, path("mlp_path", MLP, 2), task_settings={"source": "rows", "data": str(data)})
 
 
 def network(place: dict[str, str]) -> Request:
@@ -99,11 +109,12 @@ REQUESTS = {
     "vision_path": vision,
     "convolution_path": convolution,
     "text_path": text,
+    "mlp_path": mlp,
     "network_path": network,
     "multipath": multipath,
 }
 ROWS = [
-    one if one in ("vision_path", "convolution_path") else pytest.param(one, marks=pytest.mark.slow)
+    one if one in ("vision_path", "convolution_path", "mlp_path") else pytest.param(one, marks=pytest.mark.slow)
     for one in KINDS.names()
 ]
 

@@ -142,7 +142,7 @@ def test_at_most_sixteen_are_probed_roots_and_common_classes_first() -> None:
         settings = AgentSettings(classes=3, options=options, class_names=names if number == 4 else ("p", "q", "r"))
         system.add_agent("VitTiny", f"t{number}", settings)
     go(system)
-    found = candidates(system.view(), "VitTiny~t19", names)
+    found = candidates(system.view(), "VitTiny~t19", names, ("image",))
     assert len(found) == table.MOST_PROBED
     assert found[0].path.agent.startswith("VitTiny~root")
     assert found[1].path.agent == "VitTiny~t4"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -22,9 +22,9 @@ from evodevo.multitask.agent import (
     PublishedPath,
     SystemView,
 )
-from evodevo.multitask.genome import Value
+from evodevo.multitask.genome import Path, Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
-from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, structure_of
+from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, can_begin, structure_of
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
@@ -84,6 +84,10 @@ class Singlepath(AgentClass):
         """Agents of the same class; its roots are of it, too."""
         return agent.kind == self.name
 
+    def builds_on(self, path: Path, modalities: Collection[str]) -> bool:
+        """Parents, from which a path with another first component may begin."""
+        return can_begin(path, modalities)
+
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """A path to begin with."""
         if any(self.reads(row) for row in view.agents.values()):
@@ -108,7 +112,7 @@ class Singlepath(AgentClass):
         if (options.root == "checkpoint") != (options.checkpoint is not None):
             raise UsageError("a root from a checkpoint, and no other, names its folder ('checkpoint').")
         if settings.root:
-            made = self._structure(options, self._root_values(options, space), settings.classes)
+            made = self._structure(options, self._root_values(options, space), settings)
             self.family.check_root(made, str(options.root))
         if not settings.classes and options.root in (None, "pretrain"):
             raise UsageError("a task of this class has at least 1 class; give the number as 'classes'.")
@@ -152,7 +156,7 @@ class Singlepath(AgentClass):
         base = structure_of(parent.path)
 
         def needs(values: Mapping[str, Value]) -> list[Place]:
-            return places(family, child_structure(family, base, values, situation.settings.classes))
+            return places(family, child_structure(family, base, values, situation.settings))
 
         drawn = set() if family.shares_untrained else _random_roots(situation.view)
         plan = plan_child(
@@ -168,8 +172,7 @@ class Singlepath(AgentClass):
             shared=shared,
             untrained=lambda component: component.partition(":")[0] in drawn,
         )
-        classes = situation.settings.classes
-        structure = child_structure(family, base, plan.hparams, classes)
+        structure = child_structure(family, base, plan.hparams, situation.settings)
         parts = parts_of(plan, family.parameters(structure))
         price = price_of(parts, family.flops(structure), situation)
         score = {path.id: path.score for path in situation.population}.get(parent.id)
@@ -194,7 +197,7 @@ class Singlepath(AgentClass):
 
     def _root(self, situation: GenerationContext, options: SinglepathOptions, space: Hyperparameters) -> Child:
         values = self._root_values(options, space)
-        structure = self._structure(options, values, situation.settings.classes)
+        structure = self._structure(options, values, situation.settings)
         sizes = self.family.parameters(structure)
         parts = tuple(ChildComponent(role, None, True, sizes[role], "new") for role in structure.roles)
         price = price_of(parts, self.family.flops(structure), situation)
@@ -239,22 +242,25 @@ class Singlepath(AgentClass):
             values[NUM_LAYERS] = layers
         return values
 
-    def _structure(self, options: SinglepathOptions, values: Mapping[str, Value], classes: int) -> PathStructure:
+    def _structure(
+        self, options: SinglepathOptions, values: Mapping[str, Value], settings: AgentSettings
+    ) -> PathStructure:
         family = self.family
         base = family.presets[self._preset] if options.checkpoint is None else family.checkpoint(options.checkpoint)
         plain = {**base.model_dump(mode="json"), **options.structure}
         checked = family.structure(plain, f"structure of a root of {self.name}")
-        return checked.changed(**_structure_fields(family, values), classes=classes)
+        return child_structure(family, checked, values, settings)
 
 
 def child_structure(
     family: SinglepathKind,
     base: PathStructure,
     values: Mapping[str, Value],
-    classes: int,
+    settings: AgentSettings,
 ) -> PathStructure:
     """The structure of a child: its parent's, changed by its own values and task."""
-    return base.changed(**_structure_fields(family, values), classes=classes)
+    changed: PathStructure = family.of_task(base, settings)
+    return changed.changed(**_structure_fields(family, values), classes=settings.classes)
 
 
 def places(family: SinglepathKind, structure: PathStructure) -> list[Place]:

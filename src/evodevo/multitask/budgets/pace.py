@@ -93,7 +93,14 @@ def _payload(system: System, agent: AgentRow, kind: str, cache: str | None) -> d
     options = agent_settings(roots[0]).options if roots else {}
     structure: dict[str, Any] = {key: value for key, value in options.items() if key in SHAPE}
     settings = AgentSettings(
-        classes=own.classes, task=own.task, task_key=own.task_key, training=own.training, options=structure
+        classes=own.classes,
+        task=own.task,
+        task_key=own.task_key,
+        modalities=own.modalities,
+        inputs=own.inputs,
+        columns=own.columns,
+        training=own.training,
+        options=structure,
     )
     return root_payload(kind, system.settings, settings, cache)
 

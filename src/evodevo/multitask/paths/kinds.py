@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from evodevo.multitask.evaluate_settings import PathRequest
     from evodevo.multitask.paths.built import BuiltPath, FrozenPart
+    from evodevo.multitask.settings import AgentSettings
     from evodevo.storage.blobs import BlobPool
     from evodevo.tasks.base import SampleTask
     from evodevo.training.precision import Precision
@@ -84,6 +85,10 @@ class PathKind(ABC):
         """Whether a path may be a parent or a support where samples have these modalities; never if it joins others."""
         return False
 
+    def can_begin(self, path: Path, modalities: Collection[str]) -> bool:
+        """Whether a path for samples of these modalities may begin with this one as its parent."""
+        return self.can_read(path, modalities)
+
     def single(self) -> SinglepathKind:
         """This kind, as one whose paths may be parents and parts of others.
 
@@ -120,6 +125,9 @@ class SinglepathKind(PathKind):
     def can_read(self, path: Path, modalities: Collection[str]) -> bool:
         """Whether a path can read samples of these modalities; it ignores those that it does not need."""
         return self.reads(self.structure_of(path), modalities)
+
+    def can_begin(self, path: Path, modalities: Collection[str]) -> bool:
+        return self.begins(self.structure_of(path), modalities)
 
     @abstractmethod
     def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
@@ -176,6 +184,15 @@ class SinglepathKind(PathKind):
         """Whether a path can read samples that have these modalities."""
         return self.needs(structure) <= set(modalities)
 
+    def begins(self, structure: Any, modalities: Collection[str]) -> bool:
+        """Whether a path for samples of these modalities may begin with such a one: where it reads them, unless its
+        first component is one of each task's own."""
+        return self.reads(structure, modalities)
+
+    def of_task(self, structure: Any, agent: AgentSettings) -> Any:
+        """The structure for the samples of an agent's task, where samples of other tasks need another one."""
+        return structure
+
     def resizable(self, structure: Any, role: str) -> str:
         """Text that is equal for two components where one can be made of the other, though their signatures differ
         (``how`` = "resize" in ``ComponentSource``); empty where that is not so."""
@@ -202,6 +219,7 @@ KINDS: Registry[PathKind] = table("kind of path", "evodevo.path_kinds")
 KINDS.add("convolution_path", "evodevo.multitask.paths.convolution.kind:CONVOLUTION")
 KINDS.add("vision_path", "evodevo.multitask.paths.vision.kind:VISION")
 KINDS.add("text_path", "evodevo.multitask.paths.text.kind:TEXT")
+KINDS.add("mlp_path", "evodevo.multitask.paths.mlp.kind:MLP")
 KINDS.add("network_path", "evodevo.multitask.paths.network.kind:NETWORK")
 KINDS.add("multipath", "evodevo.multitask.paths.multipath.kind:MULTIPATH")
 
@@ -216,5 +234,10 @@ def structure_of(path: Path) -> PathStructure:
 
 
 def can_read(path: Path, modalities: Collection[str]) -> bool:
-    """Whether a path can read samples of these modalities: as a parent, or as a support."""
+    """Whether a path can read samples of these modalities as it is: to be probed, or as a support."""
     return path.kind in KINDS and KINDS.get(path.kind).can_read(path, modalities)
+
+
+def can_begin(path: Path, modalities: Collection[str]) -> bool:
+    """Whether a path can be the parent of one that reads samples of these modalities."""
+    return path.kind in KINDS and KINDS.get(path.kind).can_begin(path, modalities)

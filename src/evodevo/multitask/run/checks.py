@@ -59,7 +59,7 @@ def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
     family: SinglepathKind | None = getattr(AGENTS.get(kind), "family", None)
     if family is None or not family.presets:  # where all paths begin with imports there are no presets
         return
-    if not any(family.needs(value) <= {*agent.modalities} for value in family.presets.values()):
+    if not any(family.begins(value, agent.modalities) for value in family.presets.values()):
         able = [name for name in AGENTS if reads_samples(name, agent)]
         remedy = f"of {quoted_list(able)} can: --class {able[0]}, after a root of it" if able else "no class can"
         raise UsageError(
@@ -75,4 +75,4 @@ def reads_samples(name: str, agent: AgentSettings) -> bool:
     family: SinglepathKind | None = getattr(kind, "family", None)
     if kind.stage or family is None:
         return False
-    return any(family.needs(value) <= {*agent.modalities} for value in family.presets.values())
+    return any(family.begins(value, agent.modalities) for value in family.presets.values())

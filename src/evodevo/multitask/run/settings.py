@@ -29,7 +29,7 @@ DIGITS = "digits"
 """Beginning of the names of tasks that are made of scikit-learn's digits: the only images that need no file."""
 INHERITED = ("version", "hyperparameters")
 """Options that agents take over from their root, where they leave them open."""
-OF_TASK = ("classes", "task", "task_key", "class_names", "modalities", "inputs")
+OF_TASK = ("classes", "task", "task_key", "class_names", "modalities", "inputs", "columns")
 """Settings of an agent that all agents of its task share."""
 
 
@@ -74,6 +74,7 @@ def prepare_task(
         class_names=opened.outputs[0].names,
         modalities=modalities_of(opened),
         inputs=tuple(asdict(spec) for spec in opened.inputs),
+        columns=tuple(getattr(opened.source, "row_columns", ())),
     )
     return facts, samples
 

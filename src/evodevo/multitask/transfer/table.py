@@ -5,13 +5,14 @@ Source: docs/spec/munet.md#probes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
 
 from evodevo.errors import StoreDamagedError, UsageError
 from evodevo.multitask.agent import PublishedPath, SystemView
+from evodevo.multitask.paths.kinds import can_read
 from evodevo.settings import Settings, validate
 from evodevo.storage import Lease, Store
 from evodevo.storage.systems.base import AgentRow
@@ -96,13 +97,16 @@ def recorded(store: Store, agent_id: str) -> TransferTable | None:
         ) from None
 
 
-def candidates(view: SystemView, agent: str, class_names: Sequence[str]) -> list[PublishedPath]:
+def candidates(
+    view: SystemView, agent: str, class_names: Sequence[str], modalities: Collection[str]
+) -> list[PublishedPath]:
     """The paths that are probed: all of others in view, at most 16; roots first, then those of the most common classes.
 
     Args:
         view: What the agent may build on.
         agent: Name of the agent, whose own paths are not probed.
         class_names: Names of its classes.
+        modalities: Modalities of its samples; paths that do not read them as they are, are not probed.
     """
     wanted = set(class_names)
 
@@ -113,7 +117,7 @@ def candidates(view: SystemView, agent: str, class_names: Sequence[str]) -> list
     found = [
         Probed(offer, bool(view.agents[name].settings.get("root")), common(name))
         for name, offer in view.offers.items()
-        if name != agent
+        if name != agent and can_read(offer.path, modalities)
     ]
     latest = list(reversed(found))  # first among equals
     nearest = sorted(latest, key=lambda one: (not one.root, -one.common))

@@ -9,6 +9,7 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
+    BLOCK_WIDTH,
     IMAGE_SIZE,
     NUM_LAYERS,
     Hyperparameter,
@@ -21,7 +22,6 @@ from evodevo.multitask.paths.convolution.spec import (
     HYPERPARAMETERS,
     KIND,
     PRESETS,
-    WIDTH,
     ConvolutionStructure,
     path_work,
     role_parameters,
@@ -132,7 +132,7 @@ def convolution_hyperparameters(size: str, version: Version = "paper") -> Hyperp
         Hyperparameters(rows=tuple(rows))
         .with_row(Hyperparameter(key=NUM_LAYERS, values=depths, default=preset.layers))
         .with_row(Hyperparameter(key=IMAGE_SIZE, values=_IMAGE_SIZES, default=preset.image_size))
-        .with_row(Hyperparameter(key=WIDTH, values=_WIDTHS, default=preset.inner))
+        .with_row(Hyperparameter(key=BLOCK_WIDTH, values=_WIDTHS, default=preset.inner))
     )
 
 

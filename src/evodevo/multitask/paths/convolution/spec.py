@@ -18,15 +18,13 @@ from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
-from evodevo.multitask.hyperparameters import IMAGE_SIZE, NUM_LAYERS
+from evodevo.multitask.hyperparameters import BLOCK_WIDTH, IMAGE_SIZE, NUM_LAYERS
 from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM
 from evodevo.operators.cost import Work
 from evodevo.settings import Settings, validate
 
 KIND = "convolution_path"
-WIDTH = "block_width"
-"""Hyperparameter: channels inside of each block, as a multiple of those that leave it."""
-HYPERPARAMETERS: Mapping[str, str] = {NUM_LAYERS: "layers", IMAGE_SIZE: "image_size", WIDTH: "inner"}
+HYPERPARAMETERS: Mapping[str, str] = {NUM_LAYERS: "layers", IMAGE_SIZE: "image_size", BLOCK_WIDTH: "inner"}
 """Hyperparameter of a path -> the field of its structure that it decides."""
 KERNEL = 3
 _NUMBERED = re.compile(rf"{BLOCK}(?:0|[1-9][0-9]{{0,3}})", re.ASCII)

@@ -1,0 +1,1 @@
+"""Paths over vectors and rows of tables: residual multilayer perceptrons."""
