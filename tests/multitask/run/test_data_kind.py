@@ -11,7 +11,7 @@ import pytest
 
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.run.create import add_task, create_system
-from evodevo.multitask.run.data_kind import source_of, words_of_inputs
+from evodevo.multitask.run.data_kind import source_of, words_of_inputs, words_of_table
 from evodevo.tasks.inputs import InputSpec
 
 TEXTS = "text,label\n" + "".join(
@@ -25,7 +25,7 @@ def test_columns_say_what_rows_are(tmp_path: Path, suffix: str) -> None:
     pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
     for name, content, found in (
         ("a.csv", TEXTS, "text_labels"),
-        ("b.csv", "x,y,label\n1,2,a\n", "table"),
+        ("b.csv", "x,y,label\n1,2,a\n", "rows"),
         ("c.csv", "image,text,label\na.png,words,a\n", "table"),
         ("d.jsonl", '{"text": "one", "label": "a"}\n', "text_labels"),
         ("e.jsonl", '{"text": "one", "kind": "a"}\n', "table"),
@@ -33,6 +33,21 @@ def test_columns_say_what_rows_are(tmp_path: Path, suffix: str) -> None:
         path = tmp_path / f"{name}{suffix}"
         path.write_bytes(pack(content.encode()))
         assert source_of(path) == found, name
+
+
+def test_arrays_without_images_are_rows_and_named_columns_a_table(tmp_path: Path) -> None:
+    numbers = np.zeros((4, 3))
+    for name, arrays, found in (
+        ("vectors", {"x": numbers, "y": np.arange(4)}, "rows"),
+        ("images", {"x": np.zeros((4, 3, 3), np.uint8), "y": np.arange(4)}, "images"),
+        ("packed", {"jpg": np.zeros(9, np.uint8), "offset": np.arange(4), "y": numbers}, "images"),
+        ("neither", {"x": np.arange(4), "y": np.arange(4)}, "images"),
+    ):
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+        assert source_of(tmp_path / f"{name}.npz") == found, name
+    (tmp_path / "a.csv").write_text("x,y,label\n1,2,a\n")
+    assert source_of(tmp_path / "a.csv", ["label", "ignore"]) == "rows"
+    assert source_of(tmp_path / "a.csv", ["label", "vectors"]) == "table"
 
 
 def test_most_files_say_what_a_folder_is(tmp_path: Path) -> None:
@@ -80,6 +95,12 @@ def test_a_system_of_images_refuses_texts_and_says_who_reads_them(tmp_path: Path
     settings = made[0].agent.settings
     assert settings["task"]["source"] == "images"
     assert words_of_inputs([InputSpec(**one) for one in settings["inputs"]]) == "images, 8 x 8, grey"
+
+
+def test_columns_in_words() -> None:
+    kinds = ["number", "number", "category", "date"]
+    assert words_of_table([{"kind": kind} for kind in kinds]) == "a table with 1 category, 1 date and 2 numbers"
+    assert words_of_table([{"kind": "category"}] * 2) == "a table with 2 categories"
 
 
 def test_inputs_in_words() -> None:

@@ -31,7 +31,11 @@ def add(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A name of your choice.")],
     data: Annotated[Path | None, typer.Option(help="Your data, a file or a folder; see: docs/extend.md")] = None,
     source: Annotated[
-        str | None, typer.Option(help="Reader of the data: images, text_labels, table.  [default: what fits the data]")
+        str | None,
+        typer.Option(help="Reader of the data: images, text_labels, rows, table.  [default: what fits the data]"),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of the class in a table.  [default: label]")
     ] = None,
     kind: Annotated[
         str | None, typer.Option("--class", metavar="CLASS", help="Class of agents.  [default: that of the root]")
@@ -58,6 +62,7 @@ def add(
         task,
         data=data,
         source=source,
+        label=label,
         kind=kind,
         question=None if question is None else question.value,
         rotate=rotate,
@@ -74,11 +79,17 @@ def add(
             "agents": [created.agent.name for created in made],
             "classes": list(first.agent.settings["class_names"]),
             "samples": dict(first.samples),
+            "root": None if first.root is None else first.root.name,
+            "left_out": dict(first.left_out),
         }
         output.document("evodevo.extend.add/1", facts)
         return
     if data is not None:
         output.line(f"data: {_understood(first)}")
+        for name, reason in first.left_out.items():
+            output.words(f"The column {name!r} is not read: {reason}.")
+    if first.root is not None:
+        output.words(f"No root could read such samples; {first.root.name} was added, which begins at random.")
     for created in made:
         samples = "".join(f"   {count:,} {split}" for split, count in first.samples.items()) if created is first else ""
         output.line(f"agent {created.agent.name}   {created.agent.settings['classes']} classes{samples}")
@@ -87,9 +98,11 @@ def add(
 
 def _understood(made: CreatedAgent) -> str:
     """``images, 28 x 28, grey; 10 classes; 5,000 samples``."""
-    from evodevo.multitask.run.data_kind import words_of_inputs
+    from evodevo.multitask.run.data_kind import words_of_inputs, words_of_table
     from evodevo.tasks.inputs import InputSpec
 
     settings = made.agent.settings
-    inputs = words_of_inputs([InputSpec(**values) for values in settings["inputs"]])
+    columns = settings.get("columns", ())
+    inputs = words_of_table(columns) if columns else ""
+    inputs = inputs or words_of_inputs([InputSpec(**values) for values in settings["inputs"]])
     return f"{inputs}; {settings['classes']:,} classes; {sum(made.samples.values()):,} samples"

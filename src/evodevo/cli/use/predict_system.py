@@ -50,7 +50,7 @@ def predict_system(
         task: Name of the task; None is refused, with the names of the tasks.
         agent: Name of an agent whose path is used instead of the best one; None for the best.
         given: Samples, each as ``FILE``, a text, or ``NAME=VALUE``.
-        data: Folder of images or .csv file that replaces ``given``; None for none.
+        data: Folder of images, .csv file, or table in any form that replaces ``given``; None for none.
         out: A .csv file for the predictions; None for none.
         device: Device of the computation.
         json: Whether one JSON document is printed instead of tables.
@@ -79,10 +79,11 @@ def predict_system(
 
 
 def _given(given: Sequence[str], reader: SampleReader) -> list[tuple[str, Sample]]:
-    """(name, sample) from the values of ``--input``: one sample each, or one for all where it has several inputs."""
+    """(name, sample) from the values of ``--input``: one sample each, or one of all where it has several
+    inputs or columns."""
     from evodevo.cli.options import parse_given
 
-    if reader.only is None:
+    if reader.only is None or reader.table is not None:
         return [("1", parse_given(list(given)))]
     begin = f"{reader.only.name}="
     values = [value.removeprefix(begin) for value in given]

@@ -6,7 +6,7 @@ Source: docs/spec/munet.md#agents. Whatever cannot be used is refused before any
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from evodevo.multitask.run.checks import (
     check_root,
     reads_samples,
 )
-from evodevo.multitask.run.roots import default_root, plan_root
+from evodevo.multitask.run.roots import RANDOM, USUAL, PlannedRoot, default_root, plan_root
 from evodevo.multitask.run.settings import (
     MULTI,
     check_training,
@@ -50,11 +50,15 @@ class CreatedAgent:
         system: name of the system.
         agent: its row.
         samples: number of the task's samples by split; empty for an agent without a task.
+        root: the root that was added for it, since no other could read the samples; None for none.
+        left_out: column of its table that is not read -> the reason.
     """
 
     system: str
     agent: AgentRow
     samples: Mapping[str, int]
+    root: AgentRow | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def create_system(
@@ -145,6 +149,7 @@ def add_task(
     *,
     data: str | Path | None = None,
     source: str | None = None,
+    label: str | None = None,
     kind: str | None = None,
     question: str | None = None,
     rotate: int | None = None,
@@ -162,7 +167,9 @@ def add_task(
             class of agents has already needs no data.
         data: its files; without them the name begins with ``digits``, or another source generates samples.
         source: a task of the table that hands out samples; if left out, what fits the data (see ``source_of``).
-        kind: class of agents; if left out, that of the root, of several the only one that can read the samples.
+        label: column of the class, where a sample is a row of a table.
+        kind: class of agents; if left out, that of the root, of several the only one that can read the samples. Rows of
+            a table that none can read get a root of their own (``roots.USUAL``).
         question, rotate, only: see ``MultitaskSettings``.
         multi: whether the class that combines paths works on it, too.
         overrides: nested settings: ``cycle``, ``training``, ``task``, options of the class, and all of these under
@@ -182,6 +189,7 @@ def add_task(
             **({} if question is None else {"question": question}),
             **({} if rotate is None else {"rotate": rotate}),
             **({"only": list(only)} if only else {}),
+            **({} if label is None else {"options": {"label": label}}),
         },
         table_of("task", own.pop("task", {})),
     )
@@ -192,13 +200,20 @@ def add_task(
             _check_agents(opened_system, possible[0], task, multi)
         agent = recorded_task(opened_system, task)
         samples: Mapping[str, int] = {}
+        left_out: Mapping[str, str] = {}
         if agent is None:
-            agent, samples = prepare_task(task, data, given, cache_folder)
+            agent, samples, left_out = prepare_task(task, data, given, cache_folder)
         elif data is not None or given:
             raise UsageError(
                 f"task {task!r} is in system {opened_system.row.name!r} already, with its data; leave the data out to"
                 f" let another class of agents work on it, or choose another name."
             )
+        begun: PlannedRoot | None = None
+        usual = USUAL.get(str(agent.task.get("source")))
+        if kind is None and usual is not None and not any(reads_samples(one, agent) for one in possible):
+            begun = plan_root(RANDOM, usual, None, {}, opened_system.settings, cache_folder)
+            possible = (usual,)
+            check_new(opened_system, [usual, *([_twin_of(usual)] if multi else [])], task)
         if len(possible) > 1:
             possible = (_only_reader(opened_system, possible, task, agent),)
             _check_agents(opened_system, possible[0], task, multi)
@@ -213,10 +228,15 @@ def add_task(
             copy = System.create(
                 rehearsal, opened_system.row.name, seed=opened_system.row.seed, settings=opened_system.settings
             )
+            if begun is not None:
+                begun.add_to(copy)
             for kind_of, settings in new:
                 copy.add_agent(kind_of, task, settings)
+        root = None if begun is None else begun.add_to(opened_system)
         return [
-            CreatedAgent(opened_system.row.name, opened_system.add_agent(kind_of, task, settings), samples)
+            CreatedAgent(
+                opened_system.row.name, opened_system.add_agent(kind_of, task, settings), samples, root, left_out
+            )
             for kind_of, settings in new
         ]
 

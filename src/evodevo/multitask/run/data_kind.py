@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from evodevo.errors import DataError
+from evodevo.tasks.images.arrays import open_arrays
 from evodevo.tasks.images.suffixes import IMAGE_SUFFIXES
 from evodevo.tasks.inputs import InputSpec
+from evodevo.tasks.rows.task import RowsSettings
 from evodevo.tasks.table import rows, tables
 from evodevo.tasks.text import corpus
 
-Source = Literal["images", "text_labels", "table"]
+Source = Literal["images", "text_labels", "table", "rows"]
 SOUND_SUFFIXES = frozenset((".wav", ".flac", ".mp3", ".ogg"))
 LOOKED_AT = 5_000
 """Files of a folder whose suffixes are counted; the rest is taken to be like them."""
 TEXT, LABEL, IMAGE = "text", "label", "image"
+PACKED_IMAGES = "jpg"
+"""Array of an npz that holds files of images."""
 
 
-def source_of(path: Path) -> Source:
+def source_of(path: Path, given: Collection[str] = ()) -> Source:
     """The reader for a file or folder.
 
     A folder is one of images or of texts by the suffixes of most of its files. A file with the columns ``text`` and
-    ``label`` and without a column ``image`` holds texts; other rows are a table; any other file is read as images.
+    ``label`` and without a column ``image`` holds texts. Other rows are read by the values of their columns, unless
+    they have a column ``text`` or ``image``, or the user says what columns mean: then they are a ``table``. An
+    ``.npz`` without images holds rows, too; any other file is read as images.
+
+    Args:
+        path: the file or folder.
+        given: names of the settings that the user gives the reader.
 
     Raises:
         DataError: There is nothing at the path, it holds sound, or rows that cannot be read.
@@ -39,10 +49,25 @@ def source_of(path: Path) -> Source:
     suffix, _ = corpus.suffixes(path)
     if suffix in SOUND_SUFFIXES:
         raise _sound(path)
+    if suffix == ".npz":
+        return "rows" if _holds_vectors(path) else "images"
     if suffix not in rows.READABLE:
         return "images"
     columns = set(tables.read(path))
-    return "text_labels" if {TEXT, LABEL} <= columns and IMAGE not in columns else "table"
+    if {TEXT, LABEL} <= columns and IMAGE not in columns:
+        return "text_labels"
+    named = set(given) - RowsSettings.model_fields.keys()
+    return "table" if named or columns & {TEXT, IMAGE} else "rows"
+
+
+def _holds_vectors(path: Path) -> bool:
+    """Whether the arrays of an npz are columns: no image among them, and a table of numbers."""
+    arrays = open_arrays(path)
+    return (
+        PACKED_IMAGES not in arrays
+        and all(array.ndim < 3 for array in arrays.values())
+        and any(array.ndim == 2 for array in arrays.values())
+    )
 
 
 def _of_folder(folder: Path) -> Source:
@@ -61,6 +86,16 @@ def _of_folder(folder: Path) -> Source:
 
 def _sound(path: Path) -> DataError:
     return DataError(f"{path} holds sound, which no class of agents reads. Give images, texts or rows.")
+
+
+def words_of_table(columns: Sequence[Mapping[str, Any]]) -> str:
+    """``a table with 2 categories, 1 date and 4 numbers``; columns as ``AgentSettings`` records them."""
+    counts = Counter(column["kind"] for column in columns)
+    plural = {"category": "categories", "vector": "lists of numbers"}
+    words = [
+        f"{counts[kind]:,} {kind if counts[kind] == 1 else plural.get(kind, f'{kind}s')}" for kind in sorted(counts)
+    ]
+    return "a table with " + " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def words_of_inputs(inputs: Sequence[InputSpec]) -> str:

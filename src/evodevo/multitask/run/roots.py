@@ -26,6 +26,9 @@ FLAT_COURSE: Mapping[str, int] = {"steps": 500, "most_steps": 20_000}
 weights of ImageNet-21k; a few passes over a small set make no root."""
 COURSE = ("steps", "most_between", "least_between")
 """Settings of training that say how long."""
+USUAL: Mapping[str, str] = {"rows": "MlpSmall"}
+"""Source of samples -> the class of the root at random that a task gets where no root can read its samples. It costs
+nothing, and belongs to no table."""
 ROOTS = (RANDOM, PRETRAIN, CHECKPOINT, BUILTIN.removesuffix(":"))
 
 
@@ -98,7 +101,7 @@ def plan_root(
     samples: Mapping[str, int] = {}
     if how == PRETRAIN:
         checked_name(kind, word)
-        agent, samples = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
+        agent, samples, _ = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
         check_modalities(kind, word, agent)
         version = own.get("version", system.version)
         given_course = {*system.training, *table_of("training", own.get("training", {}))} & {*COURSE}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from evodevo import files
 from evodevo.errors import DataError, NotFoundError, UsageError, quoted_list
+from evodevo.multitask.run.row_samples import OwnRows
 from evodevo.multitask.settings import AgentSettings
 from evodevo.settings import Settings, validate
 from evodevo.tasks import own_samples
@@ -30,7 +31,7 @@ from evodevo.tasks.text.tokenizers import ByteTokenizer
 
 Sample = str | Path | NDArray[np.uint8] | Mapping[str, str]
 """An image file, an image (height, width) or (height, width, 1 or 3) of bytes, a text where the task reads texts, or
-all inputs of a sample by name."""
+all inputs of a sample by name; of a table some of its columns."""
 COLUMNS = {"image": ("image", "image_path", "path", "file"), "tokens": ("text",)}
 """Modality -> columns of a table that hold it, where none is called as the input is."""
 _BYTES = ByteTokenizer()
@@ -86,6 +87,7 @@ class SampleReader:
     def __init__(self, settings: AgentSettings, own: InputSpec | None, cache_folder: Path | None = None) -> None:
         self._settings, self._cache_folder = settings, cache_folder
         self._task: MultitaskTask | None = None
+        self.table = OwnRows(settings.columns) if settings.columns else None
         self.inputs = self._recorded() or self._opened() or _alone(own)
 
     @property
@@ -100,18 +102,23 @@ class SampleReader:
             UsageError: something that is no sample of this task.
             DataError: a file that cannot be read.
         """
+        if self.table is not None:
+            return self.table.read(samples)
         batches = [self._one(sample) for sample in samples]
         return {name: np.concatenate([sample[name] for sample in batches]) for name in batches[0]} if batches else {}
 
     def rows(self, place: Path) -> Iterator[tuple[str, Sample]]:
-        """(name, sample) of all images of a folder, inner folders included, or of all rows of a .csv file.
+        """(name, sample) of all images of a folder, inner folders included, or of all rows of a .csv file; where a
+        sample is a row of a table, of a table in any form.
 
         Raises:
             NotFoundError: there is nothing.
             UsageError: another kind of file, or no column for an input.
             DataError: a table that cannot be read.
         """
-        if place.is_dir():
+        if self.table is not None and place.exists():
+            yield from self.table.rows(place)
+        elif place.is_dir():
             if self.only is None or self.only.modality != "image":
                 raise UsageError(f"a folder holds images; this task reads {self._words()}. Give a .csv file.")
             files.refuse_links_outside(place)
@@ -136,6 +143,9 @@ class SampleReader:
         return self._by_name({self.only.name: str(sample)})
 
     def _by_name(self, values: Mapping[str, str]) -> Batch:
+        if any(spec.modality == "vector" for spec in self.inputs):
+            # Its numbers are scaled as those of the task, whose statistics lie with its data.
+            return self._whole_task().read_sample(values)
         batch = own_samples.read(self.inputs, values, self._encode)
         lacking = [spec.name for spec in self.inputs if not values.get(spec.name, "").strip()]
         if lacking:

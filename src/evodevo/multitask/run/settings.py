@@ -35,7 +35,7 @@ OF_TASK = ("classes", "task", "task_key", "class_names", "modalities", "inputs",
 
 def prepare_task(
     name: str, data: str | Path | None, given: Mapping[str, Any], cache_folder: Path | None
-) -> tuple[AgentSettings, Mapping[str, int]]:
+) -> tuple[AgentSettings, Mapping[str, int], Mapping[str, str]]:
     """Read, check and divide the data of a task; the cache has them from then on.
 
     Args:
@@ -45,7 +45,8 @@ def prepare_task(
         cache_folder: folder of prepared data.
 
     Returns:
-        The settings that its agents record, and its number of samples by split.
+        The settings that its agents record, its number of samples by split, and the columns of a table that are not
+        read, each with the reason.
 
     Raises:
         UsageError, DataError: settings or data that cannot be used.
@@ -57,7 +58,7 @@ def prepare_task(
         path = Path(data).expanduser().resolve()
         values["data"] = str(path)
         if "source" not in values:
-            values["source"] = source_of(path)
+            values["source"] = source_of(path, table_of("options", values.get("options", {})))
     elif values.get("source", "images") == "images" and not name.startswith(DIGITS):
         raise UsageError(
             f"task {name!r} has no data. Name them with --data PATH; only tasks made of scikit-learn's digits need"
@@ -66,7 +67,9 @@ def prepare_task(
     settings = validate(MultitaskSettings, values, what=f"settings of task {name!r}")
     settings = settings.model_copy(update={"options": with_bytes(settings.source, settings.options)})
     opened = MultitaskTask.open(settings, cache_folder)
-    samples: Mapping[str, int] = opened.describe()["samples"]
+    about = opened.describe()
+    samples: Mapping[str, int] = about["samples"]
+    left_out = about["source"].get("left_out", {}) if opened.row_columns else {}
     facts = AgentSettings(
         classes=opened.classes,
         task=settings.model_dump(mode="json"),
@@ -74,9 +77,9 @@ def prepare_task(
         class_names=opened.outputs[0].names,
         modalities=modalities_of(opened),
         inputs=tuple(asdict(spec) for spec in opened.inputs),
-        columns=tuple(getattr(opened.source, "row_columns", ())),
+        columns=opened.row_columns,
     )
-    return facts, samples
+    return facts, samples, left_out
 
 
 def recorded_task(system: System, task: str) -> AgentSettings | None:

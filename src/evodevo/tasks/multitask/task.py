@@ -9,7 +9,7 @@ Shapes: B samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -96,6 +96,11 @@ class MultitaskTask(SampleTask):
         """Number of answers."""
         return self.outputs[0].size
 
+    @property
+    def row_columns(self) -> tuple[dict[str, Any], ...]:
+        """Columns of the table of which samples are rows; see ``RowsTask``. Empty for other samples."""
+        return tuple(getattr(self.source, "row_columns", ()))
+
     def count(self, split: Split) -> int:
         return len(self._array("label", split))
 
@@ -126,6 +131,12 @@ class MultitaskTask(SampleTask):
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         return self.source.encode(name, text)
+
+    def read_sample(self, columns: Mapping[str, str]) -> Batch:
+        return self.source.read_sample(columns)
+
+    def read_rows(self, path: Path, size: int = 64) -> Iterator[Batch]:
+        return self.source.read_rows(path, size)
 
     def describe(self) -> dict[str, Any]:
         names = self._answers.names
