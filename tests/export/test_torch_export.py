@@ -24,7 +24,7 @@ from evodevo.testing.exporters import subject, vision_path
 def test_a_layer_of_the_library_is_followed_for_any_number_of_samples(layer: dict[str, Any]) -> None:
     whole = subject(vision_path(1, blocks={"encoderblock_0": layer}))
     program = exported(whole.network, whole).module()
-    for batch in probes(whole.image, (1, 2, 40)):
+    for batch in probes(whole.input, (1, 2, 40)):
         with torch.no_grad():
             answer = program(torch.from_numpy(batch)).numpy()
         np.testing.assert_allclose(answer, whole.answer(batch), rtol=1e-4, atol=1e-4)

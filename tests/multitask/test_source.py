@@ -13,7 +13,7 @@ from evodevo.export.base import ImageInput
 from evodevo.export.verify import probes
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source.program import path_program
-from evodevo.testing.exporters import IMAGE, convolution_path, multipath, vision_path
+from evodevo.testing.exporters import IMAGE, ROWS, convolution_path, mlp_multipath, mlp_path, multipath, vision_path
 
 LAYERS = {"encoderblock_0": {"kind": "mlp", "hidden": 6}}
 NETWORKS: dict[str, Any] = {
@@ -53,6 +53,19 @@ def test_the_source_answers_as_the_path(make: Any) -> None:
         torch.testing.assert_close(model(batch), wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
 
 
+@pytest.mark.parametrize(
+    "network",
+    [mlp_path(), mlp_path(1, indicated=0, layers=0), mlp_path(2, inner=1.5), mlp_multipath()],
+    ids=["path", "no blocks, no indicators", "wider blocks", "multipath"],
+)
+@torch.no_grad()
+def test_the_source_of_rows_answers_as_the_path(network: nn.Module) -> None:
+    model, _ = run_path(network)
+    batch = torch.from_numpy(ROWS.probe(7))
+    wanted = DensePath(network)(batch)
+    torch.testing.assert_close(model(batch), wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
+
+
 def test_what_paths_share_is_stored_once_and_is_one_tensor() -> None:
     network = multipath()
     model, shared = run_path(network)
@@ -67,6 +80,7 @@ def test_what_paths_share_is_stored_once_and_is_one_tensor() -> None:
 
 def test_another_network_is_refused_with_one_sentence() -> None:
     with pytest.raises(
-        UsageError, match=r"^a Linear has no source; exported are paths that read images, and multipaths\.$"
+        UsageError,
+        match=r"^a Linear has no source; exported are paths that read images or rows of numbers, and multipaths\.$",
     ):
         path_program(nn.Linear(2, 2))

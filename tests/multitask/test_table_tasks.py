@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.run.create import add_task, create_system
+from evodevo.multitask.run.export import export_system
 from evodevo.multitask.run.predict import open_answerer
 from evodevo.multitask.run.run import run_system
 from evodevo.multitask.system import System
@@ -114,6 +117,32 @@ def test_a_row_answers_as_when_it_was_measured_without_the_data(zoo: Zoo) -> Non
         (zoo.folder / "other.csv").write_text("a,b\n1,2\n")
         with pytest.raises(UsageError, match="has none of the columns"):
             list(answerer.samples.rows(zoo.folder / "other.csv"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["source", "pt2"])
+def test_an_export_classifies_a_table_as_predict_does(zoo: Zoo, tmp_path: Path, form: str) -> None:
+    """The example of the card, on a CSV file, where evodevo is not."""
+    with Store.open(zoo.at["store"]) as store:
+        made = export_system(store, "zoo", "clients", tmp_path / "out", to=form, cache_folder=zoo.folder / "nowhere")
+        answerer = open_answerer(store, "zoo", "clients", cache_folder=zoo.folder / "nowhere")
+        rows = [row for _, row in answerer.samples.rows(zoo.folder / "clients.csv")]
+        wanted = [(one.chosen, one.probabilities[one.chosen]) for one in answerer.predict(rows)]
+    assert made.verified.difference <= made.verified.to_json()["limit"]
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    code = card.split("## Rows of a table")[1].split("```python\n")[1].split("```")[0]
+    script = f"import sys\nsys.modules['evodevo'] = None\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-I", "-B", "-c", script, str(zoo.folder / "clients.csv")],
+        cwd=tmp_path / "out",
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert [(name, float(value)) for _, name, value in found] == [
+        (name, pytest.approx(value, abs=2e-4)) for name, value in wanted
+    ]
 
 
 @pytest.mark.slow

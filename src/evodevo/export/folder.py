@@ -181,7 +181,7 @@ def _spec(exporter: Exporter, subject: ExportSubject) -> dict[str, Any]:
         "task": subject.provenance.task,
         "format": exporter.name,
         "file": exporter.file,
-        "input": subject.image.to_json(),
+        "input": subject.input.to_json(),
         "output": {"name": "logits", "dtype": "float32", "shape": [None, len(subject.classes)], "then": "softmax"},
         "classes": list(subject.classes),
     }
@@ -201,7 +201,7 @@ def _manifest(exporter: Exporter, subject: ExportSubject, verified: Verified) ->
         "created": made.created,
         "accuracy": {"validation": made.validation, "test": made.test, "test_samples": made.test_samples},
         "classes": list(subject.classes),
-        "input": subject.image.to_json(),
+        "input": subject.input.to_json(),
         "parameters": {"distinct": sum(made.distinct.values()), "own": made.own},
         "flops": made.flops,
         "components": [asdict(component) for component in made.components],

@@ -14,7 +14,7 @@ import torch
 
 from evodevo.errors import VerificationError
 from evodevo.execution.environment import worker_environment
-from evodevo.export.base import Images, Logits
+from evodevo.export.base import Logits, Samples
 
 LONGEST = 1800.0
 """Timeout in seconds; the largest paths take minutes to load on a small machine."""
@@ -22,7 +22,8 @@ LONGEST = 1800.0
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 """Variables with which no library looks for anything on the network."""
 
-# Shapes as one line of JSON, then bytes; back come shapes, then numbers. No file in between, nothing unpickled here.
+# Formats and shapes as one line of JSON, then bytes; back come shapes, then numbers. No file in between, nothing
+# unpickled here.
 SCRIPT = """\
 import json, sys
 sys.modules["evodevo"] = None
@@ -31,25 +32,22 @@ program = torch.export.load(sys.argv[1]).module()
 given, out = sys.stdin.buffer, sys.stdout.buffer
 answers = []
 with torch.no_grad():
-    for shape in json.loads(given.readline()):
-        size = 1
-        for one in shape:
-            size *= one
-        images = torch.frombuffer(bytearray(given.read(size)), dtype=torch.uint8).reshape(shape)
-        answers.append(program(images).float().contiguous())
+    for kind, shape, size in json.loads(given.readline()):
+        samples = torch.frombuffer(bytearray(given.read(size)), dtype=getattr(torch, kind)).reshape(shape)
+        answers.append(program(samples).float().contiguous())
 out.write(json.dumps([list(one.shape) for one in answers]).encode() + b"\\n")
 for one in answers:
     out.write(one.numpy().astype("<f4").tobytes())
 """
 
 
-def ask(file: Path, probes: Sequence[Images]) -> list[Logits]:
-    """Outputs of a .pt2 program for batches, each (B, height, width, channels) -> (B, C).
+def ask(file: Path, probes: Sequence[Samples]) -> list[Logits]:
+    """Outputs of a .pt2 program for batches, each (B, …) -> (B, C).
 
     Raises:
         VerificationError: It cannot be read, or fails.
     """
-    head = json.dumps([list(probe.shape) for probe in probes]).encode() + b"\n"
+    head = json.dumps([[probe.dtype.name, probe.shape, probe.nbytes] for probe in probes]).encode() + b"\n"
     given = head + b"".join(np.ascontiguousarray(probe).tobytes() for probe in probes)
     line, _, rest = run(SCRIPT, file, given).partition(b"\n")
     answers, start = [], 0

@@ -26,15 +26,15 @@ def model_card(exporter: Exporter, subject: ExportSubject, verified: Verified) -
 
 
 def _lines(exporter: Exporter, subject: ExportSubject, verified: Verified) -> Iterator[str]:
-    made, image = subject.provenance, subject.image
-    yield from _front_matter(exporter, made)
+    made = subject.provenance
+    yield from _front_matter(exporter, subject)
     yield ""
     yield f"# {plain_text(made.task)} — {plain_text(made.path)}"
     yield ""
     yield (
-        f"Sorts images into {len(subject.classes)} classes. It answers the task {code_text(made.task)} in the multitask"
-        f" system {code_text(made.system)}; agent {code_text(made.agent)}, path {code_text(made.path)},"
-        f" kind {code_text(made.kind)}."
+        f"Sorts {subject.input.subject} into {len(subject.classes)} classes. It answers the task {code_text(made.task)}"
+        f" in the multitask system {code_text(made.system)}; agent {code_text(made.agent)}, path"
+        f" {code_text(made.path)}, kind {code_text(made.kind)}."
     )
     yield ""
     yield "## Accuracy"
@@ -47,10 +47,8 @@ def _lines(exporter: Exporter, subject: ExportSubject, verified: Verified) -> It
     yield ""
     yield "## Input and output"
     yield (
-        f"`images`: bytes (uint8, 0 to 255) of shape (samples, {image.height}, {image.width}, {image.channels}),"
-        f" {'grey' if image.channels == 1 else 'red, green, blue'}; channels come last. The model itself scales them"
-        " and brings them to the size that each of its paths reads. The answer is one row of logits for each sample,"
-        " in the order of the classes below; their softmax gives probabilities. All of this is in `spec.json`."
+        f"{subject.input.words()} The answer is one row of logits for each sample, in the order of the classes below;"
+        " their softmax gives probabilities. All of this is in `spec.json`."
     )
     yield ""
     yield from _classes(subject.classes)
@@ -77,11 +75,12 @@ def _lines(exporter: Exporter, subject: ExportSubject, verified: Verified) -> It
     yield "  has stated them here. evodevo, which wrote this, is Apache-2.0 and is not needed to use it."
 
 
-def _front_matter(exporter: Exporter, made: Provenance) -> Iterator[str]:
+def _front_matter(exporter: Exporter, subject: ExportSubject) -> Iterator[str]:
+    made = subject.provenance
     tags = ["evodevo", "evolved", "multitask", made.kind.replace("_", "-")]
     yield "---"
     yield f"library_name: {exporter.library}"
-    yield "pipeline_tag: image-classification"
+    yield f"pipeline_tag: {subject.input.tag}"
     yield "license: unknown"
     yield f"tags: {json.dumps(tags)}"
     yield f"datasets: {json.dumps([made.task])}"

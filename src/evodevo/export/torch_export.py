@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from evodevo.errors import DiskFullError, UsageError
-from evodevo.export.base import Exporter, ExportSubject, Images, Logits
+from evodevo.export.base import Exporter, ExportSubject, Logits, Samples
 from evodevo.export.fresh_process import ask
 
 _TRACED = 3
@@ -28,35 +28,20 @@ MOST_SAMPLES = 1 << 16
 _TRACES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn")
 """Records of torch.export about a node's origin: folders of this machine, and names of our classes."""
 
+_LOAD = """\
+spec = json.load(open("spec.json"))
+program = torch.export.load("{file}").module()"""
 _ALONE = """\
 import json
 
 import torch
 
-spec = json.load(open("spec.json"))
-program = torch.export.load("{file}").module()
-images = torch.zeros(4, {height}, {width}, {channels}, dtype=torch.uint8)  # your images: 0 to 255
+{load}
+{example}
 with torch.no_grad():
-    probabilities = program(images).softmax(-1)
+    probabilities = program({name}).softmax(-1)
 for row in probabilities:
     print(spec["classes"][int(row.argmax())], round(float(row.max()), 4))
-"""
-_FILES = """\
-import json
-import sys
-
-import numpy
-import torch
-from PIL import Image
-
-spec = json.load(open("spec.json"))
-program = torch.export.load("{file}").module()
-for name in sys.argv[1:]:
-    picture = Image.open(name).convert("{mode}").resize(({width}, {height}), Image.Resampling.BILINEAR)
-    pixels = numpy.array(picture, dtype=numpy.uint8).reshape(1, {height}, {width}, {channels})
-    with torch.no_grad():
-        probabilities = program(torch.from_numpy(pixels)).softmax(-1)[0]
-    print(name, spec["classes"][int(probabilities.argmax())], round(float(probabilities.max()), 4))
 """
 
 
@@ -68,7 +53,7 @@ class TorchExport(Exporter):
     library = "pytorch"
 
     def write(self, subject: ExportSubject, folder: Path) -> None:
-        """See ``Exporter.write``: an input (B, height, width, channels) of bytes, an output (B, C) of logits."""
+        """See ``Exporter.write``: an input (B, …) of samples, an output (B, C) of logits."""
         share_equal(subject.network)
         program = exported(subject.network, subject)
         place = folder / self.file
@@ -77,19 +62,15 @@ class TorchExport(Exporter):
         except OSError as error:
             raise DiskFullError(f"{place} cannot be written ({error.strerror or error}). Free some space.") from None
 
-    def ask(self, folder: Path, probes: Sequence[Images]) -> list[Logits]:
+    def ask(self, folder: Path, probes: Sequence[Samples]) -> list[Logits]:
         """See ``Exporter.ask``."""
         return ask(folder / self.file, probes)
 
     def usage(self, subject: ExportSubject) -> Sequence[tuple[str, str]]:
-        """See ``Exporter.usage``: tensors with PyTorch alone; files with Pillow."""
-        image = subject.image
-        sizes = {"file": self.file, "height": image.height, "width": image.width, "channels": image.channels}
-        mode = "L" if image.channels == 1 else "RGB"
-        return (
-            ("Tensors, with PyTorch alone", _ALONE.format(**sizes)),
-            ("Image files, with Pillow: `python classify.py a.png`", _FILES.format(**sizes, mode=mode)),
-        )
+        """See ``Exporter.usage``: tensors with PyTorch alone; files."""
+        given, load = subject.input, _LOAD.format(file=self.file)
+        code = _ALONE.format(load=load, example=given.example, name=given.name)
+        return (("Tensors, with PyTorch alone", code), *given.files(load, "program"))
 
     def notes(self, subject: ExportSubject) -> Sequence[str]:
         """See ``Exporter.notes``."""
@@ -135,8 +116,7 @@ def exported(module: nn.Module, subject: ExportSubject) -> torch.export.Exported
     Raises:
         UsageError: torch.export cannot trace it.
     """
-    image = subject.image
-    sample = torch.zeros(_TRACED, image.height, image.width, image.channels, dtype=torch.uint8)
+    sample = torch.zeros(_TRACED, *subject.input.shape, dtype=getattr(torch, subject.input.dtype))
     batch = torch.export.Dim("samples", min=1, max=MOST_SAMPLES)
     try:
         with torch.no_grad(), warnings.catch_warnings():

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.errors import VerificationError
-from evodevo.export.base import Exporter, ExportSubject, ImageInput, Images
-from evodevo.randomness import generator
+from evodevo.export.base import Exporter, ExportSubject, SampleInput, Samples
 
 TOLERANCE = 1e-4
 """Largest difference of a logit, as a share of the largest logit, or of 1 where all are smaller."""
@@ -43,16 +42,9 @@ class Verified:
         return {"fresh_process": True, "samples": self.samples, "difference": self.difference, "limit": limit}
 
 
-def probes(image: ImageInput, sizes: Sequence[int] = SIZES) -> list[Images]:
-    """Batches that are the same everywhere: noise, and gradients of brightness from black to white."""
-    shape = (image.height, image.width, image.channels)
-    slope = np.linspace(0, 255, image.height * image.width).reshape(image.height, image.width, 1)
-    batches = []
-    for size in sizes:
-        batch = generator(0, size, "probe").integers(0, 256, (size, *shape), dtype=np.uint8)
-        batch[size // 2] = np.broadcast_to(slope, shape).astype(np.uint8)
-        batches.append(batch)
-    return batches
+def probes(given: SampleInput, sizes: Sequence[int] = SIZES) -> list[Samples]:
+    """Batches that are the same everywhere."""
+    return [given.probe(size) for size in sizes]
 
 
 def verify(exporter: Exporter, subject: ExportSubject, folder: Path) -> Verified:
@@ -61,7 +53,7 @@ def verify(exporter: Exporter, subject: ExportSubject, folder: Path) -> Verified
     Raises:
         VerificationError: It cannot be read, or its outputs differ.
     """
-    batches = probes(subject.image)
+    batches = probes(subject.input)
     answers = exporter.ask(folder, batches)
     worst, scale = 0.0, 1.0
     for batch, answer in zip(batches, answers, strict=True):

@@ -22,12 +22,15 @@ from torch import nn
 
 from evodevo.execution.environment import worker_environment
 from evodevo.export import verify
-from evodevo.export.base import Component, Exporter, ExportSubject, ImageInput, Images, Logits, Provenance
+from evodevo.export.base import Component, Exporter, ExportSubject, ImageInput, Logits, Provenance, SampleInput, Samples
 from evodevo.export.folder import CARD, Export, write_export
+from evodevo.export.row_input import RowInput
 from evodevo.export.verify import probes
 from evodevo.multitask.paths.convolution.model import ConvolutionPath
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
 from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.mlp.model import MLPPath
+from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.paths.vision.model import VisionPath
 from evodevo.multitask.paths.vision.spec import VisionStructure
@@ -35,6 +38,13 @@ from evodevo.multitask.run.dense_export import DensePath
 
 CLASSES = ("circle", "square", "star")
 IMAGE = ImageInput(6, 9, 3)
+ROWS = RowInput(
+    6,
+    ("a", "b", "a is missing", "b is missing", "c = x", "c = y"),
+    (),
+    np.array([3, -2, 0, 0, 0.5, 0.5], np.float32),
+    np.array([2, 1, 0.5, 0.5, 0.5, 0.5], np.float32),
+)
 SIZES = (1, 4, 31)
 """Numbers of samples that a fresh process answers."""
 
@@ -55,6 +65,27 @@ def convolution_path(seed: int = 0, **changed: object) -> ConvolutionPath:
     return path
 
 
+def mlp_path(seed: int = 0, **changed: object) -> MLPPath:
+    """A small path over ``ROWS`` with drawn weights and statistics."""
+    sizes = {"width": 6, "layers": 2, "inputs": ROWS.size, "indicated": 2, "classes": len(CLASSES)}
+    path = MLPPath.fresh(MLPStructure.model_validate({**sizes, **changed}), seed)
+    _draw(path, seed)
+    chance = torch.Generator().manual_seed(seed)
+    for name, value in path.named_buffers():
+        value.copy_(torch.rand(value.shape, generator=chance) + (0.5 if name.endswith("factor") else 0))
+    return path
+
+
+def mlp_multipath() -> Multipath:
+    """A path over rows and one support, which shares nothing with it."""
+    main, other = mlp_path(1), mlp_path(2, classes=0)
+    frozen = [FrozenPath(path, reads=f"{path.structure.inputs} numbers") for path in (main, other)]
+    joint = Multipath(frozen[0], frozen[1:], len(CLASSES), [6])
+    for part in joint.components().values():
+        _draw(part, 3)
+    return joint.eval()
+
+
 def multipath(**structure: object) -> Multipath:
     """A grey main path and two supports of other sizes, one of which shares all its blocks with the main path."""
     main = vision_path(1, channels=1)
@@ -70,13 +101,13 @@ def multipath(**structure: object) -> Multipath:
     return joint.eval()
 
 
-def subject(network: nn.Module, image: ImageInput = IMAGE) -> ExportSubject:
+def subject(network: nn.Module, given: SampleInput = IMAGE) -> ExportSubject:
     """A network as it is exported."""
     dense = DensePath(network)
 
-    def answer(images: Images) -> Logits:
+    def answer(samples: Samples) -> Logits:
         with torch.no_grad():
-            logits: NDArray[np.float32] = dense(torch.from_numpy(images)).numpy()
+            logits: NDArray[np.float32] = dense(torch.from_numpy(samples)).numpy()
             return logits
 
     paths = ("A~shapes/0", "A~other/1", "A~root_model~x/0") if isinstance(network, Multipath) else ()
@@ -89,7 +120,7 @@ def subject(network: nn.Module, image: ImageInput = IMAGE) -> ExportSubject:
         parts, (("B~shapes/1", "num_layers"),), paths, "2026-01-01",
     )  # fmt: skip
     # A copy of its own: tracing may leave traced tensors in a module.
-    return ExportSubject(DensePath(network), image, CLASSES, answer, made)
+    return ExportSubject(DensePath(network), given, CLASSES, answer, made)
 
 
 def _draw(module: nn.Module, seed: int) -> None:
@@ -146,7 +177,7 @@ class ExporterTests:
         from PIL import Image
 
         card = (written.folder / CARD).read_text(encoding="utf-8")
-        (batch,) = probes(whole.image, (1,))
+        (batch,) = probes(whole.input, (1,))
         Image.fromarray(batch[0]).save(tmp_path / "a.png")
         wanted = CLASSES[int(whole.answer(batch).argmax())]
         for heading, code in self.exporter.usage(whole):
@@ -155,6 +186,21 @@ class ExporterTests:
         printed = _run_without_us("\n".join(code for _, code in self.exporter.usage(whole)), written.folder, tmp_path)
         assert all(any(name in line for name in CLASSES) for line in printed.splitlines()), printed
         assert any("a.png" in line and wanted in line for line in printed.splitlines()), printed
+
+    def test_rows_of_numbers_are_written_like_images(self, tmp_path: Path) -> None:
+        for number, network in enumerate((mlp_path(), mlp_multipath())):
+            given = subject(network, ROWS)
+            written = write_export(self.exporter, given, tmp_path / str(number))
+            assert written.verified.difference <= 1e-5 * written.verified.scale
+            spec = json.loads((written.folder / "spec.json").read_text())
+            assert spec["input"]["numbers"] == list(ROWS.names)
+            card = (written.folder / CARD).read_text(encoding="utf-8")
+            assert "Sorts rows of a table into 3 classes" in card
+            assert "pipeline_tag: tabular-classification" in card
+            (code,) = (code for _, code in self.exporter.usage(given))
+            printed = _run_without_us(code, written.folder, tmp_path)
+            assert len(printed.splitlines()) == 4
+            assert all(any(name in line for name in CLASSES) for line in printed.splitlines())
 
     def test_the_manifest_holds_the_digest_of_every_file(self, written: Export) -> None:
         import hashlib

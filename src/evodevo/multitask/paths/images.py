@@ -8,6 +8,7 @@ Legend: B samples, S pixels of a side.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -16,6 +17,7 @@ from torch.nn import functional as F
 
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.built import PathSamples
+from evodevo.multitask.paths.dense import DenseInput
 
 
 class ImageStructure(Protocol):
@@ -33,6 +35,12 @@ class ImageStructure(Protocol):
     def channels(self) -> int: ...
     @property
     def classes(self) -> int: ...
+
+
+def image_input(structure: ImageStructure) -> DenseInput:
+    """The input of an exported path."""
+    words = "(B, height, width, 1 or 3) of bytes, 0 to 255"
+    return DenseInput(structure, partial(read_images, structure), "images", words)
 
 
 def read_samples(structure: ImageStructure, samples: PathSamples) -> Tensor:

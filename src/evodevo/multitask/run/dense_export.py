@@ -1,6 +1,6 @@
-"""A path as one module from bytes of images to logits: what a system's reader does outside is done inside.
+"""A path as one module from samples as the task hands them out to logits: what a reader does outside is done inside.
 
-Legend: B samples, C classes, S pixels of an image's side.
+Legend: B samples, C classes.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.multitask.paths.images import ImageStructure, read_images
+from evodevo.multitask.paths.dense import DenseInput
 
 
 class DensePath(nn.Module):
-    """Images (B, height, width, 1 or 3) of bytes -> logits (B, C); every sample passes every path.
+    """Samples (B, …) -> logits (B, C); every sample passes every path. Images are bytes (B, height, width, 1 or 3).
 
     Channels, resizing and scaling belong to it, for each path inside at its own size. Parameters need no gradients.
 
     Args:
-        network: a path that reads images with its head, or a multipath model of such; it is copied.
+        network: a path that reads images or rows of numbers with its head, or a multipath model of such; it is copied.
 
     Raises:
         UsageError: any other network, or one without a head.
@@ -28,13 +28,15 @@ class DensePath(nn.Module):
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        reads_images = getattr(network, "image_inputs", None)
-        if reads_images is None:
+        inputs = getattr(network, "dense_inputs", None)
+        if inputs is None:
             raise UsageError(
-                f"a {type(network).__name__} is not exported yet; exported are paths that read images, and multipaths."
+                f"a {type(network).__name__} is not exported yet; exported are paths that read images or rows of"
+                " numbers, and multipaths."
             )
-        self.reads: dict[str, ImageStructure] = reads_images()
-        alone = self.reads.get("")
+        self.reads: dict[str, DenseInput] = inputs()
+        whole = self.reads.get("")
+        alone = None if whole is None else whole.structure
         if alone is not None and not alone.classes:
             raise UsageError("a path without a head answers no task; export one that does.")
         self.alone = alone
@@ -44,11 +46,11 @@ class DensePath(nn.Module):
             model.skip_below(0.0)
         self.network = model
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, samples: Tensor) -> Tensor:
         """See the class."""
         if self.alone is not None:
-            read: Any = read_images(self.alone, images)
+            read: Any = self.reads[""].read(samples)
         else:
-            read = {name: read_images(entry, images) for name, entry in self.reads.items()}
+            read = {name: entry.read(samples) for name, entry in self.reads.items()}
         logits: Tensor = self.network(read)
         return logits

@@ -17,9 +17,11 @@ from evodevo.multitask.system import System
 from evodevo.storage import Store
 
 if TYPE_CHECKING:
-    from evodevo.export.base import Component, ExportSubject, Provenance
+    from evodevo.export.base import Component, ExportSubject, Provenance, SampleInput
     from evodevo.export.folder import Export
+    from evodevo.multitask.run.dense_export import DensePath
     from evodevo.multitask.run.predict import PathPredictor
+    from evodevo.tasks.inputs import InputSpec
 
 MOST_ANCESTORS = 1000
 
@@ -68,33 +70,63 @@ def subject_of(answerer: PathPredictor) -> ExportSubject:
     """The subject of an export from an answerer's path; it runs all supports, on the CPU.
 
     Raises:
-        UsageError: its samples are no images, or paths of its kind cannot be exported.
+        UsageError: its samples are neither images nor vectors, or paths of its kind cannot be exported.
     """
-    from evodevo.export.base import ExportSubject, ImageInput
+    from evodevo.export.base import ExportSubject
     from evodevo.multitask.run.dense_export import DensePath
 
     spec = answerer.samples.only
-    if spec is None or spec.modality != "image":
+    if spec is None or spec.modality not in ("image", "vector"):
         given = ", ".join(f"{source.name} ({source.modality})" for source in answerer.samples.inputs)
         raise UsageError(
-            f"the task {answerer.task!r} reads {given}; exported are paths that read one image. Ask it with: evodevo"
-            f" predict {answerer.system.row.name} --task {answerer.task}"
+            f"the task {answerer.task!r} reads {given}; exported are paths that read one image, or one vector. Ask it"
+            f" with: evodevo predict {answerer.system.row.name} --task {answerer.task}"
         )
-    size = f"{spec.height} x {spec.width}"
-    notes = [
-        f"Images of another size are to be resized to {size} first (bilinear); the aspect is not kept.",
-        "Transparent parts become white in `evodevo predict`; do so yourself where you read such files.",
-    ]
+    network = DensePath(answerer.built.model)
+    read, notes = _image(spec) if spec.modality == "image" else _rows(spec, answerer, network)
     if not answerer.named:
         notes.append("Classes are called by their numbers: nobody recorded their names, and the data are gone.")
     return ExportSubject(
-        network=DensePath(answerer.built.model),
-        image=ImageInput(spec.height, spec.width, spec.channels),
+        network=network,
+        input=read,
         classes=answerer.classes,
-        answer=lambda images: answerer.logits({spec.name: images}),
+        answer=lambda samples: answerer.logits({spec.name: samples}),
         provenance=provenance(answerer.system, answerer.known, answerer.built.flops),
         notes=(*notes, *_weights(answerer)),
     )
+
+
+def _image(spec: InputSpec) -> tuple[SampleInput, list[str]]:
+    from evodevo.export.base import ImageInput
+
+    size = f"{spec.height} x {spec.width}"
+    return ImageInput(spec.height, spec.width, spec.channels), [
+        f"Images of another size are to be resized to {size} first (bilinear); the aspect is not kept.",
+        "Transparent parts become white in `evodevo predict`; do so yourself where you read such files.",
+    ]
+
+
+def _rows(spec: InputSpec, answerer: PathPredictor, network: DensePath) -> tuple[SampleInput, list[str]]:
+    """The rows of a table, with what their numbers mean where it was recorded."""
+    import numpy as np
+
+    from evodevo.export.row_input import RowInput
+    from evodevo.multitask.paths.mlp.model import RowEmbedding
+
+    first = next(part for part in network.modules() if isinstance(part, RowEmbedding))
+    factor = first.factor.numpy()
+    spread = np.divide(1, factor, out=np.zeros_like(factor), where=factor > 0)
+    table = answerer.samples.table
+    read = RowInput(
+        spec.size,
+        () if table is None else table.meanings,
+        () if table is None else table.columns,
+        first.mean.numpy(),
+        spread,
+    )
+    if table is None:
+        return read, ["Numbers come as the task hands them out; nobody recorded what they mean."]
+    return read, ["A value of a category that the training rows did not have counts as `(other)`."]
 
 
 def provenance(system: System, known: PublishedPath, flops: float) -> Provenance:

@@ -15,7 +15,7 @@ from evodevo.tasks.inputs import Batch
 from evodevo.tasks.rows import sources
 from evodevo.tasks.rows.samples import RowReading
 from evodevo.tasks.rows.sources import Rows
-from evodevo.tasks.rows.vectors import ROW, vectors_of
+from evodevo.tasks.rows.vectors import ROW, names_of, vectors_of
 
 
 class OwnRows:
@@ -29,6 +29,25 @@ class OwnRows:
         plain = {"columns": [dict(column) for column in columns]}
         self._reading = validate(RowReading, plain, what="columns of the task's table")
         self.names = tuple(column.name for column in self._reading.columns)
+
+    @property
+    def meanings(self) -> tuple[str, ...]:
+        """The meaning of each of the G numbers."""
+        return names_of(self._reading)
+
+    @property
+    def columns(self) -> tuple[dict[str, Any], ...]:
+        """What the cells of each column are read by, JSON; ``numbers``: how many numbers one becomes."""
+        return tuple(
+            {
+                "name": column.name,
+                "kind": column.kind,
+                "values": list(column.values),
+                "form": column.form,
+                "numbers": len(column.numbers),
+            }
+            for column in self._reading.columns
+        )
 
     def read(self, samples: Sequence[Any]) -> Batch:
         """Rows, each column -> value, as one batch (B, G); a column that a row lacks is missing.

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from evodevo.export.base import Exporter, ExportSubject, Images, Logits
+from evodevo.export.base import Exporter, ExportSubject, Logits, Samples
 from evodevo.export.folder import write_text
 from evodevo.export.models import process
 from evodevo.multitask.source.program import path_program
@@ -19,8 +19,8 @@ sys.path.insert(0, place)
 sys.dont_write_bytecode = True
 import model as written
 network = written.load()
-def answers(images):
-    return [[network(images)]]
+def answers(samples):
+    return [[network(samples)]]
 """
 _ALONE = """\
 import json
@@ -28,35 +28,18 @@ import sys
 
 import torch
 
-sys.path.insert(0, ".")  # the folder of model.py
-import model as written
-
-spec, model = json.load(open("spec.json")), written.load()
-images = torch.zeros(4, {height}, {width}, {channels}, dtype=torch.uint8)  # your images: 0 to 255
+{load}
+{example}
 with torch.no_grad():
-    probabilities = model(images).softmax(-1)
+    probabilities = model({name}).softmax(-1)
 for row in probabilities:
     print(spec["classes"][int(row.argmax())], round(float(row.max()), 4))
 """
-_FILES = """\
-import json
-import sys
-
-import numpy
-import torch
-from PIL import Image
-
+_MODEL = """\
 sys.path.insert(0, ".")  # the folder of model.py
 import model as written
 
-spec, model = json.load(open("spec.json")), written.load()
-for name in sys.argv[1:]:
-    picture = Image.open(name).convert("{mode}").resize(({width}, {height}), Image.Resampling.BILINEAR)
-    pixels = numpy.array(picture, dtype=numpy.uint8).reshape(1, {height}, {width}, {channels})
-    with torch.no_grad():
-        probabilities = model(torch.from_numpy(pixels)).softmax(-1)[0]
-    print(name, spec["classes"][int(probabilities.argmax())], round(float(probabilities.max()), 4))
-"""
+spec, model = json.load(open("spec.json")), written.load()"""
 
 
 class PathSource(Exporter):
@@ -72,19 +55,14 @@ class PathSource(Exporter):
         write_text(folder / FILE, program.text)
         save_file(dict(program.weights), folder / WEIGHTS)
 
-    def ask(self, folder: Path, probes: Sequence[Images]) -> list[Logits]:
+    def ask(self, folder: Path, probes: Sequence[Samples]) -> list[Logits]:
         """See ``Exporter.ask``."""
-        return [ways[0][0] for ways in process.ask(_LOAD, folder, [(images,) for images in probes])]
+        return [ways[0][0] for ways in process.ask(_LOAD, folder, [(samples,) for samples in probes])]
 
     def usage(self, subject: ExportSubject) -> Sequence[tuple[str, str]]:
-        """See ``Exporter.usage``: tensors; files with Pillow."""
-        image = subject.image
-        sizes = {"height": image.height, "width": image.width, "channels": image.channels}
-        mode = "L" if image.channels == 1 else "RGB"
-        return (
-            ("Tensors, with PyTorch and safetensors", _ALONE.format(**sizes)),
-            ("Image files, with Pillow: `python classify.py a.png`", _FILES.format(**sizes, mode=mode)),
-        )
+        """See ``Exporter.usage``: tensors; files."""
+        code = _ALONE.format(load=_MODEL, example=subject.input.example, name=subject.input.name)
+        return (("Tensors, with PyTorch and safetensors", code), *subject.input.files(_MODEL, "model"))
 
     def notes(self, subject: ExportSubject) -> Sequence[str]:
         """See ``Exporter.notes``."""

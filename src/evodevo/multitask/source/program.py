@@ -1,4 +1,4 @@
-"""The text of ``model.py`` of one path of a system, and its weights: plain PyTorch, images of bytes in, logits out.
+"""The text of ``model.py`` of one path of a system, and its weights: plain PyTorch, samples in, logits out.
 
 A tensor that several paths share is stored once, under the name that it has in the first; the file says which others
 are equal to it.
@@ -15,19 +15,22 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
+from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source import blocks
 from evodevo.multitask.source.convolution import convolution_source
+from evodevo.multitask.source.mlp import mlp_source
 from evodevo.multitask.source.vision import vision_source
 from evodevo.operators.source.sheet import Program, SourceSheet
 
 WRITERS: Mapping[type[Any], Callable[[Any, SourceSheet], str]] = {
     VisionStructure: vision_source,
     ConvolutionStructure: convolution_source,
+    MLPStructure: mlp_source,
 }
-"""Structure of a path that reads images -> the function that writes the expression of its module."""
+"""Structure of a path -> the function that writes the expression of its module."""
 
 _SHARED = '''
 def load(file=Path(__file__).with_name("model.safetensors")):
@@ -48,7 +51,8 @@ def path_program(network: nn.Module) -> Program:
     """
     if not isinstance(network, DensePath):
         raise UsageError(
-            f"a {type(network).__name__} has no source; exported are paths that read images, and multipaths."
+            f"a {type(network).__name__} has no source; exported are paths that read images or rows of numbers, and"
+            " multipaths."
         )
     return _PathProgram(network).program()
 
@@ -57,6 +61,7 @@ class _PathProgram:
     def __init__(self, dense: DensePath) -> None:
         self.dense, self.model = dense, cast(Any, dense.network)
         self.sheet = SourceSheet()
+        self.samples = next(iter(dense.reads.values()))
         joint = dense.alone is None
         self.routed = joint and self.model.structure.has_router and ROUTER in self.model.shapes
 
@@ -66,16 +71,16 @@ class _PathProgram:
         weights, shared = self._weights()
         self.sheet.parts["SHARED"] = _table(shared)
         text = self.sheet.text("\n".join(self._docstring()), "\n".join(body), _SHARED)
-        return Program(text, weights, ("images",))
+        return Program(text, weights, (self.samples.name,))
 
     def _docstring(self) -> Iterator[str]:
         many = "" if self.dense.alone is not None else f" of {len(self.model.paths)} paths"
-        yield f"A vision model{many}, in plain PyTorch."
+        yield f"A model{many}, in plain PyTorch."
         yield ""
         yield "    model = load()  # weights: model.safetensors beside this file"
-        yield "    logits = model(images)"
+        yield f"    logits = model({self.samples.name})"
         yield ""
-        yield "images: (B, height, width, 1 or 3) of bytes, 0 to 255; logits: (B, C)."
+        yield f"{self.samples.name}: {self.samples.words}; logits: (B, C)."
         yield ""
         yield "Legend: B samples, n tokens (the class token first), D width, c channels, P paths, C classes."
 
@@ -134,15 +139,15 @@ class _PathProgram:
             norm = f", nn.LayerNorm({classes}, eps={router.norm.eps!r})" if router.norm is not None else ""
             yield f"        self.{ROUTER} = {self.sheet.add(blocks.ROUTER)}({classes}, {len(names)}{norm})"
         yield ""
-        yield "    def forward(self, images):"
-        yield f'        main = self.paths["{names[0]}"](images)'
+        yield f"    def forward(self, {self.samples.name}):"
+        yield f'        main = self.paths["{names[0]}"]({self.samples.name})'
         if len(names) == 1:
             yield "        return main"
             return
         yield "        parts = ["
         yield "            main,"
         for number, name in enumerate(names[1:], start=1):
-            yield f'            self.{connector(number)}(self.paths["{name}"](images)),'
+            yield f'            self.{connector(number)}(self.paths["{name}"]({self.samples.name})),'
         yield "        ]"
         if self.routed:
             yield f"        return (torch.stack(parts, 1) * self.{ROUTER}(main).unsqueeze(-1)).sum(1)"

@@ -27,8 +27,9 @@ from evodevo.multitask.paths.convolution.spec import (
     role_parameters,
     structure_of,
 )
+from evodevo.multitask.paths.dense import DenseInput
 from evodevo.multitask.paths.frozen import FrozenPath
-from evodevo.multitask.paths.images import read_samples
+from evodevo.multitask.paths.images import image_input, read_samples
 from evodevo.multitask.paths.model import ComponentPath, component_of, filled, seeded, stored_components
 from evodevo.multitask.roots.files import builtin_root
 from evodevo.networks.base import Representation
@@ -164,9 +165,9 @@ class ConvolutionPath(ComponentPath[ConvolutionStructure]):
         """A path all of whose components are new."""
         return cls(structure, {role: build_component(structure, role, seed) for role in structure.roles})
 
-    def image_inputs(self) -> dict[str, ConvolutionStructure]:
-        """Its one entry of a batch, the whole; see ``Multipath.image_inputs``."""
-        return {"": self.structure}
+    def dense_inputs(self) -> dict[str, DenseInput]:
+        """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""
+        return {"": image_input(self.structure)}
 
     def forward(self, images: Tensor) -> Tensor:
         """Images (B, channels, S, S) in [-1, 1] -> logits (B, classes), or representations (B, h) without a head.

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks import Head
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, NORM
+from evodevo.multitask.paths.dense import DenseInput
 from evodevo.multitask.paths.mlp.spec import MLPStructure, role_parameters
 from evodevo.multitask.paths.model import ComponentPath, filled, seeded
 from evodevo.networks.base import Representation
@@ -118,6 +119,10 @@ class MLPPath(ComponentPath[MLPStructure]):
     def fresh(cls, structure: MLPStructure, seed: int) -> MLPPath:
         """A path all of whose components are new; its embedding has measured nothing."""
         return cls(structure, {role: build_component(structure, role, seed) for role in structure.roles})
+
+    def dense_inputs(self) -> dict[str, DenseInput]:
+        """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""
+        return {"": DenseInput(self.structure, Tensor.float, "rows", f"(B, {self.structure.inputs}) numbers")}
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Vectors (B, G), as a task hands them out -> logits (B, classes), or without a head representations (B, D).

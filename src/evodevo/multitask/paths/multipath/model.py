@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError, unknown_name
+from evodevo.multitask.paths.dense import DenseInput
 from evodevo.multitask.paths.frozen import FrozenPath, Inputs, Routed
 from evodevo.multitask.paths.multipath.decoupled import aggregated
 from evodevo.multitask.paths.multipath.router import PathRouter, zero_linear
@@ -157,21 +158,21 @@ class Multipath(nn.Module):
             bar = max(weight, self.structure.skip_below) if weight else 0.0
             self.structure = self.structure.model_copy(update={"skip_below": bar})
 
-    def image_inputs(self) -> dict[str, Any]:
-        """Entry of a batch -> structure of the paths that read it as images.
+    def dense_inputs(self) -> dict[str, DenseInput]:
+        """Entry of a batch -> what it is made of, and which paths read it.
 
         Raises:
-            UsageError: a path inside reads no images.
+            UsageError: a path inside is not exported.
         """
         entries = {}
         for part in map(self._path, self.names):
-            reads_images = getattr(part.module, "image_inputs", None)
-            if reads_images is None:
+            inputs = getattr(part.module, "dense_inputs", None)
+            if inputs is None:
                 raise UsageError(
                     f"this multipath model reads a {type(part.module).__name__}, which is not exported yet; exported "
-                    "are models all of whose paths read images."
+                    "are models all of whose paths read images or rows of numbers."
                 )
-            (entries[str(part.reads)],) = reads_images().values()
+            (entries[str(part.reads)],) = inputs().values()
         return entries
 
     def represent_path(self, name: str, inputs: Inputs) -> Tensor:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
+from evodevo.multitask.paths.dense import DenseInput
+from evodevo.multitask.paths.images import image_input
 from evodevo.multitask.paths.model import BlockPath, filled, new_component
 from evodevo.multitask.paths.vision.spec import VisionStructure, role_parameters
 from evodevo.networks.base import Representation
@@ -64,9 +66,9 @@ class VisionPath(BlockPath[VisionStructure]):
         """A path all of whose components are new."""
         return cls(structure, {role: build_component(structure, role, seed) for role in structure.roles})
 
-    def image_inputs(self) -> dict[str, VisionStructure]:
-        """Its one entry of a batch, the whole; see ``Multipath.image_inputs``."""
-        return {"": self.structure}
+    def dense_inputs(self) -> dict[str, DenseInput]:
+        """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""
+        return {"": image_input(self.structure)}
 
     def forward(self, images: Tensor) -> Tensor:
         """Images (B, channels, S, S) in [-1, 1] -> logits (B, classes), or class tokens (B, h) without a head.
