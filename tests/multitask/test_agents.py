@@ -14,7 +14,9 @@ from fixtures.imports import small_import
 QUICK = ("VitTiny", "ConvTiny")
 # The same classes with larger numbers.
 LARGER = {
-    f"{multi}{one}" for multi in ("", "Multi") for one in ("Text", "Vit", "VitB", "VitT3", "ConvSmall", "ConvBase")
+    f"{multi}{one}"
+    for multi in ("", "Multi")
+    for one in ("Text", "Vit", "VitB", "VitT3", "ConvSmall", "ConvBase", "MlpSmall", "MlpBase")
 }
 # Those that hand in an import make one path and have no children; see test_imports.py.
 ROWS = [
@@ -26,7 +28,7 @@ ROWS = [
 
 @pytest.mark.parametrize("kind", sorted(LARGER))
 def test_a_larger_class_is_the_tiny_one_with_other_numbers(kind: str) -> None:
-    larger, tiny = AGENTS.get(kind), AGENTS.get("".join(re.findall("Multi|Vit|Text|Conv", kind)) + "Tiny")
+    larger, tiny = AGENTS.get(kind), AGENTS.get("".join(re.findall("Multi|Vit|Text|Conv|Mlp", kind)) + "Tiny")
     assert type(larger) is type(tiny)
     numbers = {"name", "single", "_preset", "_size"}
     assert all(value == vars(tiny)[name] for name, value in vars(larger).items() if name not in numbers)
@@ -38,7 +40,8 @@ class TestAgents(AgentTests):
     @pytest.fixture(autouse=True)
     def _of_kind(self, kind: str) -> None:
         self.kind = kind
-        if not kind.endswith("VitTiny"):  # agents of several tasks: the same code, whatever they read
+        # Agents of several tasks: the same code, whatever they read. A root of rows is no support.
+        if not kind.endswith("VitTiny") and kind != "MultiMlpTiny":
             self.tasks = ("a",)
         if kind.startswith("Multi"):
             self.roots = kind.removeprefix("Multi")

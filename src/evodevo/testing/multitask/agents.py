@@ -27,8 +27,10 @@ from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import PathTrainer, executor_of, small, told
 
-ALL = ("image", "tokens:bytes")
-"""Modalities of samples that any path can read."""
+ALL = ("image", "tokens:bytes", "vector:4")
+"""Modalities of samples that a path of any kind can read."""
+VECTOR: dict[str, Any] = {"name": "row", "modality": "vector", "size": 4}
+"""The one of their inputs whose size decides a structure."""
 CYCLES = 2
 """Number of cycles of each agent, each of two generations of two children."""
 _GROWN: dict[str, tuple[System, dict[str, Any]]] = {}
@@ -62,7 +64,7 @@ class AgentTests:
         self.add_root(system)
         for task in self.tasks:
             for kind in (*self.companions, self.kind):
-                system.add_agent(kind, task, AgentSettings(classes=3, modalities=ALL))
+                system.add_agent(kind, task, AgentSettings(classes=3, modalities=ALL, inputs=(VECTOR,)))
         agents = [agent for agent in system.agents() if not is_root(agent)]
         if stops is not None:
             left = [stops]
@@ -181,7 +183,9 @@ class AgentTests:
     def test_options_that_it_does_not_know_are_refused(self) -> None:
         system = System.create(Store.memory(), "bare", settings=SystemSettings(cycle=small(2, 2)))
         with pytest.raises(UsageError, match="nonsense"):
-            system.add_agent(self.kind, "a", AgentSettings(classes=3, modalities=ALL, options={"nonsense": 1}))
+            system.add_agent(
+                self.kind, "a", AgentSettings(classes=3, modalities=ALL, inputs=(VECTOR,), options={"nonsense": 1})
+            )
         assert not system.agents()
 
     def test_a_published_version_is_recorded_whole(self) -> None:
@@ -190,7 +194,7 @@ class AgentTests:
             if kind.published(version) is None:
                 continue
             system = System.create(Store.memory(), "bare", settings=SystemSettings(version=version))
-            row = system.add_agent(self.kind, "a", AgentSettings(classes=3, modalities=ALL))
+            row = system.add_agent(self.kind, "a", AgentSettings(classes=3, modalities=ALL, inputs=(VECTOR,)))
             settings = agent_settings(row)
             assert settings.cycle is not None
             assert settings.options.get("version", "paper") == version
@@ -208,7 +212,7 @@ class AgentTests:
 
     def test_it_says_what_it_lacks(self) -> None:
         system = System.create(Store.memory(), "bare", settings=SystemSettings(cycle=small(2, 2)))
-        agent = system.add_agent(self.kind, "a", AgentSettings(classes=3, modalities=ALL))
+        agent = system.add_agent(self.kind, "a", AgentSettings(classes=3, modalities=ALL, inputs=(VECTOR,)))
         missing = AGENTS.get(self.kind).missing(agent, system.view())
         assert missing is not None
         assert agent.name in missing
