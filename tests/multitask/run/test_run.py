@@ -163,8 +163,11 @@ def test_a_system_may_have_roots_of_several_classes(busy: Path) -> None:
     assert (texts.agent.name, texts.agent.settings["classes"]) == ("TextTiny~topics", 20)
     rows = busy.parent / "rows.csv"
     rows.write_text("number,label\n" + "".join(f"{number},{'ab'[number % 2]}\n" for number in range(60)))
-    with pytest.raises(UsageError, match="no class can"):
+    with pytest.raises(UsageError, match=r"hold vector:1; those of MlpBase, MlpSmall, MlpTiny can.*--beside"):
         add_task("zoo", "rows", data=rows, overrides={"task": {"options": {"vectors": ["number"]}}}, store=busy)
+    foreign = {"task": {"options": {"tokenizer": "bpe"}}}
+    with pytest.raises(UsageError, match="no class can"):
+        add_task("zoo", "foreign", source="text_labels", overrides=foreign, store=busy)
     for change, says in (
         ({"root": "pretrain:topics", "kind": "TextTiny", "overrides": own}, "already"),
         ({"root": "pretrain:topics", "kind": "VitTiny", "overrides": own}, "tokens"),
