@@ -14,12 +14,15 @@ import pytest
 
 from evodevo.errors import DataError, UsageError
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.agent import AGENTS, readable
 from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.run.create import add_task, create_system
 from evodevo.multitask.run.export import export_system
 from evodevo.multitask.run.predict import open_answerer
 from evodevo.multitask.run.run import run_system
+from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
+from evodevo.multitask.transfer.table import candidates
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import told
 from fixtures.clients import client_rows, client_text
@@ -173,7 +176,13 @@ def test_a_combined_agent_joins_paths_of_one_table_alone(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="MultiMlpSmall~wines needs a path of another agent of class MlpSmall"):
         made.run(agents=["multi"])
     with Store.open(made.at["store"]) as store:
-        offers = System.open(store, "zoo").view().offers
+        system = System.open(store, "zoo")
+        offers = system.view().offers
+        mine = AgentSettings(classes=2, modalities=("vector:17",))
+        begin = readable(system.view(), AGENTS.get("MlpSmall"), mine)
+        assert {"MlpSmall~wines", "MlpSmall~root_model~random_init"} < begin.offers.keys()
+        probed = {one.path.agent for one in candidates(begin, "MlpSmall~new", (), mine.modalities)}
+        assert probed == {"MlpSmall~clients", "MlpSmall~upper"}
         inside = {one.agent for one in offers["MultiMlpSmall~clients"].path.paths}
         assert inside == {"MlpSmall~clients", "MlpSmall~upper"}
 
