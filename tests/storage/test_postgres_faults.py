@@ -62,6 +62,22 @@ def own_server() -> Iterator[postgres.Server]:
 
 
 @pytest.mark.parametrize("what", ["request", "answer"])
+def test_a_client_that_wrote_nothing_for_a_day_writes_once_too(through: str, proxy: Proxy, what: Loss) -> None:
+    """Its row is swept away by whoever comes after a day; without it, it would not know what was committed."""
+    import psycopg
+
+    with Store.open(through) as store:
+        lease = store.acquire(new_run(store))
+        with psycopg.connect(through, autocommit=True) as beside:
+            beside.execute("UPDATE client SET seen = seen - interval '25 hours'")
+        with Store.open(through) as other:
+            new_run(other)
+        proxy.lose_commit(what)
+        store.add_event(lease, "tick", "0", {})
+        assert [event.type for event in store.events(lease.run_id)].count("tick") == 1
+
+
+@pytest.mark.parametrize("what", ["request", "answer"])
 def test_a_commit_without_an_answer_is_done_once(through: str, proxy: Proxy, what: Loss) -> None:
     with Store.open(through) as store:
 

@@ -160,7 +160,11 @@ class PostgresDatabase(Database):
         for wait in self._attempts():
             try:
                 self._end_lost_backends()
-                query = f"SELECT number FROM client WHERE id = '{self._client}' FOR UPDATE"
+                # It waits for a transaction that is still open, also where that one writes the row anew.
+                query = (
+                    f"INSERT INTO client (id) VALUES ('{self._client}') "
+                    "ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp() RETURNING number"
+                )
                 with self._plain(f"BEGIN; {_locks()}") as connection:
                     return bool(connection.execute(text(query)).scalar() == self._number)
             except (DBAPIError, *REFUSED) as error:
@@ -185,7 +189,9 @@ class PostgresDatabase(Database):
         self._number += 1
         return (
             f"BEGIN; {_locks()}; {_idle(_IDLE_SECONDS[lock])}; LOCK TABLE property IN {lock} MODE; "
-            f"UPDATE client SET number = {self._number}, seen = clock_timestamp() WHERE id = '{self._client}'"
+            # Written anew where another client has swept it away, after a day without a write of this one.
+            f"INSERT INTO client (id, number, seen) VALUES ('{self._client}', {self._number}, clock_timestamp()) "
+            "ON CONFLICT (id) DO UPDATE SET number = EXCLUDED.number, seen = EXCLUDED.seen"
         )
 
     def _register(self) -> None:
