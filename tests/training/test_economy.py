@@ -17,7 +17,7 @@ from evodevo.errors import UsageError
 from evodevo.operators.base import Operator
 from evodevo.operators.spec import Dimensions
 from evodevo.testing.networks import small_backbone, text_batch
-from evodevo.training.economy import BYTES_PER_PARAMETER, training_bytes
+from evodevo.training.economy import BYTES_PER_PARAMETER, economise, training_bytes
 from evodevo.training.live_bytes import LiveBytes
 from evodevo.training.loop import train
 from evodevo.training.precision import Precision
@@ -158,6 +158,12 @@ def test_automatic_is_where_the_memory_would_not_do() -> None:
     before = torch.get_rng_state()
     for available, wanted in ((needed, True), (2 * needed, False)):
         trained(model := backbone(), checkpointing="auto", memory_bytes=available)
+        assert model.checkpointing is wanted
+    # The limit is for all replicas together, each of which has its part of the samples.
+    two = settings(checkpointing="auto", replicas=2).model_copy(update={"batch_size": 8})
+    for available, wanted in ((2 * needed, True), (4 * needed, False)):
+        model = backbone()
+        economise(model, two, lambda: one, model.loss, CPU, available)
         assert model.checkpointing is wanted
     # Half of the samples at a time take half of the activations.
     trained(model := backbone(), checkpointing="auto", memory_bytes=needed, parts=4)

@@ -58,11 +58,19 @@ def economise(
         return
     model.checkpointing = settings.checkpointing == "blocks"  # type: ignore[assignment]
     if settings.checkpointing == "auto":
-        available = free_on(precision.device) if memory_bytes is None else memory_bytes
+        available = _available(precision.device, memory_bytes, settings.replicas)
         needed = training_bytes(
             model, settings.batch_size // settings.parts // settings.replicas, sample, loss_of, precision
         )
         model.checkpointing = available is not None and needed > USABLE * available  # type: ignore[assignment]
+
+
+def _available(device: torch.device, memory_bytes: int | None, replicas: int) -> float | None:
+    """Bytes that one replica may use: of a CUDA device what is free there, else its share of what all have together."""
+    if device.type == "cuda":
+        return free_on(device)
+    together = free_on(device) if memory_bytes is None else memory_bytes
+    return None if together is None else together / replicas
 
 
 def training_bytes(

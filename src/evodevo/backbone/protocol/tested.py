@@ -125,7 +125,8 @@ def _whole_step(
     data: dict[str, Any], arm: Trial, training: TrainingSettings, task: LanguageTask, free: int | None
 ) -> tuple[CountedStep, bool]:
     """One part of the training's own batch, and whether its activations are computed again."""
-    available = free if data["memory_bytes"] is None else data["memory_bytes"]
+    together = free if data["memory_bytes"] is None else data["memory_bytes"]
+    available = None if together is None else together / training.replicas
 
     def counted(recompute: bool) -> CountedStep:
         inputs = tuple(replace(spec, length=data["whole"]["length"]) for spec in task.inputs)
