@@ -87,7 +87,9 @@ def test_the_frame_counts_every_way_in_which_a_case_can_break(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "cases"), [("damage", 6), ("damage_systems", 6), ("shapes", 6), ("misbehaviour", 1)])
+@pytest.mark.parametrize(
+    ("name", "cases"), [("damage", 7), ("damage_systems", 6), ("shapes", 6), ("misbehaviour", 1), ("files", 12)]
+)
 def test_a_campaign_keeps_its_word(tmp_path: Path, name: str, cases: int) -> None:
     code, words, found = run(FAULTS / f"{name}.py", tmp_path, "--cases", str(cases), "--seed", "1")
     assert code == 0, words

@@ -18,6 +18,7 @@ from evodevo.runs.command import Command, record_command
 from evodevo.runs.fixed_generation import recall_source
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
 from evodevo.runs.slices import COMPOSED, slice_of
+from evodevo.runs.tidying import tidied
 from evodevo.search.members import Listener
 from evodevo.search.study import Study
 from evodevo.storage import Lease, Store
@@ -87,7 +88,7 @@ def drive(
                 executor=executor,
                 algorithm=algorithm,
                 run=run_id,
-                listener=listener,
+                listener=tidied(opened, listener),
             )
             record_change(opened, run_id, settings, command)
             if on_start is not None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from evodevo.errors import DataError, EvodevoError, NotFoundError, UsageError
+from evodevo.errors import DataError, DiskFullError, EvodevoError, NotFoundError, UsageError
 from evodevo.multitask.run import create as extending
 from evodevo.multitask.run import run as extend_running
 from evodevo.multitask.run.create import add_root, add_task, create_system, withdraw
@@ -432,3 +432,17 @@ def test_what_is_not_there_cannot_be_withdrawn(busy: Path) -> None:
 def test_recipes_keep_their_names(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="recipe"):
         extending.create_system("backbone.demo", store=tmp_path / "runs")
+
+
+def test_what_nothing_holds_goes_where_the_disk_is_full(busy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open(busy) as store:
+        litter = store.blobs.path(store.blobs.put_bytes(b"nobody's"))
+        os.utime(litter, (0, 0))
+
+    def full(system: System, *agents: Any, **more: Any) -> None:
+        raise DiskFullError("no space left")
+
+    monkeypatch.setattr(System, "run", full)
+    with pytest.raises(DiskFullError):
+        work(busy)
+    assert not litter.exists()

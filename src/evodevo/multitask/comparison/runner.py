@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from evodevo import canonical
-from evodevo.errors import UsageError
+from evodevo.errors import DiskFullError, UsageError
 from evodevo.execution.base import Executor
 from evodevo.multitask.comparison import characters, multipath
 from evodevo.multitask.comparison.results import RecipeResult
@@ -87,7 +87,11 @@ def run_recipe(
             course = RecipeRunner(opened, settings, session, of_workers, cache, listener)
             if on_start is not None:
                 on_start(session)
-            result = drive(course, settings)
+            try:
+                result = drive(course, settings)
+            except DiskFullError:
+                opened.tidy()  # what nothing holds is not worth a stop
+                raise
             opened.tidy()
             return result
     except InterruptedRecipe:

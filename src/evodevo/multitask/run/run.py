@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from evodevo.errors import UsageError, unknown_name
+from evodevo.errors import DiskFullError, UsageError, unknown_name
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.budgets.budget import read_budget
@@ -29,6 +29,7 @@ from evodevo.multitask.system import Schedule, System
 from evodevo.registry import enable_packages
 from evodevo.runs.drive import check_execution, create_executor
 from evodevo.runs.recipe import ExecutionSettings
+from evodevo.runs.tidying import tidied
 from evodevo.search.members import Listener
 from evodevo.settings import validate
 from evodevo.storage import Store
@@ -196,7 +197,7 @@ def run_system(
             if listener is not None:
                 listener(kind, facts)
 
-        running = System(opened, opened_system.row, listener=report)
+        running = System(opened, opened_system.row, listener=tidied(opened, report))
         session = Session(running, chosen, 1 if cycles is None else cycles)
         own = create_executor(settings, PRELOAD) if executor is None else None
         try:
@@ -208,7 +209,13 @@ def run_system(
                 spending = _spending(session, budget, cycles, used, cache, at_a_time, begun)
             if on_start is not None:
                 on_start(session)
-            state = running.run(chosen, session.cycles, used, schedule=schedule, cache=cache, spending=spending).state
+            try:
+                state = running.run(
+                    chosen, session.cycles, used, schedule=schedule, cache=cache, spending=spending
+                ).state
+            except DiskFullError:
+                opened.tidy()  # what nothing holds is not worth a stop
+                raise
             if state == "finished" and test and not _test(session, used, cache, report):
                 state = "interrupted"
         finally:
