@@ -201,19 +201,19 @@ def test_the_network_of_the_end_is_the_kept_one(grown: Individual, grown_model: 
 def test_weights_of_an_earlier_moment_are_of_the_zoo_of_that_moment(growth: GrowthHistory, grown: Individual) -> None:
     first = modules_after(ZOO.modules, [edit for edit in growth.edits if edit.event == 1])
     fact = {**grown.fact, "routing": {"ids": [one.id for one in first]}}
-    earlier: Any = SimpleNamespace(fact=fact, genome=grown.genome)
+    earlier: Any = SimpleNamespace(id=grown.id, fact=fact, genome=grown.genome)
     network = grown_network(earlier)
     assert isinstance(network, ModuleZooNetwork)
     assert network.structure.modules == first
     trained = grown.genome.model_copy(update={"procedure": "train"})
-    ungrown: Any = SimpleNamespace(fact={}, genome=trained)
+    ungrown: Any = SimpleNamespace(id=grown.id, fact={}, genome=trained)
     assert grown_network(ungrown) == grown.genome.network
     assert started(grown) == ZOO.modules
 
 
 def test_a_record_without_looks_start_and_overhead_is_read(growth: GrowthHistory, grown: Individual) -> None:
     old = {name: grown.fact["growth"][name] for name in ("decisions", "differing", "edits", "rewards", "timeline")}
-    bare: Any = SimpleNamespace(fact={"growth": old, "steps": growth.steps}, genome=grown.genome)
+    bare: Any = SimpleNamespace(id=grown.id, fact={"growth": old, "steps": growth.steps}, genome=grown.genome)
     found = growth_of(bare)
     assert found is not None
     assert [one.id for one in found.living] == [one.id for one in growth.living]

@@ -34,8 +34,8 @@ class SweepSettings(Settings):
     """What ``h_model.sweep`` varies.
 
     Attributes:
-        over: ``alpha`` (and its rate over iterations, E6), ``depth`` (T, beside stacks as deep, E7), or ``mixture``
-            (convolutions and transformers, with equal and with unequal routers, E5).
+        over: ``alpha`` (and its rate over iterations), ``depth`` (T, beside stacks as deep), or ``mixture``
+            (convolutions and transformers, with equal and with unequal routers).
     """
 
     over: Literal["alpha", "depth", "mixture"] = "alpha"
