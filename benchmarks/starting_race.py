@@ -1,6 +1,6 @@
 """Does a race tell which modules a zoo should begin with, and does growth pay after it?
 
-Run: python benchmarks/starting_race.py DATA [--curves 3 | --budget 70] [--seeds 1] [--arms fixed,raced,...]
+Run: python benchmarks/starting_race.py DATA [--curves 3 | --budget 70] [--seeds 1] [--arms "fixed;raced;..."]
 
 DATA is a folder that ``module_zoo.growth_proof`` knows; its settings hold but for batch and width, 16 each, so that a
 budget has many steps. ``--budget`` trains whole arms for so many GFLOPs, everything counted: the six modules ``fixed``,
@@ -181,11 +181,8 @@ def main() -> None:
     race = {"share": given.share, "least": given.least}
     wanted = [(seed, name) for seed in given.seeds for name in (given.arms.split(";") if given.arms else usual)]
     how = {"data": Path(given.data).resolve().name, "budget": given.budget, **race}
-    known = (
-        [json.loads(line) for line in given.results.read_text().splitlines()]
-        if given.results and given.results.exists()
-        else []
-    )
+    lines = given.results.read_text().splitlines() if given.results and given.results.exists() else []
+    known = [json.loads(line) for line in lines]
     rows = [row for row in known if row["of"] == how and (row["seed"], row["arm"]) in wanted]
     for seed, name in wanted:
         if given.curves:
@@ -196,7 +193,8 @@ def main() -> None:
             if given.results:
                 with given.results.open("a") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
-    print_table(table(rows))
+    if not given.curves:
+        print_table(table(rows))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from evodevo.errors import UsageError
-from evodevo.export.base import ImageInput
+from evodevo.export.image_input import ImageInput
 from evodevo.export.torch_export import share_equal
 from evodevo.export.verify import probes
 from evodevo.multitask.paths.images import read_images

@@ -15,7 +15,7 @@ import pytest
 
 from evodevo.errors import ExitCode, UsageError, VerificationError
 from evodevo.export import fresh_process
-from evodevo.export.base import Exporter, ExportSubject, Images, Logits
+from evodevo.export.base import Exporter, ExportSubject, Logits, Samples
 from evodevo.export.folder import write_export
 from evodevo.export.verify import TOLERANCE
 from evodevo.testing.exporters import CLASSES, IMAGE, subject, vision_path
@@ -33,7 +33,7 @@ class Sums(Exporter):
         (folder / self.file).write_text(json.dumps([place + self.wrong for place, _ in enumerate(subject.classes)]))
         (folder / self.file).chmod(0o600)  # as safetensors writes
 
-    def ask(self, folder: Path, probes: Sequence[Images]) -> list[Logits]:
+    def ask(self, folder: Path, probes: Sequence[Samples]) -> list[Logits]:
         factors = json.loads((folder / self.file).read_text())
         return [means(one, factors) for one in probes]
 
@@ -41,7 +41,7 @@ class Sums(Exporter):
         return (("Mind", "print(1)\n"),)
 
 
-def means(images: Images, factors: Sequence[float]) -> Logits:
+def means(images: Samples, factors: Sequence[float]) -> Logits:
     return (images.mean((1, 2, 3))[:, None] * np.asarray(factors)).astype(np.float32)
 
 

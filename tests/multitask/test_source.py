@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from evodevo.errors import UsageError
-from evodevo.export.base import ImageInput
+from evodevo.export.image_input import ImageInput
 from evodevo.export.verify import probes
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source.program import path_program

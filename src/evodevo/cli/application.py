@@ -119,8 +119,8 @@ def run(arguments: list[str]) -> int:
 def _broken_pipe(error: SystemExit, arguments: list[str], streams: tuple[TextIO, TextIO]) -> int:
     """The exit code where a library ends the process because of a broken pipe.
 
-    Help is printed by rich, which ends so where its reader has gone. typer does it, too, with streams that are silent,
-    for a pipe of any kind that breaks in a command: that is an error like any other.
+    rich prints the help, and ends the process where the reader of it has gone. typer does so for every broken pipe in a
+    command, and silences both streams first: such a pipe is an error like any other.
 
     Raises:
         SystemExit: it has another reason.

@@ -22,8 +22,9 @@ from torch import nn
 
 from evodevo.execution.environment import worker_environment
 from evodevo.export import verify
-from evodevo.export.base import Component, Exporter, ExportSubject, ImageInput, Logits, Provenance, SampleInput, Samples
+from evodevo.export.base import Component, Exporter, ExportSubject, Logits, Provenance, SampleInput, Samples
 from evodevo.export.folder import CARD, Export, write_export
+from evodevo.export.image_input import ImageInput
 from evodevo.export.row_input import RowInput
 from evodevo.export.verify import probes
 from evodevo.multitask.paths.convolution.model import ConvolutionPath

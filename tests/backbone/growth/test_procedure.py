@@ -23,6 +23,7 @@ from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
 from evodevo.h_model.network import HModelNetwork
 from evodevo.networks.saved import load_network
+from evodevo.runs.resolve import resolve
 from evodevo.runs.train import experiment
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
@@ -172,6 +173,16 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(text: Path) -> 
         )
     with pytest.raises(UsageError, match="grows backbones"):
         problem(text, arms=(trial().model_copy(update={"network": HModelNetwork()}),))
+
+
+def test_a_wrong_plan_of_the_user_s_is_a_sentence() -> None:
+    for part, match in (
+        ({"edits": [{"kind": "stack", "at": 0.5}, {"kind": "widen", "at": 0.2}]}, "in the order of their shares"),
+        ({"edits": [{"kind": "melt", "at": 0.5}]}, "melt"),
+        ({"width": 24}, "head size 16 does not fit width 24"),
+    ):
+        with pytest.raises(UsageError, match=match):
+            resolve("backbone.growing", size="quick", driver="grow", overrides={"backbone": part})
 
 
 def test_a_run_shows_what_grew_and_what_that_saved(novel: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evodevo.cli.application import run as command
-from evodevo.errors import ExitCode
+from evodevo.errors import ExitCode, StoreDamagedError, UsageError
 from evodevo.experiments.comparison import ComparisonTable, compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.report.page import remarks
@@ -220,6 +220,17 @@ def test_a_record_without_looks_start_and_overhead_is_read(growth: GrowthHistory
     assert found.strategist == "ppo"
     assert not found.overhead
     assert len(lanes(timeline_drawing(found, "fitness"))) == len(growth.lives)
+
+
+def test_edits_of_another_evodevo_are_no_damage_and_a_record_of_another_shape_is(grown: Individual) -> None:
+    growth = grown.fact["growth"]
+    newer = {**growth, "edits": [{**growth["edits"][0], "unheard_of": 1}]}
+    bare: Any = SimpleNamespace(id=grown.id, fact={"growth": newer}, genome=grown.genome)
+    with pytest.raises(UsageError, match="a recorded edit"):
+        growth_of(bare)
+    bare.fact = {"growth": {**growth, "timeline": 3}}
+    with pytest.raises(StoreDamagedError, match=grown.id):
+        growth_of(bare)
 
 
 def test_a_training_that_was_cut_short_is_read_from_events(growth: GrowthHistory, grown: Individual, run: Run) -> None:

@@ -64,8 +64,13 @@ class GrowingBackbone(Settings):
 
     @property
     def plan(self) -> GrowthPlan:
-        """Options of the procedure."""
-        return GrowthPlan(tokens=self.tokens, edits=self.edits)
+        """Options of the procedure.
+
+        Raises:
+            UsageError: Edits in another order than that of their shares.
+        """
+        values = self.model_dump(mode="json", include={"tokens", "edits"})
+        return validate(GrowthPlan, values, what=f"{BACKBONE} settings")
 
     def structures(self) -> list[BackboneStructure]:
         """The backbone at the start and after each edit."""

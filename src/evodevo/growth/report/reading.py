@@ -22,17 +22,24 @@ def growth_of(individual: Individual) -> GrowthHistory | None:
     """The growth that was recorded, of a training that has not ended as far as it came; None where nothing grew.
 
     Raises:
-        StoreDamagedError: a record of another shape, or edits of another evodevo.
+        StoreDamagedError: a record of another shape.
+        UsageError: edits of another evodevo.
     """
-    with as_written(f"individual {individual.id}", "a growth"):
+    what = f"individual {individual.id}"
+    with as_written(what, "a growth"):
         record = individual.fact.get("growth") or _so_far(individual)
-        return None if record is None else _history(individual, record)
+        if record is None:
+            return None
+        stored = list(record["edits"])
+    edits = [validate(Edit, edit, what="a recorded edit") for edit in stored]
+    with as_written(what, "a growth"):
+        return _history(individual, record, edits)
 
 
-def _history(individual: Individual, record: Mapping[str, Any]) -> GrowthHistory:
+def _history(individual: Individual, record: Mapping[str, Any], edits: Sequence[Edit]) -> GrowthHistory:
     facts = individual.fact
     steps = float(facts.get("steps") or max((entry["step"] for entry in record["timeline"]), default=1))
-    events, probed = _events(record), _probed(record, steps)
+    events, probed = _events(record, edits), _probed(record, steps)
     named = {entry["id"]: str(entry["archetype"]) for entry in record.get("start", ())}
     start = {module.id: module for module in started(individual)}
     first = named or {name: module.genotype.archetype for name, module in start.items()}
@@ -69,7 +76,8 @@ def grown_network(individual: Individual) -> NetworkSpec:
     """The network of a training as it is kept: with the modules that growth has left, where it grew.
 
     Raises:
-        StoreDamagedError: a record of another shape, or edits of another evodevo.
+        StoreDamagedError: a record of another shape.
+        UsageError: edits of another evodevo.
     """
     network: NetworkSpec = individual.genome.network
     growth = growth_of(individual)
@@ -124,11 +132,10 @@ def _forked(events: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"event": number, **event["fork"]} for number, event in events.items() if "fork" in event]
 
 
-def _events(record: Mapping[str, Any]) -> tuple[Happening, ...]:
-    edits: dict[int, list[Edit]] = {}
-    for stored in record["edits"]:
-        edit = validate(Edit, stored, what="a recorded edit")
-        edits.setdefault(edit.event, []).append(edit)
+def _events(record: Mapping[str, Any], edits: Sequence[Edit]) -> tuple[Happening, ...]:
+    of_event: dict[int, list[Edit]] = {}
+    for edit in edits:
+        of_event.setdefault(edit.event, []).append(edit)
     rewards = {reward["number"]: reward for reward in record.get("rewards", ())}
     return tuple(
         Happening(
@@ -137,7 +144,7 @@ def _events(record: Mapping[str, Any]) -> tuple[Happening, ...]:
             share=float(entry["share"]),
             value=entry["value"],
             loss=entry["loss"],
-            edits=tuple(edits.get(entry["event"], ())),
+            edits=tuple(of_event.get(entry["event"], ())),
             reward=rewards.get(entry["event"], {}).get("total"),
             terms=rewards.get(entry["event"], {}).get("terms", {}),
         )

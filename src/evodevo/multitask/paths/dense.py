@@ -15,9 +15,9 @@ class DenseInput:
 
     Attributes:
         structure: structure of the paths that read it.
-        read: samples as the task hands them out -> the entry.
+        read: function from samples, as the task hands them out, to the entry.
         name: name of the samples in a generated file, in the plural.
-        words: what they are, for the docstring of that file.
+        words: description of the samples in the docstring of that file.
     """
 
     structure: Any

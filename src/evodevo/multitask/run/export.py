@@ -97,7 +97,7 @@ def subject_of(answerer: PathPredictor) -> ExportSubject:
 
 
 def _image(spec: InputSpec) -> tuple[SampleInput, list[str]]:
-    from evodevo.export.base import ImageInput
+    from evodevo.export.image_input import ImageInput
 
     size = f"{spec.height} x {spec.width}"
     return ImageInput(spec.height, spec.width, spec.channels), [
