@@ -69,6 +69,9 @@ def test_what_a_crash_leaves_is_no_damage(tmp_path: Path) -> None:
     log = written(tmp_path)
     for length in (0, 7, 32, 40, 32 + FRAME, len(log) // 2, len(log) - 5):
         assert write_ahead_log.first_damage(log[:length]) is None
+    assert write_ahead_log.first_damage(bytes(len(log))) is None, "set aside on the disk and never written"
+    headless = bytes(32) + log[32:]
+    assert write_ahead_log.first_damage(headless) == 0
     torn = bytearray(log)
     torn[-FRAME - 100] ^= 1  # in the last transactions: a write that was cut short looks so
     assert write_ahead_log.first_damage(bytes(torn[: len(log)])) is None

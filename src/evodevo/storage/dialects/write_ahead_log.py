@@ -75,8 +75,8 @@ def first_damage(data: bytes) -> int | None:
     Args:
         data: Contents of a log.
     """
-    if len(data) <= HEADER:
-        return None
+    if len(data) <= HEADER or not data.strip(b"\0"):
+        return None  # empty, or set aside on the disk and never written, as a loss of power may leave it
     magic, _, size, _, *salts, first, second = struct.unpack(">8I", data[:HEADER])
     known = magic in MAGICS and 512 <= size <= 65536 and not size & (size - 1)
     order = ">u4" if magic & 1 else "<u4"
