@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -45,6 +46,19 @@ def pytest_collection_finish() -> None:
     """What was collected stays: the garbage collector need not look through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many tests of each service ran: without it they are skipped, which is easily overlooked."""
+    for service in ("PostgreSQL", "Ray", "Slurm"):
+        word = re.compile(rf"(\b|_){service.lower().removesuffix('ql')}(ql)?(\b|_)")
+        ran, skipped = (
+            sum(bool(word.search(report.nodeid)) for report in terminalreporter.stats.get(outcome, ()))
+            for outcome in ("passed", "skipped")
+        )
+        if ran or skipped:
+            terminalreporter.write_line(f"tests of {service}: {ran} passed, {skipped} skipped")
 
 
 @pytest.fixture(autouse=True)

@@ -1,19 +1,21 @@
-"""A search on a Ray cluster of two nodes, in which something is killed: does it end as one local worker's does?
+"""A search on a cluster of two nodes, in which something is killed: does it end as one local worker's does?
 
-Each case starts a cluster on this machine and a coordinator in a process of its own, waits for a random moment of the
-search, and kills, with SIGKILL,
+Each case starts a Ray or a Slurm cluster on this machine and a coordinator in a process of its own, waits for a random
+moment of the search, and kills, with SIGKILL,
 
 - a node, with all its processes, and adds another one;
-- the process of a Ray task, the guard of the worker in it, or its warm process;
+- the process of a Ray task or the ``srun`` of a Slurm worker, the guard of a worker, or its warm process;
 - the coordinator, and goes on with the run from another process.
 
 Afterwards individuals, parents and the bits of all scores are compared with those of a search in one process.
+A case whose cluster is not installed is skipped.
 
     python benchmarks/faults/node.py --cases 12 --seed 0
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -26,18 +28,25 @@ from typing import Any
 
 from campaign import Campaign, Case
 
-from evodevo.execution.base import Executor
+from evodevo.execution.base import EXECUTORS, Executor, Setup
+from evodevo.execution.family import children
 from evodevo.execution.serial import SerialExecutor
 from evodevo.search.settings import StudySettings
 from evodevo.search.study import Study
 from evodevo.storage import Store
+from evodevo.testing import slurm_cluster
 from evodevo.testing.evaluations.sleeping import SleepingProblem
 from evodevo.testing.executors import wait_until_gone
 from evodevo.testing.histories import difference, evaluated_twice, history, hypervolumes
+from evodevo.testing.ray_cluster import RayCluster
 from evodevo.testing.real_vector import RealVectorSpace
+from evodevo.testing.slurm_cluster import SlurmCluster
 
 SETTINGS = StudySettings(population=6, generations=3, seed=3, retries=2)
-KINDS = ("node", "task", "guard", "warm", "coordinator")
+SYSTEMS = {
+    "ray": ("node", "task", "guard", "warm", "coordinator"),
+    "slurm": ("node", "srun", "guard", "warm", "coordinator"),
+}
 SAME = "the search is that of one process"
 ONCE = "nothing is evaluated twice"
 SOUND = "the store is sound"
@@ -56,16 +65,15 @@ def search(store: Store, executor: Executor, run: str | None = None, told: Any =
     return study.run().run
 
 
-def session(folder: str, address: str, run: str | None) -> None:
+def session(folder: str, system: str, address: str, run: str | None) -> None:
     """The coordinator: prints each event as a line of JSON."""
-    from evodevo.execution.clusters.ray_executor import RayExecutor, RayOptions
 
     def tell(kind: str, facts: dict[str, Any]) -> None:
         known = {name: facts[name] for name in ("run", "pid", "id", "restarted") if name in facts}
         print(json.dumps([kind, known]), flush=True)
 
-    options = RayOptions(address=address)
-    with Store.open(Path(folder)) as store, RayExecutor(2, preload=("sleeping",), options=options) as executor:
+    setup = Setup(system, 2, preload=("sleeping",), options={"address": address} if address else {})
+    with Store.open(Path(folder)) as store, EXECUTORS.get(system).make(setup) as executor:
         search(store, executor, run, tell)
 
 
@@ -84,8 +92,8 @@ class Coordinator:
         restarts: evaluations that it began again.
     """
 
-    def __init__(self, folder: Path, address: str, run: str | None = None) -> None:
-        arguments = [str(folder), address, *([] if run is None else [run])]
+    def __init__(self, folder: Path, system: str, address: str, run: str | None = None) -> None:
+        arguments = [str(folder), system, address, *([] if run is None else [run])]
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--session", *arguments],
             stdout=subprocess.PIPE,
@@ -111,8 +119,10 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def above(pid: int, kind: str) -> int:
-    """The process of that kind above an evaluation: warm, its guard, and the process of the Ray task."""
+def above(pid: int, kind: str, coordinator: int) -> int:
+    """The process of that kind above an evaluation: warm, its guard, the process of the Ray task; or one ``srun``."""
+    if kind == "srun":
+        return next(one for one in children(coordinator) if b"srun" in Path(f"/proc/{one}/cmdline").read_bytes())
     for _ in range(1 + ("warm", "guard", "task").index(kind)):
         pid = parent(pid)
     return pid
@@ -120,13 +130,16 @@ def above(pid: int, kind: str) -> int:
 
 def case(case: Case) -> None:
     """One kill, and what it left."""
-    from evodevo.testing.ray_cluster import RayCluster
-
-    kind, moment = case.rng.choice(KINDS), case.rng.randint(1, 16)
-    case.note(kind=kind, moment=moment)
-    cluster = RayCluster(2)
+    system = case.rng.choice(tuple(SYSTEMS))
+    kind, moment = case.rng.choice(SYSTEMS[system]), case.rng.randint(1, 16)
+    case.note(system=system, kind=kind, moment=moment)
+    case.skipped = reason_to_skip(system)
+    if case.skipped:
+        return
+    cluster: Any = RayCluster(2) if system == "ray" else SlurmCluster(2)
+    address = cluster.address if system == "ray" else ""
     try:
-        coordinator = Coordinator(case.folder / "runs", cluster.address)
+        coordinator = Coordinator(case.folder / "runs", system, address)
         begun = 0
         for event, facts in coordinator.events():
             begun += event == "progress" and "pid" in facts
@@ -138,14 +151,14 @@ def case(case: Case) -> None:
                         cluster.kill(cluster.node_of(facts["pid"]))
                         cluster.add()
                     else:
-                        os.kill(above(facts["pid"], kind), signal.SIGKILL)
-                    case.count(kind, "killed")
+                        os.kill(above(facts["pid"], kind, coordinator.process.pid), signal.SIGKILL)
+                    case.count(f"{system}: {kind}", "killed")
                 begun += 1
         code = coordinator.process.wait()
         restarts, pids = list(coordinator.restarts), coordinator.pids
         if code == -signal.SIGKILL:
             case.promise(GONE, ", ".join(map(str, wait_until_gone(pids, 20.0))))
-            coordinator = Coordinator(case.folder / "runs", cluster.address, coordinator.run)
+            coordinator = Coordinator(case.folder / "runs", system, address, coordinator.run)
             for _ in coordinator.events():
                 pass
             code = coordinator.process.wait()
@@ -153,7 +166,7 @@ def case(case: Case) -> None:
         assert code == 0, f"exit code {code}: {coordinator.process.stderr.read()[-1500:]}"
     finally:
         cluster.close()
-    case.count(kind, "restarts" if restarts else "no restart")
+    case.count(f"{system}: {kind}", "restarts" if restarts else "no restart")
     case.promise(ONE, "" if len(restarts) <= 1 else f"restarted: {restarts}")
     with Store.open(case.shared / "runs", "ro") as one, Store.open(case.folder / "runs") as store:
         (expected,), (run,) = one.runs(), store.runs()
@@ -165,17 +178,15 @@ def case(case: Case) -> None:
         case.promise(SOUND, " ".join(problems))
 
 
-def reason_to_skip() -> str:
-    """Ray may not be installed."""
-    try:
-        import ray  # noqa: F401
-    except ImportError:
-        return "ray is not installed: pip install 'evodevo[ray]'"
-    return ""
+def reason_to_skip(system: str) -> str:
+    """Why a cluster cannot be started here; empty = it can."""
+    if system == "slurm":
+        return slurm_cluster.reason_to_skip()
+    return "" if importlib.util.find_spec("ray") else "ray is not installed: pip install 'evodevo[ray]'"
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--session"]:
-        session(sys.argv[2], sys.argv[3], sys.argv[4] if len(sys.argv) > 4 else None)
+        session(*sys.argv[2:5], sys.argv[5] if len(sys.argv) > 5 else None)
     else:
-        Campaign("node", case, prepare, seconds=300.0, reason_to_skip=reason_to_skip).main(__doc__, cases=12)
+        Campaign("node", case, prepare, seconds=300.0).main(__doc__, cases=12)

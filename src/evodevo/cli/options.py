@@ -113,7 +113,7 @@ ConfigFile = Annotated[
 Workers = Annotated[int | None, typer.Option(help="Number of evaluations at a time.")]
 ExecutorName = Annotated[
     str | None,
-    typer.Option("--executor", metavar="NAME", help="Where evaluations run: processes, serial, ray."),
+    typer.Option("--executor", metavar="NAME", help="Where evaluations run: processes, serial, ray, slurm."),
 ]
 ClusterAddress = Annotated[
     str | None,

@@ -36,8 +36,10 @@ class Connection:
         packages: Packages whose table rows the worker loads.
         evaluations: Most evaluations in one process.
         temporary: Folder in which that of the worker is made; None = the system's.
+        start_seconds: Seconds that it may take to start; None = any, where it waits in a queue.
 
     Attributes:
+        served: Whether it has got a job.
         device: Device that the worker was given; None where it sees all.
         shares: Whether another evaluation was on that device at some time of the one that runs now.
 
@@ -54,6 +56,7 @@ class Connection:
         packages: Sequence[str] = (),
         evaluations: int = 1,
         temporary: str | None = None,
+        start_seconds: float | None = START_SECONDS,
     ) -> None:
         try:
             self._scratch = Scratch(temporary)
@@ -72,7 +75,8 @@ class Connection:
         self.job: Job | None = None
         self.device: str | None = None
         self.shares = False
-        self.deadline: float | None = time.monotonic() + START_SECONDS
+        self.served = False
+        self.deadline = None if start_seconds is None else time.monotonic() + start_seconds
         self._decoder = Decoder()
         self._outgoing = bytearray()
         start_message = {"threads": threads, "preload": list(preload), "packages": list(packages)}
@@ -96,7 +100,7 @@ class Connection:
 
     def assign(self, job: Job) -> None:
         """Send the job to the worker, which must be ready and idle."""
-        self.job = job
+        self.job, self.served = job, True
         self.deadline = None if job.seconds is None else time.monotonic() + job.seconds + GRACE_SECONDS
         self.send(protocol.from_job(job))
 

@@ -57,9 +57,8 @@ class ForkedExecutor(WorkerExecutor):
         self._fill()
         self._dispatch()
 
-    def _fill(self) -> None:
-        if self._waiting or self._connections:
-            super()._fill()
+    def _wanted(self) -> int:
+        return self.workers if self._waiting or self._connections else 0
 
     def _start_worker(self) -> Connection:
         return Connection(partial(ForkedWorker, evaluators=self._evaluators), threads=None)

@@ -36,6 +36,10 @@ class WorkerExecutor(QueuedExecutor):
     def _start_worker(self) -> Connection:
         """A connection to a new worker."""
 
+    def _wanted(self) -> int:
+        """Number of workers that there should be now; where there are more, they stay."""
+        return self.workers
+
     def _admits(self, connection: Connection, job: Job) -> bool:
         """Whether an idle worker may begin this job now."""
         return True
@@ -146,7 +150,7 @@ class WorkerExecutor(QueuedExecutor):
     # Workers come and go
 
     def _fill(self) -> None:
-        while len(self._connections) < self.workers:
+        while len(self._connections) < self._wanted():
             connection = self._start_worker()
             self._connections.append(connection)
             self._selector.register(connection.stdout, selectors.EVENT_READ, connection)
@@ -189,6 +193,8 @@ class WorkerExecutor(QueuedExecutor):
             del self._running[connection.job.id]
             detail = clip(f"{cause} {log}".strip())
             self._events.append(Result(connection.job.id, "failed", reason="lost", detail=detail, log=log))
+            return
+        if connection.served:
             return
         self._stillborn += 1
         if self._stillborn >= _STILLBORN_LIMIT:

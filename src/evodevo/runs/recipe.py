@@ -30,7 +30,7 @@ class ExecutionSettings(Settings):
 
     Attributes:
         executor: name in ``execution.base.EXECUTORS``: processes (isolated, on this machine, the default), serial (in
-            this process, for debugging), or ray (on the nodes of a Ray cluster).
+            this process, for debugging), ray or slurm (on the nodes of such a cluster).
         options: options of that executor alone, for example of ray: address, cpus, gpus, memory_bytes.
         workers: number of evaluations at a time.
         threads: number of threads per evaluation; scores may depend on it in the last bits, so it belongs to the run.

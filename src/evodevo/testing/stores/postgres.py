@@ -13,7 +13,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from evodevo.testing.ports import free_port
 
 USER = "evodevo"
 START_SECONDS = 60.0
@@ -72,7 +73,7 @@ class Server:
         # A socket's path has at most 107 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir=folder or memory))
         self.data = self.folder / "data"
-        self.port = _free_port()
+        self.port = free_port()
         self._who: dict[str, Any] = {}
         if os.getuid() == 0:
             user = _other_user()
@@ -178,16 +179,6 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "X"
-
-
-def _free_port() -> int:
-    """A port below those that the system gives to connections, which may take any between this and the start."""
-    for _ in range(100):
-        port = 20_000 + secrets.randbelow(12_000)
-        with socket.socket() as listening, suppress(OSError):
-            listening.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError("no port is free")
 
 
 @contextmanager

@@ -1,0 +1,300 @@
+"""The executor on Slurm, with a real cluster on this machine: a controller, and nodes that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from evodevo import __version__
+from evodevo.errors import EvodevoError, UsageError
+from evodevo.execution import connection
+from evodevo.execution.base import Executor, Job, Setup
+from evodevo.execution.clusters.slurm import executor as slurm_executor
+from evodevo.execution.clusters.slurm.executor import SlurmExecutor, SlurmOptions
+from evodevo.execution.processes import ProcessExecutor
+from evodevo.search.members import Listener
+from evodevo.search.record import REPEATABLE
+from evodevo.search.settings import StudySettings
+from evodevo.search.study import Study
+from evodevo.storage import Store
+from evodevo.testing.evaluations.sleeping import SleepingProblem
+from evodevo.testing.executors import (
+    PATIENCE_SECONDS,
+    SpawnedExecutorTests,
+    alive,
+    drain,
+    evaluate,
+    first_message,
+    first_messages,
+    wait_until_gone,
+)
+from evodevo.testing.histories import Birth, difference, evaluated_twice, history, hypervolumes
+from evodevo.testing.real_vector import RealVectorSpace
+from evodevo.testing.slurm_cluster import SlurmCluster, reason_to_skip
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "runs")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[SlurmCluster]:
+    with SlurmCluster(nodes=3) as made:
+        yield made
+
+
+def make(workers: int = 1, **more: Any) -> SlurmExecutor:
+    return SlurmExecutor(workers, preload=(), **more)
+
+
+class TestSlurmExecutor(SpawnedExecutorTests):
+    def make(self, workers: int = 1) -> Executor:
+        return make(workers)
+
+
+def within(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> bool:
+    """Whether a condition becomes true in that time."""
+    deadline = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return met
+
+
+def test_workers_are_jobs_that_start_when_they_are_needed_and_end_with_the_executor(cluster: SlurmCluster) -> None:
+    with make(5) as executor:
+        assert cluster.jobs() == []
+        evaluate(executor, "testing.echo")
+        evaluate(executor, "testing.echo")
+        assert [line.split()[1] for line in cluster.jobs()] == ["RUNNING"]
+    assert within(lambda: not cluster.jobs())
+
+
+def test_what_waits_in_the_queue_is_waiting_and_is_withdrawn_with_the_executor(cluster: SlurmCluster) -> None:
+    with make(4) as executor:
+        for name in ("a", "b", "c", "d"):
+            executor.submit(Job(name, "testing.hang"))
+        assert set(first_messages(executor, 3)) == {"a", "b", "c"}
+        assert executor.running() == ["a", "b", "c"]
+        assert executor.waiting() == ["d"]
+        assert within(lambda: sorted(line.split()[1] for line in cluster.jobs()) == ["PENDING", *["RUNNING"] * 3])
+        executor.cancel("d")
+        assert drain(executor, {"d"})[0]["d"].detail == "cancelled before it started."
+    assert within(lambda: not cluster.jobs())
+
+
+def test_a_worker_gets_the_resources_that_were_asked_for(cluster: SlurmCluster) -> None:
+    options = SlurmOptions(gpus=1, memory_bytes=300 * 2**20, minutes=7, arguments=("--comment=ours",))
+    with make(options=options) as executor:
+        seen = json.loads(evaluate(executor, "testing.describe").payload or b"")["environment"]
+        shown = cluster.run("squeue", "-h", "-o", "%b %m %l %k")
+    assert seen["CUDA_VISIBLE_DEVICES"] == "0"
+    assert shown.split() == ["gres:gpu:1", "300M", "7:00", "ours"]
+
+
+def test_without_gpus_an_evaluation_sees_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    with make() as executor:
+        seen = json.loads(evaluate(executor, "testing.describe").payload or b"")["environment"]
+    assert seen["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@pytest.mark.parametrize("options", [SlurmOptions(partition="none"), SlurmOptions(arguments=("--no-such-flag",))])
+def test_what_slurm_refuses_is_a_clear_error(options: SlurmOptions) -> None:
+    with make(options=options) as executor:
+        executor.submit(Job("a", "testing.echo"))
+        with pytest.raises(EvodevoError, match=r"(?s)3 workers in a row.*srun: .*(partition|no-such-flag)"):
+            drain(executor, {"a"})
+        assert executor.waiting() == ["a"]
+
+
+def test_a_node_with_another_version_is_a_clear_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm_executor, "__version__", "0.0.1")
+    with make() as executor:
+        executor.submit(Job("a", "testing.echo"))
+        with pytest.raises(EvodevoError, match=f"node .+: it has evodevo {__version__}, the coordinator has 0.0.1"):
+            drain(executor, {"a"})
+
+
+def test_a_worker_that_cannot_start_is_a_clear_error() -> None:
+    with SlurmExecutor(preload=("broken",)) as executor:
+        executor.submit(Job("a", "testing.echo"))
+        with pytest.raises(EvodevoError, match=r"(?s)cannot start.*broken on purpose"):
+            drain(executor, {"a"})
+
+
+@pytest.mark.parametrize("victim", ["warm", "guard", "step", "srun"])
+def test_a_process_that_is_killed_loses_its_job_alone(victim: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm does not notice the end of its own daemon of a step; the limit of the evaluation's time does."""
+    monkeypatch.setattr(connection, "GRACE_SECONDS", 1.0)
+    with make() as executor:
+        executor.submit(Job("a", "testing.fork_grandchild", b"hang", seconds=5.0 if victim == "step" else None))
+        seen = first_message(executor).payload
+        guard = _parent(seen["parent"])
+        victims = {"warm": seen["parent"], "guard": guard, "step": _parent(guard), "srun": executor.pids()[0]}
+        os.kill(victims[victim], signal.SIGKILL)
+        result = drain(executor, {"a"})[0]["a"]
+        assert (result.state, result.reason) == ("failed", "lost")
+        assert wait_until_gone([seen["pid"], seen["parent"], guard, *seen["pids"]]) == []
+        assert evaluate(executor, "testing.echo", b"next").payload == b"next"
+
+
+def test_a_worker_whose_time_is_over_loses_its_evaluation_and_another_one_comes(cluster: SlurmCluster) -> None:
+    with make() as executor:
+        executor.submit(Job("a", "testing.hang"))
+        first_message(executor)
+        (job,) = (line.split()[0] for line in cluster.jobs())
+        cluster.run("scancel", job)  # as Slurm itself ends a job, with SIGTERM and later SIGKILL
+        result = drain(executor, {"a"})[0]["a"]
+        # Which of its processes the signal reaches first is Slurm's; either is evaluated again.
+        assert result.state == "failed"
+        assert result.reason in REPEATABLE
+        assert evaluate(executor, "testing.echo", b"next").payload == b"next"
+
+
+def test_workers_that_end_between_evaluations_are_replaced(cluster: SlurmCluster) -> None:
+    with make() as executor:
+        for _ in range(5):  # more than may end in a row before their first job
+            assert evaluate(executor, "testing.echo", b"x").payload == b"x"
+            (worker,) = executor.pids()
+            (job,) = (line.split()[0] for line in cluster.jobs())
+            cluster.run("scancel", job)
+            assert wait_until_gone([worker], PATIENCE_SECONDS) == []
+            executor.poll(0.0)
+
+
+@pytest.mark.parametrize("running", [3, 0])
+def test_when_the_coordinator_is_killed_nothing_stays(cluster: SlurmCluster, running: int) -> None:
+    """Neither what runs nor what waits in the queue."""
+    code = f"""
+        import json
+        from evodevo.execution.base import Job
+        from evodevo.execution.clusters.slurm.executor import SlurmExecutor
+        executor = SlurmExecutor(4, preload=())
+        for i in range(4):
+            executor.submit(Job(str(i), "testing.fork_grandchild", b"hang"))
+        seen = []
+        while len(seen) < {running * 5}:
+            for event in executor.poll(1.0):
+                seen += [event.payload["pid"], event.payload["parent"], *event.payload["pids"]]
+        print(json.dumps(seen), flush=True)
+        executor.poll(3600)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    blocker = None if running else subprocess.Popen(["srun", "--nodes=3", "sleep", "600"], start_new_session=True)
+    try:
+        assert running or within(lambda: len(cluster.jobs()) == 1)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+            assert process.stdout is not None
+            family = json.loads(process.stdout.readline())
+            assert all(map(alive, family))
+            waiting = 1 if running else 4
+            assert within(lambda: sum("PENDING" in line for line in cluster.jobs()) == waiting)
+            process.kill()
+            assert wait_until_gone(family, seconds=20.0) == []
+        assert within(lambda: len(cluster.jobs()) == (0 if running else 1))
+    finally:
+        if blocker is not None:
+            blocker.terminate()
+            blocker.wait()
+    assert within(lambda: not cluster.jobs())
+
+
+def test_within_an_allocation_workers_are_steps_side_by_side(cluster: SlurmCluster) -> None:
+    code = """
+        from evodevo.execution.base import Job
+        from evodevo.execution.clusters.slurm.executor import SlurmExecutor
+        from evodevo.testing.executors import first_messages
+        with SlurmExecutor(2, preload=()) as executor:
+            for name in ("a", "b"):
+                executor.submit(Job(name, "testing.hang"))
+            print(sorted(first_messages(executor, 2)), flush=True)
+    """
+    command = ["salloc", "--nodes=2", "--ntasks=2", sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == "['a', 'b']\n", done.stderr
+    assert within(lambda: not cluster.jobs())
+
+
+def test_messages_wait_for_a_coordinator_that_does_not_poll() -> None:
+    with make() as executor:
+        executor.submit(Job("a", "testing.progress", b"3000"))
+        while not executor.poll(1.0):
+            pass
+        time.sleep(1.0)
+        results, progress = drain(executor, {"a"})
+    assert results["a"].payload == b"done"
+    steps = [message.payload["step"] for message in progress]
+    assert steps == list(range(3000))[-len(steps) :]
+
+
+def test_large_payloads_travel_both_ways() -> None:
+    payload = os.urandom(2**22)
+    with make() as executor:
+        assert evaluate(executor, "testing.echo", payload).payload == payload
+
+
+# Searches
+
+PRELOAD = ("sleeping",)
+SETTINGS = StudySettings(population=6, generations=3, seed=7)
+
+
+def search(executor: Executor, listener: Listener | None = None) -> tuple[list[Birth], list[str]]:
+    """History and hypervolumes of a search."""
+    with executor, Store.memory() as store:
+        study = Study(
+            RealVectorSpace(3),
+            SleepingProblem(0.2, 0.3),
+            settings=SETTINGS,
+            store=store,
+            executor=executor,
+            listener=listener,
+        )
+        result = study.run()
+        assert result.state == "finished"
+        assert evaluated_twice(store, result.run) == []
+        return history(store, result.run), hypervolumes(store, result.run)
+
+
+def test_a_search_in_which_a_node_dies_is_that_of_one_local_worker(cluster: SlurmCluster) -> None:
+    expected = search(ProcessExecutor(1, preload=PRELOAD))
+    restarts: list[str] = []
+    killed: list[str] = []
+    evaluated = 0
+
+    def listen(kind: str, facts: dict[str, Any]) -> None:
+        nonlocal evaluated
+        evaluated += kind == "evaluated"
+        if kind == "progress" and "restarted" in facts:
+            restarts.append(facts["restarted"])
+        elif kind == "progress" and evaluated >= 4 and not killed:
+            killed.append(cluster.node_of(facts["pid"]))
+            cluster.kill(killed[0])
+
+    ours = search(SlurmExecutor(2, preload=PRELOAD), listen)
+    cluster.add()
+    assert within(cluster.is_idle)
+    assert len(restarts) == 1, "one attempt of the one evaluation that ran there"
+    assert not difference(ours[0], expected[0]), difference(ours[0], expected[0])
+    assert ours[1] == expected[1]
+
+
+def test_the_settings_of_a_run_make_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = Setup("slurm", 2, preload=(), options={"minutes": 5})
+    with SlurmExecutor.make(setup) as executor:
+        assert executor.workers == 2
+        assert evaluate(executor, "testing.echo", b"x").payload == b"x"
+    with pytest.raises(UsageError, match=r"options of the executor 'slurm'.*minute.*did you mean 'minutes'"):
+        SlurmExecutor.check(Setup("slurm", options={"minute": 5}))
+
+
+def _parent(pid: int) -> int:
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
