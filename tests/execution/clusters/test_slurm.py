@@ -158,6 +158,25 @@ def test_a_worker_whose_time_is_over_loses_its_evaluation_and_another_one_comes(
         assert evaluate(executor, "testing.echo", b"next").payload == b"next"
 
 
+def test_a_worker_whose_evaluation_was_killed_gets_no_other_one() -> None:
+    """It may be the first of its processes that Slurm ends."""
+    with make() as executor:
+        executor.submit(Job("a", "testing.hang"))
+        pid = first_message(executor).payload["pid"]
+        (worker,) = executor.pids()
+        os.kill(pid, signal.SIGKILL)
+        assert drain(executor, {"a"})[0]["a"].reason == "killed"
+        assert evaluate(executor, "testing.echo", b"next").payload == b"next"
+        assert executor.pids() != [worker]
+        executor.submit(Job("b", "testing.hang"))
+        first_message(executor)
+        (worker,) = executor.pids()
+        executor.cancel("b")
+        drain(executor, {"b"})
+        evaluate(executor, "testing.echo")
+        assert executor.pids() == [worker], "one that was cancelled by its coordinator says nothing about the worker"
+
+
 def test_workers_that_end_between_evaluations_are_replaced(cluster: SlurmCluster) -> None:
     with make() as executor:
         for _ in range(5):  # more than may end in a row before their first job

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from evodevo import __version__
 from evodevo.errors import EvodevoError, UsageError
-from evodevo.execution.base import Job, Setup
+from evodevo.execution.base import Job, Result, Setup
 from evodevo.execution.clusters.slurm import client, worker
 from evodevo.execution.connection import Connection
 from evodevo.execution.devices import VISIBLE
@@ -108,6 +108,7 @@ class SlurmExecutor(WorkerExecutor):
         own = worker_environment(os.environ, threads=threads, extra=environment)
         own.pop(VISIBLE, None)  # Slurm sets it to what it grants
         own |= {name: os.environ[name] for name in _CLIENT_VARIABLES if name in os.environ}
+        self._cancelled: set[str] = set()
         self._start = partial(SlurmWorker, arguments=_arguments(options, threads), environment=own)
         self._connect = partial(
             Connection, threads=threads, preload=check_preload(preload), packages=tuple(packages), start_seconds=None
@@ -144,6 +145,19 @@ class SlurmExecutor(WorkerExecutor):
 
     def _start_worker(self) -> Connection:
         return self._connect(self._start)
+
+    def _stop(self, id: str) -> None:
+        if id in self._running:
+            self._cancelled.add(id)
+        super()._stop(id)
+
+    def _repeats(self, connection: Connection, job: Job, result: Result) -> bool:
+        if result.reason == "killed" and job.id not in self._cancelled:
+            # At the end of a worker's time Slurm kills all of its processes, and this one was the first.
+            connection.ready = False
+            connection.begin_end()
+        self._cancelled.discard(job.id)
+        return False
 
 
 class SlurmWorker(subprocess.Popen[bytes]):
