@@ -9,8 +9,8 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Annotated, TextIO
 
@@ -94,8 +94,7 @@ def run(arguments: list[str]) -> int:
     streams = sys.stdout, sys.stderr
     try:
         # Without arguments the commands are listed; that is not an error.
-        with _collection(paused=bool(arguments) and arguments[0] in {look.__name__ for look in PANELS["Look"]}):
-            answer = typer.main.get_command(app).main(arguments or ["--help"], "evodevo", standalone_mode=False)
+        answer = typer.main.get_command(app).main(arguments or ["--help"], "evodevo", standalone_mode=False)
         output.close_quietly()
     except output.ReaderGoneError:
         return ExitCode.SUCCESS
@@ -133,30 +132,18 @@ def _broken_pipe(error: SystemExit, arguments: list[str], streams: tuple[TextIO,
     return explain(error.__context__, arguments)
 
 
-@contextmanager
-def _collection(*, paused: bool) -> Iterator[None]:
-    """Without garbage collection where it is paused.
-
-    Commands that look at runs read up to hundreds of thousands of rows, all of which they hold to their end: searching
-    them for garbage again and again takes a third of their time.
-    """
-    if not paused or not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def main() -> None:
     """Entry point of the console script."""
     signal.signal(signal.SIGTERM, _terminate)
     output.open_missing_streams()
+    if sys.argv[1:] and sys.argv[1] in {look.__name__ for look in PANELS["Look"]}:
+        # These read up to hundreds of thousands of rows, and hold them to their end: to search them for garbage again
+        # and again takes a third of their time.
+        gc.disable()
     code = run(sys.argv[1:])
     with suppress(output.ReaderGoneError, OSError):  # what failed before may still be in a buffer
         output.close_quietly()
+    gc.freeze()  # else the interpreter looks through everything once more at its end
     sys.exit(code)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.export.folder import Export
 from evodevo.networks.sampling import SamplingSettings
 from evodevo.runs.answers import Prediction, Predicts
 from evodevo.runs.pick import Pick, pick
@@ -18,6 +17,9 @@ from evodevo.search.front import front_places
 from evodevo.search.members import BASELINE
 from evodevo.storage import EvaluationRow, RunRow, Store
 from evodevo.storage.addresses import place
+
+if TYPE_CHECKING:  # it loads numpy, and most commands only read
+    from evodevo.export.folder import Export
 
 MAX_PROMPT_BYTES = 1 << 20
 STAGE = "protocol.stage"

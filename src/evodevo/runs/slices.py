@@ -9,11 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from evodevo.errors import UsageError
 from evodevo.execution.base import Executor
-from evodevo.export.folder import Export
 from evodevo.networks.sampling import SamplingSettings
 from evodevo.objectives.base import Judged
 from evodevo.registry import Registry, table
@@ -25,6 +24,9 @@ from evodevo.search.base import Algorithm
 from evodevo.search.members import Listener
 from evodevo.search.problem import Problem
 from evodevo.search.space import Space
+
+if TYPE_CHECKING:  # it loads numpy, and most commands only read
+    from evodevo.export.folder import Export
 
 EXPERIMENT = "experiment"
 """Room of the settings of runs that compare given trainings, and the name of their slice."""
