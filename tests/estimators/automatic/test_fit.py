@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,31 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     model = quick(tmp_path, "label")
     assert model.rows[0].score == 1
     assert model.predict({"image": np.full((1, 9, 8), 210, np.uint8)}) == ["light"]
+
+
+@pytest.mark.slow
+def test_a_folder_of_sounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by the exported program, which has the way from a sound to its picture beside it."""
+    from scipy.io import wavfile
+
+    rng = generator(9, "sounds")
+    for name, hertz in (("low", 200), ("high", 2_000)):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(10):
+            time = np.arange(rng.integers(2_000, 6_000)) / 8_000
+            sound = np.sin(2 * np.pi * hertz * (1 + 0.05 * rng.standard_normal()) * time)
+            sound += 0.1 * rng.standard_normal(len(time))
+            wavfile.write(tmp_path / "data" / name / f"{number}.wav", 8_000, sound.astype(np.float32))
+    model = quick(tmp_path / "data", "label")
+    assert model.rows[0].score == 1
+    files = [f"data/{name}/3.wav" for name in ("high", "low")]
+    monkeypatch.chdir(tmp_path)
+    assert model.predict({"image": files}) == ["high", "low"]
+    model.export("source", tmp_path / "source")
+    (tmp_path / "rows.csv").write_text("image\n" + "\n".join(files))
+    program = [sys.executable, str(tmp_path / "source" / "predict.py"), "rows.csv"]
+    told = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert [line.split(",")[0] for line in told.splitlines()[1:]] == ["high", "low"]
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_every_plain_model_is_exported_and_verified(model: evodevo.FittedModel, 
     names = [name for name in model.others if name not in ("weighted ensemble",)]
     together = MeanPredictor([model.others[name] for name in names], [1 / len(names)] * len(names))
     folder = replace(model, predictor=together).export("source", tmp_path / "all")
-    files = {"README.md", "arrays.safetensors", "manifest.json", "model.json", "predict.py"}
+    files = {"README.md", "arrays.safetensors", "manifest.json", "model.json", "predict.py", "sounds.py"}
     assert {path.name for path in folder.iterdir()} == files
     loaded = evodevo.FittedModel.load(folder)
     loaded.export("source", folder)  # replaces it, verified on rows that are drawn

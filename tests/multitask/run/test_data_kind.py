@@ -11,7 +11,7 @@ import pytest
 
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.run.create import add_task, create_system
-from evodevo.multitask.run.data_kind import source_of, words_of_inputs, words_of_table
+from evodevo.multitask.run.data_kind import holds_sounds, source_of, words_of_inputs, words_of_table
 from evodevo.tasks.inputs import InputSpec
 
 TEXTS = "text,label\n" + "".join(
@@ -62,11 +62,16 @@ def test_most_files_say_what_a_folder_is(tmp_path: Path) -> None:
             (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / folder / name).touch()
         assert source_of(tmp_path / folder) == found, folder
-    (tmp_path / "sound" / "a").mkdir(parents=True)
-    (tmp_path / "sound" / "a" / "1.wav").touch()
-    for path in (tmp_path / "sound", tmp_path / "sound" / "a" / "1.wav"):
-        with pytest.raises(DataError, match="holds sound, which no class of agents reads"):
-            source_of(path)
+    for folder, name in (("sound", "a/1.wav"), ("other", "a/1.mp3")):
+        (tmp_path / folder / name).parent.mkdir(parents=True)
+        (tmp_path / folder / name).touch()
+    assert source_of(tmp_path / "sound") == "images"
+    assert holds_sounds(tmp_path / "sound")
+    assert not holds_sounds(tmp_path / "images")
+    with pytest.raises(DataError, match=r"is one sound\. Give a folder"):
+        source_of(tmp_path / "sound" / "a" / "1.wav")
+    with pytest.raises(DataError, match=r"only \.wav files are read\. Convert them"):
+        source_of(tmp_path / "other")
     with pytest.raises(DataError, match="there is nothing at"):
         source_of(tmp_path / "nowhere")
 

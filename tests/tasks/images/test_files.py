@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.io import wavfile
 
 from evodevo.errors import DataError
 from evodevo.tasks.images.files import locate, read
@@ -173,3 +174,19 @@ def test_a_fingerprint_follows_content_and_class_but_not_the_place(tmp_path: Pat
     assert prints[0] == prints[1]
     (tmp_path / "two" / "a" / "deeper" / "0.png").rename(tmp_path / "two" / "b" / "deeper" / "0.png")
     assert locate(tmp_path / "two")[0].fingerprint() != prints[0]
+
+
+def test_a_folder_holds_images_or_sounds(tmp_path: Path) -> None:
+    for name, frequency in (("low", 200), ("high", 2_000)):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            sound = np.sin(2 * np.pi * frequency * np.arange(1_000 * (1 + number)) / 8_000).astype(np.float32)
+            wavfile.write(tmp_path / name / f"{number}.WAV", 8_000, sound)
+    (part,) = locate(tmp_path)
+    found = read(part)
+    assert found.classes == ("high", "low")
+    assert {image.shape for image in found.images} == {(64, 64, 1)}
+    save(tmp_path, "low/a.png", np.zeros((4, 4), np.uint8))
+    (part,) = locate(tmp_path)
+    with pytest.raises(DataError, match=r"holds 6 sounds \(high/0\.WAV, \.\.\.\) and 1 images; give one kind"):
+        read(part)

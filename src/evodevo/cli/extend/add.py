@@ -85,7 +85,7 @@ def add(
         output.document("evodevo.extend.add/1", facts)
         return
     if data is not None:
-        output.line(f"data: {_understood(first)}")
+        output.line(f"data: {_understood(first, data)}")
         for name, reason in first.left_out.items():
             output.words(f"The column {name!r} is not read: {reason}.")
     if first.root is not None:
@@ -96,13 +96,14 @@ def add(
     output.words(f"Next: evodevo extend run {first.system}{store_option(store)}")
 
 
-def _understood(made: CreatedAgent) -> str:
+def _understood(made: CreatedAgent, data: Path) -> str:
     """``images, 28 x 28, grey; 10 classes; 5,000 samples``."""
-    from evodevo.multitask.run.data_kind import words_of_inputs, words_of_table
+    from evodevo.multitask.run.data_kind import holds_sounds, words_of_inputs, words_of_table
     from evodevo.tasks.inputs import InputSpec
 
     settings = made.agent.settings
     columns = settings.get("columns", ())
     inputs = words_of_table(columns) if columns else ""
     inputs = inputs or words_of_inputs([InputSpec(**values) for values in settings["inputs"]])
+    inputs = f"sounds, read as {inputs} (log-mel)" if holds_sounds(data) else inputs
     return f"{inputs}; {settings['classes']:,} classes; {sum(made.samples.values()):,} samples"

@@ -11,14 +11,13 @@ from typing import Any, Literal
 
 from evodevo.errors import DataError
 from evodevo.tasks.images.arrays import open_arrays
-from evodevo.tasks.images.suffixes import IMAGE_SUFFIXES
+from evodevo.tasks.images.suffixes import IMAGE_SUFFIXES, OTHER_SOUNDS, SOUND_SUFFIXES
 from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.rows.task import RowsSettings
 from evodevo.tasks.table import rows, tables
 from evodevo.tasks.text import corpus
 
 Source = Literal["images", "text_labels", "table", "rows"]
-SOUND_SUFFIXES = frozenset((".wav", ".flac", ".mp3", ".ogg"))
 LOOKED_AT = 5_000
 """Files of a folder whose suffixes are counted; the rest is taken to be like them."""
 TEXT, LABEL, IMAGE = "text", "label", "image"
@@ -29,17 +28,17 @@ PACKED_IMAGES = "jpg"
 def source_of(path: Path, given: Collection[str] = ()) -> Source:
     """The reader for a file or folder.
 
-    A folder is one of images or of texts by the suffixes of most of its files. A file with the columns ``text`` and
-    ``label`` and without a column ``image`` holds texts. Other rows are read by the values of their columns, unless
-    they have a column ``text`` or ``image``, or the user says what columns mean: then they are a ``table``. An
-    ``.npz`` without images holds rows, too; any other file is read as images.
+    A folder is one of images (or of sounds, which are read as such) or of texts by the suffixes of most of its files. A
+    file with the columns ``text`` and ``label`` and without a column ``image`` holds texts. Other rows are read by the
+    values of their columns, unless they have a column ``text`` or ``image``, or the user says what columns mean: then
+    they are a ``table``. An ``.npz`` without images holds rows, too; any other file is read as images.
 
     Args:
         path: the file or folder.
         given: names of the settings that the user gives the reader.
 
     Raises:
-        DataError: There is nothing at the path, it holds sound, or rows that cannot be read.
+        DataError: There is nothing at the path, it holds sounds that nothing here decodes, or rows that cannot be read.
         MissingExtraError: A parquet file needs pyarrow.
     """
     if path.is_dir():
@@ -47,8 +46,8 @@ def source_of(path: Path, given: Collection[str] = ()) -> Source:
     if not path.exists():
         raise DataError(f"there is nothing at {path}. Name a file or a folder with --data.")
     suffix, _ = corpus.suffixes(path)
-    if suffix in SOUND_SUFFIXES:
-        raise _sound(path)
+    if suffix in (*SOUND_SUFFIXES, *OTHER_SOUNDS):
+        raise DataError(f"{path} is one sound. Give a folder with one folder of .wav files per class.")
     if suffix == ".npz":
         return "rows" if _holds_vectors(path) else "images"
     if suffix not in rows.READABLE:
@@ -71,21 +70,32 @@ def _holds_vectors(path: Path) -> bool:
 
 
 def _of_folder(folder: Path) -> Source:
+    counts = _counts(folder)
+    if counts["other sound"] > max(counts["image"], counts["text"], counts["rows"]):
+        raise DataError(
+            f"{folder} holds sounds, of which only .wav files are read. Convert them, for example with: "
+            "ffmpeg -i a.mp3 a.wav"
+        )
+    return "text_labels" if max(counts["text"], counts["rows"]) > counts["image"] else "images"
+
+
+def holds_sounds(path: Path) -> bool:
+    """Whether a folder is one of sounds, which are read as images."""
+    return path.is_dir() and _counts(path)["sound"] > 0
+
+
+def _counts(folder: Path) -> Counter[str]:
+    """Files of a folder by what their suffixes promise; a sound that is read counts as an image, too."""
     names = (name for _, _, found in os.walk(folder) for name in sorted(found) if not name.startswith("."))
     counts: Counter[str] = Counter()
     for name in islice(names, LOOKED_AT):
         suffix, _ = corpus.suffixes(Path(name))
         counts["image"] += suffix in IMAGE_SUFFIXES
         counts["sound"] += suffix in SOUND_SUFFIXES
+        counts["other sound"] += suffix in OTHER_SOUNDS
         counts["text"] += suffix in corpus.TEXT_SUFFIXES and not corpus.is_about(Path(name))
         counts["rows"] += suffix in rows.READABLE
-    if counts["sound"] > max(counts["image"], counts["text"], counts["rows"]):
-        raise _sound(folder)
-    return "text_labels" if max(counts["text"], counts["rows"]) > counts["image"] else "images"
-
-
-def _sound(path: Path) -> DataError:
-    return DataError(f"{path} holds sound, which no class of agents reads. Give images, texts or rows.")
+    return counts
 
 
 def words_of_table(columns: Sequence[Mapping[str, Any]]) -> str:

@@ -20,11 +20,12 @@ from evodevo import canonical, files
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.tasks.images.arrays import as_pixels, joined_files, open_arrays, read_bytes, read_idx
 from evodevo.tasks.images.pixels import SUFFIXES, Pixels, decode_all
+from evodevo.tasks.images.suffixes import SOUND_SUFFIXES
 from evodevo.tasks.sample_splits import Pool
 
 HOW_TO_GIVE_IMAGES = (
-    "Give a folder with one folder of images per class (or train/ and test/ with such folders), an .npz with images 'x'"
-    " and labels 'y' (or a folder with train.npz and test.npz), or MNIST's idx files"
+    "Give a folder with one folder of images or .wav files per class (or train/ and test/ with such folders), an .npz"
+    " with images 'x' and labels 'y' (or a folder with train.npz and test.npz), or MNIST's idx files"
 )
 _SPLIT_FOLDERS: dict[str, Pool] = {
     "train": "train_validation",
@@ -201,6 +202,12 @@ def _images_below(folder: Path) -> Iterator[Path]:
 
 def _class_folders(part: ImageSet, size: tuple[int, int] | None, skip_corrupt: bool) -> Labelled:
     names = [file.relative_to(part.path).parts[0] for file in part.files]
+    sounds = [file for file in part.files if file.suffix.lower() in SOUND_SUFFIXES]
+    if 0 < len(sounds) < len(part.files):
+        raise DataError(
+            f"{part.path} holds {len(sounds):,} sounds ({sounds[0].relative_to(part.path)}, ...) and "
+            f"{len(part.files) - len(sounds):,} images; give one kind."
+        )
     found = ((str(file), _bytes_or_error(file)) for file in part.files)
     images, kept, skipped = decode_all(found, size, skip_corrupt)
     return Labelled(images, [names[row] for row in kept], tuple(sorted(set(names))), tuple(skipped))

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from evodevo import files
 from evodevo.errors import DataError
+from evodevo.tasks.images.suffixes import IMAGE_SUFFIXES
+from evodevo.tasks.sounds import spectrogram
 
 Colour = Literal["auto", "grey", "rgb"]
 Pixels = NDArray[np.uint8]
 
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
+SUFFIXES = frozenset(IMAGE_SUFFIXES)
 # Of Pillow's readers; some others start programs, or are kept by nobody.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 # Larger than any useful photo, smaller than the size that a decompression bomb states.
@@ -30,7 +32,7 @@ MAX_BYTES = files.most_input()
 def decode(data: bytes, place: str) -> Pixels:
     """The picture in a file of any common format, upright; the first one where there are several.
 
-    Transparent parts become white, 16-bit grey becomes 8-bit.
+    Transparent parts become white, 16-bit grey becomes 8-bit. Of a sound it is the picture of its frequencies.
 
     Args:
         data: Bytes of the file.
@@ -40,8 +42,13 @@ def decode(data: bytes, place: str) -> Pixels:
         Pixels, (height, width, 1) for grey, (height, width, 3) for colour.
 
     Raises:
-        DataError: The bytes are no image, truncated, or the image has more than ``MAX_PIXELS``.
+        DataError: The bytes are no image or sound, truncated, or the image has more than ``MAX_PIXELS``.
     """
+    if spectrogram.is_sound(data):
+        try:
+            return spectrogram.picture(data, place)
+        except spectrogram.UnreadableSoundError as error:
+            raise DataError(f"{error}{ADVICE}") from None
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:

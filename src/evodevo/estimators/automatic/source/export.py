@@ -26,8 +26,11 @@ from evodevo.tasks.rows import sources
 from evodevo.tasks.rows.samples import RowReading
 from evodevo.tasks.rows.sources import Rows
 from evodevo.tasks.rows.targets import Targets
+from evodevo.tasks.sounds import spectrogram
 
 PROGRAM, FORMAT = "predict.py", "source"
+SOUNDS = "sounds.py"
+"""Name under which the program finds the file that makes pictures of sounds."""
 MOST_PROBES = 50
 """Largest number of rows on which an export is verified."""
 TOLERANCE, NETWORK_TOLERANCE = 1e-9, 1e-5
@@ -89,6 +92,8 @@ def export_fitted(model: Exportable, to: str, target: Path, probes: Any = None) 
     def fill(draft: Path) -> tuple[Verified, dict[str, Any]]:
         keeping.write(kept, arrays, draft)
         shutil.copyfile(Path(__file__).with_name(PROGRAM), draft / PROGRAM)
+        if model.reading.shapes:
+            shutil.copyfile(spectrogram.__file__, draft / SOUNDS)
         for name, text in files.items():
             write_text(draft / name, text)
         verdict = model.leaderboard().verdict
@@ -123,6 +128,8 @@ def _card(name: str, verdict: str, files: Iterable[str], *, images: bool) -> str
     """Text of the card; ``files`` are those of the networks."""
     needs = ["numpy", *(["pillow"] if images else []), *(["torch"] if files else [])]
     about = f"`{PROGRAM}` needs {' and '.join(needs)}."
+    if images:
+        about += f" Of .wav files `{SOUNDS}` makes the images; it needs scipy."
     if files:
         about += f" Its networks are in {', '.join(f'`{file}`' for file in files)}."
     return f"# {plain_text(name)}\n\n{plain_text(verdict)}\n\n    python {PROGRAM} rows.csv > answers.csv\n\n{about}\n"

@@ -14,7 +14,9 @@ from __future__ import annotations
 import collections
 import csv
 import datetime
+import functools
 import importlib.util
+import io
 import json
 import math
 import re
@@ -123,7 +125,10 @@ def _image(given: Any, shape: list[int], folder: Path) -> Any:
         return np.zeros(shape, np.uint8)
     from PIL import Image, ImageOps
 
-    picture = ImageOps.exif_transpose(Image.open(folder / given.strip()))
+    data = (folder / given.strip()).read_bytes()
+    if data[8:12] == b"WAVE":
+        return _fitting(_beside("sounds").picture(data, given), shape)
+    picture = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
     if picture.mode.startswith("I"):
         pixels = (np.asarray(picture, np.int64).clip(0, 65_535) // 257).astype(np.uint8)[..., None]
     elif picture.mode in ("1", "L"):
@@ -285,21 +290,20 @@ def _constant(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSampl
 
 
 def _network(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
-    global _networks
-    if _networks is None:  # found beside this file, also where the folder is not on Python's path
-        spec = importlib.util.spec_from_file_location(
-            f"{__name__}_torch_networks", Path(__file__).with_name("torch_networks.py")
-        )
-        assert spec is not None
-        assert spec.loader is not None
-        _networks = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(_networks)
     own = facts["network"]
-    outputs = _networks.logits(own, arrays, _network_inputs(own["reading"], facts["levels"], samples))
+    outputs = _beside("torch_networks").logits(own, arrays, _network_inputs(own["reading"], facts["levels"], samples))
     return _probabilities(outputs, "sigmoid" if own["kind"] == "labels" else "softmax")
 
 
-_networks: Any = None
+@functools.cache
+def _beside(name: str) -> Any:
+    """A module that lies beside this file, also where the folder is not on Python's path."""
+    spec = importlib.util.spec_from_file_location(f"{__name__}_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _network_inputs(reading: dict[str, Any], levels: list[int], samples: PlainSamples) -> dict[str, Any]:
