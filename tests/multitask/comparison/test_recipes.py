@@ -31,12 +31,13 @@ SMALL: dict[str, Any] = {
         ],
         "root": {"name": "parity", "source": {"question": "parity", "batch": 256}},
         "agent": {
+            "kind": "VitTiny",
             "structure": {"patch": 4, "width": 8, "hidden": 8},
             "hyperparameters": {"num_layers": {"values": [1, 2], "default": 1}},
         },
     },
     "study": {"cycles": 1, "extra": 1, "cycle": {"samples": 1, "generation_size": 1}},
-    "evaluation": {"training": {"validations": 1, "most_between": 256}, "root_validations": 2},
+    "evaluation": {"training": {"validations": 1, "most_between": 256, "least_between": 1}, "root_validations": 2},
 }
 Compared = tuple[Path, RecipeResult]
 Finished = tuple[Path, RecipeResult, list[tuple[str, dict[str, Any]]]]

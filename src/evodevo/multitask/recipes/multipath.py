@@ -6,7 +6,7 @@ Source: docs/spec/munet.md#experiments. All variants of Table 2 continue copies 
 from __future__ import annotations
 
 from evodevo.multitask.paths.multipath_spec import ABLATIONS, MultipathStructure
-from evodevo.multitask.recipes.characters import agents_of
+from evodevo.multitask.recipes.characters import agents_of, training_of
 from evodevo.multitask.recipes.settings import (
     EvaluationPlan,
     MultipathRecipeSettings,
@@ -17,7 +17,6 @@ from evodevo.multitask.recipes.settings import (
 )
 from evodevo.multitask.recipes.tasks import tasks_of
 from evodevo.multitask.settings import CycleSettings
-from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 
 MAIN_WEIGHTS = (0.5, 0.65, 0.95)
@@ -67,12 +66,7 @@ def multipath(size: Size, driver: Driver, changes: Changes) -> MultipathRecipeSe
             cycle=CycleSettings(samples=16 if full else 4, generation_size=4),
         ),
         evaluation=EvaluationPlan(
-            training=PathTrainingSettings(
-                batch=64,
-                validations=4 if full else 2,
-                most_between=4000 if full else 1500,
-                device="cpu",
-            ),
+            training=training_of(8000, 4) if full else training_of(1500, 2),
             root_validations=20 if full else 10,
         ),
     )
