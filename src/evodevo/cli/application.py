@@ -129,6 +129,8 @@ def _broken_pipe(error: SystemExit, arguments: list[str], streams: tuple[TextIO,
     if (sys.stdout, sys.stderr) == streams:
         return ExitCode.SUCCESS
     sys.stdout, sys.stderr = streams
+    if not arguments or {"--help", "-h"} & set(arguments):  # which writes to nothing else
+        return ExitCode.SUCCESS
     return explain(error.__context__, arguments)
 
 
