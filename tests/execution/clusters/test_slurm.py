@@ -225,19 +225,19 @@ def test_when_the_coordinator_is_killed_nothing_stays(cluster: SlurmCluster, run
     assert within(lambda: not cluster.jobs())
 
 
-def test_within_an_allocation_workers_are_steps_side_by_side(cluster: SlurmCluster) -> None:
+def test_within_an_allocation_workers_are_steps_and_one_without_room_waits(cluster: SlurmCluster) -> None:
     code = """
         from evodevo.execution.base import Job
         from evodevo.execution.clusters.slurm.executor import SlurmExecutor
         from evodevo.testing.executors import first_messages
-        with SlurmExecutor(2, preload=()) as executor:
-            for name in ("a", "b"):
+        with SlurmExecutor(3, preload=()) as executor:
+            for name in ("a", "b", "c"):
                 executor.submit(Job(name, "testing.hang"))
-            print(sorted(first_messages(executor, 2)), flush=True)
+            print(sorted(first_messages(executor, 2)), executor.waiting(), flush=True)
     """
     command = ["salloc", "--nodes=2", "--ntasks=2", sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout == "['a', 'b']\n", done.stderr
+    assert done.stdout == "['a', 'b'] ['c']\n", done.stderr
     assert within(lambda: not cluster.jobs())
 
 
