@@ -19,7 +19,7 @@ from evodevo.multitask.comparison.results import RecipeResult, courses, percent,
 from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.recipes.settings import MultipathRecipeSettings, MultipathVariant, TaskPlan
-from evodevo.multitask.recipes.variants import SHAPE
+from evodevo.multitask.recipes.variants import FROZEN_SHAPE
 from evodevo.multitask.run.settings import MULTI
 from evodevo.multitask.search.child import ChildSettings
 from evodevo.multitask.search.mutation import MutationSettings
@@ -101,7 +101,7 @@ def _member(
         return VariantAgent(task, course.kind, task.name, facts, settings.study.cycles)
     if variant.agent == "head":
         # The main path belongs to another agent here, so that all of it is frozen, and its head begins anew.
-        mutation = MutationSettings(forced=(), forbidden=("clone:*", *SHAPE))
+        mutation = MutationSettings(forced=(), forbidden=("clone:*", *FROZEN_SHAPE))
         cycle = settings.study.cycle.model_copy(update={"child": ChildSettings(mutation=mutation)})
         own = {"cycle": cycle, "builds_on": (agent_name(course.kind, task.name),)}
         return VariantAgent(task, course.kind, f"{task.name}.head", facts.model_copy(update=own))

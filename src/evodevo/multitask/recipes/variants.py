@@ -47,25 +47,25 @@ def _child(forced: tuple[str, ...], forbidden: tuple[str, ...], head: tuple[str,
     )
 
 
-_PARTS = ("hp:num_layers", "hp:block_width")
-SHAPE = (*_PARTS, "hp:ds_image_size")
-"""Hyperparameters of all kinds of paths that change components, or what they see: one of another width is another one,
-which nobody shares."""
+_SHAPE = ("hp:num_layers", "hp:ds_image_size")
+FROZEN_SHAPE = (*_SHAPE, "hp:block_width")
+"""Hyperparameters of all kinds of paths that would change a frozen component, or what it sees: a block of another width is
+another one, and trained."""
 ARMS: Mapping[str, RecipeVariant] = {
     "scratch": RecipeVariant(
         "a",
         "each task alone, from random",
-        "nothing is taken of the root: every component begins at random; depth, width and resolution stay the root's",
+        "nothing is taken of the root: every component begins at random; depth and resolution stay the root's",
         (ROOTS,),
-        _child((), SHAPE, ("*",)),
+        _child((), _SHAPE, ("*",)),
         needs_root=False,
     ),
     "fine_tuning": RecipeVariant(
         "b",
         "full fine-tuning of the root",
-        "every component of the root is copied and trained; depth and width stay the root's",
+        "every component of the root is copied and trained; depth stays the root's",
         (ROOTS,),
-        _child(("clone:*",), _PARTS),
+        _child(("clone:*",), ("hp:num_layers",)),
     ),
     "frozen": RecipeVariant(
         "c",
@@ -73,7 +73,7 @@ ARMS: Mapping[str, RecipeVariant] = {
         "the root is frozen but for its last norm, which is always copied, as the paper does; depth, width and"
         " resolution stay the root's",
         (ROOTS,),
-        _child(("clone:encoder_norm",), ("clone:*", *SHAPE)),
+        _child(("clone:encoder_norm",), ("clone:*", *FROZEN_SHAPE)),
     ),
     "singlepath": RecipeVariant(
         "d", "the singlepath agent", "all mutations, paths of all tasks", ("*",), ChildSettings()
