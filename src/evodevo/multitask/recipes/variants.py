@@ -49,8 +49,8 @@ def _child(forced: tuple[str, ...], forbidden: tuple[str, ...], head: tuple[str,
 
 _SHAPE = ("hp:num_layers", "hp:ds_image_size")
 FROZEN_SHAPE = (*_SHAPE, "hp:block_width")
-"""Hyperparameters of all kinds of paths that would change a frozen component, or what it sees: a block of another width is
-another one, and trained."""
+"""Hyperparameters of all kinds of paths that would change a frozen component, or what it sees: a block of another width
+is another one, and trained."""
 ARMS: Mapping[str, RecipeVariant] = {
     "scratch": RecipeVariant(
         "a",
