@@ -111,6 +111,7 @@ class GenerationContext:
             kept.
         ancestors: an individual -> those that it descends from and that are among ``known``, nearest first.
         losses: individual -> log-loss of the linear probe of a published path on the task, in nats.
+        probed: agent -> smallest log-loss of the probes of its paths on the task, in nats.
     """
 
     agent: AgentRow
@@ -124,6 +125,7 @@ class GenerationContext:
     history: Callable[[], Sequence[tuple[tuple[str, ...], bool]]]
     ancestors: Callable[[str], Sequence[PublishedPath]]
     losses: Mapping[str, float] = field(default_factory=dict)
+    probed: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,10 @@ class AgentClass(ABC):
     def builds_on(self, path: Path, modalities: Collection[str]) -> bool:
         """Whether agents of this class may build on a path where samples have these modalities."""
         return can_read(path, modalities)
+
+    def probed_by(self, agent: AgentRow) -> str | None:
+        """Name of another agent whose probes, on the same task, serve the draws of this one too; None = its own do."""
+        return None
 
     @abstractmethod
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:

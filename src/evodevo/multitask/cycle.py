@@ -70,7 +70,7 @@ class Cycle:
             if (member := ledger.member(kept, agent.name, self.view, self._scoring, self._root)) is not None
         ]
         self._children: dict[str, ChildRow] = {child.id: child for child in ledger.children_of(store, row)}
-        self._transfer = table.recorded(store, agent.id) if self._probes else None
+        self._transfer = self._probes_of_others() if not self._probes else table.recorded(store, agent.id)
 
     @property
     def waiting(self) -> list[ChildRow]:
@@ -231,6 +231,12 @@ class Cycle:
         """Whether draws of parents look at probes."""
         return self.kind.probes and not self.settings.root and self._cycle.parents.fallback == "probed"
 
+    def _probes_of_others(self) -> TransferTable | None:
+        """The table of the agent that probes for this one, whose first cycle has ended before this one's begins."""
+        name = self.kind.probed_by(self.agent)
+        other = None if name is None else self.view.agents.get(name)
+        return None if other is None else table.recorded(self._store, other.id)
+
     @property
     def _scoring(self) -> ScoreSettings:
         return self._cycle.score if self.kind.priced else NO_COST
@@ -266,6 +272,7 @@ class Cycle:
             lambda: ledger.history(self._store, self.agent.id),
             lambda individual: [known[name] for name in self._library.lineage(individual) if name in known],
             {one.id: losses[one.path.id] for one in known.values() if one.path.id in losses},
+            {} if self._transfer is None else self._transfer.losses_of_agents,
         )
 
     def _draw(self, *purpose: int | str) -> np.random.Generator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -250,6 +251,15 @@ def test_success_and_similarity_raise_a_weight_and_nobody_is_given_up() -> None:
     assert weights["Vit~a"] == pytest.approx(0.25 / 3 + 0.75 / 2)
     nearer = agent_weights(AGENTS, INFORMED, Evidence(known.records, {**known.similarity, "Vit~c": 1.0}))
     assert nearer["Vit~c"] > weights["Vit~c"]
+
+
+def test_a_probed_draw_is_that_of_parents() -> None:
+    losses = {"Vit~a": 0.5, "Vit~b": 0.7}
+    probed = SamplerSettings(kind="probed", explore=0.2, temperature=0.1)
+    weights = agent_weights(AGENTS, probed, Evidence(losses=losses))
+    raw = {"Vit~a": 1.0, "Vit~b": math.exp(-2), "Vit~c": math.exp(-1)}  # an unknown one is as good as the mean
+    assert weights == pytest.approx({name: 0.2 / 3 + 0.8 * raw[name] / sum(raw.values()) for name in AGENTS})
+    assert set(agent_weights(AGENTS, probed, Evidence()).values()) == {1.0}
 
 
 def test_an_unknown_similarity_counts_as_the_usual_one() -> None:

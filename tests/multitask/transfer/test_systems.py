@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from evodevo.multitask.fork import fork
+from evodevo.multitask.search.sampler import Evidence, SamplerSettings, agent_weights
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.multitask.transfer import table
@@ -153,3 +154,26 @@ def test_at_most_sixteen_are_probed_roots_and_common_classes_first() -> None:
 def test_rows_hold_numbers_that_can_be() -> None:
     with pytest.raises(ValueError, match="accuracy"):
         TransferRow(path="a/1", loss=0.1, accuracy=1.2, width=3, seconds=0)
+
+
+def test_supports_of_multipath_children_are_drawn_by_the_probes_of_the_task() -> None:
+    system = grown()
+    go(system)
+    made = table_of(system, "new")
+    assert made is not None
+    sampler = {"kind": "probed", "explore": 0.1, "temperature": 0.01}
+    options = {"child": {"supports": {"sampler": sampler}}}
+    system.add_agent("MultiVitTiny", "new", AgentSettings(classes=3, options=options))
+    multi = system.agent("MultiVitTiny~new")
+    assert system.run([multi], 1, executor_of(PathTrainer(system.store), 1)).state == "finished"
+    others = [name for name in system.view().offers if name not in ("VitTiny~new", multi.name)]
+    wanted = agent_weights(others, SamplerSettings.model_validate(sampler), Evidence(losses=made.losses_of_agents))
+    assert max(wanted.values()) > 2 * min(wanted.values()), "the probes differ"
+    first = [
+        row.details["story"]["plan"]["supports"][0]
+        for row in system.store.individuals(multi.id)
+        if row.details["story"]["plan"]["supports"][0]["how"] == "drawn"
+    ]
+    assert first
+    for support in first:
+        assert support["probability"] == pytest.approx(wanted[support["path"]["agent"]])

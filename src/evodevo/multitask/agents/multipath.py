@@ -94,6 +94,9 @@ class MultipathAgents(AgentClass):
         """Agents of the singlepath class, its roots, and imports of networks: the latter two may be supports."""
         return agent.kind in (self.single, IMPORT)
 
+    def probed_by(self, agent: AgentRow) -> str | None:
+        return agent_name(self.single, agent.task)
+
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """The task's own path, and another one."""
         main = agent_name(self.single, agent.task)
@@ -213,8 +216,9 @@ class MultipathAgents(AgentClass):
         return space
 
     def _evidence(self, situation: GenerationContext, options: MultipathOptions) -> Evidence:
-        if options.child.supports.sampler.kind == "uniform":
-            return Evidence()
+        kind = options.child.supports.sampler.kind
+        if kind != "informed":
+            return Evidence(losses=situation.probed) if kind == "probed" else Evidence()
         main = situation.view.offers[agent_name(self.single, situation.agent.task)]
         near = {
             name: component_similarity(dict(main.sizes), dict(offer.sizes))

@@ -17,10 +17,11 @@ from pydantic import Field
 from evodevo.errors import UsageError
 from evodevo.multitask.search.population import Population, ScoredPath, ordered, with_offspring
 from evodevo.multitask.search.sampler import draw
+from evodevo.multitask.search.transfer import TEMPERATURE
 from evodevo.settings import Settings
 
 Fallback = Literal["uniform", "probed", "none"]
-TEMPERATURE, EXPLORE = 0.1, 0.1
+EXPLORE = 0.1
 
 
 class ParentSettings(Settings):

@@ -1,8 +1,8 @@
-"""The probability of each agent's path in a draw: uniform, or by earlier success of its paths and similarity of its
-task.
+"""The probability of each agent's path in a draw: uniform, by earlier success of its paths and similarity of its task,
+or by probes of its paths.
 
 The published agents draw uniformly and name that as room for improvement (docs/spec/munet.md#informed-sampling).
-The informed sampler is ours. A share of its draws stays uniform, so that every agent keeps a chance.
+The other samplers are ours. A share of their draws stays uniform, so that every agent keeps a chance.
 """
 
 from __future__ import annotations
@@ -15,16 +15,24 @@ import numpy as np
 from pydantic import Field
 
 from evodevo.errors import UsageError
+from evodevo.multitask.search.transfer import TEMPERATURE, transfer_weights
 from evodevo.settings import Settings
 
 
 class SamplerSettings(Settings):
-    """Uniform, or informed."""
+    """Uniform, informed, or probed."""
 
-    kind: Literal["uniform", "informed"] = Field(
-        default="uniform", description="draw all alike, or by past success and similarity"
+    kind: Literal["uniform", "informed", "probed"] = Field(
+        default="uniform",
+        description="draw all alike, by past success and similarity, or by probes of what paths represent",
     )
-    explore: float = Field(default=0.25, gt=0, le=1, description="share of an informed draw that is uniform")
+    explore: float = Field(default=0.25, gt=0, le=1, description="share of another draw that is uniform")
+    temperature: float = Field(
+        default=TEMPERATURE,
+        gt=0,
+        exclude_if=lambda value: value == TEMPERATURE,
+        description="difference between the log-losses of two probes that makes one path e times as likely, in nats",
+    )
 
 
 @dataclass(frozen=True)
@@ -48,10 +56,12 @@ class Evidence:
         records: success of their paths; an absent one was never tried.
         similarity: similarity of their task to the one at hand, in [0, 1]; an absent one counts as the mean of the
             others.
+        losses: log-loss of a linear probe of their paths on the task at hand, in nats; likewise.
     """
 
     records: Mapping[str, Record] = field(default_factory=dict)
     similarity: Mapping[str, float] = field(default_factory=dict)
+    losses: Mapping[str, float] = field(default_factory=dict)
 
 
 def records(history: Iterable[tuple[Collection[str], bool]]) -> dict[str, Record]:
@@ -82,7 +92,8 @@ def component_similarity(first: Mapping[str, int], other: Mapping[str, int]) -> 
 def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: Evidence) -> dict[str, float]:
     """The weight of each agent's path in a draw, positive; they are not normalised over paths.
 
-    Informed: ``explore / n + (1 - explore) · w / Σw``, where w is the rate of success times the similarity.
+    Informed: ``explore / n + (1 - explore) · w / Σw``, where w is the rate of success times the similarity. Probed: see
+    ``transfer_weights``.
 
     Args:
         agents: names, once or more.
@@ -96,6 +107,11 @@ def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: 
     names = sorted(set(agents))
     if settings.kind == "uniform" or not names:
         return dict.fromkeys(names, 1.0)
+    if settings.kind == "probed":
+        probed = transfer_weights(
+            names, [], evidence.losses, temperature=settings.temperature, explore=settings.explore
+        )
+        return probed or dict.fromkeys(names, 1.0)
     known = [evidence.similarity[name] for name in names if name in evidence.similarity]
     if any(not 0 <= value <= 1 for value in known):
         raise UsageError(f"a similarity is in [0, 1]; got {known}.")

@@ -8,6 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+TEMPERATURE = 0.1
+"""Difference of log-losses in nats, of draws of parents and of supports."""
+
 
 def transfer_weights(
     pool: Sequence[str],

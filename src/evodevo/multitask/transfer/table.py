@@ -65,6 +65,15 @@ class TransferTable(Settings):
         """Path -> log-loss, in nats."""
         return {row.path: row.loss for row in self.rows}
 
+    @property
+    def losses_of_agents(self) -> dict[str, float]:
+        """Agent -> smallest log-loss of its paths, in nats."""
+        found: dict[str, float] = {}
+        for row in self.rows:
+            agent = row.path.rpartition("/")[0]
+            found[agent] = min(row.loss, found.get(agent, row.loss))
+        return found
+
 
 @dataclass(frozen=True)
 class Probed:
