@@ -145,9 +145,17 @@ class SlurmCluster:
         """
         for node in self.nodes:
             if node not in self._daemons:
-                while "down" not in self.run("sinfo", "-h", "-n", node, "-o", "%T"):
-                    time.sleep(0.1)
+                self._wait(node, down=True)
                 self._daemons[node] = self._start("slurmd", "-D", "-N", node)
+                self._wait(node, down=False)
+
+    def _wait(self, node: str, *, down: bool) -> None:
+        """Until the controller counts a node as dead, or as alive."""
+        deadline = time.monotonic() + START_SECONDS
+        while ("down" in self.run("sinfo", "-h", "-n", node, "-o", "%T")) is not down:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{node} is not {'down' if down else 'up'} after {START_SECONDS:g} s")
+            time.sleep(0.1)
 
     def _processes(self, node: str) -> list[int]:
         """The daemon of a node, the daemons of its steps, and all that runs below these."""

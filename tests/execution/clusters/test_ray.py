@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -19,15 +19,9 @@ from evodevo.errors import EvodevoError, UsageError
 from evodevo.execution.base import Executor, Job, Setup
 from evodevo.execution.clusters.node import NodeSetup
 from evodevo.execution.clusters.ray_executor import USAGE_STATISTICS, RayExecutor, RayOptions
-from evodevo.execution.processes import ProcessExecutor
-from evodevo.search.members import Listener
-from evodevo.search.settings import StudySettings
-from evodevo.search.study import Study
-from evodevo.storage import Store
-from evodevo.testing.evaluations.sleeping import SleepingProblem
+from evodevo.testing.cluster_executors import ClusterExecutorTests
 from evodevo.testing.executors import (
     PATIENCE_SECONDS,
-    SpawnedExecutorTests,
     alive,
     drain,
     evaluate,
@@ -35,9 +29,7 @@ from evodevo.testing.executors import (
     first_messages,
     wait_until_gone,
 )
-from evodevo.testing.histories import Birth, difference, evaluated_twice, history, hypervolumes
 from evodevo.testing.ray_cluster import RayCluster
-from evodevo.testing.real_vector import RealVectorSpace
 
 pytestmark = pytest.mark.slow
 
@@ -52,9 +44,9 @@ def make(workers: int = 1, **more: Any) -> RayExecutor:
     return RayExecutor(workers, preload=(), **more)
 
 
-class TestRayExecutor(SpawnedExecutorTests):
-    def make(self, workers: int = 1) -> Executor:
-        return make(workers)
+class TestRayExecutor(ClusterExecutorTests):
+    def make(self, workers: int = 1, preload: Sequence[str] = ()) -> Executor:
+        return RayExecutor(workers, preload=preload)
 
 
 def test_nothing_is_sent_to_the_makers_of_ray() -> None:
@@ -159,70 +151,6 @@ def test_when_the_coordinator_is_killed_nothing_stays(cluster: RayCluster) -> No
         assert all(map(alive, family))
         process.kill()
         assert wait_until_gone(family, seconds=20.0) == []
-
-
-def test_messages_wait_for_a_coordinator_that_does_not_poll() -> None:
-    with make() as executor:
-        executor.submit(Job("a", "testing.progress", b"3000"))
-        while not executor.poll(1.0):
-            pass
-        time.sleep(1.0)
-        results, progress = drain(executor, {"a"})
-    assert results["a"].payload == b"done"
-    steps = [message.payload["step"] for message in progress]
-    assert steps == list(range(3000))[-len(steps) :]
-
-
-def test_large_payloads_travel_both_ways() -> None:
-    payload = os.urandom(2**22)
-    with make() as executor:
-        assert evaluate(executor, "testing.echo", payload).payload == payload
-
-
-# Searches
-
-PRELOAD = ("sleeping",)
-SETTINGS = StudySettings(population=6, generations=3, seed=7)
-
-
-def search(executor: Executor, listener: Listener | None = None) -> tuple[list[Birth], list[str]]:
-    """History and hypervolumes of a search."""
-    with executor, Store.memory() as store:
-        study = Study(
-            RealVectorSpace(3),
-            SleepingProblem(0.2, 0.3),
-            settings=SETTINGS,
-            store=store,
-            executor=executor,
-            listener=listener,
-        )
-        result = study.run()
-        assert result.state == "finished"
-        assert evaluated_twice(store, result.run) == []
-        return history(store, result.run), hypervolumes(store, result.run)
-
-
-def test_a_search_in_which_a_node_dies_is_that_of_one_local_worker(cluster: RayCluster) -> None:
-    expected = search(ProcessExecutor(1, preload=PRELOAD))
-    restarts: list[str] = []
-    evaluated = 0
-
-    def listen(kind: str, facts: dict[str, Any]) -> None:
-        nonlocal evaluated
-        evaluated += kind == "evaluated"
-        if kind == "progress" and "restarted" in facts:
-            restarts.append(facts["restarted"])
-        elif kind == "progress" and evaluated >= 4 and not killed:
-            killed.append(cluster.node_of(facts["pid"]))
-            cluster.kill(killed[0])
-
-    killed: list[Any] = []
-    ours = search(RayExecutor(2, preload=PRELOAD), listen)
-    cluster.add()
-    assert killed
-    assert len(restarts) == 1, "one attempt of the one evaluation that ran there"
-    assert not difference(ours[0], expected[0]), difference(ours[0], expected[0])
-    assert ours[1] == expected[1]
 
 
 def test_the_settings_of_a_run_make_it() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -20,16 +20,10 @@ from evodevo.execution import connection
 from evodevo.execution.base import Executor, Job, Setup
 from evodevo.execution.clusters.slurm import executor as slurm_executor
 from evodevo.execution.clusters.slurm.executor import SlurmExecutor, SlurmOptions
-from evodevo.execution.processes import ProcessExecutor
-from evodevo.search.members import Listener
 from evodevo.search.record import REPEATABLE
-from evodevo.search.settings import StudySettings
-from evodevo.search.study import Study
-from evodevo.storage import Store
-from evodevo.testing.evaluations.sleeping import SleepingProblem
+from evodevo.testing.cluster_executors import ClusterExecutorTests
 from evodevo.testing.executors import (
     PATIENCE_SECONDS,
-    SpawnedExecutorTests,
     alive,
     drain,
     evaluate,
@@ -37,8 +31,6 @@ from evodevo.testing.executors import (
     first_messages,
     wait_until_gone,
 )
-from evodevo.testing.histories import Birth, difference, evaluated_twice, history, hypervolumes
-from evodevo.testing.real_vector import RealVectorSpace
 from evodevo.testing.slurm_cluster import SlurmCluster, reason_to_skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "runs")]
@@ -54,9 +46,9 @@ def make(workers: int = 1, **more: Any) -> SlurmExecutor:
     return SlurmExecutor(workers, preload=(), **more)
 
 
-class TestSlurmExecutor(SpawnedExecutorTests):
-    def make(self, workers: int = 1) -> Executor:
-        return make(workers)
+class TestSlurmExecutor(ClusterExecutorTests):
+    def make(self, workers: int = 1, preload: Sequence[str] = ()) -> Executor:
+        return SlurmExecutor(workers, preload=preload)
 
 
 def within(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> bool:
@@ -239,70 +231,6 @@ def test_within_an_allocation_workers_are_steps_and_one_without_room_waits(clust
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout == "['a', 'b'] ['c']\n", done.stderr
     assert within(lambda: not cluster.jobs())
-
-
-def test_messages_wait_for_a_coordinator_that_does_not_poll() -> None:
-    with make() as executor:
-        executor.submit(Job("a", "testing.progress", b"3000"))
-        while not executor.poll(1.0):
-            pass
-        time.sleep(1.0)
-        results, progress = drain(executor, {"a"})
-    assert results["a"].payload == b"done"
-    steps = [message.payload["step"] for message in progress]
-    assert steps == list(range(3000))[-len(steps) :]
-
-
-def test_large_payloads_travel_both_ways() -> None:
-    payload = os.urandom(2**22)
-    with make() as executor:
-        assert evaluate(executor, "testing.echo", payload).payload == payload
-
-
-# Searches
-
-PRELOAD = ("sleeping",)
-SETTINGS = StudySettings(population=6, generations=3, seed=7)
-
-
-def search(executor: Executor, listener: Listener | None = None) -> tuple[list[Birth], list[str]]:
-    """History and hypervolumes of a search."""
-    with executor, Store.memory() as store:
-        study = Study(
-            RealVectorSpace(3),
-            SleepingProblem(0.2, 0.3),
-            settings=SETTINGS,
-            store=store,
-            executor=executor,
-            listener=listener,
-        )
-        result = study.run()
-        assert result.state == "finished"
-        assert evaluated_twice(store, result.run) == []
-        return history(store, result.run), hypervolumes(store, result.run)
-
-
-def test_a_search_in_which_a_node_dies_is_that_of_one_local_worker(cluster: SlurmCluster) -> None:
-    expected = search(ProcessExecutor(1, preload=PRELOAD))
-    restarts: list[str] = []
-    killed: list[str] = []
-    evaluated = 0
-
-    def listen(kind: str, facts: dict[str, Any]) -> None:
-        nonlocal evaluated
-        evaluated += kind == "evaluated"
-        if kind == "progress" and "restarted" in facts:
-            restarts.append(facts["restarted"])
-        elif kind == "progress" and evaluated >= 4 and not killed:
-            killed.append(cluster.node_of(facts["pid"]))
-            cluster.kill(killed[0])
-
-    ours = search(SlurmExecutor(2, preload=PRELOAD), listen)
-    cluster.add()
-    assert within(cluster.is_idle)
-    assert len(restarts) == 1, "one attempt of the one evaluation that ran there"
-    assert not difference(ours[0], expected[0]), difference(ours[0], expected[0])
-    assert ours[1] == expected[1]
 
 
 def test_the_settings_of_a_run_make_it(monkeypatch: pytest.MonkeyPatch) -> None:
