@@ -13,10 +13,9 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.storage import Store
-from evodevo.testing import slurm_cluster
 from evodevo.testing.histories import Birth, difference, history, hypervolumes
 from evodevo.testing.ray_cluster import RayCluster
-from evodevo.testing.slurm_cluster import SlurmCluster
+from evodevo.testing.slurm_cluster import started
 from evodevo.testing.stores import postgres
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ def place(words: list[str], folder: Path) -> Iterator[list[str]]:
         with RayCluster(nodes=3) as cluster:
             yield [cluster.address if word == "auto" else word for word in words]
     elif "slurm" in words:
-        if reason := slurm_cluster.reason_to_skip():
-            pytest.skip(reason)
-        with SlurmCluster(nodes=3):
+        with started(nodes=3):
             yield words
     elif "--store" in words:
         if reason := postgres.reason_to_skip():

@@ -13,10 +13,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import pytest
 
 from evodevo.execution.family import descendants
 from evodevo.testing.ports import free_port
@@ -65,11 +68,31 @@ def reason_to_skip() -> str:
     return ""
 
 
+class ClusterNotStartedError(RuntimeError):
+    """Slurm does not work on this machine, for example in a container; the message has the end of its logs."""
+
+
+@contextmanager
+def started(nodes: int) -> Iterator[SlurmCluster]:
+    """A cluster for a test, which is skipped where there cannot be one."""
+    if reason := reason_to_skip():
+        pytest.skip(reason)
+    try:
+        cluster = SlurmCluster(nodes)
+    except ClusterNotStartedError as error:
+        pytest.skip(str(error))
+    with cluster:
+        yield cluster
+
+
 class SlurmCluster:
     """A controller, and nodes with one CPU and one pretended GPU each; clients find it by the variable SLURM_CONF.
 
     Args:
         nodes: Number of nodes.
+
+    Raises:
+        ClusterNotStartedError: See there.
     """
 
     def __init__(self, nodes: int = 2) -> None:
@@ -112,7 +135,7 @@ class SlurmCluster:
             if time.monotonic() > deadline:
                 logs = "\n".join(f"{path.name}: {path.read_text()[-2000:]}" for path in self.folder.glob("*.log"))
                 self.close()
-                raise RuntimeError(f"no Slurm cluster within {START_SECONDS:g} s:\n{logs}")
+                raise ClusterNotStartedError(f"no Slurm cluster within {START_SECONDS:g} s:\n{logs}")
             time.sleep(0.1)
 
     def run(self, *command: str) -> str:

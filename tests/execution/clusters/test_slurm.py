@@ -31,14 +31,14 @@ from evodevo.testing.executors import (
     first_messages,
     wait_until_gone,
 )
-from evodevo.testing.slurm_cluster import SlurmCluster, reason_to_skip
+from evodevo.testing.slurm_cluster import SlurmCluster, started
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "runs")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[SlurmCluster]:
-    with SlurmCluster(nodes=3) as made:
+    with started(nodes=3) as made:
         yield made
 
 
