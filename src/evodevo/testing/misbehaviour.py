@@ -19,7 +19,7 @@ from evodevo.search.study import Study, StudyResult
 from evodevo.storage import Store
 from evodevo.testing.real_vector import Point, RealVectorSpace, zdt1
 
-SECONDS = 1.0
+SECONDS = 3.0
 MEMORY_BYTES = 2**29
 
 

@@ -89,7 +89,7 @@ def test_a_network_and_a_plain_model_are_exported_and_verified(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     data = rows(tmp_path)
     folder = model_of(data, only="convolutions + terms + mlp", constant=True).export("source", tmp_path / "out")
-    assert sorted(path.name for path in folder.glob("*.py")) == ["predict.py", "torch_networks.py"]
+    assert sorted(path.name for path in folder.glob("*.py")) == ["predict.py", "sounds.py", "torch_networks.py"]
 
 
 @pytest.mark.slow
