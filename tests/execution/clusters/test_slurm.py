@@ -169,6 +169,16 @@ def test_a_worker_whose_evaluation_was_killed_gets_no_other_one() -> None:
         assert executor.pids() == [worker], "one that was cancelled by its coordinator says nothing about the worker"
 
 
+def test_the_number_of_an_ended_stream_is_no_other_stream_s() -> None:
+    """Until the worker is forgotten: what watches that number would forget the other one."""
+    with make() as executor:
+        evaluate(executor, "testing.echo")
+        (one,) = executor._connections
+        one.begin_end()
+        assert not {one.stdin, one.stdout, one.stderr} & {*os.pipe()}
+        assert wait_until_gone([one.pid], PATIENCE_SECONDS) == []
+
+
 def test_workers_that_end_between_evaluations_are_replaced(cluster: SlurmCluster) -> None:
     with make() as executor:
         for _ in range(5):  # more than may end in a row before their first job

@@ -33,10 +33,10 @@ from evodevo.settings import Settings
 
 ALLOCATION = "SLURM_JOB_ID"
 _CLIENT_VARIABLES = (
-    "SLURM_CONF", ALLOCATION, "SLURM_JOBID", "SLURM_CLUSTERS", "SLURM_JWT",
+    "SLURM_CONF", ALLOCATION, "SLURM_JOBID", "SLURM_CLUSTERS",
     "SLURM_ACCOUNT", "SLURM_PARTITION", "SLURM_QOS", "SLURM_CONSTRAINT", "SLURM_RESERVATION", "SLURM_TIMELIMIT",
 )  # fmt: skip
-"""What ``srun`` is told by variables. Those that an allocation sets for its own shape contradict a worker's."""
+"""What ``srun`` is told by variables, and hands on: no tokens. Those of an allocation's shape contradict a worker's."""
 _FORCE_SECONDS = 40.0
 """Seconds that ``srun`` may take to kill what runs on the node: Slurm's setting KillWait, by default 30, and more."""
 
@@ -198,7 +198,10 @@ class SlurmWorker(subprocess.Popen[bytes]):
         if not self._asked:
             self._asked = True
             assert self.stdin is not None, "it is a pipe"
-            self.stdin.close()
+            # Closed, but its number stays taken: a selector may know it, and would take another stream for this one.
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(nowhere, self.stdin.fileno(), inheritable=False)
+            os.close(nowhere)
             with suppress(ProcessLookupError):
                 self.send_signal(signal.SIGINT)
 
