@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 import io
 import math
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,23 @@ def test_energies_are_those_of_a_transform_written_out() -> None:
                 twice = 1 if k in (0, length // 2) else 2  # of a real sound the other half is the same
                 total += weight * twice * abs(term) ** 2 / (rate * sum(value**2 for value in hann))
             assert energy[band, place] == pytest.approx(total, rel=1e-5, abs=1e-12)
+
+
+def test_windows_are_transformed_in_parts_and_a_minute_of_ultrasound_takes_little_memory() -> None:
+    rate = 16_000
+    sound = np.random.default_rng(3).standard_normal(rate * 3).astype(np.float32)
+    whole = s.mel_energy(sound, rate)
+    assert whole.shape[1] == 1 + (len(sound) - 400) // 160 > 4 * s._AT_ONCE
+    for place in (0, s._AT_ONCE - 1, s._AT_ONCE, whole.shape[1] - 1):
+        alone = s.mel_energy(sound[place * 160 : place * 160 + 400], rate)
+        np.testing.assert_array_equal(alone[:, 0], whole[:, place])
+    loud = wav(np.random.default_rng(4).integers(0, 256, 60 * 400_000).astype(np.uint8), 400_000)
+    tracemalloc.start()
+    try:
+        assert s.picture(loud, "a.wav").shape == (s.BANDS, s.COLUMNS, 1)
+        assert tracemalloc.get_traced_memory()[1] < 2**30
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("hertz", [200.0, 1_000.0, 4_000.0])
@@ -125,6 +143,8 @@ def test_the_reader_of_images_reads_sounds() -> None:
         (wav(np.zeros(10, np.float32), 10), "sampling rate is 10 hertz"),
         (wav(np.zeros(61_000, np.float32), 1_000), "lasts 61 seconds, and 60 are read; cut it"),
         (wav(np.array([0.0, np.nan, 1.0], np.float32)), "samples that are no numbers"),
+        (wav(np.array([0.0, 1e300, 1e308])), "beyond single precision"),
+        (wav(np.full((4, 2), 1.7e308)), "beyond single precision"),
         (wav(np.zeros((10, 65), np.float32)), "65 channels"),
     ],
 )

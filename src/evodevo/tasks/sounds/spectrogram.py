@@ -2,8 +2,8 @@
 
 A picture has one row per band of frequencies, the highest at the top, and a fixed number of columns that divide the
 whole sound, however long it is: sounds of one task need no common length, and what they lose is their tempo. Grey is
-the energy in decibels, from the quiet places of the picture (black) to its loudest one (white), so that neither the
-volume of a recording nor its steady noise count.
+the energy in decibels, from the quiet places of the picture (black) to its loudest one (white), so that the volume of
+a recording does not count.
 
 This file needs numpy and scipy alone: exports of models hold a copy.
 
@@ -34,6 +34,8 @@ MAX_SECONDS = 60.0
 RATES = (1_000, 400_000)
 MAX_CHANNELS = 64
 _BEGINNINGS = (b"RIFF", b"RIFX", b"RF64")
+_AT_ONCE = 64
+"""Windows whose spectra are in memory at a time."""
 _PADDED = 4
 """Length of the transform over that of a window: without it the lowest bands lie between two frequencies."""
 
@@ -93,13 +95,16 @@ def waveform(data: bytes, place: str) -> tuple[int, NDArray[np.float32]]:
         )
     if channels.dtype.kind not in "uif":
         raise _unreadable(place, f"its samples are {channels.dtype}")
-    mono = channels.mean(1, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is no number is told of below
+        mono = channels.mean(1, dtype=np.float64)
     if channels.dtype.kind != "f":
         middle, largest = (128.0, 128.0) if channels.dtype == np.uint8 else (0.0, -float(np.iinfo(channels.dtype).min))
         mono = (mono - middle) / largest
-    if not np.isfinite(mono).all():
-        raise _unreadable(place, "it holds samples that are no numbers")
-    return int(rate), mono.astype(np.float32)
+    with np.errstate(over="ignore"):
+        single = mono.astype(np.float32)
+    if not np.isfinite(single).all():
+        raise _unreadable(place, "it holds samples that are no numbers, or beyond single precision")
+    return int(rate), single
 
 
 def mel_energy(sound: NDArray[np.float32], rate: int) -> NDArray[np.float64]:
@@ -112,17 +117,13 @@ def mel_energy(sound: NDArray[np.float32], rate: int) -> NDArray[np.float64]:
     short = max(0, window - len(sound))
     padded = np.pad(sound, (short // 2, short - short // 2))  # the window is 0 at its ends
     length = 2 ** math.ceil(math.log2(_PADDED * window))
-    _, _, power = spectra(
-        padded.astype(np.float64),
-        rate,
-        get_window("hann", window),
-        noverlap=window - step,
-        nfft=length,
-        detrend=False,
-        mode="psd",
-    )
-    energy: NDArray[np.float64] = _sparse_bands(rate, length) @ power
-    return energy
+    hann, triangles, parts = get_window("hann", window), _sparse_bands(rate, length), []
+    windows = 1 + (len(padded) - window) // step
+    for begin in range(0, windows, _AT_ONCE):  # of a minute at 400 kilohertz all spectra would take gigabytes
+        part = padded[begin * step : (min(begin + _AT_ONCE, windows) - 1) * step + window].astype(np.float64)
+        _, _, power = spectra(part, rate, hann, noverlap=window - step, nfft=length, detrend=False, mode="psd")
+        parts.append(triangles @ power)
+    return np.concatenate(parts, 1)
 
 
 @lru_cache(maxsize=8)
