@@ -68,6 +68,8 @@ def test_most_files_say_what_a_folder_is(tmp_path: Path) -> None:
     assert source_of(tmp_path / "sound") == "images"
     assert holds_sounds(tmp_path / "sound")
     assert not holds_sounds(tmp_path / "images")
+    (tmp_path / "texts" / "a" / "read_aloud.wav").touch()
+    assert not holds_sounds(tmp_path / "texts")
     with pytest.raises(DataError, match=r"is one sound\. Give a folder"):
         source_of(tmp_path / "sound" / "a" / "1.wav")
     with pytest.raises(DataError, match=r"only \.wav files are read\. Convert them"):

@@ -19,7 +19,7 @@ def fit(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="A .csv, .jsonl, .parquet or .npz file, or a folder with one of images, sounds or texts per class.",
+            help="A .csv, .jsonl, .parquet or .npz file, or a folder of images, sounds or texts, one folder a class.",
         ),
     ],
     label: Annotated[

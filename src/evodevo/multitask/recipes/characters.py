@@ -42,7 +42,8 @@ def characters(size: Size, driver: Driver, changes: Changes) -> CharactersSettin
     """The settings.
 
     Args:
-        size: ``quick`` shows that all works (minutes on 2 cores); ``full`` carries the targets (at most 3 hours).
+        size: ``quick`` shows that all works (minutes on 2 cores); ``full`` carries the targets (about 3
+            hours, by its forecast).
         driver: ``extend``.
         changes: a folder of data for the tasks; without one they are questions about scikit-learn's digits.
     """

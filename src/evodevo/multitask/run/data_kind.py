@@ -80,8 +80,8 @@ def _of_folder(folder: Path) -> Source:
 
 
 def holds_sounds(path: Path) -> bool:
-    """Whether a folder is one of sounds, which are read as images."""
-    return path.is_dir() and _counts(path)["sound"] > 0
+    """Whether what is read as images of a folder are sounds; of texts, one among them is not read."""
+    return path.is_dir() and _counts(path)["sound"] > 0 and source_of(path) == "images"
 
 
 def _counts(folder: Path) -> Counter[str]:
