@@ -138,6 +138,7 @@ def test_the_reader_of_images_reads_sounds() -> None:
     ("data", "reason"),
     [
         (wav(tone(500))[:30], "cannot be read"),
+        (wav(tone(500))[:-1000], r"it ends after \d+ of \d+ bytes"),
         (b"RIFF\xff\xff\xff\xffWAVEjunk", "cannot be read"),
         (wav(np.zeros(0, np.float32)), "holds 0 samples"),
         (wav(np.zeros(10, np.float32), 10), "sampling rate is 10 hertz"),
@@ -152,6 +153,21 @@ def test_what_is_no_sound_is_a_data_error_with_its_name(data: bytes, reason: str
     with pytest.raises(DataError, match=rf"the sound a\.wav cannot be read.*{reason}|{reason}") as caught:
         decode(data, "a.wav")
     assert "a.wav" in str(caught.value)
+
+
+def test_a_stream_whose_length_nobody_knew_is_read() -> None:
+    """As programs write it that print a file: the stated lengths are placeholders."""
+    data = bytearray(wav(tone(500)))
+    at = data.index(b"data") + 4
+    data[4:8], data[at : at + 4] = b"\x24\xf0\xff\x7f", b"\x00\xf0\xff\x7f"
+    assert np.array_equal(decode(bytes(data), "a.wav"), s.picture(wav(tone(500)), "a.wav"))
+
+
+def test_a_missing_byte_of_padding_is_no_fault() -> None:
+    odd = np.arange(101, dtype=np.uint8)
+    data = wav(odd)
+    assert len(data) % 2 == 0
+    assert np.array_equal(decode(data[:-1], "a.wav"), decode(data, "a.wav"))
 
 
 def read_or_refused(data: bytes, place: str) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import warnings
 from functools import lru_cache
 from typing import Any
@@ -34,6 +35,10 @@ MAX_SECONDS = 60.0
 RATES = (1_000, 400_000)
 MAX_CHANNELS = 64
 _BEGINNINGS = (b"RIFF", b"RIFX", b"RF64")
+_CUT = re.compile(r"finished at (\d+) bytes, expected (\d+) bytes")
+"""scipy's warning of a file that is shorter than it states."""
+_UNKNOWN_LENGTH = 0x7FFF0000
+"""Bytes from which on the stated length is that of a stream, whose program did not know it."""
 _AT_ONCE = 64
 """Windows whose spectra are in memory at a time."""
 _PADDED = 4
@@ -79,11 +84,16 @@ def waveform(data: bytes, place: str) -> tuple[int, NDArray[np.float32]]:
     from scipy.io import wavfile
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of chunks with titles and the like
+        with warnings.catch_warnings(
+            record=True
+        ) as told:  # also of chunks with titles and the like, which are no fault
+            warnings.simplefilter("always")
             rate, sound = wavfile.read(io.BytesIO(data))
     except Exception as error:  # a reader of formats raises what its mistakes are
         raise _unreadable(place, str(error) or type(error).__name__) from None
+    for match in (_CUT.search(str(one.message)) for one in told):
+        if match and int(match[1]) + 1 < int(match[2]) < _UNKNOWN_LENGTH:  # many programs leave out the byte of padding
+            raise _unreadable(place, f"it ends after {match[1]} of {match[2]} bytes")
     channels = sound[:, None] if sound.ndim == 1 else sound
     if not RATES[0] <= rate <= RATES[1]:
         raise _unreadable(place, f"its sampling rate is {rate:,} hertz; {RATES[0]:,} to {RATES[1]:,} are read")
