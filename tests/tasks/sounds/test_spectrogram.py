@@ -164,10 +164,13 @@ def test_a_stream_whose_length_nobody_knew_is_read() -> None:
 
 
 def test_a_missing_byte_of_padding_is_no_fault() -> None:
-    odd = np.arange(101, dtype=np.uint8)
-    data = wav(odd)
-    assert len(data) % 2 == 0
-    assert np.array_equal(decode(data[:-1], "a.wav"), decode(data, "a.wav"))
+    data = bytearray(wav(np.arange(101, dtype=np.uint8)))
+    whole = decode(bytes(data), "a.wav")
+    for more, read in ((1, True), (2, False)):
+        data[4:8] = (len(data) - 8 + more).to_bytes(4, "little")
+        assert read_or_refused(bytes(data), "a.wav") is read
+    data[4:8] = (len(data) - 8 + 1).to_bytes(4, "little")
+    assert np.array_equal(decode(bytes(data), "a.wav"), whole)
 
 
 def read_or_refused(data: bytes, place: str) -> bool:

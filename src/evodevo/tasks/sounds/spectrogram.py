@@ -92,7 +92,7 @@ def waveform(data: bytes, place: str) -> tuple[int, NDArray[np.float32]]:
     except Exception as error:  # a reader of formats raises what its mistakes are
         raise _unreadable(place, str(error) or type(error).__name__) from None
     for match in (_CUT.search(str(one.message)) for one in told):
-        if match and int(match[1]) + 1 < int(match[2]) < _UNKNOWN_LENGTH:  # many programs leave out the byte of padding
+        if match and int(match[2]) < _UNKNOWN_LENGTH:
             raise _unreadable(place, f"it ends after {match[1]} of {match[2]} bytes")
     channels = sound[:, None] if sound.ndim == 1 else sound
     if not RATES[0] <= rate <= RATES[1]:
