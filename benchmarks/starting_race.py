@@ -3,13 +3,14 @@
 Run: python benchmarks/starting_race.py DATA [--curves 3 | --budget 70] [--seeds 1] [--arms "fixed;raced;..."]
 
 DATA is a folder that ``module_zoo.growth_proof`` knows; its settings hold but for batch and width, 16 each, so that a
-budget has many steps. ``--budget`` trains whole arms for so many GFLOPs, everything counted: the six modules ``fixed``,
-begun by a race (``raced``), grown after it by the heuristic (``raced and grown``), by random edits (``raced and
-random``) and by edits of either that a fork has to confirm (``..., forked``), grown by the heuristic without a race
-(``grown``); the id of a module, or several joined by +, is a fixed network of these alone. ``--curves`` trains networks
-alone for as many GFLOPs each, as a race would, and judges them on the way: who leads when. A line of JSON for each
-result; of whole trainings also a table, with differences paired over seeds and their 95 % interval (t distribution).
-With ``--results`` the lines are appended to a file, and what it has already is not made again. One thread.
+small budget has many steps (with ``--recipe`` these hold, too). ``--budget`` trains whole arms for so many GFLOPs,
+everything counted: the six modules ``fixed``, begun by a race (``raced``), grown after it by the heuristic (``raced and
+grown``), by random edits (``raced and random``) and by edits of either that a fork has to confirm (``..., forked``),
+grown by the heuristic without a race (``grown``); the id of a module, or several joined by +, is a fixed network of
+these alone, and ``identity`` one without a module. ``--curves`` trains networks alone for as many GFLOPs each, as a
+race would, and judges them on the way: who leads when. A line of JSON for each result; of whole trainings also a table,
+with differences paired over seeds and their 95 % interval (t distribution). With ``--results`` the lines are appended
+to a file, and what it has already is not made again. One thread.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
 from evodevo.growth.recipes.growing import NOTHING_HAPPENS
 from evodevo.module_zoo.cost import zoo_cost
+from evodevo.module_zoo.modules.zoo import identity
 from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.procedures.race import IDENTITY
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
@@ -43,6 +46,7 @@ from measuring import print_table
 
 GIGA = 1e9
 BATCH = WIDTH = 16
+"""Few, so that a small budget has many steps."""
 RATE = 3e-3
 FORK_SHARE = 0.15
 ARMS: dict[str, dict[str, Any]] = {
@@ -58,10 +62,10 @@ LOOKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 JUDGED = 512
 
 
-def experiment(data: str, gflops: float) -> ExperimentSettings:
-    """The recipe's settings with this budget."""
-    training = {"budget": {"flops": gflops * GIGA}, "batch_size": BATCH}
-    overrides = {"data": data, "evaluation": {"training": training}, "zoo": {"width": WIDTH}}
+def experiment(data: str, gflops: float, *, recipe: bool = False) -> ExperimentSettings:
+    """The recipe's settings with this budget; its width and batch, too, or those of this file."""
+    training = {"budget": {"flops": gflops * GIGA}} | ({} if recipe else {"batch_size": BATCH})
+    overrides = {"data": data, "evaluation": {"training": training}} | ({} if recipe else {"zoo": {"width": WIDTH}})
     made = resolve("module_zoo.growth_proof", size="full", driver="grow", baselines="none", overrides=overrides)
     assert isinstance(made, ExperimentSettings)
     return made
@@ -78,12 +82,14 @@ def trial(made: ExperimentSettings, seed: int, options: dict[str, Any], ids: str
 
 
 def of_modules(structure: ZooStructure, ids: str) -> ZooStructure:
-    """The structure with these modules alone: ids joined by +, or all."""
+    """The structure with these modules alone: ids joined by +, all, or identity for none."""
+    if ids == IDENTITY:
+        return structure.model_copy(update={"modules": (identity(structure.width, IDENTITY),)})
     chosen = tuple(module for module in structure.modules if ids == "all" or module.id in ids.split("+"))
     return structure.model_copy(update={"modules": chosen})
 
 
-def whole(made: ExperimentSettings, name: str, seed: int, race: dict[str, float]) -> dict[str, Any]:
+def whole(made: ExperimentSettings, name: str, seed: int, race: dict[str, Any]) -> dict[str, Any]:
     """One training to the end of its budget."""
     options = ARMS.get(name, dict(NOTHING_HAPPENS))
     options = merge(options, {"race": race}) if name.startswith("raced") else options
@@ -170,17 +176,22 @@ def main() -> None:
     parser.add_argument("--curves", type=float, help="GFLOPs of each network alone, instead of whole trainings")
     parser.add_argument("--share", type=float, default=0.15, help="of the budget, for a race")
     parser.add_argument("--least", type=int, default=30, help="steps of a rung")
+    parser.add_argument("--race", type=json.loads, default={}, help="other options of the race, as JSON")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--arms", help="with semicolons: names of arms, or ids of modules joined by +, or all")
     parser.add_argument("--results", type=Path, help="file of results, one a line, that is gone on with")
+    parser.add_argument("--recipe", action="store_true", help="width and batch of the recipe, 32 and 64")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    made = experiment(given.data, given.budget)
+    if given.curves and given.recipe:
+        parser.error("--curves has a width and a batch of its own")
+    made = experiment(given.data, given.budget, recipe=given.recipe)
     zoo = trial(made, 0, {}).network.structure
     usual = [*(module.id for module in zoo.modules), "all"] if given.curves else list(ARMS)
-    race = {"share": given.share, "least": given.least}
+    race = {"share": given.share, "least": given.least, **given.race}
     wanted = [(seed, name) for seed in given.seeds for name in (given.arms.split(";") if given.arms else usual)]
     how = {"data": Path(given.data).resolve().name, "budget": given.budget, **race}
+    how |= {"recipe": True} if given.recipe else {}
     lines = given.results.read_text().splitlines() if given.results and given.results.exists() else []
     known = [json.loads(line) for line in lines]
     rows = [row for row in known if row["of"] == how and (row["seed"], row["arm"]) in wanted]

@@ -22,6 +22,7 @@ from evodevo.growth.training.starting_race import start_of
 from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.procedures.race import ModuleRace
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.saved import load_network
 from evodevo.networks.towers.spec import ExtractorStructure
@@ -204,11 +205,20 @@ def test_dear_modules_are_left_out_only_where_that_is_wanted_and_as_few_stay_as_
 def test_nothing_races_unasked_and_the_fixed_arm_never_does() -> None:
     assert GrowthSettings().race.share == 0
     assert "race" not in GrowthSettings().model_dump(mode="json"), "stored runs are as they were"
-    assert "race" not in growth_of_new_runs()
+    assert "share" not in growth_of_new_runs()["race"]
     asked = validate(GrowthSettings, dict(merge({"race": {"share": 0.15}}, NOTHING_HAPPENS)), what="options")
     bench: Any = SimpleNamespace(build=lambda: "all modules", training="the whole budget")
     start = start_of(bench, asked)
     assert (start.network, start.training, start.race) == ("all modules", "the whole budget", None)
+
+
+def test_growth_goes_on_from_a_network_without_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is born of a module without a weight may have none either, and has no learning rate then."""
+    monkeypatch.setattr(ModuleRace, "_judged", lambda self, name, arm, network: float(arm.ids != ("identity",)))
+    one = arm(race={"identity": True, "singles": 1.0, "judge": "trend"}, allow=["grow"], events={"count": 5})
+    facts = grown(one, {"flops": FLOPS}).extra["growth"]
+    assert facts["race"]["chosen"] == ["identity"]
+    assert len(facts["modules"]) > 1
 
 
 def test_what_cannot_race_is_refused_before_anything_is_trained() -> None:

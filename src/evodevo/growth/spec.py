@@ -79,12 +79,23 @@ class StartingRaceSettings(Settings):
         least: Fewest steps of a network in a rung; where it is few, the cheapest wins (docs/results.md).
         partial: Whether the dearest modules are left out where the budget has no room for so many steps of each module
             alone; there is no race then otherwise.
+        singles: Share of the race for the modules alone, above 0 and at most 1; pairs have what that leaves, and with 1
+            there are none.
+        identity: Whether a network without a module, whose encoders are read as they are, races with the modules alone.
+        judge: What decides who goes on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads in
+            four times as many steps (``race_plan.expected_loss``); each network is judged once more in its first rung
+            then.
     """
 
     share: float = Field(default=0.0, ge=0, lt=1)
     samples: int = Field(default=512, ge=1)
     least: int = Field(default=75, ge=1, le=100_000)
     partial: bool = False
+    singles: float = Field(default=0.5, gt=0, le=1, json_schema_extra={NEW: 1.0}, exclude_if=lambda value: value == 0.5)
+    identity: bool = Field(default=False, json_schema_extra={NEW: True}, exclude_if=lambda value: not value)
+    judge: Literal["loss", "trend"] = Field(
+        default="loss", json_schema_extra={NEW: "trend"}, exclude_if=lambda value: value == "loss"
+    )
 
 
 class ForkSettings(Settings):

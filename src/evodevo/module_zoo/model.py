@@ -194,7 +194,11 @@ class ModuleZoo(Network):
     def learning_rates(self) -> dict[str, float]:
         """See ``Network``: towers and newborns learn at rates of their own."""
         towers = {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
-        return towers | {f"pool.parts.{name}.": factor for name, factor in self.newborn_rates.items()}
+        # A module may have no parameter: one that passes on what it reads, or a sum.
+        learning = {
+            name: factor for name, factor in self.newborn_rates.items() if [*self.pool.parts[name].parameters()]
+        }
+        return towers | {f"pool.parts.{name}.": factor for name, factor in learning.items()}
 
     # Growing
 

@@ -95,9 +95,15 @@ def test_a_race_keeps_its_share_and_the_winner_its_weights(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", [{"steps": STEPS}, {"flops": 2e8}], ids=lambda budget: next(iter(budget)))
-def test_a_race_goes_on_from_any_checkpoint_to_the_same_network(budget: dict[str, float], tmp_path: Path) -> None:
-    arm = raced(training={"budget": budget, "checkpoint_every": 2})
+@pytest.mark.parametrize(
+    ("budget", "options"),
+    [({"steps": STEPS}, {}), ({"flops": 2e8}, {}), ({"flops": 2.5e8}, {"judge": "trend", "identity": True})],
+    ids=["steps", "flops", "trend"],
+)
+def test_a_race_goes_on_from_any_checkpoint_to_the_same_network(
+    budget: dict[str, float], options: dict[str, Any], tmp_path: Path
+) -> None:
+    arm = raced(options, training={"budget": budget, "checkpoint_every": 2})
     of = problem_of(tmp_path, (arm,))
     messages: list[dict[str, Any]] = []
     outcome = evaluate(of, arm, report=messages.append)
@@ -135,6 +141,33 @@ def test_flops_of_steps_and_judgements_count(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
+def test_in_seconds_networks_are_timed_and_all_of_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dearer network makes fewer steps; who was timed once is not timed again."""
+    told: dict[str, float] = {}
+    timed = race.ModuleRace._timed
+
+    def one(self: race.ModuleRace, arm: Any) -> float:
+        seconds = told[arm.name] = {IDS[0]: 0.02, IDS[1]: 0.005, IDS[2]: 0.01}[arm.name]
+        first = timed(self, arm)
+        assert 0 < first == timed(self, arm)
+        assert self.search.used_seconds >= first
+        return seconds
+
+    monkeypatch.setattr(race.ModuleRace, "_timed", one)
+    seen = Seen(monkeypatch)
+    options = {"singles": 1.0, "samples": 1}
+    outcome = evaluate(problem_of(), raced(options, training={"budget": {"seconds": 4.0}}))
+    facts = outcome.extra["search"]
+    assert list(told) == IDS
+    first = facts["heats"][0]["rungs"][0]
+    assert first[IDS[1]]["steps"] > first[IDS[2]]["steps"] > first[IDS[0]]["steps"] >= 2
+    judged = sum(fact["seconds"] for name, fact in seen.trainer.facts.items() if name.startswith("judged"))  # type: ignore[union-attr]
+    assert judged > 0
+    assert facts["share"] * 4.0 > judged
+    assert seen.stages[-1]["training"].budget.seconds == pytest.approx(4.0 * (1 - facts["share"]))
+
+
+@pytest.mark.slow
 def test_the_best_of_pairs_and_the_best_module_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, c = IDS
     losses = {(a,): 1.0, (b,): 2.0, (c,): 3.0, (a, b): 1.5, (a, c): 0.9, (b, c): 0.5}
@@ -149,6 +182,70 @@ def test_the_best_of_pairs_and_the_best_module_wins(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
+def test_with_the_whole_race_for_modules_alone_there_are_no_pairs_and_longer_rungs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    half, whole = (evaluate(problem_of(), raced({"singles": singles})).extra["search"] for singles in (0.5, 1.0))
+    assert [len(found["heats"]) for found in (half, whole)] == [2, 1]
+    steps = [found["heats"][0]["rungs"][0][IDS[0]]["steps"] for found in (half, whole)]
+    assert steps[1] == 2 * steps[0]
+    assert whole["share"] <= OPTIONS["share"]
+
+
+@pytest.mark.slow
+def test_no_module_takes_part_where_that_is_wanted_and_is_in_no_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[tuple[str, ...]] = []
+
+    def loss(self: Any, name: str, arm: Any, network: Any) -> float:
+        judged.append(arm.ids)
+        return 0.1 if arm.ids == ("identity",) else 1.0 + len(judged) / 100
+
+    monkeypatch.setattr(race.ModuleRace, "_judged", loss)
+    seen = Seen(monkeypatch)
+    outcome = evaluate(problem_of(), raced({"identity": True}))
+    facts = outcome.extra["search"]
+    assert facts["heats"][0]["arms"] == [*IDS, "identity"]
+    assert facts["chosen"] == ["identity"]
+    assert seen.stages[-1]["ids"] == ("identity",), "it is trained on"
+    assert not [name for name in seen.stages[-1]["end"] if name.startswith("pool.")], "without a weight of a module"
+    pairs = [ids for ids in judged if len(ids) == 2]
+    assert pairs
+    assert not [ids for ids in pairs if "identity" in ids]
+    assert "identity" not in evaluate(problem_of(), raced()).extra["search"]["heats"][0]["arms"], "unasked"
+
+
+@pytest.mark.slow
+def test_by_its_trend_a_network_that_learns_beats_one_that_has_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first leads all the time and stands still; the others fall, the second faster."""
+    a, b, c = IDS
+    falls = {a: [1.0], b: [3.0, 1.5, 1.2, 1.1], c: [2.0, 1.8, 1.7, 1.6]}
+    names: list[str] = []
+
+    def judged(self: Any, name: str, arm: Any, network: Any) -> float:
+        names.append(name)
+        return falls[arm.ids[0]][min(sum(arm.name in one for one in names), len(falls[arm.ids[0]])) - 1]
+
+    monkeypatch.setattr(race.ModuleRace, "_judged", judged)
+    seen = Seen(monkeypatch)
+    options = {"singles": 1.0, "judge": "trend"}
+    facts = evaluate(problem_of(), raced(options)).extra["search"]
+    assert facts["chosen"] == [b]
+    rungs = facts["heats"][0]["rungs"]
+    assert set(rungs[0][a]) == {"steps", "loss", "expected"}
+    assert rungs[0][a] == {"steps": rungs[0][a]["steps"], "loss": 1.0, "expected": 1.0}
+    assert rungs[0][b]["expected"] == 0, (
+        "1.5 after 3.0 at half of it: it would fall below 0 in four times as many steps"
+    )
+    assert sorted(name for name in names if name.endswith("half of it")) == [
+        f"heat 1, rung 1: {name}, half of it" for name in sorted(IDS)
+    ]
+    halves = [stage for stage in seen.stages if stage.get("until")]
+    assert [stage["steps"] for stage in halves] == [stage["until"] for stage in halves]
+    names.clear()
+    assert evaluate(problem_of(), raced({**options, "judge": "loss"})).extra["search"]["chosen"] == [a]
+
+
+@pytest.mark.slow
 def test_without_room_for_two_the_whole_zoo_is_trained() -> None:
     outcome = evaluate(problem_of(), raced({"least": 1000}))
     assert outcome.extra["search"] == {"tried": 0, "chosen": IDS, "steps": 0, "share": 0.0, "heats": []}
@@ -158,7 +255,6 @@ def test_without_room_for_two_the_whole_zoo_is_trained() -> None:
 @pytest.mark.parametrize(
     ("arm", "words"),
     [
-        (raced(training={"budget": {"seconds": 5.0}}), "planned in steps"),
         (raced(network=ModuleZooNetwork(structure=STRUCTURE.model_copy(update={"disabled": tuple(IDS[1:])}))), "two"),
         (raced({"lest": 3}), "did you mean 'least'"),
         (raced(training={"budget": {"steps": 1}}), "1 steps are too few"),

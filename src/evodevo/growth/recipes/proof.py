@@ -36,7 +36,9 @@ RACED_FIRST = "heuristic"
 """Strategist of the arm that grows after a race."""
 UNGUIDED = "random"
 """Strategist of two further arms after a race; one of them forks, and so the two show what forks add."""
-RACE_SHARE = 0.15
+RACE: Mapping[str, Any] = {"share": 0.15, "singles": 1.0, "identity": True, "judge": "trend"}
+"""Options of all races here: those of new growths, in rungs of at least 30 steps."""
+RACE_LEAST = 30
 FORK_SHARE = 0.15
 MIXTURES: Mapping[Baselines, tuple[MixtureStyle, ...]] = {
     "none": (),
@@ -54,8 +56,8 @@ NETWORK: Mapping[str, Any] = {
 }
 LEARNING_RATE = 3e-3
 POINTS, POINT_SAMPLES = 20, 512
-RACE, RACED = "race", "raced"
-"""The procedure, and the name of its arm."""
+RACED = "raced"
+"""Name of the arm of the procedure ``race``."""
 QUICK_SHARE = 0.2
 """Share of the full budget in the size ``quick``, which has a single seed: it shows that all works, and proves nothing.
 """
@@ -153,7 +155,7 @@ def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
 
 def _raced_and_grown(structure: ZooStructure, strategist: str) -> Variant:
     grown = _grown(structure, strategist)
-    options = {**grown.options, "race": {"share": RACE_SHARE, "partial": True}}  # as the procedure ``race``
+    options = {**grown.options, "race": {**RACE, "least": RACE_LEAST, "partial": True}}
     return grown.model_copy(update={"name": f"{RACED}, then {grown.name}", "options": options})
 
 
@@ -163,7 +165,13 @@ def _forked(arm: Variant) -> Variant:
 
 
 def _raced(structure: ZooStructure) -> Variant:
-    return Variant(name=RACED, role="zoo", network=ModuleZooNetwork(structure=structure), procedure=RACE)
+    return Variant(
+        name=RACED,
+        role="zoo",
+        network=ModuleZooNetwork(structure=structure),
+        procedure="race",
+        options={**RACE, "least": RACE_LEAST},
+    )
 
 
 def _caveats(trial: ProofTrial, full: bool) -> tuple[str, ...]:

@@ -18,12 +18,14 @@ def race_words(growth: GrowthHistory) -> list[str]:
         return []
     if race["instead"]:
         return [f"It begins with all modules: {race['instead'].rstrip('.')}."]
-    losses = {name: told["loss"] for name, told in _last(race).items() if told["loss"] is not None}
+    last = _last(race)
+    scores = {name: score for name, told in last.items() if (score := _score(told)) is not None}
     won = " + ".join(race["chosen"])
-    beaten = sorted((loss, name) for name, loss in losses.items() if name != won)
+    beaten = sorted((score, name) for name, score in scores.items() if name != won)
     second = f", {beaten[0][1]} had {beaten[0][0]:.3f}" if beaten else ""
     size = f"{race['tried']} networks in {race['steps']:,} steps, {100 * race['share']:.1f} % of the budget"
-    return [f"It begins with {won}, the winner of a race of {size}: loss {losses[won]:.3f}{second}."]
+    what = "expected loss" if "expected" in last[won] else "loss"
+    return [f"It begins with {won}, the winner of a race of {size}: {what} {scores[won]:.3f}{second}."]
 
 
 def race_table(growth: GrowthHistory) -> TextTable | None:
@@ -43,21 +45,34 @@ def race_table(growth: GrowthHistory) -> TextTable | None:
         return name != won, name not in longest, loss is None, loss or 0.0
 
     rows = []
-    for name, told in sorted(_last(race).items(), key=lambda pair: place(pair[0], pair[1]["loss"])):
+    last = _last(race)
+    expected = any("expected" in told for told in last.values())
+    for name, told in sorted(last.items(), key=lambda pair: place(pair[0], _score(pair[1]))):
         became = "won" if name == won else "lost" if name in longest else f"out after rung {len(rungs[name])}"
-        rows.append((name, f"{told['steps']:,}", _loss(told["loss"]), ", ".join(rungs[name]), became))
+        scores = (_loss(told["loss"]), *([_loss(told["expected"])] if expected else []))
+        rows.append((name, f"{told['steps']:,}", *scores, ", ".join(rungs[name]), became))
     left_out = [name for heat in race["heats"] for name in heat["left_out"]]
-    rows += [(name, "0", "–", "–", "left out: no room in the budget") for name in left_out]
+    none = ("–",) * (3 if expected else 2)
+    rows += [(name, "0", *none, "left out: no room in the budget") for name in left_out]
+    raced = "Modules alone" + (", then pairs with the best two" if len(race["heats"]) > 1 else "")
+    decided = " The loss to which the fall of each leads in four times as many steps decided." if expected else ""
     caption = (
-        "Modules alone, then pairs with the best two, at equal cost in each rung; loss on the architecture split. "
+        f"{raced}, at equal cost in each rung; loss on the architecture split.{decided} "
         f"The race took {100 * race['share']:.1f} % of the budget."
     )
-    return TextTable(COLUMNS, rows, caption, ("after each rung", "what became of it"))
+    columns = (*COLUMNS[:3], *(["expected"] if expected else []), *COLUMNS[3:])
+    return TextTable(columns, rows, caption, ("after each rung", "what became of it"))
 
 
 def _last(race: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Network -> steps and loss after its last rung."""
     return {name: told for heat in race["heats"] for rung in heat["rungs"] for name, told in rung.items()}
+
+
+def _score(told: Mapping[str, Any]) -> float | None:
+    """What decided: the expected loss where it is recorded, else the loss; None where there was none."""
+    score: float | None = told.get("expected", told["loss"])
+    return score
 
 
 def _loss(loss: float | None) -> str:

@@ -20,7 +20,7 @@ from evodevo.networks.base import Network
 from evodevo.settings import validate
 from evodevo.training.settings import TrainingSettings
 
-NO_ROOM = "half of {:g} of the budget has no room for {} modules, each alone, with rungs of at least {} steps."
+NO_ROOM = "{:g} of the budget has no room for {} modules, each alone, with rungs of at least {} steps."
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def start_of(bench: Trainer, settings: GrowthSettings) -> GrowthStart:
     raced = ModuleRace(bench, options, partial=race.partial).run()
     if not raced.facts["tried"]:
         count = 2 if race.partial else len(raced.facts["chosen"])
-        return _whole(bench, settings, NO_ROOM.format(race.share, count, race.least))
+        return _whole(bench, settings, NO_ROOM.format(race.share * race.singles, count, race.least))
     # Recorded: after an interruption the account has what was spent later.
     before = bench.once("before the growth", lambda: {"flops": bench.flops, "spent": bench.spent})
     least = min(settings.prune.least, len(raced.facts["chosen"]))
@@ -77,7 +77,7 @@ def start_of(bench: Trainer, settings: GrowthSettings) -> GrowthStart:
 
 
 def _why_none(bench: Trainer, race: StartingRaceSettings) -> str | None:
-    reason = why_no_race(bench.training, zoo_of(bench.arm))
+    reason = why_no_race(zoo_of(bench.arm))
     if reason is None:
         try:
             check_budget(bench.training, race.share, 1)

@@ -34,6 +34,7 @@ __all__ = [
     "check_genotype",
     "crossover",
     "descended",
+    "identity",
     "mutate",
     "random_zoo",
     "repair",
@@ -135,6 +136,11 @@ def descended(child: ModuleGenotype, parent: ModuleGenotype) -> ModuleGenotype:
 def start_zoo(width: int) -> tuple[ZooModule, ...]:
     """One of each of the paper's families, as they are by default (docs/spec/architect_thyself.md#families)."""
     return _zoo([archetype(name, width) for name in PAPER])
+
+
+def identity(width: int, name: str) -> ZooModule:
+    """A module without a node, which answers with what it reads: a zoo of it alone has no module in effect."""
+    return ZooModule(id=name, genotype=ModuleGenotype(archetype=HYBRID, width=width, graph=ModuleGraph()))
 
 
 def table_3_zoo(width: int) -> tuple[ZooModule, ...]:

@@ -1,15 +1,17 @@
 """A race, and the procedure ``race``: short trainings decide what a zoo begins with, and the winner goes on.
 
-First each module alone, then pairs with the best two: two heats of successive halving (``race_plan``) at equal cost,
-from the same first batch on, each network with encoders of its own, judged by their loss on the architecture split.
-Steps and judgements count against the budget. The winner keeps its weights, and is trained on with the rest.
+First each module alone, and no module where that is wanted, then pairs with the best two where the modules leave them
+a share: heats of successive halving (``race_plan``) at equal cost, from the same first batch on, each network with
+encoders of its own, judged by their loss on the architecture split, as it is or as its fall leads to. Steps and
+judgements count against the budget. The winner keeps its weights, and is trained on with the rest.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -18,7 +20,17 @@ from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.model import ModuleZoo
-from evodevo.module_zoo.procedures.race_plan import Heat, left_after, plan_first, plan_second, steps_for, survivors
+from evodevo.module_zoo.modules.zoo import identity
+from evodevo.module_zoo.procedures.race_plan import (
+    Heat,
+    expected_loss,
+    left_after,
+    plan_first,
+    plan_second,
+    ranked,
+    steps_for,
+    survivors,
+)
 from evodevo.module_zoo.procedures.search_settings import RaceOptions
 from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.module_zoo.spec import ZooStructure
@@ -31,6 +43,10 @@ from evodevo.training.settings import Budget, TrainingSettings
 
 FINALISTS = 2
 """Modules that pairs are made with."""
+TIMED_STEPS = 4
+"""Steps by which a network is timed where the budget is in seconds; the fastest counts."""
+IDENTITY = "identity"
+"""Id of the module that passes on what it reads, in the network without a module."""
 
 
 def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
@@ -38,11 +54,11 @@ def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
 
     Facts, under ``search``: ``tried``, number of networks; ``chosen``, ids of the modules; ``steps`` of the race;
     ``share`` of the budget that it used up; ``heats``, each with its networks, those that the budget had no room for
-    (``left_out``), and ``rungs``: steps and loss (in nats) of each network. Where the budget has no room for two
-    networks, the whole zoo is trained.
+    (``left_out``), and ``rungs``: steps and loss (in nats) of each network, and the ``expected`` loss in the end where
+    that decides. Where the budget has no room for two networks, the whole zoo is trained.
 
     Raises:
-        UsageError: Wrong options, no zoo of at least two modules, or a budget in seconds alone.
+        UsageError: Wrong options, or no zoo of at least two modules.
     """
     race = ModuleRace(bench, validate(RaceOptions, dict(options), what="options of race"))
     raced = race.run()
@@ -79,6 +95,8 @@ class _Arm:
         weights: Key of its weights after the last rung; None before the first.
         loss: Loss after the last rung, in nats; None before the first, and where it cannot be trained.
         steps: Number of steps so far.
+        looks: Its losses so far: (number of steps, loss in nats).
+        score: What it is judged by, lower is better: the loss, or the expected one; None where there is no loss.
     """
 
     ids: tuple[str, ...]
@@ -87,10 +105,17 @@ class _Arm:
     weights: str | None = None
     loss: float | None = None
     steps: int = 0
+    looks: list[tuple[int, float]] = field(default_factory=list)
+    score: float | None = None
 
     @property
     def name(self) -> str:
         return " + ".join(self.ids)
+
+
+def _order(arm: _Arm) -> tuple[float, float] | None:
+    """By score, and where no loss is expected to remain, by loss; None for a network that cannot be trained."""
+    return None if arm.score is None or arm.loss is None else (arm.score, arm.loss)
 
 
 def batches_from(bench: Trainer, task: SampleTask, first: int) -> Callable[[int], Batch]:
@@ -130,42 +155,75 @@ class ModuleRace:
         self._in_flops = budget.flops is not None
         steps = (budget.steps, None if budget.tokens is None else budget.tokens // batch)
         known = [float(amount) for amount in steps if amount is not None]
-        self._budget = budget.flops or min(known)
+        self._in_seconds = not self._in_flops and not known
+        self._budget = budget.flops or (budget.seconds or 0.0 if self._in_seconds else min(known))
         self._most_steps = min(known) if self._in_flops and known else None
         # A forward pass is a third of a step.
-        self._judging = options.samples / (3 * batch) if self._in_flops else 0.0
+        self._judging = options.samples / (3 * batch) if self._in_flops or self._in_seconds else 0.0
+        self._by_trend = options.judge == "trend"
 
     def run(self) -> Raced:
         """Let the networks race; the steps that follow are the caller's."""
-        race, least, judging = self._budget * self.options.share, self.options.least, self._judging
-        singles = [self._arm(module.id) for module in self.search.structure.live]
+        race, least = self._budget * self.options.share, self.options.least
+        judging = self._judging_of(0)  # no rung has more
+        modules = [module.id for module in self.search.structure.live]
+        if self.options.identity and IDENTITY not in (module.id for module in self.search.structure.modules):
+            modules.append(IDENTITY)
+        singles = [self._arm(name) for name in modules]
         if self._most_steps is not None:  # a budget in both: no network is cheaper than the cheapest module alone
             race = min(race, self._most_steps * self.options.share * min(arm.cost for arm in singles))
-        first = plan_first([arm.cost for arm in singles], race / 2, least, judging)
+        first = plan_first([arm.cost for arm in singles], race * self.options.singles, least, judging)
         if first is not None and not self.partial and len(first.arms) < len(singles):
             first = None
         best = [] if first is None else self._heat(singles, first)
-        if first is not None and best:
-            pairs = self._pairs(best[:FINALISTS], singles)
+        if first is not None and best and self.options.singles < 1:
+            pairs = self._pairs(best, singles)
             # Recorded: after an interruption the account has judgements of the second heat already.
             used: float = self.bench.once("used by the first heat", self._used)
             second = plan_second([arm.cost for arm in pairs], race - used, first, least, judging)
             best += [] if second is None else self._heat(pairs, second, beside=best[:1])
-        return self._outcome(min(best, key=lambda arm: arm.loss or 0.0) if best else None)
+        return self._outcome(best[ranked([_order(arm) for arm in best])[0]] if best else None)
 
     def _pairs(self, best: Sequence[_Arm], singles: Sequence[_Arm]) -> list[_Arm]:
         """Pairs with the best modules, the more promising first: by the loss of the other one, then by cost."""
-        ranked = sorted(singles, key=lambda arm: (arm.loss is None, arm.loss, arm.cost))
+        singles, best = ([arm for arm in some if arm.ids != (IDENTITY,)] for some in (singles, best))
+        others = sorted(singles, key=lambda arm: (arm.score is None, arm.score, arm.cost))
         pairs = {
-            frozenset((one.ids[0], other.ids[0])): None for other in ranked for one in best if one.ids != other.ids
+            frozenset((one.ids[0], other.ids[0])): None
+            for other in others
+            for one in best[:FINALISTS]
+            if one.ids != other.ids
         }
         return [self._arm(*pair) for pair in pairs]
 
     def _arm(self, *ids: str) -> _Arm:
         structure = self.search.only(*ids)
+        if not structure.modules:
+            structure = structure.model_copy(update={"modules": (identity(structure.width, IDENTITY),)})
         inputs, outputs, batch = self.bench.task.inputs, self.bench.task.outputs, self.bench.training.batch_size
-        cost = zoo_cost(structure, inputs=inputs, outputs=outputs, batch=batch, mode="train").flops
-        return _Arm(tuple(module.id for module in structure.modules), structure, cost if self._in_flops else 1.0)
+        flops = zoo_cost(structure, inputs=inputs, outputs=outputs, batch=batch, mode="train").flops
+        arm = _Arm(tuple(module.id for module in structure.modules), structure, flops)
+        if not self._in_flops:
+            arm.cost = self._timed(arm) if self._in_seconds else 1.0
+        return arm
+
+    def _timed(self, arm: _Arm) -> float:
+        """Seconds of a training step, measured once; what that takes counts against the budget."""
+
+        def measure() -> dict[str, float]:
+            network, bench = self.search.build(arm.structure).train(), self.bench
+            times = []
+            for step in range(TIMED_STEPS):
+                begin = time.perf_counter()
+                batch = self.search.task.batch("train", bench.seed, step, bench.training.batch_size)
+                with bench.precision.autocast():
+                    loss = network.loss(bench.precision.place(batch))
+                loss.backward()  # type: ignore[no-untyped-call]
+                float(loss.detach())  # waits for the device
+                times.append(time.perf_counter() - begin)
+            return {"value": min(times), "seconds": math.fsum(times)}
+
+        return float(self.bench.once(f"seconds of a step: {arm.name}", measure)["value"])
 
     def _heat(self, arms: Sequence[_Arm], planned: Heat, beside: Sequence[_Arm] = ()) -> list[_Arm]:
         """Successive halving; those that are left, best first. The weights of those ``beside`` are kept, too."""
@@ -179,31 +237,54 @@ class ModuleRace:
         self.tried += len(chosen)
         for number in range(planned.rungs):
             self._rung(chosen, planned.amount, number, beside)
-            told = {arm.name: {"steps": arm.steps, "loss": arm.loss} for arm in chosen}
-            facts["rungs"].append(told)
+            facts["rungs"].append({arm.name: self._told(arm) for arm in chosen})
             last = number == planned.rungs - 1
-            kept = survivors([arm.loss for arm in chosen], len(chosen) if last else left_after(len(chosen)))
+            kept = survivors([_order(arm) for arm in chosen], len(chosen) if last else left_after(len(chosen)))
             chosen = [chosen[place] for place in kept]
             self._hold([*chosen, *beside])
-        return sorted(chosen, key=lambda arm: arm.loss or 0.0)
+        return [chosen[place] for place in ranked([_order(arm) for arm in chosen])]
 
     def _rung(self, arms: Sequence[_Arm], amount: float, number: int, beside: Sequence[_Arm]) -> None:
         """Train each on for the same cost, and judge it."""
         for arm in arms:
-            steps = steps_for(amount, arm.cost, self._judging)
+            steps = steps_for(amount, arm.cost, self._judging_of(number))
             network = self._build(arm)
-            result = self.bench.train(
-                network,
-                training=self._training(Budget(steps=steps), floor=1.0),
-                task=self.search.task,
-                batch_at=batches_from(self.bench, self.search.task, arm.steps),
-                watched=False,
-            )
             name = f"heat {len(self.heats)}, rung {number + 1}: {arm.name}"
+            half = steps // 2 if self._by_trend and number == 0 else 0
+            state = self._train(arm, network, steps, until=half or None)
+            if state == "paused":
+                self._look(f"{name}, half of it", arm, network, half)
+                state = self._train(arm, network, steps)
+            self._look(name, arm, network, arm.steps + steps, finished=state == "finished")
             arm.steps += steps
-            arm.loss = self._judged(name, arm, network) if result.state == "finished" else None
             arm.weights = self._keep(name, network)
             self._hold([*arms, *beside])
+
+    def _train(self, arm: _Arm, network: ModuleZoo, steps: int, until: int | None = None) -> str:
+        """Train it for so many steps more, or until it has made some of them; the state in which that ended."""
+        result = self.bench.train(
+            network,
+            training=self._training(Budget(steps=steps), floor=1.0),
+            task=self.search.task,
+            batch_at=batches_from(self.bench, self.search.task, arm.steps),
+            watched=False,
+            until=until,
+        )
+        return result.state
+
+    def _look(self, name: str, arm: _Arm, network: ModuleZoo, steps: int, *, finished: bool = True) -> None:
+        """Judge a network that has made so many steps; one that cannot be trained has no loss."""
+        arm.loss = self._judged(name, arm, network) if finished else None
+        if arm.loss is not None:
+            arm.looks.append((steps, arm.loss))
+        if arm.loss is None or not self._by_trend:
+            arm.score = arm.loss
+        else:
+            total = self._budget / arm.cost
+            arm.score = expected_loss(arm.looks, total if self._most_steps is None else min(total, self._most_steps))
+
+    def _told(self, arm: _Arm) -> dict[str, Any]:
+        return {"steps": arm.steps, "loss": arm.loss} | ({"expected": arm.score} if self._by_trend else {})
 
     def _outcome(self, winner: _Arm | None) -> Raced:
         whole = self.search.structure
@@ -223,7 +304,13 @@ class ModuleRace:
 
     # Within
 
+    def _judging_of(self, number: int) -> float:
+        """Cost of judging a network in a rung, in steps of its own; a trend needs one look more in the first."""
+        return (2 if self._by_trend and number == 0 else 1) * self._judging
+
     def _used(self) -> float:
+        if self._in_seconds:
+            return self.search.used_seconds
         return self.bench.flops if self._in_flops else float(self.bench.steps)
 
     def _training(self, budget: Budget, floor: float) -> TrainingSettings:
@@ -247,7 +334,12 @@ class ModuleRace:
             loss = self.bench.measure(network, "architecture", samples=samples, task=self.search.task).loss
             return loss if math.isfinite(loss) else None
 
-        loss: float | None = self.bench.once(f"judged: {name}", compute)
+        def timed() -> dict[str, float | None]:
+            begin = time.perf_counter()
+            return {"value": compute(), "seconds": time.perf_counter() - begin}
+
+        told = self.bench.once(f"judged: {name}", timed if self._in_seconds else compute)
+        loss: float | None = told["value"] if self._in_seconds else told
         return loss
 
     def _keep(self, name: str, network: ModuleZoo) -> str:

@@ -10,6 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+HORIZON = 4.0
+"""How many times longer a training is thought to last where its trend decides; not longer, for slopes fall, too."""
+
+Score = TypeVar("Score", float, tuple[float, float])
 
 FEWEST = 2
 """Networks that are left after a rung, where there are as many."""
@@ -55,6 +61,25 @@ def entries(count: int, rungs: int) -> int:
     return total
 
 
+def expected_loss(looks: Sequence[tuple[float, float]], total: float) -> float:
+    """The loss to which a training leads that goes on to ``HORIZON`` times its length, or to its end.
+
+    By a straight line in the logarithm of the length, through the last look and the one whose length is nearest to half
+    of that (by their ratio). What rises is expected to stay, and no loss falls below 0: this is for comparison, not for
+    prediction.
+
+    Args:
+        looks: (length so far, loss), lengths above 0 and rising; at least one.
+        total: Length in the end, in the unit of the looks.
+    """
+    length, loss = looks[-1]
+    if len(looks) == 1:
+        return loss
+    earlier, before = min(looks[:-1], key=lambda look: abs(math.log(2 * look[0] / length)))
+    slope = min(0.0, (loss - before) / math.log(length / earlier))
+    return max(0.0, loss + slope * math.log(min(HORIZON, max(total / length, 1.0))))
+
+
 def plan_first(costs: Sequence[float], budget: float, least: int, judging: float) -> Heat | None:
     """As many networks, then as many rungs, as leave each at least ``least`` steps in a rung; the dearest are left out.
 
@@ -93,7 +118,12 @@ def plan_second(costs: Sequence[float], budget: float, first: Heat, least: int, 
     return None
 
 
-def survivors(losses: Sequence[float | None], keep: int) -> list[int]:
-    """Places of the networks that go on: those of the lowest loss, in their given order; none without a loss."""
-    known = [(loss, place) for place, loss in enumerate(losses) if loss is not None]
-    return sorted(place for _, place in sorted(known)[:keep])
+def ranked(scores: Sequence[Score | None]) -> list[int]:
+    """Places by score, the lowest first, of equal ones in their given order; those without a score are left out."""
+    known = [(score, place) for place, score in enumerate(scores) if score is not None]
+    return [place for _, place in sorted(known)]
+
+
+def survivors(scores: Sequence[Score | None], keep: int) -> list[int]:
+    """Places of the networks that go on: those of the lowest score, in their given order; none without a score."""
+    return sorted(ranked(scores)[:keep])

@@ -125,6 +125,14 @@ class PoolSearch:
         value = fitness(measured, DEFAULT_METRIC if selection is None else selection.metric)
         return {"value": value if math.isfinite(value) else None, "seconds": time.monotonic() - begin}
 
+    @property
+    def used_seconds(self) -> float:
+        """Seconds of all trainings that have ended, and of judgements: facts of a value and its seconds."""
+        measured = (fact for fact in self.bench.facts.values() if isinstance(fact, dict))
+        return self.bench.used_seconds + math.fsum(
+            fact["seconds"] for fact in measured if set(fact) == {"value", "seconds"}
+        )
+
     def rest(self, flops: float | None = None) -> TrainingSettings:
         """Settings of the last training: what the search has left of the budget.
 
@@ -132,14 +140,9 @@ class PoolSearch:
             flops: FLOPs of the search; those on the account if left out, which has nothing else yet.
         """
         budget, bench = self.bench.training.budget, self.bench
-        judging = math.fsum(
-            fact["seconds"]
-            for fact in bench.facts.values()
-            if isinstance(fact, dict) and set(fact) == {"value", "seconds"}
-        )
         seconds = budget.seconds
         if seconds is not None:
-            seconds = max(seconds - bench.used_seconds - judging, _LEAST_SHARE * seconds * (1 - self.share))
+            seconds = max(seconds - self.used_seconds, _LEAST_SHARE * seconds * (1 - self.share))
         return self._with(
             steps=None if budget.steps is None else budget.steps - bench.steps,
             tokens=None if budget.tokens is None else budget.tokens - bench.samples,
