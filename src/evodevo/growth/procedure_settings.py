@@ -16,8 +16,8 @@ from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
 from evodevo.training.settings import TrainingSettings
 
-FEWEST_RUNGS = 4
-"""Rungs in the smallest race: two networks, for half of its share."""
+FEWEST_TRAININGS = 2
+"""Trainings in the smallest race: two networks, once each."""
 
 
 def check_grow(settings: NetworkEvaluationSettings, arm: Trial) -> None:
@@ -94,7 +94,7 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
     if steps is None or not events.count:
         return
     race = growth.race
-    raced = steps * race.share >= FEWEST_RUNGS * race.least
+    raced = steps * race.share * race.singles >= FEWEST_TRAININGS * race.least
     steps = math.floor(steps * (1 - race.share)) if raced else steps
     shares = [events.first, events.warm]
     if events.count > 1:

@@ -8,7 +8,7 @@ from typing import Any
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
 from evodevo.experiments.trials import Variant
-from evodevo.growth.recipes.growing import growing
+from evodevo.growth.recipes.growing import growing, growth_of_new_runs
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.baselines import opponents
@@ -19,6 +19,7 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 
 ZOO = "zoo"
 """Name of the arm in question, and of what ``--set`` changes of it: ``--set zoo.width=128``."""
+RACE_SHARE = 0.15
 QUICK_SECONDS, FULL_SECONDS = 120.0, 900.0
 ABLATE: Mapping[str, Mapping[str, Any]] = {
     # All rows of block D with three seeds in less than a quarter of an hour on two cores.
@@ -62,8 +63,8 @@ def comparison(structure: ZooStructure, which: Baselines, **more: Any) -> Compar
 def classifier(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     """One module of each of the six families; questions about images of digits unless ``--data`` is given.
 
-    ``grow`` lets the same zoo grow, with opponents only where they are requested; ``ablate`` trains everything for
-    equally long, so that nothing stops early.
+    ``grow`` lets the same zoo grow after a race, with opponents only where they are requested; ``ablate`` trains
+    everything for equally long, so that nothing stops early.
     """
     full = size == "full"
     baselines = changes.baselines or ("none" if driver == "grow" else "all" if full else "quick")
@@ -98,7 +99,8 @@ def classifier(size: Size, driver: Driver, changes: Changes) -> ExperimentSettin
         ),
     )
     if driver == "grow":
-        return growing(made, (STRATEGIST,) if changes.strategists is None else changes.strategists)
+        options = merge(growth_of_new_runs(), {"race": {"share": RACE_SHARE}})
+        return growing(made, (STRATEGIST,) if changes.strategists is None else changes.strategists, options)
     if driver == "ablate":
         values = merge(made.model_dump(mode="json"), {"evaluation": ABLATE[size]["evaluation"]})
         return validate(ExperimentSettings, values, what="settings of an ablation")

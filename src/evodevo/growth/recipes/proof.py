@@ -2,7 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#events.
 
-Some zoos begin with what a race of modules and pairs decides: one does not grow afterwards (the procedure ``race``),
+Some zoos begin with what a race of modules decides: one does not grow afterwards (the procedure ``race``),
 one grows by the heuristic, and two by random edits, of which one forks at its events (``growth.forks``).
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
