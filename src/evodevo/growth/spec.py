@@ -83,7 +83,7 @@ class StartingRaceSettings(Settings):
             there are none.
         identity: Whether a network without a module, whose encoders are read as they are, races with the modules alone.
         judge: What decides who goes on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads in
-            four times as many steps (``race_plan.expected_loss``); each network is judged once more in its first rung
+            eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first rung
             then.
     """
 
@@ -92,7 +92,7 @@ class StartingRaceSettings(Settings):
     least: int = Field(default=75, ge=1, le=100_000)
     partial: bool = False
     singles: float = Field(default=0.5, gt=0, le=1, json_schema_extra={NEW: 1.0}, exclude_if=lambda value: value == 0.5)
-    identity: bool = Field(default=False, json_schema_extra={NEW: True}, exclude_if=lambda value: not value)
+    identity: bool = Field(default=False, exclude_if=lambda value: not value)
     judge: Literal["loss", "trend"] = Field(
         default="loss", json_schema_extra={NEW: "trend"}, exclude_if=lambda value: value == "loss"
     )

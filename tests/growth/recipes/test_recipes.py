@@ -162,6 +162,19 @@ def test_new_runs_say_by_which_rules_they_grow(name: str) -> None:
     assert "rewarm" in before.allow
 
 
+def test_the_growth_of_a_classifier_begins_with_a_race_and_that_of_the_paper_with_all_modules() -> None:
+    def race_of(name: str, driver: Any) -> Any:
+        made = resolve(name, driver=driver, overrides={})
+        assert isinstance(made, ExperimentSettings)
+        arm = made.experiment.arms[0]
+        return validate(GrowthSettings, procedure_options(made.evaluation, arm), what="options").race
+
+    race = race_of("module_zoo.classifier", "grow")
+    assert (race.share, race.singles, race.judge, race.identity) == (0.15, 1.0, "trend", False)
+    assert race_of("module_zoo.paper", "grow").share == 0
+    assert race_of("h_model.growing", "grow").share == 0
+
+
 @pytest.mark.parametrize("strategist", OURS)
 def test_who_learns_stands_beside_random_heuristic_and_fixed(strategist: str) -> None:
     found = {one.strategist for one in growth_of(grown(grow={"strategist": strategist})).values()}

@@ -234,7 +234,7 @@ def test_by_its_trend_a_network_that_learns_beats_one_that_has_learned(monkeypat
     assert set(rungs[0][a]) == {"steps", "loss", "expected"}
     assert rungs[0][a] == {"steps": rungs[0][a]["steps"], "loss": 1.0, "expected": 1.0}
     assert rungs[0][b]["expected"] == 0, (
-        "1.5 after 3.0 at half of it: it would fall below 0 in four times as many steps"
+        "1.5 after 3.0 at half of it: it would fall below 0 in eight times as many steps"
     )
     assert sorted(name for name in names if name.endswith("half of it")) == [
         f"heat 1, rung 1: {name}, half of it" for name in sorted(IDS)

@@ -55,7 +55,7 @@ def race_table(growth: GrowthHistory) -> TextTable | None:
     none = ("–",) * (3 if expected else 2)
     rows += [(name, "0", *none, "left out: no room in the budget") for name in left_out]
     raced = "Modules alone" + (", then pairs with the best two" if len(race["heats"]) > 1 else "")
-    decided = " The loss to which the fall of each leads in four times as many steps decided." if expected else ""
+    decided = " The loss to which the fall of each leads in eight times as many steps decided." if expected else ""
     caption = (
         f"{raced}, at equal cost in each rung; loss on the architecture split.{decided} "
         f"The race took {100 * race['share']:.1f} % of the budget."

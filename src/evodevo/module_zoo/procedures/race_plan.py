@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-HORIZON = 4.0
+HORIZON = 8.0
 """How many times longer a training is thought to last where its trend decides; not longer, for slopes fall, too."""
 
 Score = TypeVar("Score", float, tuple[float, float])

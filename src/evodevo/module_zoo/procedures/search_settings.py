@@ -88,7 +88,7 @@ class RaceOptions(SearchOptions):
             there are none.
         identity: whether a network without a module, whose encoders are read as they are, races with the modules alone.
         judge: what decides who goes on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads in
-            four times as many steps (``race_plan.expected_loss``); each network is judged once more in its first rung
+            eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first rung
             then.
     """
 
