@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
+from evodevo.experiments.kept_weights import KeptWeights
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.cost import zoo_cost
@@ -26,7 +25,6 @@ from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.inputs import Batch
 from evodevo.training.loop import TrainingResult
-from evodevo.training.parts import load_part, save_part
 from evodevo.training.settings import Budget, TrainingSettings
 
 FINALISTS = 2
@@ -113,6 +111,7 @@ class ModuleRace:
 
     Attributes:
         search: What it has in common with other searches.
+        weights: Weights of its networks.
 
     Raises:
         UsageError: No zoo, or a budget that is too small.
@@ -125,7 +124,7 @@ class ModuleRace:
         self.search = PoolSearch(bench, options.share, options.samples, trainings=1)
         self.heats: list[dict[str, Any]] = []
         self.tried = 0
-        self._in_memory: dict[str, dict[str, Tensor]] = {}  # weights, where there is no pool
+        self.weights = KeptWeights(bench, "weights of a race")
         budget, batch = bench.training.budget, bench.training.batch_size
         self._in_flops = budget.flops is not None
         steps = (budget.steps, None if budget.tokens is None else budget.tokens // batch)
@@ -202,7 +201,7 @@ class ModuleRace:
             name = f"heat {len(self.heats)}, rung {number + 1}: {arm.name}"
             arm.steps += steps
             arm.loss = self._judged(name, arm, network) if result.state == "finished" else None
-            arm.weights = self._keep(name, network)
+            arm.weights = self.weights.keep(name, network)
             self._hold([*arms, *beside])
 
     def _outcome(self, winner: _Arm | None) -> Raced:
@@ -233,8 +232,8 @@ class ModuleRace:
     def _build(self, arm: _Arm) -> ModuleZoo:
         """The network as the last rung left it; where its next stage had begun, a checkpoint has its weights."""
         network = self.search.build(arm.structure)
-        if arm.weights is not None and not self.bench.recalls:
-            network.load_state_dict(self._weights(arm.weights))
+        if arm.weights is not None:
+            self.weights.give(network, arm.weights)
         return network
 
     def _judged(self, name: str, arm: _Arm, network: ModuleZoo) -> float | None:
@@ -250,21 +249,6 @@ class ModuleRace:
         loss: float | None = self.bench.once(f"judged: {name}", compute)
         return loss
 
-    def _keep(self, name: str, network: ModuleZoo) -> str:
-        pool, tensors = self.bench.pool, network.state_dict()
-        if pool is None:
-            self._in_memory[name] = {key: value.clone() for key, value in tensors.items()}
-            return name
-        return str(self.bench.once(f"weights: {name}", lambda: save_part(pool, tensors)))
-
-    def _weights(self, key: str) -> dict[str, Tensor]:
-        pool = self.bench.pool
-        return self._in_memory[key] if pool is None else load_part(pool, key, "weights of a race")
-
     def _hold(self, arms: Sequence[_Arm]) -> None:
         """Only the weights that some arm goes on with are kept."""
-        held = {arm.weights for arm in arms if arm.weights is not None}
-        if self.bench.pool is None:
-            self._in_memory = {key: value for key, value in self._in_memory.items() if key in held}
-        else:
-            self.bench.held = sorted(held)
+        self.weights.hold(arm.weights for arm in arms if arm.weights is not None)
