@@ -44,6 +44,7 @@ CASES: dict[str, dict[str, Any]] = {
     "top-1": {},
     "m = 2": {"carried": {"m": 2}},
     "m = 1, M = 3": {"carried": {"cap": 3, "source_bias": True, "iteration_bias": True}},
+    "a map each": {"carried": {"m": 2, "iteration_router": True}},
     "input": {"iteration_embedding": "input"},
     "film": {"iteration_embedding": "film"},
     "none": {"iteration_embedding": "none"},
@@ -76,7 +77,10 @@ def test_inside_another_model_it_is_a_layer_like_any_other() -> None:
         torch.testing.assert_close(network(batch)["next"][:, :-1], network(changed)["next"][:, :-1])
 
 
-@pytest.mark.parametrize("settings", [{}, {"m": 2}, {"m": 1, "cap": 3, "source_bias": True, "iteration_bias": True}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"m": 2}, {"m": 1, "cap": 3, "source_bias": True, "iteration_bias": True}, {"iteration_router": True}],
+)
 def test_stated_parameters_are_built(settings: dict[str, Any]) -> None:
     model = carried(*ENDS[False], carried=settings)
     stated = h_model_parameters(model.structure, *ENDS[False])
