@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +17,8 @@ from evodevo.experiments.trials import Trial
 from evodevo.h_model.cost import h_model_cost
 from evodevo.h_model.model import HModel
 from evodevo.h_model.network import HModelNetwork
-from evodevo.h_model.procedures.routes_settings import RoutesOptions
+from evodevo.h_model.procedures.routes import train_routes
+from evodevo.h_model.procedures.routes_settings import RoutesOptions, routes_words
 from evodevo.h_model.recipes.programs import GIVEN
 from evodevo.h_model.routes.genome import RoutesGenome
 from evodevo.h_model.routes.search import RouteSearch, Tried
@@ -89,11 +90,28 @@ def searched(**changes: Any) -> Trial:
     return arm({"search": {**SEARCH, **changes}})
 
 
-def search_of(changes: dict[str, Any], seed: int = 1, **training: Any) -> RouteSearch:
-    trial, given = searched(), settings({"training": training})
+def bench_of(seed: int = 1) -> Trainer:
     task = ProgramsTask.open(validate(ProgramsSettings, PROGRAMS, what="x"))
-    bench = Trainer(trial, given, task, seed, decide("cpu"), None, lambda message: None, None, Path("unused"))
-    return RouteSearch(bench, validate(RouteSearchSettings, {**SEARCH, **changes}, what="x"), structure())
+    return Trainer(searched(), settings(), task, seed, decide("cpu"), None, lambda message: None, None, Path("unused"))
+
+
+def search_of(changes: dict[str, Any], seed: int = 1) -> RouteSearch:
+    return RouteSearch(bench_of(seed), validate(RouteSearchSettings, {**SEARCH, **changes}, what="x"), structure())
+
+
+def watched(bench: Trainer) -> list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]]:
+    """Weights before and after every stage that is trained from now on."""
+    seen: list[Any] = []
+    train = bench.train
+
+    def watching(network: Any, **more: Any) -> Any:
+        before = {name: one.clone() for name, one in network.state_dict().items()}
+        result = train(network, **more)
+        seen.append((before, {name: one.clone() for name, one in network.state_dict().items()}))
+        return result
+
+    bench.train = watching  # type: ignore[method-assign]
+    return seen
 
 
 @pytest.mark.slow
@@ -158,23 +176,32 @@ def test_a_router_learns_a_given_table_and_then_decides() -> None:
 def test_children_begin_with_their_parents_weights_where_they_inherit() -> None:
     for inherit in (False, True):
         search = search_of({"inherit": inherit})
-        begun: list[dict[str, torch.Tensor]] = []
-        train = search.bench.train
-
-        def watched(network: Any, train: Any = train, begun: Any = begun, **more: Any) -> Any:
-            begun.append({name: one.clone() for name, one in network.state_dict().items()})
-            return train(network, **more)
-
-        search.bench.train = watched  # type: ignore[method-assign]
+        stages = watched(search.bench)
         parent = search._try(0, Proposal(RoutesGenome((5, 10, 15), (0, 1, 2, 3, 4)), (), "sample", {}))
         search.tried.append(parent)
-        kept = {name: one.clone() for name, one in search.weights._in_memory[cast(str, parent.weights)].items()}
         child = search._try(1, Proposal(RoutesGenome((5, 10, 15), (0, 1, 2, 3, 3)), ("0",), "mutation", {}))
-        assert all(torch.equal(begun[1][name], kept[name]) for name in kept) == inherit
-        assert all(torch.equal(begun[1][name], begun[0][name]) for name in kept) != inherit
+        (new, trained), (begun, _) = stages
+        assert all(torch.equal(begun[name], trained[name]) for name in trained) == inherit
+        assert all(torch.equal(begun[name], new[name]) for name in trained) != inherit
         assert (parent.steps, child.steps, child.parent) == (3, 6 if inherit else 3, 0)
         batches = [search._batches_from(first)(0)["program"] for first in (parent.steps, 0)]
         assert not (batches[0] == batches[1]).all(), "and with the batches after those of the parent"
+
+
+@pytest.mark.slow
+def test_the_best_table_keeps_its_weights_and_the_table_is_followed_at_first() -> None:
+    bench = bench_of()
+    stages = watched(bench)
+    trained = train_routes(bench, {"search": SEARCH, "guided": 0.5})
+    assert len(stages) == 9 + 2
+    kept, begun = stages[trained.extra["search"]["best"]][1], stages[9][0]
+    layers = [name for name in kept if name.startswith("core.layers.")]
+    assert layers
+    assert all(torch.equal(begun[name], kept[name]) for name in layers)
+    moved = [not torch.equal(stages[9][1][name], begun[name]) for name in layers]
+    assert any(moved)
+    assert isinstance(trained.network, HModel)
+    assert not trained.network.follows
 
 
 def test_selection_finds_tables_that_random_search_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,6 +263,21 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
     one = arm(options, network=HModelNetwork(structure=structure(**changes)), **more)
     with pytest.raises(UsageError, match=words):
         problem(arms=[one])
+
+
+def test_what_was_found_is_told_in_words() -> None:
+    facts = {
+        "routes": {"input": "x", "slots": [8, 5], "layers": [2, 0]},
+        "search": {"tried": [{"loss": 2.0}, {"loss": 0.5}], "best": 1, "steps": 1200},
+        "named": 0.875,
+    }
+    words = " ".join(routes_words(facts))
+    assert "8 5 | 2 0" in words
+    assert "2 tables in 1,200 steps" in words
+    assert "0.500 nats" in words
+    assert "87.5% of its decisions" in words
+    assert routes_words({}) == []
+    assert len(routes_words({name: facts[name] for name in ("routes", "named")})) == 2
 
 
 def test_codes_beyond_the_end_of_the_input_are_refused() -> None:

@@ -100,6 +100,28 @@ def test_layers_of_one_kind_are_exchangeable_and_of_two_kinds_not() -> None:
     assert not same((0, 2, 0), (0, 2, 2))
 
 
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_children_have_all_slots_of_one_parent_and_each_symbol_of_either(seed: int) -> None:
+    space, rng = RoutesSpace((8, 17, 26), 3, 6, KINDS), generator(seed)
+    a, b = space.sample(rng), space.sample(rng)
+    other = space.renamed(b, space._order(a))
+    children = space.crossover(a, b, rng)
+    assert {child.slots for child in children} == {a.slots, b.slots}
+    for symbol in range(6):
+        assert sorted(child.layers[symbol] for child in children) == sorted((a.layers[symbol], other.layers[symbol]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_children_of_tables_without_collisions_have_none_whatever_their_layers_are_called(seed: int) -> None:
+    space, rng = RoutesSpace((8, 17), 2, 5, ("a",) * 6), generator(seed)
+    a, b = (RoutesGenome((8, 17), tuple(int(one) for one in rng.permutation(6)[:5])) for _ in range(2))
+    assert space.hash(space.renamed(b, range(5, -1, -1))) == space.hash(b)
+    for child in space.crossover(a, b, rng):
+        assert child.layers == a.layers, "both are one table under other names; the names are those of the first"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -11,6 +11,7 @@ from evodevo.errors import UsageError
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
 from evodevo.experiments.trials import Trial
 from evodevo.h_model.network import structure_of_h_model
+from evodevo.h_model.routes.genome import RoutesGenome, print_genome
 from evodevo.h_model.routes.settings import RouteSearchSettings
 from evodevo.h_model.routes.space import space_of
 from evodevo.h_model.routes.spec import RoutesStructure
@@ -98,6 +99,24 @@ def routed_structure(network: NetworkSpec) -> HModelStructure:
             f"given routes lead through one layer at a time, and carried lets {structure.carried.most} run; take m = 1."
         )
     return structure
+
+
+def routes_words(facts: Mapping[str, Any]) -> list[str]:
+    """The facts of such a training in sentences; none where it had not ended."""
+    routes, search, named = facts.get("routes"), facts.get("search"), facts.get("named")
+    if routes is None:
+        return []
+    table = RoutesGenome(tuple(routes["slots"]), tuple(routes["layers"]))
+    words = [f"Routes (slot of each iteration | layer of each symbol): {print_genome(table)}."]
+    if search is not None:
+        best = search["tried"][search["best"]]["loss"]
+        words.append(
+            f"Found among {len(search['tried'])} tables in {search['steps']:,} steps of training; loss {best:.3f} nats "
+            "after its own."
+        )
+    if named is not None:
+        words.append(f"The router, left alone, names the layer of the table in {named:.1%} of its decisions.")
+    return words
 
 
 def rest_of(training: TrainingSettings, search: RouteSearchSettings | None) -> TrainingSettings:

@@ -9,11 +9,12 @@ from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial
 from evodevo.h_model.procedures.pretrained_settings import check_pretrained
-from evodevo.h_model.procedures.routes_settings import check_routes, check_task
+from evodevo.h_model.procedures.routes_settings import check_routes, check_task, routes_words
 
 if TYPE_CHECKING:
     from evodevo.experiments.trained import Trained
     from evodevo.experiments.trainer import Trainer
+    from evodevo.runs.archive import Individual
     from evodevo.tasks.base import SampleTask
 
 
@@ -51,6 +52,9 @@ class Routes(Procedure):
 
     def check_task(self, settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask) -> None:
         check_task(settings, arm, task)
+
+    def words(self, individual: Individual) -> list[str]:
+        return routes_words(individual.fact)
 
 
 PRETRAINED = Pretrained()

@@ -30,8 +30,9 @@ GIVEN = RoutesStructure(input="program", slots=SLOTS, layers=tuple(range(SYMBOLS
 
 def programs(size: Size) -> ExperimentSettings:
     """Every arm runs three blocks of width 32 for an answer, besides its routing, and has as many steps, those of a
-    search included."""
+    search included; arms with given routes have those that a search leaves."""
     full = size == "full"
+    steps = 15_000 if full else 4_000
     bare: dict[str, Any] = {"width": WIDTH, "input_blocks": 0, "output_blocks": 0}
     hidden = (BLOCK,) * SYMBOLS
     shared = HModelStructure(
@@ -45,24 +46,24 @@ def programs(size: Size) -> ExperimentSettings:
         input=GIVEN.input,
         slots=SLOTS,
         symbols=SYMBOLS,
-        population=8,
-        generations=8 if full else 6,
-        steps=200 if full else 100,
+        generations=10 if full else 6,
+        steps=150 if full else 60,
     )
+    left = {"budget": {"steps": steps - search.trainings * search.steps}}
+    told = {"procedure": "routes", "options": {"routes": GIVEN.model_dump(mode="json")}}
     arms = [
-        _evolved(routed, search, "evolved routes, then learned by the router"),
-        _evolved(routed, search.model_copy(update={"algorithm": "random"}), "routes by random search, then learned"),
+        _searched(routed, search, "evolved routes, then learned by the router"),
+        _searched(routed, search.model_copy(update={"algorithm": "random"}), "routes by random search, then learned"),
         h_model(routed, "H-Model, carried stream, top-1, a router for each iteration"),
         h_model(shared, "H-Model, carried stream, top-1"),
         h_model(loop, "constant c = 1, one layer three times").model_copy(update={"role": "control"}),
         stack(StackStructure(**bare, layers=layers), "stack of three"),
-        _saw_the_routes(imposed(shared, GIVEN), "given routes (the ceiling)"),
+        _saw_the_routes(imposed(shared, GIVEN), "given routes (the ceiling)", training=left),
+        _saw_the_routes(routed, "given routes, then learned by the router", training=left, **told),
     ]
     if full:
-        told = {"procedure": "routes", "options": {"routes": GIVEN.model_dump(mode="json")}}
         arms += [
-            _saw_the_routes(routed, "given routes, then learned by the router", **told),
-            _saw_the_routes(shared, "given routes, then learned by one router for all", **told),
+            _saw_the_routes(shared, "given routes, then learned by one router for all", training=left, **told),
             h_model(shared.model_copy(update={"carried": CarriedStructure(m=2)}), "H-Model, carried stream, top-2"),
             stack(StackStructure(**bare, layers=layers * ITERATIONS), "stack of nine"),
         ]
@@ -72,18 +73,19 @@ def programs(size: Size) -> ExperimentSettings:
             arms=tuple(arms),
             learning_rates=learning_rates(size, 5e-3),
             seeds=3 if full else 1,
+            reference=arms[0].name,
             caveats=(
-                "Arms with given routes saw what the others have to find; they are a ceiling and no opponents.",
+                "Arms with given routes saw what the others have to find, and train for as long as a search leaves.",
                 "A search is told where codes of operations begin in the input, neither their order nor their meaning.",
                 "All steps of a search count in the budget, and its FLOPs in the column equal FLOPs.",
                 "A mixture of experts in a loop is no arm here; at top-1 the carried stream is close to one.",
             ),
         ),
-        evaluation=evaluation(size, "programs", steps=15_000 if full else 6_000, batch_size=128),
+        evaluation=evaluation(size, "programs", steps=steps, batch_size=128),
     )
 
 
-def _evolved(structure: HModelStructure, search: RouteSearchSettings, name: str) -> Variant:
+def _searched(structure: HModelStructure, search: RouteSearchSettings, name: str) -> Variant:
     options = {"search": search.model_dump(mode="json")}
     return h_model(structure, name, procedure="routes", options=options)
 

@@ -33,11 +33,11 @@ class RouteSearchSettings(Settings):
     input: str
     slots: tuple[int, ...] = Field(min_length=1, max_length=256)
     symbols: int = Field(ge=2, le=65536)
-    algorithm: str = "regularized"
+    algorithm: str = "nsga2"
     algorithm_settings: dict[str, int | float | str | bool] = Field(default_factory=dict)
-    population: int = Field(default=10, ge=2, le=10_000)
+    population: int = Field(default=8, ge=2, le=10_000)
     generations: int = Field(default=6, ge=1, le=10_000)
-    steps: int = Field(default=100, ge=1)
+    steps: int = Field(default=60, ge=1)
     judged_by: Literal["train", "architecture"] = "train"
     samples: int = Field(default=512, ge=1)
     inherit: bool = False

@@ -5,7 +5,6 @@ Source: docs/spec/h_model.md#evolution-of-routes.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -123,12 +122,18 @@ class RoutesSpace(Space[RoutesGenome]):
     def _crossover(
         self, a: RoutesGenome, b: RoutesGenome, rng: np.random.Generator
     ) -> tuple[RoutesGenome, RoutesGenome]:
-        """Each gene changes owner with chance one half."""
-        left, right = list(self.segments(a)), list(self.segments(b))
-        for gene in range(len(left)):
+        """The layer of each symbol, and all slots together, change owner with chance one half.
+
+        Before that the layers of ``b`` get the names that those of ``a`` have: two tables that differ in names alone
+        would otherwise have children unlike both.
+        """
+        other = self.renamed(b, self._order(a))
+        left, right = list(a.layers), list(other.layers)
+        for symbol in range(len(left)):
             if rng.random() < 0.5:
-                left[gene], right[gene] = right[gene], left[gene]
-        return self.join(left), self.join(right)
+                left[symbol], right[symbol] = right[symbol], left[symbol]
+        slots = (a.slots, b.slots) if rng.random() < 0.5 else (b.slots, a.slots)
+        return RoutesGenome(slots[0], tuple(left)), RoutesGenome(slots[1], tuple(right))
 
     # Comparing
 
@@ -142,14 +147,19 @@ class RoutesSpace(Space[RoutesGenome]):
 
     def canonical(self, genome: RoutesGenome) -> RoutesGenome:
         """Layers of each kind by the order in which symbols name them."""
-        free: dict[Hashable, list[int]] = defaultdict(list)
-        for place, kind in enumerate(self.kinds):
-            free[kind].append(place)
+        return self.renamed(genome, range(len(self.kinds)))
+
+    def renamed(self, genome: RoutesGenome, order: Sequence[int]) -> RoutesGenome:
+        """The same routes: of each kind the layer that is named first becomes the first one of ``order``, and so on."""
         names: dict[int, int] = {}
-        for place in genome.layers:
-            if place not in names:
-                names[place] = free[self.kinds[place]].pop(0)
+        for kind in set(self.kinds):
+            old, new = ([place for place in one if self.kinds[place] == kind] for one in (self._order(genome), order))
+            names |= dict(zip(old, new, strict=True))
         return replace(genome, layers=tuple(names[place] for place in genome.layers))
+
+    def _order(self, genome: RoutesGenome) -> list[int]:
+        """All layers: first those that symbols name, in the order of these, then the others."""
+        return list(dict.fromkeys((*genome.layers, *range(len(self.kinds)))))
 
     # Writing
 
