@@ -32,7 +32,7 @@ def programs(size: Size) -> ExperimentSettings:
     """Every arm runs three blocks of width 32 for an answer, besides its routing, and has as many steps, those of a
     search included; arms with given routes have those that a search leaves."""
     full = size == "full"
-    steps = 15_000 if full else 4_000
+    steps = 15_000 if full else 5_000
     bare: dict[str, Any] = {"width": WIDTH, "input_blocks": 0, "output_blocks": 0}
     hidden = (BLOCK,) * SYMBOLS
     shared = HModelStructure(
@@ -46,8 +46,8 @@ def programs(size: Size) -> ExperimentSettings:
         input=GIVEN.input,
         slots=SLOTS,
         symbols=SYMBOLS,
-        generations=10 if full else 6,
-        steps=150 if full else 60,
+        generations=10 if full else 5,
+        steps=150 if full else 100,
     )
     left = {"budget": {"steps": steps - search.trainings * search.steps}}
     told = {"procedure": "routes", "options": {"routes": GIVEN.model_dump(mode="json")}}
@@ -71,7 +71,7 @@ def programs(size: Size) -> ExperimentSettings:
         experiment=Comparison(
             title="programs of operations, asked on programs that were not trained on",
             arms=tuple(arms),
-            learning_rates=learning_rates(size, 5e-3),
+            learning_rates=learning_rates(size, 1e-2),
             seeds=3 if full else 1,
             reference=arms[0].name,
             caveats=(

@@ -24,8 +24,8 @@ class RouteSearchSettings(Settings):
         population: number of tables in the population.
         generations: number of generations, the initial population included.
         steps: training steps of each table before it is judged.
-        judged_by: split on whose samples it is judged, by the loss: ``train`` (what is learned soonest) or
-            ``architecture`` (what is right soonest on samples that are not trained on).
+        judged_by: split on whose samples it is judged, by the loss: ``architecture`` (what is right soonest on samples
+            that are not trained on) or ``train`` (what is learned soonest).
         samples: samples of that split.
         inherit: a table begins with the weights of its (first) parent, and with new ones where it has none.
     """
@@ -36,9 +36,9 @@ class RouteSearchSettings(Settings):
     algorithm: str = "nsga2"
     algorithm_settings: dict[str, int | float | str | bool] = Field(default_factory=dict)
     population: int = Field(default=8, ge=2, le=10_000)
-    generations: int = Field(default=6, ge=1, le=10_000)
-    steps: int = Field(default=60, ge=1)
-    judged_by: Literal["train", "architecture"] = "train"
+    generations: int = Field(default=5, ge=1, le=10_000)
+    steps: int = Field(default=100, ge=1)
+    judged_by: Literal["train", "architecture"] = "architecture"
     samples: int = Field(default=512, ge=1)
     inherit: bool = False
 
