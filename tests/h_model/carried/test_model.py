@@ -251,7 +251,12 @@ def test_a_space_draws_models_of_the_carried_stream() -> None:
         drawn = space.structure(space.mutate(space.sample(rng), rng))
         assert drawn.stream == "carried"
         assert drawn.carried.most == 2
-    for wrong, match in (({"modes": ["dense", "target_topm"]}, "modes"), ({"hidden_range": [1, 4]}, "hidden_range")):
+    routes = {"input": "facts", "slots": [0, 0, 0, 0], "layers": [0, 1]}
+    for wrong, match in (
+        ({"modes": ["dense", "target_topm"]}, "modes"),
+        ({"hidden_range": [1, 4]}, "hidden_range"),
+        ({"structure": {"stream": "carried", "carried": {"routes": routes}}}, "routes names places of hidden layers"),
+    ):
         with pytest.raises(UsageError, match=match):
             space_of(**wrong)
 
