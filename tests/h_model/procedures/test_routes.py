@@ -11,6 +11,7 @@ import torch
 
 from evodevo.errors import UsageError
 from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.remarks import remarks
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
@@ -119,8 +120,9 @@ def watched(bench: Trainer) -> list[tuple[dict[str, torch.Tensor], dict[str, tor
 def test_a_search_is_recorded_and_all_of_it_counts(algorithm: str, tmp_path: Path) -> None:
     outcome = evaluate(problem(tmp_path), searched(algorithm=algorithm))
     found = outcome.extra["search"]
-    tried = found["tried"]
-    assert len(tried) == 9
+    tried = found["tables"]
+    assert len(tried) == found["tried"] == 9
+    assert remarks([outcome.extra]), "what the table of a comparison says of searches"
     assert len({one["routes"] for one in tried}) == 9, "no table is tried twice"
     assert found["best"] == min(range(9), key=lambda number: tried[number]["loss"])
     for number, one in enumerate(tried):
@@ -268,7 +270,7 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
 def test_what_was_found_is_told_in_words() -> None:
     facts = {
         "routes": {"input": "x", "slots": [8, 5], "layers": [2, 0]},
-        "search": {"tried": [{"loss": 2.0}, {"loss": 0.5}], "best": 1, "steps": 1200},
+        "search": {"tried": 2, "tables": [{"loss": 2.0}, {"loss": 0.5}], "best": 1, "steps": 1200},
         "named": 0.875,
     }
     words = " ".join(routes_words(facts))

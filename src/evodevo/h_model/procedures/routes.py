@@ -30,9 +30,9 @@ def train_routes(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """See the module.
 
     Facts: ``routes``: the table; ``named``: share of the decisions on validation samples in which the router chose the
-    layer of the table, in a pass that it decided itself. With a search, under ``search``: ``tried`` (each table with
-    its parent and its loss on the split architecture), ``best`` (its number among them), ``steps`` and ``flops`` of
-    the search.
+    layer of the table, in a pass that it decided itself. With a search, under ``search``: ``tried``, the number of
+    tables; ``tables``, each with its parent and the loss by which it was judged; ``best``, the number of the best one
+    among them; ``steps`` and ``flops`` of the search.
 
     Where every training of the search failed, the answer is the failure of the last one.
 
@@ -49,10 +49,10 @@ def train_routes(bench: Trainer, options: Mapping[str, Any]) -> Trained:
         found = search.run()
         if found is None:
             assert search.result is not None, "some table was tried"
-            return Trained(bench.build(), search.result, extra={"search": {"tried": search.to_json()}})
+            return Trained(bench.build(), search.result, extra={"search": _tried(search)})
         routes = found.genome.structure(settings.search.input)
         facts["search"] = {
-            "tried": search.to_json(),
+            **_tried(search),
             "best": search.tried.index(found),
             "steps": bench.steps,
             "flops": bench.once("FLOPs of the search", lambda: bench.flops),
@@ -70,6 +70,10 @@ def train_routes(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     if result.state == "finished":
         facts["named"] = bench.once("named", lambda: named(bench, network, routes))
     return Trained(network, result, extra=facts)
+
+
+def _tried(search: RouteSearch) -> dict[str, Any]:
+    return {"tried": len(search.tried), "tables": search.to_json()}
 
 
 def _begun(bench: Trainer, search: RouteSearch | None, found: Tried | None) -> HModel:

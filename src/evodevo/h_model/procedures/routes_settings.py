@@ -109,9 +109,9 @@ def routes_words(facts: Mapping[str, Any]) -> list[str]:
     table = RoutesGenome(tuple(routes["slots"]), tuple(routes["layers"]))
     words = [f"Routes (slot of each iteration | layer of each symbol): {print_genome(table)}."]
     if search is not None:
-        best = search["tried"][search["best"]]["loss"]
+        best = search["tables"][search["best"]]["loss"]
         words.append(
-            f"Found among {len(search['tried'])} tables in {search['steps']:,} steps of training; loss {best:.3f} nats "
+            f"Found among {search['tried']} tables in {search['steps']:,} steps of training; loss {best:.3f} nats "
             "after its own."
         )
     if named is not None:
