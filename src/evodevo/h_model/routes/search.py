@@ -69,7 +69,7 @@ class RouteSearch:
         result: Result of the last short training; None before the first.
 
     Raises:
-        UsageError: Codes that do not lie in the input, or routes that do not fit the structure.
+        UsageError: A slot that is given twice, or hidden layers that are disabled.
     """
 
     def __init__(self, bench: Trainer, settings: RouteSearchSettings, structure: HModelStructure) -> None:
@@ -116,9 +116,10 @@ class RouteSearch:
         return min(judged, key=lambda one: one.loss or 0.0, default=None)
 
     def begin(self, network: HModel, found: Tried) -> None:
-        """Give a network of the same layers, with or without a router, the weights of a tried one."""
+        """Give a network of the same layers, with or without a router, the weights of a tried one; the search ends."""
         assert found.weights is not None, "its training did not fail"
         self.weights.give(network, found.weights, strict=False)
+        self.weights.hold([])
 
     def to_json(self) -> list[dict[str, Any]]:
         """All tables that have been tried, for the record."""
