@@ -20,7 +20,8 @@ def h_model_words(structure: HModelStructure) -> list[str]:
     if structure.stream == "carried":
         carried, where = structure.carried, "position" if structure.causal else "sample"
         few = f"a message goes to {carried.m} of the layers, and at most {carried.most} run per {where} and iteration"
-        return [hidden, f"Carried stream: one router for all, alpha {structure.alpha:g}; {few}."]
+        who = "a router for each iteration" if carried.iteration_router else "one router for all"
+        return [hidden, f"Carried stream: {who}, alpha {structure.alpha:g}; {few}."]
     routing = f"Router {structure.router.head}, gate {structure.router.gate}, alpha {structure.alpha:g}"
     return [hidden, f"{routing}; it answers in the mode {structure.inference.mode}."]
 

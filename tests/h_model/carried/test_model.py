@@ -263,5 +263,10 @@ def test_a_space_draws_models_of_the_carried_stream() -> None:
 
 def test_it_is_described_and_drawn() -> None:
     structure = carried(carried={"m": 2, "cap": 3}).structure
-    assert "at most 3 run per sample" in " ".join(h_model_words(structure))
+    assert "one router for all, alpha 1; a message goes to 2 of the layers, and at most 3 run per sample" in " ".join(
+        h_model_words(structure)
+    )
+    assert "a router for each iteration" in " ".join(
+        h_model_words(carried(carried={"iteration_router": True}).structure)
+    )
     assert "carried stream" in h_model_drawing(structure, title="one", subtitle="")
