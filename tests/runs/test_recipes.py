@@ -90,6 +90,15 @@ def test_what_cannot_be_is_refused_with_the_place(arguments: dict[str, Any], wor
 
 CONTROLS: dict[str, tuple[set[str], set[str]]] = {
     "h_model.domains": ({"stack of two", "constant c = 1, one layer twice"}, {"stack of eight"}),
+    "h_model.programs": (
+        {
+            "stack of three",
+            "constant c = 1, one layer three times",
+            "routes by random search, then learned",
+            "given routes (the ceiling)",
+        },
+        {"stack of nine", "given routes, then learned by the router"},
+    ),
 }
 """Controls in both sizes, and those of the full one, of experiments whose opponents are not the paper's."""
 PAPER_CONTROLS = {"Tr(I+H+O)", "constant c = 0.5"}, {"Tr(I+HT+O)", "Universal Transformer", "input-independent"}

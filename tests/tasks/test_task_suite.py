@@ -8,6 +8,7 @@ from evodevo.tasks.base import TASKS
 from evodevo.tasks.generated import SplitSizes
 from evodevo.tasks.reasoning.domains import DomainsSettings
 from evodevo.tasks.reasoning.pointer import PointerSettings
+from evodevo.tasks.reasoning.programs import ProgramsSettings
 from evodevo.tasks.reasoning.proofs import ProofsSettings
 from evodevo.tasks.recall.base import RecallSettings
 from evodevo.tasks.recall.copying import SelectiveCopyingSettings
@@ -32,6 +33,10 @@ def pointer(**values: Any) -> PointerSettings:
 
 def domains(**values: Any) -> DomainsSettings:
     return DomainsSettings(**{"samples": SIZES, "domains": 3, **values})
+
+
+def programs(**values: Any) -> ProgramsSettings:
+    return ProgramsSettings(**{"samples": SIZES, "operations": 4, **values})
 
 
 def recall(kind: type[Any], **values: Any) -> Any:
@@ -117,6 +122,17 @@ SMALL = {
             domains(samples=SplitSizes(train=301, validation=60, test=70)),
         ),
         memory=True,
+    ),
+    "programs": Small(
+        programs(),
+        (
+            programs(operations=5),
+            programs(values=7),
+            programs(length=4),
+            programs(held_out=0.5),
+            programs(seed=1),
+            programs(samples=SplitSizes(train=301, validation=60, test=70)),
+        ),
     ),
     "mqar": recall_case(MQARSettings, pairs=3, gap=2),
     "noisy_recall": recall_case(NoisyRecallSettings, pairs=3, noise=0.5),

@@ -609,9 +609,11 @@ class Trainer:
 
 
 def _counted_as(network: Network) -> object:
-    """Properties that a step's FLOPs depend on beside structure and batch: parameters, which learn, and births."""
+    """Properties that a step's FLOPs depend on beside structure and batch: parameters, which learn, births, and whether
+    given routes are followed."""
     births = {str(name): factor > 0 for name, factor in getattr(network, "births", {}).items()}
-    return {name: (parameter.shape, parameter.requires_grad) for name, parameter in network.named_parameters()}, births
+    shapes = {name: (parameter.shape, parameter.requires_grad) for name, parameter in network.named_parameters()}
+    return shapes, births, getattr(network, "follows", False)
 
 
 def _shape(state: Mapping[str, Any]) -> torch.Size:

@@ -305,6 +305,7 @@ class HCore(nn.Module):
         *,
         record: list[StepTrace] | None = None,
         streams: Streams | None = None,
+        routes: Tensor | None = None,
     ) -> RoutingState:
         """The input step.
 
@@ -314,7 +315,10 @@ class HCore(nn.Module):
             total: Number of iterations that follow; with 0 only connections to outputs are computed.
             record: List to which a ``StepTrace`` of every step is appended.
             streams: Running sums of routers, when the positions continue earlier ones.
+            routes: The hidden layer of each sample in each iteration, (B, T), where routes are given; of a carried
+                stream only.
         """
+        assert routes is None, "of a carried stream"
         kept = self._drawn_layers(values.device)
         whole = total > 0 and streams is None
         logits = self._logits(self.input_routers, None, values, masks, streams, 0, windowed=False)

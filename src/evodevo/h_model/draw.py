@@ -13,10 +13,15 @@ def h_model_words(structure: HModelStructure) -> list[str]:
     times = f"run {structure.iterations} times" if structure.iterations != 1 else "run once"
     around = ends_words(structure.input_blocks, structure.output_blocks)
     hidden = f"Hidden layers of width {structure.width}: {layers_words(structure.hidden)}, {times}; {around}."
+    if structure.carried.routes is not None:
+        symbols, used = len(structure.carried.routes.layers), len(set(structure.carried.routes.layers))
+        table = f"a table of {symbols} symbols of the input {structure.carried.routes.input!r} names {used} layers"
+        return [hidden, f"Carried stream, given routes: {table}; one runs per sample and iteration."]
     if structure.stream == "carried":
         carried, where = structure.carried, "position" if structure.causal else "sample"
         few = f"a message goes to {carried.m} of the layers, and at most {carried.most} run per {where} and iteration"
-        return [hidden, f"Carried stream: one router for all, alpha {structure.alpha:g}; {few}."]
+        who = "a router for each iteration" if carried.iteration_router else "one router for all"
+        return [hidden, f"Carried stream: {who}, alpha {structure.alpha:g}; {few}."]
     routing = f"Router {structure.router.head}, gate {structure.router.gate}, alpha {structure.alpha:g}"
     return [hidden, f"{routing}; it answers in the mode {structure.inference.mode}."]
 
@@ -33,6 +38,8 @@ def h_model_drawing(structure: HModelStructure, *, title: str, subtitle: str) ->
     ]
     if structure.stream == "carried":
         facts = [temperature, "carried stream", f"m = {structure.carried.m}, at most {structure.carried.most} run"]
+    if structure.carried.routes is not None:
+        facts = ["carried stream", "given routes", "1 runs at a time"]
     marks = [_mark(layer, structure.width) for layer in structure.hidden]
     ordered = structure.window is not None
     return h_model_diagram(marks, structure.iterations, facts, title=title, subtitle=subtitle, ordered=ordered)

@@ -18,14 +18,19 @@ Places = Mapping[str, tuple[int, int]]
 
 
 def iterate_until_halted(
-    model: HModelParts, values: Tensor, masks: Tensor | None, places: Places, record: list[StepTrace] | None = None
+    model: HModelParts,
+    values: Tensor,
+    masks: Tensor | None,
+    places: Places,
+    record: list[StepTrace] | None = None,
+    routes: Tensor | None = None,
 ) -> IterationOutput:
     """Iterate; halted samples leave the batch with their sum, divided by its own number of steps.
 
     A causal model decides at each position, from that position alone; a sample leaves when all of them have halted.
     """
     core, total = model.core, model.iterations
-    flow = core.begin(values, masks, total, record=record)
+    flow = core.begin(values, masks, total, record=record, routes=routes)
     criterion = _HaltingCriterion(model, places)
     kept = _Kept(core.answer(flow), flow.y_masks)
     counts = torch.zeros(values.shape[0], dtype=torch.long, device=values.device)

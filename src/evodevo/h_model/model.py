@@ -42,7 +42,7 @@ class HModel(HModelParts):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """See ``Network``. In evaluation mode samples stop early by the halting rule."""
         messages = self.inputs(batch)
-        final = self._final(messages.values, messages.masks, messages.places)
+        final = self._final(messages.values, messages.masks, messages.places, routes=self.routes_of(batch))
         answers: dict[str, Tensor] = self.outputs(final.y, final.masks, messages.places)
         return answers
 
@@ -53,7 +53,7 @@ class HModel(HModelParts):
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``: the sum that the outputs have received."""
         messages = self.inputs(batch)
-        final = self._final(messages.values, messages.masks, messages.places)
+        final = self._final(messages.values, messages.masks, messages.places, routes=self.routes_of(batch))
         tokens = final.y.mean(1)
         mask = None if final.masks is None else final.masks.any(1)
         return Representation(tokens, mask, masked_mean(tokens, mask))
@@ -64,7 +64,7 @@ class HModel(HModelParts):
         every = self.training and (weights.deep_supervision > 0 or rule.rule in ("output_mass", "ponder"))
         if not every and rule.rule != "act":
             messages = self.inputs(batch)
-            final = self._final(messages.values, messages.masks, messages.places)
+            final = self._final(messages.values, messages.masks, messages.places, routes=self.routes_of(batch))
             answers = self.outputs(final.y, final.masks, messages.places)
             return _plus(self.answers_loss(answers, batch), final.flow.penalties)
         return self._loss_of_all(batch)
@@ -73,7 +73,8 @@ class HModel(HModelParts):
         """The loss where the answers after every iteration count."""
         rule, weights = self.structure.halting, self.structure.regularisation
         messages = self.inputs(batch)
-        thoughts = [self._thought(flow) for flow in self._flows(messages.values, messages.masks)]
+        flows = self._flows(messages.values, messages.masks, routes=self.routes_of(batch))
+        thoughts = [self._thought(flow) for flow in flows]
         final = thoughts[-1]
         extra = dict(final.flow.penalties)
         steps = thoughts[1:] or thoughts
@@ -123,11 +124,15 @@ class HModel(HModelParts):
         return total / len(self.output_specs)
 
     def _flows(
-        self, values: Tensor, masks: Tensor | None, record: list[StepTrace] | None = None
+        self,
+        values: Tensor,
+        masks: Tensor | None,
+        record: list[StepTrace] | None = None,
+        routes: Tensor | None = None,
     ) -> Iterator[RoutingState]:
         """The input step and each iteration, for all samples."""
         total = self._drawn_iterations()
-        flow = self.core.begin(values, masks, total, record=record)
+        flow = self.core.begin(values, masks, total, record=record, routes=routes)
         yield flow
         cut, direct = self.structure.regularisation.backprop_last, flow.y
         for t in range(total):
@@ -147,15 +152,16 @@ class HModel(HModelParts):
         masks: Tensor | None,
         places: Mapping[str, tuple[int, int]],
         record: list[StepTrace] | None = None,
+        routes: Tensor | None = None,
     ) -> IterationOutput:
         """Outputs of the pass in the end; samples that halt leave the batch at once."""
         rule = self.structure.halting.rule
         if rule == "none" or self.training:
-            for flow in self._flows(values, masks, record):
+            for flow in self._flows(values, masks, record, routes):
                 last = flow
             self.halting_counts = torch.full((values.shape[0],), last.t)
             return self._thought(last)
-        return iterate_until_halted(self, values, masks, places, record)
+        return iterate_until_halted(self, values, masks, places, record, routes)
 
     def _thought(self, flow: RoutingState) -> IterationOutput:
         return IterationOutput(self.core.answer(flow), flow.y_masks, flow)
@@ -196,7 +202,7 @@ class HModel(HModelParts):
     def before_output(self, batch: Batch, number: int) -> tuple[Tensor, Tensor | None]:
         """See ``LayeredNetwork``."""
         messages = self.inputs(batch)
-        final = self._final(messages.values, messages.masks, messages.places)
+        final = self._final(messages.values, messages.masks, messages.places, routes=self.routes_of(batch))
         return final.y[:, number], None if final.masks is None else final.masks[:, number]
 
     def begin_stream(self, layers: list[States]) -> Streams:
@@ -238,7 +244,7 @@ class HModel(HModelParts):
         self.eval()
         messages = self.inputs(batch)
         moments: list[StepTrace] = []
-        final = self._final(messages.values, messages.masks, messages.places, moments)
+        final = self._final(messages.values, messages.masks, messages.places, moments, self.routes_of(batch))
         self.train(was_training)
         return trace_of(self, moments, messages.masks, final.flow.total)
 

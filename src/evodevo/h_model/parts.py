@@ -8,17 +8,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.h_model import halting
+from evodevo.h_model.carried.core import CarriedCore
 from evodevo.h_model.core import RoutingState
 from evodevo.h_model.cores import build_core
+from evodevo.h_model.routes.reader import RouteReader
+from evodevo.h_model.routes.spec import RoutesStructure
 from evodevo.h_model.runners.choice import RunnerName, build_runner
-from evodevo.h_model.spec import HModelStructure
+from evodevo.h_model.spec import HModelStructure, imposed
 from evodevo.h_model.trace.spec import RoutingTrace
 from evodevo.networks.base import Batch
 from evodevo.networks.inputs import Inputs
@@ -98,8 +101,51 @@ class HModelParts(LayeredNetwork):
             else None
         )
         self.halting_counts = torch.zeros(0, dtype=torch.long)
+        self._reader: RouteReader | None = None
+        if structure.carried.routes is not None:
+            self._read_routes(structure.carried.routes)
 
     # What may be set
+
+    def follow(self, routes: RoutesStructure | None, *, imitation: float = 1.0) -> None:
+        """Follow given routes in place of the router's own, while its cross-entropy to them is in the loss; or, with
+        None, the router's own again.
+
+        Args:
+            routes: the table.
+            imitation: weight of the cross-entropy, in nats, mean over iterations.
+
+        Raises:
+            UsageError: no carried stream with one layer at a time and a router, or a table that does not fit.
+        """
+        structure = self.structure
+        if structure.stream != "carried" or structure.carried.routes is not None:
+            raise UsageError("a router can follow given routes in a carried stream only, and not where they stand.")
+        if routes is None:
+            self._reader = None
+            return
+        if structure.carried.most != 1:
+            raise UsageError(
+                f"given routes lead through one layer at a time, and {structure.carried.most} may run here; take "
+                "carried.m = 1."
+            )
+        imposed(structure, routes)  # refuses what does not fit
+        cast(CarriedCore, self.core).imitation = imitation
+        self._read_routes(routes)
+
+    @property
+    def follows(self) -> bool:
+        """Whether given routes take the place of the router's own; see ``follow``."""
+        return self._reader is not None and self.structure.carried.routes is None
+
+    def _read_routes(self, routes: RoutesStructure) -> None:
+        routes.check(self.input_specs)
+        device = next(self.parameters()).device
+        self._reader = RouteReader(routes).to(device)
+
+    def routes_of(self, batch: Batch) -> Tensor | None:
+        """The given hidden layer of each sample in each iteration, (B, T); None where the router decides."""
+        return None if self._reader is None else self._reader(batch)
 
     @property
     def iterations(self) -> int:

@@ -17,6 +17,7 @@ declare(
         "h_model.languages": "evodevo.h_model.recipes.languages:LANGUAGES",
         "h_model.pointer": "evodevo.h_model.recipes.pointer:POINTER",
         "h_model.pretrained": "evodevo.h_model.recipes.pretrained:PRETRAINED",
+        "h_model.programs": "evodevo.h_model.recipes.programs:PROGRAMS",
         "h_model.proofs": "evodevo.h_model.recipes.proofs:PROOFS",
         "h_model.small": "evodevo.h_model.recipes.search:SMALL",
         "h_model.sweep": "evodevo.h_model.recipes.sweep:SWEEP",
@@ -39,5 +40,6 @@ declare(
     {
         "pretrained": "evodevo.h_model.procedures.rows:PRETRAINED",
         "extend": "evodevo.h_model.procedures.rows:EXTEND",
+        "routes": "evodevo.h_model.procedures.rows:ROUTES",
     },
 )

@@ -89,6 +89,10 @@ class HModelSpace(Space[HModelGenome]):
             given = tuple(getattr(self.settings, name))
             if given != values:
                 raise UsageError(f"{name} are {list(given)}; the carried stream of structure has {list(values)} alone.")
+        if self.settings.structure.carried.routes is not None:
+            raise UsageError(
+                "structure.carried.routes names places of hidden layers, which a genome does not have; leave it out."
+            )
         most = self.settings.structure.carried.most
         if most > self.counts[0]:
             raise UsageError(f"structure.carried lets {most} layers run; hidden_range begins at {self.counts[0]}.")

@@ -13,11 +13,12 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, model
 
 from evodevo.h_model.aggregations.base import AggregationKind, Normaliser
 from evodevo.h_model.aggregations.sum import SumAggregation
+from evodevo.h_model.routes.spec import RoutesStructure
 from evodevo.h_model.stored import as_recorded, upgraded
 from evodevo.networks.routing.spec import CAUSAL_POOLS, InferenceStructure, Pool, usual_pool
 from evodevo.operators.layers.base import Layer, RouterHead
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.settings import Settings
+from evodevo.settings import Settings, validate
 
 MAX_NESTING = 3
 """Largest nesting depth of H-Models in H-Models."""
@@ -112,12 +113,23 @@ class CarriedStructure(Settings):
             4096; m if left out.
         source_bias: the shared router has a bias of its own for each source.
         iteration_bias: the shared router has a bias of its own for the input step and each iteration.
+        iteration_router: the router has a map of its own for the input step and each iteration.
+        routes: routes that are given; there is no router then.
     """
 
     m: int = Field(default=1, ge=1, le=4096)
     cap: int | None = Field(default=None, ge=1, le=4096)
     source_bias: bool = False
     iteration_bias: bool = False
+    # Left out where they are off, so that stored structures are those of before.
+    iteration_router: bool = Field(default=False, exclude_if=lambda value: not value)
+    routes: RoutesStructure | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    @model_validator(mode="after")
+    def _one_way_to_decide(self) -> Self:
+        if self.iteration_bias and self.iteration_router:
+            raise ValueError("a router with a map for each iteration has its biases; leave iteration_bias out")
+        return self
 
     @property
     def most(self) -> int:
@@ -195,7 +207,10 @@ class HModelStructure(Settings):
         values = upgraded(values)
         if info.mode == "json":
             # What a validator returns is read as Python, where a list is no tuple.
-            values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+            values = _tuples(values)
+            carried = values.get("carried")
+            if isinstance(carried, Mapping) and isinstance(carried.get("routes"), Mapping):
+                values["carried"] = {**carried, "routes": _tuples(carried["routes"])}
         return values
 
     @model_serializer(mode="wrap")
@@ -256,6 +271,30 @@ class HModelStructure(Settings):
             raise ValueError(
                 f"the carried stream does not have {', '.join(foreign)}; leave it out, or use stream = paper"
             )
+        if self.carried.routes is not None:
+            self._check_routes(self.carried.routes)
+
+    def _check_routes(self, routes: RoutesStructure) -> None:
+        """Given routes lead one sample through one layer at a time; what only a router has is refused."""
+        count, wanted = len(self.hidden), self.regularisation
+        if len(routes.slots) != self.iterations:
+            raise ValueError(f"routes.slots holds {len(routes.slots)} places; there are {self.iterations} iterations")
+        wrong = [place for place in routes.layers if place >= count or place in self.disabled]
+        if wrong:
+            raise ValueError(f"routes.layers holds {wrong[0]}; it names enabled hidden layers, of 0 to {count - 1}")
+        if self.causal or self.pool in CAUSAL_POOLS:
+            raise ValueError("routes are given for whole samples, and a causal model decides at each position")
+        plain = {
+            "carried": self.carried == CarriedStructure(routes=routes),
+            "router": self.router == RouterStructure(),
+            "alpha": self.alpha == 1 and self.alpha_rate == 1 and self.alpha_end is None,
+            "self_routing": self.self_routing,
+            "missing": not self.missing,
+            "regularisation": not (wanted.balance or wanted.z or wanted.self_routing or wanted.layer_dropout),
+        }
+        foreign = [name for name, fits in plain.items() if not fits]
+        if foreign:
+            raise ValueError(f"a model with given routes has no router; leave out the settings {', '.join(foreign)}")
 
     @property
     def nesting(self) -> int:
@@ -266,6 +305,11 @@ class HModelStructure(Settings):
     def pool(self) -> Pool:
         """The pool that routers read."""
         return self.router.pool or usual_pool(causal=self.causal)
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with tuples for lists."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 _OF_PAPER = ("normaliser", "aggregation", "inflow_gate", "output_division", "window")
@@ -281,6 +325,25 @@ def preset(name: Preset, *, layer: Layer | None = None, **options: object) -> HM
     count, iterations = PRESETS[name]
     values = {"hidden": ((layer or TransformerLayer()),) * count, "iterations": iterations, **options}
     return HModelStructure.model_validate(values)
+
+
+def imposed(structure: HModelStructure, routes: RoutesStructure) -> HModelStructure:
+    """The same layers under given routes, without a router and without the losses on what it does.
+
+    Raises:
+        UsageError: the routes do not fit the structure, or it is none of a carried stream.
+    """
+    losses = {"balance": 0.0, "z": 0.0, "self_routing": 0.0}
+    values = {
+        **structure.model_dump(mode="json"),
+        "carried": {"routes": routes.model_dump(mode="json")},
+        "router": {},
+        "alpha": 1.0,
+        "alpha_rate": 1.0,
+        "alpha_end": None,
+        "regularisation": {**structure.regularisation.model_dump(mode="json"), **losses},
+    }
+    return validate(HModelStructure, values, what="an H-Model with given routes")
 
 
 def paper(structure: HModelStructure) -> HModelStructure:

@@ -51,7 +51,8 @@ def naive(core: CarriedCore, values: Tensor, masks: Tensor, total: int) -> Tenso
             scores = scaled @ core.router.pool.query / WIDTH**0.5 if core.router.pool.query is not None else None
             assert scores is not None
             read = (F.softmax(scores[mask], 0).unsqueeze(-1) * scaled[mask]).sum(0) if mask.any() else 0 * scaled[0]
-        made = core.router.linear(read)
+        maps = core.router.maps()
+        made = maps[min(moment, len(maps) - 1)](read)
         if core.router.source_bias is not None:
             made = made + core.router.source_bias[source]
         if core.router.moment_bias is not None:
@@ -148,6 +149,7 @@ CASES: dict[str, dict[str, Any]] = {
     "top-2 of all": {"carried": {"m": 2, "cap": 4}},
     "m = 1, M = 3": {"carried": {"m": 1, "cap": 3}},
     "biases": {"carried": {"m": 2, "cap": 3, "source_bias": True, "iteration_bias": True}},
+    "a map each": {"carried": {"m": 2, "source_bias": True, "iteration_router": True}},
     "embedding of the input": {"iteration_embedding": "input", "carried": {"m": 2}},
     "film": {"iteration_embedding": "film", "carried": {"m": 2}},
     "T = 0": {"iterations": 0},

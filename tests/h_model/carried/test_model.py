@@ -44,6 +44,7 @@ CASES: dict[str, dict[str, Any]] = {
     "top-1": {},
     "m = 2": {"carried": {"m": 2}},
     "m = 1, M = 3": {"carried": {"cap": 3, "source_bias": True, "iteration_bias": True}},
+    "a map each": {"carried": {"m": 2, "iteration_router": True}},
     "input": {"iteration_embedding": "input"},
     "film": {"iteration_embedding": "film"},
     "none": {"iteration_embedding": "none"},
@@ -76,7 +77,10 @@ def test_inside_another_model_it_is_a_layer_like_any_other() -> None:
         torch.testing.assert_close(network(batch)["next"][:, :-1], network(changed)["next"][:, :-1])
 
 
-@pytest.mark.parametrize("settings", [{}, {"m": 2}, {"m": 1, "cap": 3, "source_bias": True, "iteration_bias": True}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"m": 2}, {"m": 1, "cap": 3, "source_bias": True, "iteration_bias": True}, {"iteration_router": True}],
+)
 def test_stated_parameters_are_built(settings: dict[str, Any]) -> None:
     model = carried(*ENDS[False], carried=settings)
     stated = h_model_parameters(model.structure, *ENDS[False])
@@ -247,12 +251,22 @@ def test_a_space_draws_models_of_the_carried_stream() -> None:
         drawn = space.structure(space.mutate(space.sample(rng), rng))
         assert drawn.stream == "carried"
         assert drawn.carried.most == 2
-    for wrong, match in (({"modes": ["dense", "target_topm"]}, "modes"), ({"hidden_range": [1, 4]}, "hidden_range")):
+    routes = {"input": "facts", "slots": [0, 0, 0, 0], "layers": [0, 1]}
+    for wrong, match in (
+        ({"modes": ["dense", "target_topm"]}, "modes"),
+        ({"hidden_range": [1, 4]}, "hidden_range"),
+        ({"structure": {"stream": "carried", "carried": {"routes": routes}}}, "routes names places of hidden layers"),
+    ):
         with pytest.raises(UsageError, match=match):
             space_of(**wrong)
 
 
 def test_it_is_described_and_drawn() -> None:
     structure = carried(carried={"m": 2, "cap": 3}).structure
-    assert "at most 3 run per sample" in " ".join(h_model_words(structure))
+    assert "one router for all, alpha 1; a message goes to 2 of the layers, and at most 3 run per sample" in " ".join(
+        h_model_words(structure)
+    )
+    assert "a router for each iteration" in " ".join(
+        h_model_words(carried(carried={"iteration_router": True}).structure)
+    )
     assert "carried stream" in h_model_drawing(structure, title="one", subtitle="")

@@ -38,6 +38,23 @@ class Connections(NamedTuple):
         return self.hidden.sum(-2)
 
 
+def given(target: Tensor, hidden: int, outputs: int, strength: Tensor, said: Tensor | None) -> Connections:
+    """One hidden layer with weight 1 from every source, whatever a router would say.
+
+    Args:
+        target: The layer of each sample, (B,).
+        hidden: H.
+        outputs: O.
+        strength: r of each source, (B, 1, K).
+        said: Weights to the outputs as a router has them, (B, 1, K, O); 1 where there is none.
+    """
+    chosen, weights = target.view(-1, 1, 1), strength.unsqueeze(-1)
+    dense = torch.zeros(len(target), 1, hidden, dtype=strength.dtype, device=strength.device)
+    dense = dense.scatter(-1, chosen, strength.sum(-1, keepdim=True))
+    to_outputs = weights.expand(*weights.shape[:-1], outputs) if said is None else said * weights
+    return Connections(chosen, weights, to_outputs, dense)
+
+
 def connect(
     logits: Tensor, hidden: int, strength: Tensor, legal: Tensor, alpha: float, m: int, cap: int
 ) -> Connections:

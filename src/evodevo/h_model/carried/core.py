@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.h_model.aggregations.module import at_positions, weighted_sum
-from evodevo.h_model.carried.connections import Connections, connect
+from evodevo.h_model.carried.connections import Connections, connect, given
+from evodevo.h_model.carried.imitation import naming_loss
 from evodevo.h_model.carried.load import RoutedLoad
 from evodevo.h_model.carried.router import SharedRouter
 from evodevo.h_model.core import HCore, RoutingState, StepTrace, Streams
@@ -37,36 +38,60 @@ class CarriedState(RoutingState):
         chosen: Hidden layer in each slot, (B, P, M); one without inflow is not active.
         load: What the loss on balance has seen so far.
         real: Positions that some input has, (B, S); None where all are.
+        routes: Hidden layer of each sample in each iteration, (B, T), where routes are given; None where the router
+            decides.
     """
 
     chosen: Tensor = field(default_factory=lambda: torch.zeros(0))
     load: RoutedLoad = field(default_factory=RoutedLoad)
     real: Tensor | None = None
+    routes: Tensor | None = None
 
     def select(self, rows: Tensor) -> CarriedState:
         """See ``RoutingState``."""
         kept = cast(CarriedState, super().select(rows))
-        return replace(kept, chosen=self.chosen[rows], real=None if self.real is None else self.real[rows])
+        return replace(
+            kept,
+            chosen=self.chosen[rows],
+            real=None if self.real is None else self.real[rows],
+            routes=None if self.routes is None else self.routes[rows],
+        )
+
+    def target(self, t: int) -> Tensor | None:
+        """The given layer of iteration t, (B,); beyond the last one it is used again."""
+        return None if self.routes is None else self.routes[:, min(t, self.routes.shape[1] - 1)]
 
 
 class CarriedCore(HCore):
-    """Hidden layers with one router for all; arguments and attributes as in ``HCore``, of which births are refused."""
+    """Hidden layers with one router for all; arguments and attributes as in ``HCore``, of which births are refused.
+
+    Attributes:
+        router: The router; None where routes are given.
+        imitation: Weight of the loss by which a router learns to name the layers of routes that are given all the same.
+    """
+
+    router: SharedRouter | None
+    imitation = 1.0
 
     def _add_routers(self) -> None:
         structure = self.structure
         settings, count = structure.carried, len(structure.hidden)
         self.routers, self.input_routers = nn.ModuleList(), nn.ModuleList()
+        self.router = None
+        if settings.routes is not None:
+            return
         self.router = SharedRouter(
             Pooling(structure.pool, structure.width),
             structure.width,
             count + self.output_count,
             self.input_count + count if settings.source_bias else 0,
             structure.iterations + 1 if settings.iteration_bias else 0,
+            structure.iterations + 1 if settings.iteration_router else 0,
         )
 
     def heads(self) -> list[nn.Linear]:
         """See ``HCore``."""
-        return [self.router.linear]
+        return [] if self.router is None else list(self.router.maps())
 
     def check_growth(self) -> None:
         """See ``HCore``."""
@@ -95,6 +120,7 @@ class CarriedCore(HCore):
         *,
         record: list[StepTrace] | None = None,
         streams: Streams | None = None,
+        routes: Tensor | None = None,
     ) -> CarriedState:
         """See ``HCore``. Outputs begin as the mean of the inputs."""
         if streams is not None:
@@ -123,6 +149,7 @@ class CarriedCore(HCore):
             record=record,
             chosen=torch.zeros(batch, positions, self._cap, dtype=torch.long, device=values.device),
             real=None if masks is None else masks.any(1),
+            routes=routes,
         )
         if total == 0:
             if record is not None:
@@ -131,7 +158,7 @@ class CarriedCore(HCore):
         places = torch.arange(inputs, device=values.device)
         logits = self._read(values, masks, places, 0)
         legal = self._legal(cast(Tensor, self.legal_input), kept)
-        links = self._connect(logits, shares.squeeze(-1), legal, 0)
+        links = self._connect(logits, shares.squeeze(-1), legal, 0, flow.target(0))
         flow = self._receive(flow, values, links, masks)
         # In evaluation one sample is one call per layer; of many samples each layer has its own, and stacking is lost.
         if batch == 1 or self._cap == hidden:
@@ -139,7 +166,7 @@ class CarriedCore(HCore):
         if record is not None:
             told = torch.cat([self._scattered(links), first.to(links.hidden.dtype)], -1)
             record.append(StepTrace(told, told.sum(-2)))
-        return self._judge(flow, links, logits, None)
+        return self._judge(flow, links, logits, None, shares.squeeze(-1))
 
     def iterate(self, flow: RoutingState, *, streams: Streams | None = None) -> CarriedState:
         """See ``HCore``: the addressed layers update their states and send them on."""
@@ -160,7 +187,8 @@ class CarriedCore(HCore):
             messages = messages * masks.unsqueeze(-1)
         logits = self._read(messages, masks, chosen + self.input_count, t + 1)
         legal = self._legal(cast(Tensor, self.legal_hidden), flow.kept)
-        links = self._connect(logits, _relative(gate), legal[chosen], t)
+        strength = _relative(gate)
+        links = self._connect(logits, strength, legal[chosen], t, flow.target(t + 1))
         last = t == flow.total - 1
         after = replace(flow, y=self._answered(flow, messages, links, masks), t=t + 1)
         if not last:
@@ -168,7 +196,7 @@ class CarriedCore(HCore):
         if flow.record is not None:
             told = torch.cat([self._scattered(links) * (not last), links.outputs], -1)
             flow.record.append(self._traced(flow, told, messages, masks, active, last=last))
-        return self._judge(after, None if last else links, logits, chosen)
+        return self._judge(after, None if last else links, logits, chosen, strength)
 
     def answer(self, flow: RoutingState) -> Tensor:
         """See ``HCore``: Y, (B, O, S, d)."""
@@ -191,14 +219,22 @@ class CarriedCore(HCore):
         """Connections that may exist, with layer dropout: (sources, N)."""
         return table if kept is None else table & torch.cat([kept, kept.new_ones(self.output_count)])
 
-    def _read(self, messages: Tensor, masks: Tensor | None, sources: Tensor, moment: int) -> Tensor:
+    def _read(self, messages: Tensor, masks: Tensor | None, sources: Tensor, moment: int) -> Tensor | None:
+        if self.router is None:
+            return None
         with full_precision(messages.device):
             # Routing is decided in float32 at least, so that it is decided alike in every precision.
             precise = messages.to(torch.promote_types(messages.dtype, torch.float32))
             logits: Tensor = self.router(precise, masks, sources, moment)
             return logits
 
-    def _connect(self, logits: Tensor, strength: Tensor, legal: Tensor, t: int) -> Connections:
+    def _connect(
+        self, logits: Tensor | None, strength: Tensor, legal: Tensor, t: int, target: Tensor | None
+    ) -> Connections:
+        if target is not None:
+            said = None if logits is None else torch.sigmoid(logits[..., self.hidden_count :] / self.alpha_at(t))
+            return given(target, self.hidden_count, self.output_count, strength, said)
+        assert logits is not None, "a model without given routes has a router"
         m = min(self.structure.carried.m, self._cap)
         with full_precision(logits.device):
             return connect(logits, self.hidden_count, strength, legal, self.alpha_at(t), m, self._cap)
@@ -230,13 +266,23 @@ class CarriedCore(HCore):
         return flow.y + share * (mean.to(flow.y.dtype) - flow.y)
 
     def _judge(
-        self, flow: CarriedState, links: Connections | None, logits: Tensor, chosen: Tensor | None
+        self,
+        flow: CarriedState,
+        links: Connections | None,
+        logits: Tensor | None,
+        chosen: Tensor | None,
+        strength: Tensor,
     ) -> CarriedState:
         """The weighted losses on routing, with those of one more step; ``links`` is None where none go to layers."""
         wanted = self.structure.regularisation
-        if not self.training:
+        if not self.training or logits is None:
             return flow
         penalties, load = dict(flow.penalties), flow.load
+        if flow.routes is not None:
+            if links is not None:
+                named = naming_loss(logits[..., : self.hidden_count], links.chosen, strength)
+                penalties["routes"] = penalties.get("routes", 0.0) + self.imitation * named / flow.total
+            return replace(flow, penalties=penalties)
         if wanted.z:
             penalties["z"] = penalties.get("z", 0.0) + wanted.z * losses.z_loss(logits)
         if wanted.balance and links is not None:

@@ -13,12 +13,16 @@ from evodevo.operators.layers.cost import layer_work
 
 
 def router_parameters(structure: HModelStructure, inputs: int, outputs: int) -> int:
-    """Parameters of the shared router: its pool, a map d -> N, biases by source and by moment."""
+    """Parameters of the shared router: its pool, a map d -> N (or one for each moment), biases by source and by moment;
+    none where routes are given."""
     hidden, settings = len(structure.hidden), structure.carried
+    if settings.routes is not None:
+        return 0
     targets = hidden + outputs
     own = (inputs + hidden) * targets if settings.source_bias else 0
     own += (structure.iterations + 1) * targets if settings.iteration_bias else 0
-    return pool_parameters(structure.pool, structure.width) + (structure.width + 1) * targets + own
+    maps = structure.iterations + 1 if settings.iteration_router else 1
+    return pool_parameters(structure.pool, structure.width) + maps * (structure.width + 1) * targets + own
 
 
 def hidden_work(structure: HModelStructure, length: int, *, visible: bool) -> Work:
@@ -47,6 +51,8 @@ def routing_work(structure: HModelStructure, length: int, inputs: int, outputs: 
     active = min(structure.carried.most, len(structure.hidden))
     decisions = length if _per_position(structure) else 1
     read = pool_products(structure.pool, width, length) + decisions * 2 * width * targets
+    if structure.carried.routes is not None:
+        read = 0  # a table is looked up
     products: float = mean + inputs * read + inputs * active * message
     products += rounds * active * (read + outputs * message) + (rounds - 1) * active * active * message
     return Work(round(products))

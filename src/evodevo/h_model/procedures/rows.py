@@ -9,10 +9,13 @@ from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial
 from evodevo.h_model.procedures.pretrained_settings import check_pretrained
+from evodevo.h_model.procedures.routes_settings import check_routes, check_task, routes_words
 
 if TYPE_CHECKING:
     from evodevo.experiments.trained import Trained
     from evodevo.experiments.trainer import Trainer
+    from evodevo.runs.archive import Individual
+    from evodevo.tasks.base import SampleTask
 
 
 class Pretrained(Procedure):
@@ -36,5 +39,24 @@ class Extend(Procedure):
         return extend(bench, options)
 
 
+class Routes(Procedure):
+    """A table of routes is found or given, and the router of an H-Model learns to name its layers."""
+
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
+        from evodevo.h_model.procedures.routes import train_routes
+
+        return train_routes(bench, options)
+
+    def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
+        check_routes(settings, arm)
+
+    def check_task(self, settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask) -> None:
+        check_task(settings, arm, task)
+
+    def words(self, individual: Individual) -> list[str]:
+        return routes_words(individual.fact)
+
+
 PRETRAINED = Pretrained()
 EXTEND = Extend()
+ROUTES = Routes()

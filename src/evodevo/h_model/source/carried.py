@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from evodevo.h_model.carried.core import CarriedCore
+from evodevo.h_model.carried.router import SharedRouter
 from evodevo.h_model.source.tables import alpha_source, table_source
 from evodevo.networks.source.embeddings import embedding_source
 from evodevo.networks.source.routing import EVENED, LARGEST, pool_source
@@ -20,19 +21,25 @@ SHARED_ROUTER = Fragment(
 class SharedRouter(nn.Module):
     """Normalised and pooled messages (B, K, S, D) of any sources -> logits (B, P, K, targets) of their connections.
 
-    ``sources`` and ``moments`` are the numbers of biases by source and by moment (the input step, then iterations)."""
+    ``sources`` and ``moments`` are the numbers of biases by source and by moment (the input step, then iterations), and
+    ``own`` of maps by moment; with 0 there is one map for all."""
 
-    def __init__(self, pool, width, targets, sources, moments):
+    def __init__(self, pool, width, targets, sources, moments, own):
         super().__init__()
         self.pool = pool
         self.linear = nn.Linear(width, targets)
+        if own:
+            self.linear = nn.ModuleList(nn.Linear(width, targets) for _ in range(own))
         self.source_bias = nn.Parameter(torch.zeros(sources, targets)) if sources else None
         self.moment_bias = nn.Parameter(torch.zeros(moments, targets)) if moments else None
 
     def forward(self, messages, masks, sources, moment):
         scaled = messages * torch.rsqrt(messages.square().mean(-1, keepdim=True) + 1e-6)
         pooled = self.pool(scaled.flatten(0, 1), None if masks is None else masks.flatten(0, 1))
-        logits = self.linear(pooled.view(*messages.shape[:2], *pooled.shape[1:]).transpose(1, 2))
+        linear = self.linear
+        if isinstance(linear, nn.ModuleList):
+            linear = linear[min(moment, len(linear) - 1)]
+        logits = linear(pooled.view(*messages.shape[:2], *pooled.shape[1:]).transpose(1, 2))
         if self.source_bias is not None:
             logits = logits + self.source_bias[sources]
         if self.moment_bias is not None:
@@ -72,7 +79,7 @@ def weighted_mean(messages, weights, masks):
 )
 _CLASS = '''
 class {name}(nn.Module):
-    """{count} hidden layers whose states are carried from one to the next, and a router that all sources share.
+    """{count} hidden layers whose states are carried from one to the next, and {decides}.
 
     Each {where} runs at most {cap} of the layers in an iteration: those that are addressed. Targets are the hidden
     layers, then the outputs ({outputs}). A slot holds one of the layers that run."""
@@ -80,12 +87,9 @@ class {name}(nn.Module):
     def __init__(self):
         super().__init__()
         self.iterations = {iterations}  # T, which may be changed
-        self.layers = nn.ModuleList({layers})
-        self.router = {router}{embedding}
-        self.register_buffer("legal_inputs", {legal_inputs}, persistent=False)
-        self.register_buffer("legal", {legal}, persistent=False)
+        self.layers = nn.ModuleList({layers}){router}{embedding}{legal}
 
-    def forward(self, values, masks):
+    def forward(self, values, masks{argument}):
         """What the outputs have, after the input step and after each iteration.
 
         Inputs are (B, I, S, D), with their real positions (B, I, S) or None; each step gives (B, O, S, D) and
@@ -100,8 +104,7 @@ class {name}(nn.Module):
             return
         x = values.new_zeros(batch, {count}, length, width)
         known = {known}
-        logits = self.router(values, masks, torch.arange(inputs, device=values.device), 0)
-        links = self.connect(logits, strength, self.legal_inputs, {first_alpha})
+        {first}
         x, known, chosen, inflow = self.receive(x, known, values, links, masks)
         for t in range(self.iterations):
             {seen}
@@ -114,25 +117,13 @@ class {name}(nn.Module):
                 messages = messages * real.unsqueeze(-1)
             most = gate.amax(-1, keepdim=True)
             strength = gate / torch.where(most > 0, most, torch.ones_like(most))
-            logits = self.router(messages, real, chosen + {inputs}, t + 1)
-            links = self.connect(logits, strength, self.legal[chosen], {alpha})
+            {following}
             mean, total = weighted_mean(messages, links[2], real)
             y = y + total.clamp(max=1.0).unsqueeze(-1) * (mean - y)
             if t < self.iterations - 1:
                 x, known, chosen, inflow = self.receive(x, known, messages, links, real)
             yield y, y_masks
-
-    def connect(self, logits, strength, legal, alpha):
-        """The layers (B, P, M) that are addressed, and the weights of the connections to them and to the outputs."""
-        logits, strength = logits / alpha, strength.unsqueeze(-1)
-        may = legal[..., :{count}]
-        soft = logits[..., :{count}].masked_fill(~may, -1e9).softmax(-1) * may
-        inflow = evened((soft * strength).sum(-2))
-        chosen = inflow.sort(dim=-1, descending=True, stable=True).indices[..., :{cap}]
-        near = soft.gather(-1, chosen.unsqueeze(-2).expand(*soft.shape[:-1], {cap})){fewer}
-        outputs = torch.sigmoid(logits[..., {count}:]) * legal[..., {count}:]
-        return chosen, near * strength, outputs * strength
-
+{connect}
     def receive(self, x, known, messages, links, masks):
         """The new states of the layers that are addressed; the others keep theirs."""
         chosen, weights, _ = links
@@ -154,6 +145,25 @@ class {name}(nn.Module):
         return made
 '''
 
+_BY_ROUTER = '''
+    def connect(self, logits, strength, legal, alpha):
+        """The layers (B, P, M) that are addressed, and the weights of the connections to them and to the outputs."""
+        logits, strength = logits / alpha, strength.unsqueeze(-1)
+        may = legal[..., :{count}]
+        soft = logits[..., :{count}].masked_fill(~may, -1e9).softmax(-1) * may
+        inflow = evened((soft * strength).sum(-2))
+        chosen = inflow.sort(dim=-1, descending=True, stable=True).indices[..., :{cap}]
+        near = soft.gather(-1, chosen.unsqueeze(-2).expand(*soft.shape[:-1], {cap})){fewer}
+        outputs = torch.sigmoid(logits[..., {count}:]) * legal[..., {count}:]
+        return chosen, near * strength, outputs * strength
+'''
+_BY_TABLE = '''
+    def connect(self, target, strength):
+        """The given layer of each sample (B, 1, 1), and the weights of the connections to it and to the outputs."""
+        weights = strength.unsqueeze(-1)
+        return target.view(-1, 1, 1), weights, weights.expand(-1, -1, -1, {outputs})
+'''
+
 
 def carried_source(sheet: SourceSheet, core: CarriedCore, iterations: int, name: str) -> str:
     """Add the class of a core with a carried stream; returns its name.
@@ -170,16 +180,42 @@ def carried_source(sheet: SourceSheet, core: CarriedCore, iterations: int, name:
 
 
 def _text(sheet: SourceSheet, core: CarriedCore, iterations: int, name: str) -> str:
-    structure, count, router = core.structure, core.hidden_count, core.router
-    for fragment in (EVENED, SLOTS, MEAN):
+    structure, count = core.structure, core.hidden_count
+    for fragment in (SLOTS, MEAN):
         sheet.add(fragment)
     layers = [layer_source(spec, sheet, structure.width, causal=structure.causal) for spec in structure.hidden]
+    decisions = _by_table(core) if core.router is None else _by_router(sheet, core, core.router)
+    embedding = embedding_source(sheet, core.embedding)
+    kind, each = structure.iteration_embedding, core.per_position
+    return _CLASS.format(
+        name=name,
+        count=count,
+        where="position" if each else "sample",
+        cap=min(structure.carried.most, count),
+        outputs=core.output_count,
+        iterations=iterations,
+        layers=listed(layers, 8),
+        embedding="" if embedding is None else f"\n        self.embedding = {embedding}",
+        strength="\n        ".join(_strength(per_position=each)),
+        known=f"torch.zeros(batch, {count}, length, dtype=torch.bool, device=values.device)"
+        + ("" if each else " if masks is not None else None"),
+        seen="seen = self.embedding(x, t)" if kind in ("input", "film") else "seen = x",
+        real="real = (inflow > 0).transpose(1, 2)"
+        if each
+        else "real = None if known is None else in_slots(known.unsqueeze(-1), chosen).squeeze(-1)",
+        message="\n            messages = self.embedding(messages, t)" if kind == "message" else "",
+        **decisions,
+    )
+
+
+def _by_router(sheet: SourceSheet, core: CarriedCore, router: SharedRouter) -> dict[str, str]:
+    """The parts of the class that decide who is addressed, where a router does."""
+    structure, count = core.structure, core.hidden_count
+    sheet.add(EVENED)
     cap = min(structure.carried.most, count)
     fewer = ""
     if structure.carried.m < cap:
         fewer = f"\n        near = near * {sheet.add(LARGEST)}(evened(near), {structure.carried.m})"
-    embedding = embedding_source(sheet, core.embedding)
-    kind, each = structure.iteration_embedding, core.per_position
     made = call(
         sheet.add(SHARED_ROUTER),
         pool_source(sheet, router.pool),
@@ -187,32 +223,39 @@ def _text(sheet: SourceSheet, core: CarriedCore, iterations: int, name: str) -> 
         count + core.output_count,
         0 if router.source_bias is None else len(router.source_bias),
         0 if router.moment_bias is None else len(router.moment_bias),
+        0 if isinstance(router.linear, nn.Linear) else len(router.linear),
     )
-    return _CLASS.format(
-        name=name,
-        count=count,
-        where="position" if each else "sample",
-        cap=cap,
-        outputs=core.output_count,
-        inputs=core.input_count,
-        iterations=iterations,
-        layers=listed(layers, 8),
-        router=made,
-        embedding="" if embedding is None else f"\n        self.embedding = {embedding}",
-        legal_inputs=table_source(sheet, cast(Tensor, core.legal_input)),
-        legal=table_source(sheet, cast(Tensor, core.legal_hidden)),
-        strength="\n        ".join(_strength(per_position=each)),
-        known=f"torch.zeros(batch, {count}, length, dtype=torch.bool, device=values.device)"
-        + ("" if each else " if masks is not None else None"),
-        first_alpha=alpha_source(core, "0"),
-        alpha=alpha_source(core, "t"),
-        seen="seen = self.embedding(x, t)" if kind in ("input", "film") else "seen = x",
-        real="real = (inflow > 0).transpose(1, 2)"
-        if each
-        else "real = None if known is None else in_slots(known.unsqueeze(-1), chosen).squeeze(-1)",
-        message="\n            messages = self.embedding(messages, t)" if kind == "message" else "",
-        fewer=fewer,
+    tables = {"legal_inputs": core.legal_input, "legal": core.legal_hidden}
+    legal = "".join(
+        f'\n        self.register_buffer("{name}", {table_source(sheet, cast(Tensor, table))}, persistent=False)'
+        for name, table in tables.items()
     )
+    return {
+        "decides": "a router that all sources share",
+        "router": f"\n        self.router = {made}",
+        "legal": legal,
+        "argument": "",
+        "first": "logits = self.router(values, masks, torch.arange(inputs, device=values.device), 0)\n        "
+        f"links = self.connect(logits, strength, self.legal_inputs, {alpha_source(core, '0')})",
+        "following": f"logits = self.router(messages, real, chosen + {core.input_count}, t + 1)\n            "
+        f"links = self.connect(logits, strength, self.legal[chosen], {alpha_source(core, 't')})",
+        "connect": _BY_ROUTER.format(count=count, cap=cap, fewer=fewer),
+    }
+
+
+def _by_table(core: CarriedCore) -> dict[str, str]:
+    """The same where routes are given; the layers (B, T) come with the inputs."""
+    routes = core.structure.carried.routes
+    assert routes is not None, "there is no router"
+    return {
+        "decides": "given routes",
+        "router": "",
+        "legal": "",
+        "argument": ", routes",
+        "first": "links = self.connect(routes[:, 0], strength)",
+        "following": f"links = self.connect(routes[:, min(t + 1, {len(routes.slots) - 1})], strength)",
+        "connect": _BY_TABLE.format(outputs=core.output_count),
+    }
 
 
 def _strength(*, per_position: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evodevo.errors import UsageError
 from evodevo.h_model.halting import HaltingUnit
 from evodevo.h_model.model import HModel
 from evodevo.h_model.source.core import core_source
@@ -15,7 +16,7 @@ from evodevo.networks.source.arguments import arguments, given, usage_lines
 from evodevo.networks.source.inputs import inputs_source
 from evodevo.networks.source.outputs import outputs_source
 from evodevo.operators.source.layers import MASKED_MEAN
-from evodevo.operators.source.sheet import Fragment, Program, SourceSheet
+from evodevo.operators.source.sheet import Fragment, Program, SourceSheet, identifier, listed
 
 _UNIT = '''
 class HaltingUnit(nn.Module):
@@ -55,6 +56,8 @@ def h_model_program(network: HModel) -> Program:
     Raises:
         UsageError: A layer or an aggregation without source, or a setting that has none; the message says what to do.
     """
+    if network.follows:
+        raise UsageError("the network follows given routes in place of its router's; call follow(None) first.")
     return _HModelProgram(network).program()
 
 
@@ -109,17 +112,31 @@ class _HModelProgram:
         yield f"        self.inputs = {inputs}()"
         yield f"        self.core = {core}()"
         yield f"        self.outputs = {outputs}()"
+        routes = self.structure.carried.routes
+        if routes is not None:
+            # Which layer each symbol stands for.
+            numbers = listed([str(place) for place in routes.layers], 8)
+            yield f'        self.register_buffer("table", torch.tensor({numbers}), persistent=False)'
         if self.network.unit is not None:
             yield f"        self.unit = {self._unit(self.network.unit)}({self.structure.width})"
         yield ""
         yield f"    def forward(self, {', '.join(arguments(self.network))}):"
         yield '        """Logits, one tensor for each output."""'
         yield f"        values, masks, lengths = self.inputs({values}, {masks})"
+        if routes is not None:
+            name = identifier(routes.input)
+            slots = ", ".join(map(str, routes.slots))
+            yield "        # The symbol in each slot names the layer of one iteration."
+            yield f"        codes = [{name}[:, slot : slot + {len(routes.layers)}].argmax(-1) for slot in ({slots},)]"
+            yield "        routes = self.table[torch.stack(codes, 1)]"
         if self.rule == "none":
-            yield "        *_, (y, y_masks) = self.core(values, masks)"
+            yield f"        *_, (y, y_masks) = self.core({self._core_arguments()})"
             yield "        return self.outputs(y, y_masks, lengths)"
         else:
             yield from self._halting()
+
+    def _core_arguments(self) -> str:
+        return "values, masks" if self.structure.carried.routes is None else "values, masks, routes"
 
     def _unit(self, unit: HaltingUnit) -> str:
         if unit.per_position:
@@ -130,7 +147,7 @@ class _HModelProgram:
 
     def _halting(self) -> Iterator[str]:
         threshold = repr(self.structure.halting.threshold)
-        yield "        steps = self.core(values, masks)"
+        yield f"        steps = self.core({self._core_arguments()})"
         yield "        kept, kept_masks = next(steps)  # replaced when a sample, or a position, halts"
         yield "        running = True"
         if self.rule == "kl":

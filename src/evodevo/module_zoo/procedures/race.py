@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
-
+from evodevo.experiments.kept_weights import KeptWeights
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.cost import zoo_cost
@@ -38,7 +37,6 @@ from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.inputs import Batch
 from evodevo.training.loop import TrainingResult
-from evodevo.training.parts import load_part, save_part
 from evodevo.training.settings import Budget, TrainingSettings
 
 FINALISTS = 2
@@ -138,6 +136,7 @@ class ModuleRace:
 
     Attributes:
         search: What it has in common with other searches.
+        weights: Weights of its networks.
 
     Raises:
         UsageError: No zoo, or a budget that is too small.
@@ -150,7 +149,7 @@ class ModuleRace:
         self.search = PoolSearch(bench, options.share, options.samples, trainings=1)
         self.heats: list[dict[str, Any]] = []
         self.tried = 0
-        self._in_memory: dict[str, dict[str, Tensor]] = {}  # weights, where there is no pool
+        self.weights = KeptWeights(bench, "weights of a race")
         budget, batch = bench.training.budget, bench.training.batch_size
         self._in_flops = budget.flops is not None
         steps = (budget.steps, None if budget.tokens is None else budget.tokens // batch)
@@ -257,7 +256,7 @@ class ModuleRace:
                 state = self._train(arm, network, steps)
             self._look(name, arm, network, arm.steps + steps, finished=state == "finished")
             arm.steps += steps
-            arm.weights = self._keep(name, network)
+            arm.weights = self.weights.keep(name, network)
             self._hold([*arms, *beside])
 
     def _train(self, arm: _Arm, network: ModuleZoo, steps: int, until: int | None = None) -> str:
@@ -320,8 +319,8 @@ class ModuleRace:
     def _build(self, arm: _Arm) -> ModuleZoo:
         """The network as the last rung left it; where its next stage had begun, a checkpoint has its weights."""
         network = self.search.build(arm.structure)
-        if arm.weights is not None and not self.bench.recalls:
-            network.load_state_dict(self._weights(arm.weights))
+        if arm.weights is not None:
+            self.weights.give(network, arm.weights)
         return network
 
     def _judged(self, name: str, arm: _Arm, network: ModuleZoo) -> float | None:
@@ -342,21 +341,6 @@ class ModuleRace:
         loss: float | None = told["value"] if self._in_seconds else told
         return loss
 
-    def _keep(self, name: str, network: ModuleZoo) -> str:
-        pool, tensors = self.bench.pool, network.state_dict()
-        if pool is None:
-            self._in_memory[name] = {key: value.clone() for key, value in tensors.items()}
-            return name
-        return str(self.bench.once(f"weights: {name}", lambda: save_part(pool, tensors)))
-
-    def _weights(self, key: str) -> dict[str, Tensor]:
-        pool = self.bench.pool
-        return self._in_memory[key] if pool is None else load_part(pool, key, "weights of a race")
-
     def _hold(self, arms: Sequence[_Arm]) -> None:
         """Only the weights that some arm goes on with are kept."""
-        held = {arm.weights for arm in arms if arm.weights is not None}
-        if self.bench.pool is None:
-            self._in_memory = {key: value for key, value in self._in_memory.items() if key in held}
-        else:
-            self.bench.held = sorted(held)
+        self.weights.hold(arm.weights for arm in arms if arm.weights is not None)

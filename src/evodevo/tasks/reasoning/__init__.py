@@ -1,1 +1,1 @@
-"""Generated tasks of multi-step reasoning: pointers, tables of many domains, and proofs over facts and rules."""
+"""Generated tasks of multi-step reasoning: pointers, tables of many domains, programs, proofs over facts and rules."""
