@@ -201,7 +201,7 @@ class Growth:
         unedited = float(Resources.of(zoo.structure, self.around.task).flops)
         edits, children = self._apply(number, decisions, history, ruling.replaces, bank)
         begin = share if clock is None else clock()
-        born = {edit.module: begin for edit in edits if edit.born and edit.module is not None}
+        born = {edit.module: begin for edit in edits if edit.warms and edit.module is not None}
         again = {edit.action.modules[0]: begin for edit in edits if edit.action.operation == "rewarm"}
         # Taken after the edits: counts and warm-ups of pruned modules are dropped.
         there = set(zoo.live)
@@ -457,8 +457,7 @@ class Growth:
                 replaces=replaces if full and replaces in zoo.live else None,
             )
             edits += made
-            if made[-1].after is not None:
-                children[place] = made[-1].after
+            children.update((place, edit.after) for edit in made if edit.after is not None)
         return tuple(edits), children
 
     def _teach(self, name: str, number: int) -> str:

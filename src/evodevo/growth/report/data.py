@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 from evodevo.growth.edit_spec import Edit
-from evodevo.growth.spec import PruneSettings
+from evodevo.growth.spec import REPLACE, PruneSettings
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 
 Measure = Literal["contribution", "usage", "impact", "fitness"]
 MEASURES: tuple[Measure, ...] = ("contribution", "usage", "impact", "fitness")
-BIRTHS = ("grow", "spawn", "hybridise")
+BIRTHS = ("grow", "spawn", "hybridise", REPLACE)
 UNUSED = PruneSettings().usage
 """Mean router weight below which a module is unused."""
 GIVES_PLACE = "gives its place to "
@@ -44,7 +44,7 @@ class Life:
     Attributes:
         id, archetype: id and archetype of the module.
         genotype: None where it was not recorded.
-        operation: ``start``, ``grow``, ``spawn``, ``hybridise``.
+        operation: ``start``, ``grow``, ``spawn``, ``hybridise``, ``replace``.
         parents: ids.
         born, gone: numbers of the events; 0 is the start, None lives on.
         born_step, gone_step: steps of the training.
@@ -204,7 +204,7 @@ def modules_after(start: Iterable[ZooModule], edits: Iterable[Edit]) -> tuple[Zo
                 id=edit.module,
                 genotype=edit.after,
                 seed=edit.seed,
-                parents=edit.action.modules,
+                parents=edit.parents,
                 birth_event=edit.event,
             )
     return tuple(modules.values())

@@ -189,7 +189,7 @@ def _lives(
             edit.after.archetype,
             edit.after,
             edit.action.operation,
-            edit.action.modules,
+            edit.parents,
             event.number,
             event.step,
             sights=sights.get(edit.module, ()),

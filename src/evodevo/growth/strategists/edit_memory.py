@@ -126,7 +126,7 @@ class EditMemory:
 def kinds_of(action: Action, state: State) -> tuple[str, ...]:
     """The operation, and the operation with the families concerned: keys that two runs have in common."""
     families = {module.id: module.archetype for module in state.modules}
-    about = [action.archetype] if action.archetype else [families[name] for name in action.modules]
+    about = [*(families[name] for name in action.modules), *([action.archetype] if action.archetype else [])]
     return (action.operation, f"{action.operation}:{'+'.join(about)}") if about else (action.operation,)
 
 
@@ -153,7 +153,8 @@ def _read(line: str, what: str) -> RememberedEdit:
     legal = edit.legal
     paired = (name for pair in legal.hybridise for name in pair)
     edited = (name for _, names in legal.in_place for name in names)
-    for name in (*legal.prune, *legal.grow, *legal.rewarm, *edit.action.modules, *paired, *edited):
+    replaced = (name for name, _ in legal.replace)
+    for name in (*legal.prune, *legal.grow, *legal.rewarm, *edit.action.modules, *paired, *edited, *replaced):
         if name not in known:
             raise UsageError(f"{what} is about the module {name!r}, which is not in its zoo.")
     if not legal.allows(edit.action):
