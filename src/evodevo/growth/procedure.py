@@ -34,6 +34,7 @@ from evodevo.growth.procedure_settings import check_events, check_forks, check_z
 from evodevo.growth.schedule import Agenda, What, dates
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.gains.record import MeasuredGain, run_name
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
 from evodevo.growth.training.starting_race import start_of
 from evodevo.module_zoo.procedures.race import batches_from
@@ -106,6 +107,12 @@ class _Run:
         self.looks: list[LookRecord] = []
         self.ended: LookRecord | None = None
         self.forks = self._planned_forks()
+        self._name = run_name(
+            seed=bench.seed,
+            task=bench.settings.task,
+            task_settings=bench.settings.task_settings,
+            network=bench.arm.network.model_dump(mode="json"),
+        )
         self._forked: Forked | None = None
         self._branch: Branch | None = None  # where the side of the last fork that goes on began
         self._spent_on_replay = 0.0
@@ -269,6 +276,8 @@ class _Run:
             self._branch, self.zoo = before, spare
             self.bench.back_to(before)
             record = self.growth.withdraw(record, spare, fork.reason)
+        together = sum(decision.action.operation != "noop" for decision in record.decisions)
+        self.growth.measured(MeasuredGain.of(fork, together, self._name))
         return record.model_copy(update={"fork": fork})
 
     def _fork_goes_on(self, record: EventRecord, steps: int, *, known: bool) -> int:

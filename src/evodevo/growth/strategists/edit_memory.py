@@ -1,4 +1,4 @@
-"""Memory of edits in earlier runs and their rewards, as a file of JSON lines.
+"""Memory of edits in earlier runs, their rewards, and their gains where forks measured them, as a file of JSON lines.
 
 Source: docs/spec/architect_thyself.md#edit-memory.
 
@@ -15,9 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.growth.edit_spec import Action
+from evodevo.growth.strategists.gains.record import MeasuredGain
 from evodevo.growth.strategists.spec import MemorySettings
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.strategists.transition import Transition
@@ -39,6 +42,7 @@ class RememberedEdit(Settings):
         action: Action that was taken, ``noop`` included.
         reward: Reward of its event.
         child: Genotype of the newborn, or of the module that was edited in place; None for other actions.
+        gain: What a fork measured of the edits of its event; None where none did.
     """
 
     state: State
@@ -46,6 +50,7 @@ class RememberedEdit(Settings):
     action: Action
     reward: float
     child: ModuleGenotype | None = None
+    gain: MeasuredGain | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class EditMemory:
                 action=decision.action,
                 reward=transition.reward,
                 child=(children or {}).get(place),
+                gain=transition.gain if decision.action.operation != "noop" else None,
             )
             for place, decision in enumerate(transition.decisions)
             # A ``noop`` that only ends an event did not earn its reward.
