@@ -34,6 +34,7 @@ from evodevo.growth.procedure_settings import check_events, check_forks, check_z
 from evodevo.growth.schedule import Agenda, What, dates
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.gains.held_out import held_out
 from evodevo.growth.strategists.gains.record import MeasuredGain, run_name
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
 from evodevo.growth.training.starting_race import start_of
@@ -64,7 +65,8 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     ``timeline``, modules at each event with usage and contribution, births and removals; ``looks``, the same between
     events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training; ``race``, who
     raced for the start (``growth.training.starting_race.GrowthStart``); ``forks``, where they are on, their plan and
-    each of them (``growth.forks.records.ForkRecord``).
+    each of them (``growth.forks.records.ForkRecord``); ``foresight``, of a strategist that chooses by gains that it
+    foresees: how well its memory foresees those of runs that it has not seen (``strategists.gains.held_out.HeldOut``).
     Blobs: ``edits``, the log (``growth.log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
 
@@ -98,8 +100,10 @@ class _Run:
             self._surroundings(),
             seed=bench.seed,
             memory=None if kept is None else validate(GrowthMemory, kept, what="the memory of a growth"),
-            edits=self._edits_of_earlier_runs(),
+            edits=(earlier := self._edits_of_earlier_runs()),
         )
+        foresees = self.growth.strategist.foresees
+        self.foresight = held_out(earlier or EditMemory()) if foresees else None
         self.replayed = self._batches()
         self.agenda = Agenda(settings.events)
         self.events: list[EventRecord] = []
@@ -429,6 +433,7 @@ class _Run:
             "modules": list(self.zoo.live),
             "race": self.before.race,
             **self._fork_facts(),
+            **({} if self.foresight is None else {"foresight": self.foresight.to_json()}),
         }
 
     def _fork_facts(self) -> dict[str, Any]:

@@ -277,7 +277,7 @@ class GrowthSettings(Settings):
         race: The race before the first event. Shares of the budget in ``events`` are of what it leaves.
         forks: Forks that decide whether an edit is kept.
         in_place: How modules are enlarged at their place.
-        memory: Whether edits of earlier runs warm-start a learned strategist.
+        memory: Whether edits of earlier runs warm-start a strategist that learns.
         edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
         policy: Settings of the strategists. The choice of parents, the discount and the target of the cost come from
             ``birth``, ``reward`` and ``caps``.

@@ -15,7 +15,7 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import PAPER_SELECTION, procedure_options, task_settings, training_settings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.h_model.growable import GrowableHModel
-from evodevo.growth.recipes.growing import FIXED, growing_arms, is_learned, strategist_of, with_edit_memory
+from evodevo.growth.recipes.growing import FIXED, growing_arms, learns, strategist_of, with_edit_memory
 from evodevo.growth.recipes.h_model import STARTS
 from evodevo.growth.recipes.proof import CONTROL
 from evodevo.growth.recipes.proof_data import TRIALS, trial_of
@@ -165,7 +165,7 @@ def test_new_runs_say_by_which_rules_they_grow(name: str) -> None:
 @pytest.mark.parametrize("strategist", OURS)
 def test_who_learns_stands_beside_random_heuristic_and_fixed(strategist: str) -> None:
     found = {one.strategist for one in growth_of(grown(grow={"strategist": strategist})).values()}
-    assert found == {strategist, FIXED, *({"random", "heuristic"} if is_learned(strategist) else set())}
+    assert found == {strategist, FIXED, *({"random", "heuristic"} if learns(strategist) else set())}
 
 
 def test_arms_differ_in_their_growth_alone() -> None:

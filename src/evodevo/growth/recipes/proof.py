@@ -64,7 +64,7 @@ QUICK_GROWTH: Mapping[str, Any] = {"events": {"count": 3}}
 
 
 def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tuple[Variant, ...]:
-    """The arms of the comparison: the learned strategist first, beside the fixed zoo.
+    """The arms of the comparison: the strategist that learns first, beside the fixed zoo.
 
     Args:
         structure: structure of the zoo before it grows.

@@ -110,6 +110,7 @@ class GrowthHistory:
         probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
         race: the race before it, as ``growth.training.starting_race`` records it; None where none was wanted.
         forks: its forks, as the fact ``growth.forks`` has them; None where none were wanted.
+        foresight: how well its strategist's memory foresees gains, as the fact has it; None where it foresees none.
     """
 
     strategist: str
@@ -122,6 +123,7 @@ class GrowthHistory:
     probes: tuple[tuple[float, float], ...] = ()
     race: Mapping[str, Any] | None = None
     forks: Mapping[str, Any] | None = None
+    foresight: Mapping[str, Any] | None = None
 
     @cached_property
     def edits(self) -> tuple[Edit, ...]:

@@ -60,6 +60,7 @@ def _history(individual: Individual, record: Mapping[str, Any], edits: Sequence[
         ),
         race=record.get("race"),
         forks=record.get("forks"),
+        foresight=record.get("foresight"),
     )
 
 

@@ -2,8 +2,9 @@
 
 Source: docs/spec/architect_thyself.md#edit-memory.
 
-JSON lines: the first names the format and the size of a genotype's vector, each other is one edit. A learned strategist
-is warmed by it twice: it imitates what was rewarded (``cloning.py``), and its prior leans to what was.
+JSON lines: the first names the format and the size of a genotype's vector, each other is one edit. A policy is warmed
+by it twice: it imitates what was rewarded (``learned.imitate``), and its prior leans to what was. A model of gains is
+fitted on those that forks measured (``gains``).
 """
 
 from __future__ import annotations
