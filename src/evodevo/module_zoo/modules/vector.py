@@ -70,9 +70,9 @@ def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
 
 
 def width_of(vector: Sequence[float], parameters: int) -> int:
-    """The width of the module with this vector, rounded to five digits or not, and so many parameters, at least 1."""
-    by_width = math.expm1(vector[-4] * math.log1p(MOST_BY_WIDTH))
-    return max(round(parameters / by_width), 1) if by_width > 0 else 1
+    """The width of the module with this vector, rounded to five digits or not, and so many parameters; 0 of none."""
+    by_width = math.expm1(min(max(vector[-4], 0.0), 1.0) * math.log1p(MOST_BY_WIDTH))
+    return round(parameters / by_width) if by_width > 0 else 0
 
 
 def _shares_of_parameters(genotype: ModuleGenotype) -> list[float]:

@@ -10,6 +10,7 @@ its family.
 from __future__ import annotations
 
 import math
+import statistics
 from functools import lru_cache
 
 import numpy as np
@@ -127,10 +128,10 @@ def added_flops(state: State, action: Action) -> float:
 
 def _family_flops(state: State, family: str | None) -> float:
     assert family is not None, "a family is named"
-    module = state.modules[0]
+    width = statistics.median_low(width_of(module.vector, module.parameters) for module in state.modules)
     try:
-        return _default_flops(family, width_of(module.vector, module.parameters))
-    except EvodevoError:  # one that this width does not admit is none of the legal ones
+        return _default_flops(family, width)
+    except (EvodevoError, ValueError):  # a width that does not admit it, or none: a memory may hold any numbers
         return 0.0
 
 

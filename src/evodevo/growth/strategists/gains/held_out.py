@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from evodevo.growth.strategists.edit_memory import EditMemory, RememberedEdit
-from evodevo.growth.strategists.gains.features import edit_features
+from evodevo.growth.strategists.gains.features import NAMES, edit_features
 from evodevo.growth.strategists.gains.record import LEARNED
 from evodevo.growth.strategists.gains.regression import fit
 
@@ -59,7 +59,7 @@ def rows_of(edits: Iterable[RememberedEdit]) -> Rows:
     known = [(edit, edit.gain) for edit in edits if edit.gain is not None and edit.gain.together == 1]
     features = [edit_features(edit.state, edit.action) for edit, _ in known]
     return Rows(
-        features=np.array(features).reshape(len(known), -1),
+        features=np.array(features).reshape(len(known), len(NAMES)),
         gains=np.array([gain.gain for _, gain in known]),
         errors=np.array([gain.error for _, gain in known]),
         runs=tuple(gain.run for _, gain in known),
