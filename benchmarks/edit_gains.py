@@ -1,6 +1,6 @@
 """Can the gain of an edit be foreseen from the state before it, for runs that were not seen?
 
-Run: python benchmarks/edit_gains.py MEMORY [DATA --runs 40 --budget 20]
+Run: python benchmarks/edit_gains.py MEMORY [DATA --runs 40 --budget 40] [--chosen-on 24] [--other MEMORY]
 
 Makes many short trainings of small zoos (width 16, batches of 16) that begin with one to three of the six modules and
 make one random edit at each event, forks at every event, and writes what the forks measured to the memory of edits
@@ -8,7 +8,7 @@ MEMORY (``growth.strategists.edit_memory``); runs that it has already are not ma
 ``module_zoo.growth_proof`` knows; without it the memory is only judged. Then prints the gains by operation, the noise
 of a training, and for some models the rank correlation (Spearman) of foreseen and measured gains, with whole runs held
 out: the mean of each operation, the Bayesian linear regression of the strategist ``thompson``, and gradient boosting
-of scikit-learn on the same features. One thread.
+of scikit-learn on the same features; for the runs after the first ``--chosen-on`` on their own. One thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import rankdata, spearmanr
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
 from sklearn.ensemble import GradientBoostingRegressor
 
 from evodevo.experiments.evaluate import evaluate_network
@@ -31,6 +32,7 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import Trial
 from evodevo.growth.run import join
+from evodevo.growth.spec import REPLACE
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.gains.features import IN_PLACE, KINDS, NAMES
 from evodevo.growth.strategists.gains.held_out import Model, Numbers, Rows, foreseen, held_out, linear, rows_of
@@ -42,10 +44,12 @@ from evodevo.settings import merge
 from evodevo.storage.blobs import FolderPool
 from measuring import print_table
 
+Flags = NDArray[np.bool_]
 GIGA = 1e9
 BATCH = WIDTH = 16
 RATE = 3e-3
 MOST_AT_START = 3
+DRAWS = 2000
 ALLOW = ["prune", "grow", "spawn", "hybridise", "widen", "deepen", "replace"]
 GROWTH: dict[str, Any] = {
     "strategist": "random",
@@ -145,42 +149,43 @@ def boosted(features: Numbers, gains: Numbers, others: Numbers) -> Numbers:
     return np.asarray(trees.fit(features, gains).predict(others))
 
 
-def ranked(features: Numbers, gains: Numbers, others: Numbers) -> Numbers:
-    """The regression of ``thompson`` on ranks of the gains, which a few large ones do not pull."""
-    ranks = rankdata(gains)
-    return linear(features, ranks - ranks.mean(), others)
-
-
 MODELS: dict[str, Model] = {
     "mean of the operation": by_operation,
     "linear (thompson)": linear,
-    "linear, ranks": ranked,
     "gradient boosting": boosted,
 }
 
 
-def judge(rows: Rows) -> list[dict[str, Any]]:
-    """The rank correlation of each model with a 95 % interval: runs are drawn with replacement, 2,000 times."""
+def judge(rows: Rows, expected: dict[str, Numbers], counted: Flags) -> list[dict[str, Any]]:
+    """The rank correlation of each model over some rows, with a 95 % interval: runs are drawn with replacement."""
     runs, found = np.array(rows.runs), []
-    members = [np.flatnonzero(runs == run) for run in dict.fromkeys(rows.runs)]
-    rng = generator(0, "resampled runs")
-    drawn = rng.integers(len(members), size=(2000, len(members)))
-    draws = [np.concatenate([members[place] for place in places]) for places in drawn]
-    for name, model in MODELS.items():
-        expected = foreseen(rows, model)
-        again = [spearmanr(expected[draw], rows.gains[draw]).statistic for draw in draws]
+    members = [np.flatnonzero((runs == run) & counted) for run in dict.fromkeys(runs[counted])]
+    drawn = generator(0, "resampled runs").integers(len(members), size=(DRAWS, len(members)))
+    others = counted & np.array([edit.action.operation != REPLACE for edit in rows.edits])
+    for name, values in expected.items():
+        draws = [np.concatenate([members[place] for place in places]) for places in drawn]
+        again = [correlation(values[draw], rows.gains[draw]) for draw in draws]
         low, high = np.nanquantile(again, [0.025, 0.975])
-        chosen = expected > 0
+        chosen = counted & (values > 0)
         found.append(
             {
                 "model": name,
-                "rank correlation": f"{spearmanr(expected, rows.gains).statistic:+.2f}",
+                "rank correlation": f"{correlation(values[counted], rows.gains[counted]):+.2f}",
                 "95 % interval": f"{low:+.2f} to {high:+.2f}",
+                "without replace": f"{correlation(values[others], rows.gains[others]):+.2f}",
                 "foreseen above 0": int(chosen.sum()),
                 "mean gain of these": f"{rows.gains[chosen].mean():+.4f}" if chosen.any() else "",
+                "above 0": int((rows.gains[chosen] > 0).sum()),
             }
         )
     return found
+
+
+def correlation(expected: Numbers, gains: Numbers) -> float:
+    """Spearman's; not a number where either is constant."""
+    if len(gains) < 2 or np.ptp(expected) == 0 or np.ptp(gains) == 0:
+        return float("nan")
+    return float(spearmanr(expected, gains).statistic)
 
 
 def operations(rows: Rows) -> list[dict[str, Any]]:
@@ -215,17 +220,29 @@ def noise(told: Path) -> str:
     return f"noise of a difference: {root:.4f} nats (root mean square of {len(scatter)} runs), median {middle:.4f}"
 
 
-def show(path: Path) -> None:
+def show(path: Path, chosen_on: int, other: Path | None) -> None:
     """Print what the memory says."""
     memory = read(path)
     rows = rows_of(memory.edits)
     seen = held_out(memory)
+    every = np.ones(len(rows.gains), bool)
     print(f"{len(rows.gains)} gains of {len(set(rows.runs))} runs; standard deviation {rows.gains.std():.4f} nats")
     told = path.with_suffix(".runs")
     if told.exists():
         print(noise(told))
     print_table(operations(rows))
-    print_table(judge(rows))
+    expected = {name: foreseen(rows, model) for name, model in MODELS.items()}
+    print("all runs, each held out")
+    print_table(judge(rows, expected, every))
+    later = ~np.isin(rows.runs, list(dict.fromkeys(rows.runs))[:chosen_on])
+    if chosen_on and later.any():
+        print(f"the {len(set(np.array(rows.runs)[later]))} runs after the first {chosen_on}, {later.sum()} gains")
+        print_table(judge(rows, expected, later))
+    if other is not None:
+        given = rows_of(read(other).edits)
+        expected = {name: model(given.features, given.gains, rows.features) for name, model in MODELS.items()}
+        print(f"foreseen from the {len(given.gains)} gains of {other.name} alone")
+        print_table(judge(rows, expected, every))
     print(f"thompson with this memory is called {'learned' if seen.learned else 'not learned'}")
 
 
@@ -236,12 +253,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--first", type=int, default=1, help="seed of the first run")
     parser.add_argument("--budget", type=float, default=40.0, help="GFLOPs of each training")
+    parser.add_argument("--chosen-on", type=int, default=0, help="first runs, by which the model was chosen")
+    parser.add_argument("--other", type=Path, help="another memory, from which alone these gains are foreseen as well")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.data:
         collect(given)
     if given.memory.exists():
-        show(given.memory)
+        show(given.memory, given.chosen_on, given.other)
 
 
 if __name__ == "__main__":

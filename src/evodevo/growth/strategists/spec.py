@@ -97,8 +97,7 @@ class GainSettings(Settings):
     """The model of measured gains (docs/spec/architect_thyself.md#gains-of-edits).
 
     Attributes:
-        prior: Standard deviation in nats of the gain of an edit of which nothing is known, while there is no row; with
-            rows the spread of the prior is estimated.
+        prior: Scale in nats of the gain of an edit while no gain is known; with gains it is their median size.
     """
 
     prior: float = Field(default=0.1, gt=0, le=100)

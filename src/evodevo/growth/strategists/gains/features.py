@@ -29,6 +29,8 @@ KINDS = (*(operation for operation in OPERATIONS if operation != "noop"), REPLAC
 """Operations with a feature of their own; edits in place share one."""
 IN_PLACE = "in place"
 _MODULE = ("usage", "impact", "contribution", "fitness", "redundancy", "age", "share of FLOPs", "share of fitness")
+_BY_KIND = ("budget", "value", "FLOPs of modules", "relative FLOPs")
+"""What an operation is worth depends on these: each operation has a slope of its own."""
 NAMES: tuple[str, ...] = (
     "constant",
     *KINDS,
@@ -48,6 +50,7 @@ NAMES: tuple[str, ...] = (
     "diversity",
     "FLOPs of modules",
     "relative FLOPs, budget",
+    *(f"{kind}, {name}" for kind in (*KINDS, IN_PLACE) for name in _BY_KIND),
 )
 """Names of the features, in their order."""
 
@@ -89,6 +92,7 @@ def edit_features(state: State, action: Action) -> NDArray[np.float64]:
         "diversity": math.asinh(state.diversity),
         "FLOPs of modules": math.log(total) / 25,
     }
+    found |= {f"{kind}, {name}": found[name] for name in _BY_KIND}
     # An operation of a package that has none of its own is described by the rest alone.
     return np.array([found.get(name, 0.0) for name in NAMES])
 

@@ -91,7 +91,7 @@ class HeldOut:
 
 
 def linear(features: Numbers, gains: Numbers, others: Numbers) -> Numbers:
-    """The expected gain under the posterior of the strategist ``thompson``."""
+    """The gain under the mean of the posterior of the strategist ``thompson``."""
     return fit(features, gains, 0.0).predict(others)
 
 

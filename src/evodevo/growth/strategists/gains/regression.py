@@ -2,10 +2,11 @@
 
 Source: docs/spec/architect_thyself.md#gains-of-edits.
 
-    gain / s = x . w + e,   w ~ N(0, sigma^2 / lambda),   e ~ N(0, sigma^2),   s the root mean square of the gains
+    asinh(gain / s) = x . w + e,   w ~ N(0, sigma^2 / lambda),   e ~ N(0, sigma^2),   s the median of |gain|
 
-Every feature but the constant has mean 0 and spread 1 over the rows; one that does not vary is 0. lambda is the one of
-a grid with the largest evidence, sigma its best value for it. Without rows w is drawn from its prior alone.
+A few edits cost twenty times as much as most do: asinh is linear for gains below s, logarithmic above, and keeps sign
+and order. Every feature but the constant has mean 0 and spread 1 over the rows; one that does not vary is 0. lambda is
+the one of a grid with the largest evidence, sigma its best value for it. Without rows w is drawn from its prior alone.
 
 Legend: n rows, d features.
 """
@@ -23,6 +24,8 @@ Numbers = NDArray[np.float64]
 PRECISIONS = tuple(float(10.0**power) for power in np.arange(-1.0, 4.5, 0.5))
 """Grid of lambda, the precision of the prior beside that of the noise."""
 LEAST_SPREAD = 1e-9
+FARTHEST = 20.0
+"""Largest asinh(gain / s) that is foreseen: sinh of more would leave the range of numbers at last."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,10 @@ class Posterior:
 
     Attributes:
         centre, spread: (d,) mean and standard deviation of each feature over the rows.
-        mean: (d,) mean of the weights, in nats.
+        mean: (d,) mean of the weights.
         root: (d, d) L with L L' their covariance.
-        noise: sigma in nats: what the features do not tell of a gain. 0 without rows.
+        scale: s in nats.
+        noise: sigma: what the features do not tell of asinh(gain / s). 0 without rows.
         precision: lambda; 0 without rows.
         rows: n.
     """
@@ -42,6 +46,7 @@ class Posterior:
     spread: Numbers
     mean: Numbers
     root: Numbers
+    scale: float
     noise: float
     precision: float
     rows: int
@@ -51,14 +56,15 @@ class Posterior:
         return np.where(self.spread > 0, (features - self.centre) / np.where(self.spread > 0, self.spread, 1.0), 0.0)
 
     def predict(self, features: Numbers) -> Numbers:
-        """(...,) expected gain in nats for features (..., d)."""
-        expected: Numbers = self.standardised(features) @ self.mean
-        return expected
+        """(...,) gain in nats for features (..., d) under the mean of the weights."""
+        return self._gain(features, self.mean)
 
     def drawn(self, features: Numbers, rng: np.random.Generator) -> Numbers:
         """(...,) gain in nats under one draw of the weights."""
-        weights = self.mean + self.root @ rng.standard_normal(len(self.mean))
-        gain: Numbers = self.standardised(features) @ weights
+        return self._gain(features, self.mean + self.root @ rng.standard_normal(len(self.mean)))
+
+    def _gain(self, features: Numbers, weights: Numbers) -> Numbers:
+        gain: Numbers = self.scale * np.sinh(np.clip(self.standardised(features) @ weights, -FARTHEST, FARTHEST))
         return gain
 
 
@@ -68,22 +74,21 @@ def fit(features: Numbers, gains: Numbers, prior: float) -> Posterior:
     Args:
         features: (n, d) features, of which the first is the constant 1; n may be 0.
         gains: (n,) gains in nats.
-        prior: Standard deviation in nats of the gain of an edit of which nothing is known: that of each weight is it
-            divided by the root of d. Without rows alone.
+        prior: s in nats without rows; each weight has the standard deviation 1 / sqrt(d) then.
     """
     count, size = features.shape
     constant = np.arange(size) == 0
     if not count:
-        root = np.eye(size) * (prior / np.sqrt(size))
-        return Posterior(np.zeros(size), np.ones(size), np.zeros(size), root, 0.0, 0.0, 0)
+        root = np.eye(size) / np.sqrt(size)
+        return Posterior(np.zeros(size), np.ones(size), np.zeros(size), root, prior, 0.0, 0.0, 0)
     centre = np.where(constant, 0.0, features.mean(0))
     deviation = features.std(0)
     spread = np.where(constant, 1.0, np.where(deviation > LEAST_SPREAD, deviation, 0.0))
-    scale = float(np.sqrt(np.mean(gains**2)))
+    scale = float(np.median(np.abs(gains))) or float(np.abs(gains).max())
     if scale == 0.0:
-        return Posterior(centre, spread, np.zeros(size), np.zeros((size, size)), 0.0, 0.0, count)
+        return Posterior(centre, spread, np.zeros(size), np.zeros((size, size)), 0.0, 0.0, 0.0, count)
     inputs = np.where(spread > 0, (features - centre) / np.where(spread > 0, spread, 1.0), 0.0)
-    targets = gains / scale
+    targets = np.arcsinh(gains / scale)
     # X = U diag(s) V': all that the grid needs are the rotated targets.
     left, singular, right = np.linalg.svd(inputs, full_matrices=False)
     rotated = left.T @ targets
@@ -95,7 +100,7 @@ def fit(features: Numbers, gains: Numbers, prior: float) -> Posterior:
         return float(max(inside + outside, 1e-12) / count)
 
     def evidence(precision: float) -> float:
-        """log p(gains), without what does not depend on lambda."""
+        """log p(targets), without what does not depend on lambda."""
         spreading = float(np.log1p(singular**2 / precision).sum())
         return float(-(count * math.log(noise_of(precision)) + spreading) / 2)
 
@@ -106,9 +111,10 @@ def fit(features: Numbers, gains: Numbers, prior: float) -> Posterior:
     return Posterior(
         centre,
         spread,
-        scale * mean,
-        scale * np.asarray(np.linalg.cholesky((covariance + covariance.T) / 2), np.float64),
-        scale * math.sqrt(variance),
+        mean,
+        np.asarray(np.linalg.cholesky((covariance + covariance.T) / 2), np.float64),
+        scale,
+        math.sqrt(variance),
         precision,
         count,
     )
