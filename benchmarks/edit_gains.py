@@ -35,7 +35,7 @@ from evodevo.growth.run import join
 from evodevo.growth.spec import REPLACE
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.gains.features import IN_PLACE, KINDS, NAMES
-from evodevo.growth.strategists.gains.held_out import Model, Numbers, Rows, foreseen, held_out, linear, rows_of
+from evodevo.growth.strategists.gains.held_out import GainRows, Model, Numbers, foreseen, held_out, linear, rows_of
 from evodevo.growth.strategists.spec import MemorySettings
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.randomness import generator
@@ -156,7 +156,7 @@ MODELS: dict[str, Model] = {
 }
 
 
-def judge(rows: Rows, expected: dict[str, Numbers], counted: Flags) -> list[dict[str, Any]]:
+def judge(rows: GainRows, expected: dict[str, Numbers], counted: Flags) -> list[dict[str, Any]]:
     """The rank correlation of each model over some rows, with a 95 % interval: runs are drawn with replacement."""
     runs, found = np.array(rows.runs), []
     members = [np.flatnonzero((runs == run) & counted) for run in dict.fromkeys(runs[counted])]
@@ -188,7 +188,7 @@ def correlation(expected: Numbers, gains: Numbers) -> float:
     return float(spearmanr(expected, gains).statistic)
 
 
-def operations(rows: Rows) -> list[dict[str, Any]]:
+def operations(rows: GainRows) -> list[dict[str, Any]]:
     """The gains of each operation."""
     names, told = [edit.action.operation for edit in rows.edits], []
     for name in sorted(set(names)):

@@ -66,7 +66,8 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training; ``race``, who
     raced for the start (``growth.training.starting_race.GrowthStart``); ``forks``, where they are on, their plan and
     each of them (``growth.forks.records.ForkRecord``); ``foresight``, of a strategist that chooses by gains that it
-    foresees: how well its memory foresees those of runs that it has not seen (``strategists.gains.held_out.HeldOut``).
+    foresees: how well its memory foresees those of runs that it has not seen
+    (``strategists.gains.held_out.Foresight``).
     Blobs: ``edits``, the log (``growth.log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
 

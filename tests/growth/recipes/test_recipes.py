@@ -258,8 +258,11 @@ def test_a_recipe_that_names_its_strategists_itself(monkeypatch: pytest.MonkeyPa
         named(grow={"strategist": "random"})
 
 
-def test_learned_arms_begin_with_the_edits_of_their_own_strategist_else_with_all() -> None:
+def test_arms_that_learn_begin_with_the_edits_of_their_own_strategist_else_with_all() -> None:
     own, joined = "a" * 64, "b" * 64
+    settings = with_edit_memory(grown(grow={"strategist": "thompson"}), {"thompson": own, "random": own}, joined)
+    told = growth_of(settings)["grown by thompson"].edit_memory
+    assert told == joined, "a gain is one whoever chose the edit"
     settings = with_edit_memory(grown(grow={"strategist": "ppo,reinforce"}), {"ppo": own}, joined)
     found = {name: one.edit_memory for name, one in growth_of(settings).items()}
     others = dict.fromkeys(("grown by random", "grown by heuristic", FIXED))

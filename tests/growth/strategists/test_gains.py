@@ -25,7 +25,7 @@ from evodevo.growth.strategists.base import StrategistState, create
 from evodevo.growth.strategists.edit_memory import EditMemory, RememberedEdit
 from evodevo.growth.strategists.gains import held_out as judged
 from evodevo.growth.strategists.gains.features import KINDS, NAMES, added_flops, edit_features
-from evodevo.growth.strategists.gains.held_out import HeldOut, foreseen, held_out, rows_of
+from evodevo.growth.strategists.gains.held_out import Foresight, foreseen, held_out, rows_of
 from evodevo.growth.strategists.gains.record import MeasuredGain, run_name
 from evodevo.growth.strategists.gains.regression import PRECISIONS, fit
 from evodevo.growth.strategists.spec import GainSettings, StrategistSettings
@@ -51,7 +51,7 @@ def edit(action: Action, value: float | None, *, seed: int = 0, run: str = "a", 
     return RememberedEdit(state=state, legal=everything(state), action=action, reward=0.0, gain=measured)
 
 
-# Rows
+# GainRows
 
 
 def fork_of(first: Any, second: Any, noise: float | None = 0.03) -> ForkRecord:
@@ -257,7 +257,7 @@ def test_what_belongs_to_a_run_is_not_taken_for_foresight() -> None:
     """Gains that only say which run it was: with rows held out instead of runs a tree would foresee them."""
     marked = memory_of(120, 12, lambda action, run, rng: float(run % 3) + 0.01 * rng.normal())
     rows = rows_of(marked.edits)
-    rows = judged.Rows(
+    rows = judged.GainRows(
         np.array([[1.0, int(run[4:])] for run in rows.runs]), rows.gains, rows.errors, rows.runs, rows.edits
     )
 
@@ -286,12 +286,12 @@ def test_the_correlation_is_that_of_ranks_and_many_runs_are_held_out_together() 
 
 
 def test_too_little_has_no_correlation_and_the_bound_is_above() -> None:
-    assert held_out(EditMemory()) == HeldOut(None, 0, 0)
+    assert held_out(EditMemory()) == Foresight(None, 0, 0)
     assert held_out(memory_of(30, 2, lambda *_: 1.0)).correlation is None
     assert held_out(memory_of(30, 6, lambda *_: 1.0)).correlation is None, "equal gains have no ranks"
-    assert not HeldOut(0.4, 100, 10).learned
-    assert HeldOut(0.41, 100, 10).learned
-    assert not HeldOut(None, 0, 0).learned
+    assert not Foresight(0.4, 100, 10).learned
+    assert Foresight(0.41, 100, 10).learned
+    assert not Foresight(None, 0, 0).learned
 
 
 # The strategist
@@ -364,13 +364,13 @@ def test_a_state_of_other_features_or_shapes_is_refused_and_changes_nothing() ->
     ("seen", "words", "name"),
     [
         (None, [], ""),
-        (HeldOut(None, 0, 0), ["no measured gain: it began with its prior alone. Not learned."], "not learned"),
-        (HeldOut(None, 5, 1), ["has 5 gains of 1 run, too few for a correlation. Not learned."], "not learned"),
-        (HeldOut(0.12, 120, 30), ["runs held out: +0.12 (120 gains of 30 runs). Not learned."], "not learned"),
-        (HeldOut(0.52, 120, 30), ["runs held out: +0.52 (120 gains of 30 runs). Learned."], "learned"),
+        (Foresight(None, 0, 0), ["no measured gain: it began with its prior alone. Not learned."], "not learned"),
+        (Foresight(None, 5, 1), ["has 5 gains of 1 run, too few for a correlation. Not learned."], "not learned"),
+        (Foresight(0.12, 120, 30), ["runs held out: +0.12 (120 gains of 30 runs). Not learned."], "not learned"),
+        (Foresight(0.52, 120, 30), ["runs held out: +0.52 (120 gains of 30 runs). Learned."], "learned"),
     ],
 )
-def test_who_is_called_learned_is_said_with_the_number(seen: HeldOut | None, words: list[str], name: str) -> None:
+def test_who_is_called_learned_is_said_with_the_number(seen: Foresight | None, words: list[str], name: str) -> None:
     growth: Any = SimpleNamespace(strategist="thompson", foresight=None if seen is None else seen.to_json())
     found = foresight_words(growth)
     assert len(found) == len(words)

@@ -26,6 +26,8 @@ PLANNED = "enlarge"
 """Strategist that follows a plan: nothing is learned, and nothing decided."""
 BESIDE = ("random", "heuristic")
 """Strategists beside one that learns: without them the gain of the learning cannot be measured."""
+FROM_ALL = ("thompson",)
+"""Strategists to which the edits of all strategists of a run are told: who chose an edit says nothing of its gain."""
 NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
 """Options of the fixed arm: the same data split, no event, no probe; this strategist never races."""
 
@@ -125,10 +127,11 @@ def with_edit_memory(settings: ExperimentSettings, memories: Mapping[str, str], 
     Args:
         settings: settings of the experiment.
         memories: strategist -> digest of its own edits.
-        joined: digest of all edits, for strategists that have none of their own.
+        joined: digest of all edits, for strategists that have none of their own, and for ``FROM_ALL``.
     """
+    own = {name: digest for name, digest in memories.items() if name not in FROM_ALL}
     arms = tuple(
-        plan.model_copy(update={"options": {**plan.options, "edit_memory": memories.get(name, joined)}})
+        plan.model_copy(update={"options": {**plan.options, "edit_memory": own.get(name, joined)}})
         if (name := strategist_of(settings.evaluation, plan)) is not None and learns(name)
         else plan
         for plan in settings.experiment.arms

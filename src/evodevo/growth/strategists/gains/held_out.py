@@ -36,7 +36,7 @@ FEWEST_RUNS, FEWEST_ROWS = 3, 10
 
 
 @dataclass(frozen=True)
-class Rows:
+class GainRows:
     """Edits whose gain was measured alone.
 
     Attributes:
@@ -54,11 +54,11 @@ class Rows:
     edits: tuple[RememberedEdit, ...]
 
 
-def rows_of(edits: Iterable[RememberedEdit]) -> Rows:
+def rows_of(edits: Iterable[RememberedEdit]) -> GainRows:
     """The edits with a gain of their own; where several were measured together, nobody knows whose it is."""
     known = [(edit, edit.gain) for edit in edits if edit.gain is not None and edit.gain.together == 1]
     features = [edit_features(edit.state, edit.action) for edit, _ in known]
-    return Rows(
+    return GainRows(
         features=np.array(features).reshape(len(known), len(NAMES)),
         gains=np.array([gain.gain for _, gain in known]),
         errors=np.array([gain.error for _, gain in known]),
@@ -68,7 +68,7 @@ def rows_of(edits: Iterable[RememberedEdit]) -> Rows:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class Foresight:
     """How well a memory foresees gains.
 
     Attributes:
@@ -95,7 +95,7 @@ def linear(features: Numbers, gains: Numbers, others: Numbers) -> Numbers:
     return fit(features, gains, 0.0).predict(others)
 
 
-def foreseen(rows: Rows, model: Model = linear) -> Numbers:
+def foreseen(rows: GainRows, model: Model = linear) -> Numbers:
     """(n,) gain of each row in nats, foreseen from the runs of other folds.
 
     Args:
@@ -110,17 +110,17 @@ def foreseen(rows: Rows, model: Model = linear) -> Numbers:
     return expected
 
 
-def held_out(memory: EditMemory, model: Model = linear) -> HeldOut:
+def held_out(memory: EditMemory, model: Model = linear) -> Foresight:
     """The rank correlation of foreseen and measured gains of a memory, runs held out."""
     rows = rows_of(memory.edits)
     runs = len(set(rows.runs))
     if runs < FEWEST_RUNS or len(rows.gains) < FEWEST_ROWS:
-        return HeldOut(None, len(rows.gains), runs)
+        return Foresight(None, len(rows.gains), runs)
     expected = foreseen(rows, model)
     if np.ptp(expected) == 0 or np.ptp(rows.gains) == 0:
-        return HeldOut(None, len(rows.gains), runs)
+        return Foresight(None, len(rows.gains), runs)
     correlation = float(spearmanr(expected, rows.gains).statistic)
-    return HeldOut(correlation if math.isfinite(correlation) else None, len(rows.gains), runs)
+    return Foresight(correlation if math.isfinite(correlation) else None, len(rows.gains), runs)
 
 
 def _folds(runs: Sequence[str]) -> NDArray[np.int64]:
