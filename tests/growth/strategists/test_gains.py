@@ -226,6 +226,15 @@ def test_without_rows_there_is_the_prior_and_with_equal_rows_nothing_breaks() ->
     assert nothing.drawn(np.ones(5), rng) == 0.0
 
 
+def test_numbers_of_a_strangers_memory_break_nothing() -> None:
+    far = fit(*planted(6, 4, 0)[:1], np.array([1e308, -1e308, 1e-300, 0.0, 1.0, -1.0]), 0.1)
+    assert np.isfinite(far.predict(np.full(4, 1e6)))
+    state = some_zoo()
+    heavy = tuple(one.model_copy(update={"flops": 1.7e308, "parameters": 10**30}) for one in state.modules)
+    one = edit(PRUNE, 0.1).model_copy(update={"state": state.model_copy(update={"modules": heavy})})
+    assert rows_of([one, edit(PRUNE, 0.2)]).gains.tolist() == [0.2]
+
+
 # Runs held out
 
 

@@ -56,14 +56,16 @@ class GainRows:
 
 def rows_of(edits: Iterable[RememberedEdit]) -> GainRows:
     """The edits with a gain of their own; where several were measured together, nobody knows whose it is."""
-    known = [(edit, edit.gain) for edit in edits if edit.gain is not None and edit.gain.together == 1]
-    features = [edit_features(edit.state, edit.action) for edit, _ in known]
+    measured = [(edit, edit.gain) for edit in edits if edit.gain is not None and edit.gain.together == 1]
+    described = [(edit, gain, edit_features(edit.state, edit.action)) for edit, gain in measured]
+    # A memory is a file: numbers in it may be so large that their sums are none any more.
+    known = [(edit, gain, numbers) for edit, gain, numbers in described if np.isfinite(numbers).all()]
     return GainRows(
-        features=np.array(features).reshape(len(known), len(NAMES)),
-        gains=np.array([gain.gain for _, gain in known]),
-        errors=np.array([gain.error for _, gain in known]),
-        runs=tuple(gain.run for _, gain in known),
-        edits=tuple(edit for edit, _ in known),
+        features=np.array([numbers for _, _, numbers in known]).reshape(len(known), len(NAMES)),
+        gains=np.array([gain.gain for _, gain, _ in known]),
+        errors=np.array([gain.error for _, gain, _ in known]),
+        runs=tuple(gain.run for _, gain, _ in known),
+        edits=tuple(edit for edit, _, _ in known),
     )
 
 

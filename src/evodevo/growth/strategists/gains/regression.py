@@ -25,7 +25,7 @@ PRECISIONS = tuple(float(10.0**power) for power in np.arange(-1.0, 4.5, 0.5))
 """Grid of lambda, the precision of the prior beside that of the noise."""
 LEAST_SPREAD = 1e-9
 FARTHEST = 20.0
-"""Largest asinh(gain / s) that is foreseen: sinh of more would leave the range of numbers at last."""
+"""Largest asinh(gain / s): a memory is a file, and more would leave the range of numbers at last."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ def fit(features: Numbers, gains: Numbers, prior: float) -> Posterior:
     if scale == 0.0:
         return Posterior(centre, spread, np.zeros(size), np.zeros((size, size)), 0.0, 0.0, 0.0, count)
     inputs = np.where(spread > 0, (features - centre) / np.where(spread > 0, spread, 1.0), 0.0)
-    targets = np.arcsinh(gains / scale)
+    with np.errstate(over="ignore"):
+        targets = np.clip(np.arcsinh(gains / scale), -FARTHEST, FARTHEST)
     # X = U diag(s) V': all that the grid needs are the rotated targets.
     left, singular, right = np.linalg.svd(inputs, full_matrices=False)
     rotated = left.T @ targets
