@@ -30,8 +30,8 @@ from evodevo.runs.recipe import Baselines, Changes, Driver, Recipe, Size
 from evodevo.settings import merge
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
-LEARNED = "ppo"
-STRATEGISTS = (LEARNED, "random", "heuristic")
+LEARNER = "ppo"
+STRATEGISTS = (LEARNER, "random", "heuristic")
 RACED_FIRST = "heuristic"
 """Strategist of the arm that grows after a race."""
 UNGUIDED = "random"
@@ -72,7 +72,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
         mixtures: set of the mixtures of experts beside them.
     """
     if trial.direction_only:
-        return (_grown(structure, LEARNED), _fixed(structure), _raced(structure))
+        return (_grown(structure, LEARNER), _fixed(structure), _raced(structure))
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
         *(_grown(structure, strategist) for strategist in STRATEGISTS),
@@ -89,7 +89,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
             )
             for style in MIXTURES[mixtures]
         ),
-        _grown(control, LEARNED, CONTROL),
+        _grown(control, LEARNER, CONTROL),
         _fixed(control, CONTROL),
     )
 
