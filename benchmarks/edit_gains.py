@@ -6,9 +6,9 @@ Makes many short trainings of small zoos (width 16, batches of 16) that begin wi
 make one random edit at each event, forks at every event, and writes what the forks measured to the memory of edits
 MEMORY (``growth.strategists.edit_memory``); runs that it has already are not made again. DATA is a folder that
 ``module_zoo.growth_proof`` knows; without it the memory is only judged. Then prints the gains by operation, the noise
-of a training, and for some models the rank correlation (Spearman) of foreseen and measured gains, with whole runs held
-out: the mean of each operation, the Bayesian linear regression of the strategist ``thompson``, and gradient boosting
-of scikit-learn on the same features; for the runs after the first ``--chosen-on`` on their own. One thread.
+of a training, and for some models the rank correlation (Spearman) of foreseen and measured gains, whole runs held out:
+the mean of each operation, the Bayesian linear regression of the strategist ``thompson``, the same without anything of
+the edit, and gradient boosting of scikit-learn; for the runs after the first ``--chosen-on`` on their own. One thread.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ BATCH = WIDTH = 16
 RATE = 3e-3
 MOST_AT_START = 3
 DRAWS = 2000
+OF_STATE = ("constant", "modules", "budget", "value", "slope", "diversity", "FLOPs of modules")
+STATE = [NAMES.index(name) for name in OF_STATE]
 ALLOW = ["prune", "grow", "spawn", "hybridise", "widen", "deepen", "replace"]
 GROWTH: dict[str, Any] = {
     "strategist": "random",
@@ -141,6 +143,11 @@ def by_operation(features: Numbers, gains: Numbers, others: Numbers) -> Numbers:
     return means
 
 
+def state_alone(features: Numbers, gains: Numbers, others: Numbers) -> Numbers:
+    """The regression of ``thompson`` without anything of the edit: what it foresees is of no use for a choice."""
+    return linear(features[:, STATE], gains, others[:, STATE])
+
+
 def boosted(features: Numbers, gains: Numbers, others: Numbers) -> Numbers:
     """Gradient boosting of scikit-learn with its defaults but for small steps and leaves of five."""
     trees = GradientBoostingRegressor(
@@ -151,6 +158,7 @@ def boosted(features: Numbers, gains: Numbers, others: Numbers) -> Numbers:
 
 MODELS: dict[str, Model] = {
     "mean of the operation": by_operation,
+    "linear, state alone": state_alone,
     "linear (thompson)": linear,
     "gradient boosting": boosted,
 }
