@@ -3,14 +3,15 @@
 Run: python benchmarks/starting_race.py DATA [--curves 3 | --budget 70] [--seeds 1] [--arms "fixed;raced;..."]
 
 DATA is a folder that ``module_zoo.growth_proof`` knows; its settings hold but for batch and width, 16 each, so that a
-budget has many steps. ``--budget`` trains whole arms for so many GFLOPs, everything counted: the six modules ``fixed``,
-begun by a race (``raced``), grown after it by the heuristic (``raced and grown``), by random edits (``raced and
-random``) and by edits of either, or of ``thompson``, that a fork has to confirm (``..., forked``), grown by the
-heuristic without a race (``grown``); the id of a module, or several joined by +, is a fixed network of these alone.
-``thompson`` begins with the gains of ``--memory``, which ``edit_gains.py`` makes. ``--curves`` trains networks alone
-for as many GFLOPs each, as a race would, and judges them on the way: who leads when. A line of JSON for each result;
-of whole trainings also a table, with differences paired over seeds and their 95 % interval (t distribution). With
-``--results`` the lines are appended to a file, and what it has already is not made again. One thread.
+budget has many steps. ``--budget`` trains whole arms for so many GFLOPs, everything counted: the six modules
+``fixed``, begun by a race (``raced``), grown after it by the heuristic (``raced and grown``), by random edits
+(``raced and random``), by what other runs gained by edits (``raced and thompson``), and by edits of one of these that
+a fork has to confirm (``..., forked``), grown by the heuristic without a race (``grown``); the id of a module, or
+several joined by +, is a fixed network of these alone. ``thompson`` begins with the gains of ``--memory``, which
+``edit_gains.py`` makes. ``--curves`` trains networks alone for as many GFLOPs each, as a race would, and judges them
+on the way: who leads when. A line of JSON for each result; of whole trainings also a table, with differences paired
+over seeds and their 95 % interval (t distribution). With ``--results`` the lines are appended to a file, and what it
+has already is not made again. One thread.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "raced and grown, forked": {"strategist": "heuristic", "forks": {"share": FORK_SHARE}},
     "raced and random": {"strategist": "random"},
     "raced and random, forked": {"strategist": "random", "forks": {"share": FORK_SHARE}},
+    "raced and thompson": {"strategist": "thompson", "events": {"actions": 1}},
     "raced and thompson, forked": {
         "strategist": "thompson",
         "forks": {"share": FORK_SHARE},
