@@ -228,6 +228,17 @@ def noise(told: Path) -> str:
     return f"noise of a difference: {root:.4f} nats (root mean square of {len(scatter)} runs), median {middle:.4f}"
 
 
+def kept(told: Path) -> list[str]:
+    """The edits that forks kept, with the gain on samples that did not choose."""
+    runs = [json.loads(line) for line in told.read_text().splitlines()]
+    forks = [(run["seed"], fork) for run in runs if run["forks"] for fork in run["forks"]["tried"]]
+    found = [(seed, fork) for seed, fork in forks if fork["kept"] and fork["published"]]
+    return [
+        f"kept by its fork: {', '.join(fork['edits'])} (seed {seed}), published {fork['published']['gain']:+.3f} nats"
+        for seed, fork in found
+    ]
+
+
 def show(path: Path, chosen_on: int, other: Path | None) -> None:
     """Print what the memory says."""
     memory = read(path)
@@ -237,7 +248,7 @@ def show(path: Path, chosen_on: int, other: Path | None) -> None:
     print(f"{len(rows.gains)} gains of {len(set(rows.runs))} runs; standard deviation {rows.gains.std():.4f} nats")
     told = path.with_suffix(".runs")
     if told.exists():
-        print(noise(told))
+        print("\n".join([noise(told), *kept(told)]))
     print_table(operations(rows))
     expected = {name: foreseen(rows, model) for name, model in MODELS.items()}
     print("all runs, each held out")
