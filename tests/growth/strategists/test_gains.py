@@ -198,6 +198,8 @@ def test_the_posterior_is_that_of_ridge_regression_and_its_precision_the_most_ev
 
     evidences = [best(precision) for precision in PRECISIONS]
     assert evidences[PRECISIONS.index(found.precision)] == pytest.approx(max(evidences), abs=1e-3)
+    likeliest = targets @ np.linalg.solve(np.eye(rows) + scaled @ scaled.T / found.precision, targets) / rows
+    assert found.noise**2 == pytest.approx(max(likeliest, 1e-12 / rows), rel=1e-6)
     covariance = found.noise**2 * np.linalg.inv(scaled.T @ scaled + found.precision * np.eye(features))
     np.testing.assert_allclose(found.root @ found.root.T, covariance, rtol=1e-6, atol=1e-12)
 
@@ -227,7 +229,7 @@ def test_without_rows_there_is_the_prior_and_with_equal_rows_nothing_breaks() ->
 
 
 def test_numbers_of_a_strangers_memory_break_nothing() -> None:
-    far = fit(*planted(6, 4, 0)[:1], np.array([1e308, -1e308, 1e-300, 0.0, 1.0, -1.0]), 0.1)
+    far = fit(*planted(6, 4, 0)[:1], np.array([1e308, -1e308, 1e-5, 1e-5, -1e-5, 0.0]), 0.1)
     assert np.isfinite(far.predict(np.full(4, 1e6)))
     state = some_zoo()
     heavy = tuple(one.model_copy(update={"flops": 1.7e308, "parameters": 10**30}) for one in state.modules)
