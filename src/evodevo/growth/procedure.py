@@ -35,7 +35,7 @@ from evodevo.growth.schedule import Agenda, What, dates
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.gains.held_out import held_out
-from evodevo.growth.strategists.gains.record import MeasuredGain, run_name
+from evodevo.growth.strategists.gains.record import MeasuredGain, name_of
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
 from evodevo.growth.training.starting_race import start_of
 from evodevo.module_zoo.procedures.race import batches_from
@@ -104,7 +104,8 @@ class _Run:
             edits=(earlier := self._edits_of_earlier_runs()),
         )
         foresees = self.growth.strategist.foresees
-        self.foresight = held_out(earlier or EditMemory()) if foresees else None
+        self._data = name_of(task=bench.settings.task, settings=bench.settings.task_settings)
+        self.foresight = held_out(earlier or EditMemory(), self._data) if foresees else None
         self.replayed = self._batches()
         self.agenda = Agenda(settings.events)
         self.events: list[EventRecord] = []
@@ -112,12 +113,7 @@ class _Run:
         self.looks: list[LookRecord] = []
         self.ended: LookRecord | None = None
         self.forks = self._planned_forks()
-        self._name = run_name(
-            seed=bench.seed,
-            task=bench.settings.task,
-            task_settings=bench.settings.task_settings,
-            network=bench.arm.network.model_dump(mode="json"),
-        )
+        self._name = name_of(seed=bench.seed, data=self._data, network=bench.arm.network.model_dump(mode="json"))
         self._forked: Forked | None = None
         self._branch: Branch | None = None  # where the side of the last fork that goes on began
         self._spent_on_replay = 0.0
@@ -282,7 +278,7 @@ class _Run:
             self.bench.back_to(before)
             record = self.growth.withdraw(record, spare, fork.reason)
         together = sum(decision.action.operation != "noop" for decision in record.decisions)
-        self.growth.measured(MeasuredGain.of(fork, together, self._name))
+        self.growth.measured(MeasuredGain.of(fork, together, self._name, self._data))
         return record.model_copy(update={"fork": fork})
 
     def _fork_goes_on(self, record: EventRecord, steps: int, *, known: bool) -> int:

@@ -96,7 +96,8 @@ def test_the_memory_has_what_each_fork_measured(run: dict[str, Any], pool: Path)
         assert gain.steps == tuple(fork["steps"])
         assert gain.error >= (fork["noise"] or 0.0)
         assert gain.together == 1
-    assert len({gain.run for gain in gains}) == 1
+    assert len({(gain.run, gain.data) for gain in gains}) == 1
+    assert gains[0].data not in ("", gains[0].run)
     for edit, fork in zip((one for one in memory.edits if one.gain is not None), run["tried"], strict=True):
         assert fork["edits"][0].startswith(edit.action.operation)
 
@@ -118,6 +119,7 @@ def test_it_says_that_it_began_without_gains_or_how_well_it_foresees_those_that_
         "correlation": None,
         "rows": 0,
         "runs": 0,
+        "elsewhere": 0,
         "learned": False,
     }
     digest = run["outcome"].blobs["edit_memory"]

@@ -26,7 +26,7 @@ from evodevo.growth.strategists.edit_memory import EditMemory, RememberedEdit
 from evodevo.growth.strategists.gains import held_out as judged
 from evodevo.growth.strategists.gains.features import KINDS, NAMES, added_flops, edit_features
 from evodevo.growth.strategists.gains.held_out import Foresight, foreseen, held_out, rows_of
-from evodevo.growth.strategists.gains.record import MeasuredGain, run_name
+from evodevo.growth.strategists.gains.record import MeasuredGain, name_of
 from evodevo.growth.strategists.gains.regression import PRECISIONS, fit
 from evodevo.growth.strategists.spec import GainSettings, StrategistSettings
 from evodevo.growth.strategists.state import Legal, ModuleState, State
@@ -80,8 +80,8 @@ def test_a_gain_is_that_of_all_samples_whether_its_edits_were_kept_or_not() -> N
 
 
 def test_runs_that_begin_equally_have_one_name() -> None:
-    assert run_name(seed=1, task="a") == run_name(task="a", seed=1) != run_name(seed=2, task="a")
-    assert len(run_name(seed=1)) == 16
+    assert name_of(seed=1, task="a") == name_of(task="a", seed=1) != name_of(seed=2, task="a")
+    assert len(name_of(seed=1)) == 16
 
 
 def test_the_memory_keeps_gains_of_edits_and_none_of_doing_nothing() -> None:
@@ -305,6 +305,21 @@ def test_too_little_has_no_correlation_and_the_bound_is_above() -> None:
     assert not Foresight(None, 0, 0).learned
 
 
+def test_gains_on_other_data_say_nothing_of_this() -> None:
+    worth = {name: float(place) for place, name in enumerate(KINDS)}
+    memory = memory_of(120, 12, lambda action, run, rng: worth[action.operation] + 0.2 * rng.normal())
+
+    def on(data: str) -> EditMemory:
+        gains = [one.gain.model_copy(update={"data": data}) for one in memory.edits if one.gain is not None]
+        pairs = zip(memory.edits, gains, strict=True)
+        return EditMemory(tuple(one.model_copy(update={"gain": measured}) for one, measured in pairs))
+
+    assert held_out(on("this"), "this").learned
+    assert held_out(on("this"), "this").correlation == held_out(memory).correlation
+    assert held_out(on("other"), "this") == Foresight(None, 0, 0, 120)
+    assert held_out(memory, "this") == Foresight(None, 0, 0, 120), "a memory that does not say"
+
+
 # The strategist
 
 
@@ -375,10 +390,23 @@ def test_a_state_of_other_features_or_shapes_is_refused_and_changes_nothing() ->
     ("seen", "words", "name"),
     [
         (None, [], ""),
-        (Foresight(None, 0, 0), ["no measured gain: it began with its prior alone. Not learned."], "not learned"),
-        (Foresight(None, 5, 1), ["has 5 gains of 1 run, too few for a correlation. Not learned."], "not learned"),
-        (Foresight(0.12, 120, 30), ["runs held out: +0.12 (120 gains of 30 runs). Not learned."], "not learned"),
-        (Foresight(0.52, 120, 30), ["runs held out: +0.52 (120 gains of 30 runs). Learned."], "learned"),
+        (Foresight(None, 0, 0), ["had no measured gain: prior alone. Not learned."], "not learned"),
+        (
+            Foresight(None, 5, 1),
+            ["1 run on this data, too few for a correlation. Not learned."],
+            "not learned",
+        ),
+        (
+            Foresight(None, 0, 0, 7),
+            ["has 7 gains, none of them of this data. Not learned."],
+            "not learned",
+        ),
+        (
+            Foresight(0.12, 120, 30),
+            ["out: +0.12 (120 gains of 30 runs on this data). Not learned."],
+            "not learned",
+        ),
+        (Foresight(0.52, 120, 30), ["runs held out: +0.52 (120 gains of 30 runs on this data). Learned."], "learned"),
     ],
 )
 def test_who_is_called_learned_is_said_with_the_number(seen: Foresight | None, words: list[str], name: str) -> None:

@@ -10,11 +10,16 @@ def foresight_words(growth: GrowthHistory) -> list[str]:
     seen = growth.foresight
     if seen is None:
         return []
+    memory = f"The memory of {growth.strategist}"
     if not seen["rows"]:
-        return [f"The memory of {growth.strategist} had no measured gain: it began with its prior alone. Not learned."]
-    counted = f"{seen['rows']} gains of {seen['runs']} run{'' if seen['runs'] == 1 else 's'}"
+        elsewhere = seen.get("elsewhere", 0)
+        words = (
+            f"has {elsewhere} gains, none of them of this data" if elsewhere else "had no measured gain: prior alone"
+        )
+        return [f"{memory} {words}. Not learned."]
+    counted = f"{seen['rows']} gains of {seen['runs']} run{'' if seen['runs'] == 1 else 's'} on this data"
     if seen["correlation"] is None:
-        return [f"The memory of {growth.strategist} has {counted}, too few for a correlation. Not learned."]
+        return [f"{memory} has {counted}, too few for a correlation. Not learned."]
     correlation = f"{seen['correlation']:+.2f} ({counted}). {called(growth).capitalize()}."
     return [f"Rank correlation of gains with what {growth.strategist} foresees of them, runs held out: {correlation}"]
 

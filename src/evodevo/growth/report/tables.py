@@ -79,8 +79,8 @@ def arms_table(rows: Sequence[GrownRow]) -> TextTable:
         "Per training, mean ± standard deviation over seeds. An arm begins with all modules that are planned, or with "
         "the winner of the race before the first event (of so many seeds). Replaced are those of the pruned that made "
         "room for a newborn; refused ones would have broken a cap or could not be built, and changed nothing; left are "
-        "modules in the end. A strategist is called learned where its memory foresees the gains of runs that are held "
-        f"out with a rank correlation above {LEARNED:g}."
+        "modules in the end. A strategist is called learned where its memory foresees the gains of runs on the "
+        f"same data that are held out with a rank correlation above {LEARNED:g}."
     )
     return TextTable(columns, [_done(row) for row in rows], caption, ("strategist", "begins with"))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,11 +76,13 @@ class Foresight:
     Attributes:
         correlation: Spearman's rank correlation of foreseen and measured gains; None where it is not defined.
         rows, runs: Numbers of gains and of runs.
+        elsewhere: Number of gains on other data, which do not count here.
     """
 
     correlation: float | None
     rows: int
     runs: int
+    elsewhere: int = 0
 
     @property
     def learned(self) -> bool:
@@ -112,17 +114,26 @@ def foreseen(rows: GainRows, model: Model = linear) -> Numbers:
     return expected
 
 
-def held_out(memory: EditMemory, model: Model = linear) -> Foresight:
-    """The rank correlation of foreseen and measured gains of a memory, runs held out."""
-    rows = rows_of(memory.edits)
-    runs = len(set(rows.runs))
-    if runs < FEWEST_RUNS or len(rows.gains) < FEWEST_ROWS:
-        return Foresight(None, len(rows.gains), runs)
+def held_out(memory: EditMemory, data: str | None = None, model: Model = linear) -> Foresight:
+    """The rank correlation of foreseen and measured gains of a memory, runs held out.
+
+    Args:
+        memory: The memory.
+        data: Name of the data whose gains count, as those of one data set say nothing of another; None for all.
+        model: Model that foresees.
+    """
+    every = rows_of(memory.edits)
+    own = [edit for edit in every.edits if data is None or (edit.gain is not None and edit.gain.data == data)]
+    rows = rows_of(own)
+    count, runs = len(rows.gains), len(set(rows.runs))
+    seen = Foresight(None, count, runs, len(every.gains) - count)
+    if runs < FEWEST_RUNS or count < FEWEST_ROWS:
+        return seen
     expected = foreseen(rows, model)
     if np.ptp(expected) == 0 or np.ptp(rows.gains) == 0:
-        return Foresight(None, len(rows.gains), runs)
+        return seen
     correlation = float(spearmanr(expected, rows.gains).statistic)
-    return Foresight(correlation if math.isfinite(correlation) else None, len(rows.gains), runs)
+    return replace(seen, correlation=correlation if math.isfinite(correlation) else None)
 
 
 def _folds(runs: Sequence[str]) -> NDArray[np.int64]:

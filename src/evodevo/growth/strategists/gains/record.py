@@ -28,7 +28,8 @@ class MeasuredGain(Settings):
         steps: Steps with the edits, and without them.
         side_flops: FLOPs for which each side trained, at most.
         together: Number of actions that were measured together.
-        run: Name of what begins and goes equally (``run_name``): its gains are held out together.
+        run: Name of what begins and goes equally (``name_of``): its gains are held out together.
+        data: Name of the task and its settings; empty in a memory that does not say.
     """
 
     gain: float
@@ -38,15 +39,16 @@ class MeasuredGain(Settings):
     side_flops: float = Field(ge=0)
     together: int = Field(ge=1)
     run: str = Field(max_length=64)
+    data: str = Field(default="", max_length=64, exclude_if=lambda value: not value)
 
     @classmethod
-    def of(cls, fork: ForkRecord, together: int, run: str) -> Self | None:
+    def of(cls, fork: ForkRecord, together: int, run: str, data: str = "") -> Self | None:
         """The gain that a fork measured; None where a side could not be trained, or there was no fork.
 
         Args:
             fork: Record of the fork.
             together: Number of actions that led to its edits.
-            run: Name of the run.
+            run, data: Names of the run and of its data.
         """
         parts = [gain for gain in (fork.chose, fork.published) if gain is not None]
         if not parts or any(gain.error is None for gain in parts):
@@ -61,9 +63,10 @@ class MeasuredGain(Settings):
             side_flops=fork.side_flops,
             together=together,
             run=run,
+            data=data,
         )
 
 
-def run_name(**what: Any) -> str:
-    """A name that is equal for trainings that begin equally: 16 hexadecimal digits of all that is given."""
+def name_of(**what: Any) -> str:
+    """A name that is equal for what is equal: 16 hexadecimal digits of all that is given."""
     return hashlib.sha256(canonical.dumps(what).encode()).hexdigest()[:16]
