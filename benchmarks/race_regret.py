@@ -170,7 +170,7 @@ def main() -> None:
         if any((row["seed"], row["modules"]) == (seed, name) for row in rows):
             continue
         points = curve(made, name, seed, given.share * given.budget)
-        end = whole(made, name, seed, {})
+        end = whole(made, name, seed, {}, None)
         row = {"of": how, "seed": seed, "modules": name, "curve": points}
         row |= {key: end[key] for key in ("accuracy", "steps", "GFLOPs", "cpu_seconds")}
         rows.append(row)

@@ -5,12 +5,13 @@ Run: python benchmarks/starting_race.py DATA [--curves 3 | --budget 70] [--seeds
 DATA is a folder that ``module_zoo.growth_proof`` knows; its settings hold but for batch and width, 16 each, so that a
 small budget has many steps (with ``--recipe`` these hold, too). ``--budget`` trains whole arms for so many GFLOPs,
 everything counted: the six modules ``fixed``, begun by a race (``raced``), grown after it by the heuristic (``raced and
-grown``), by random edits (``raced and random``) and by edits of either that a fork has to confirm (``..., forked``),
-grown by the heuristic without a race (``grown``); the id of a module, or several joined by +, is a fixed network of
-these alone, and ``identity`` one without a module. ``--curves`` trains networks alone for as many GFLOPs each, as a
-race would, and judges them on the way: who leads when. A line of JSON for each result; of whole trainings also a table,
-with differences paired over seeds and their 95 % interval (t distribution). With ``--results`` the lines are appended
-to a file, and what it has already is not made again. One thread.
+grown``), by random edits (``raced and random``), by what other runs gained by edits (``raced and thompson``), and by
+edits of one of these that a fork has to confirm (``..., forked``), grown by the heuristic without a race (``grown``);
+the id of a module, or several joined by +, is a fixed network of these alone, and ``identity`` one without a module.
+``thompson`` begins with the gains of ``--memory``, which ``edit_gains.py`` makes. ``--curves`` trains networks alone
+for as many GFLOPs each, as a race would, and judges them on the way: who leads when. A line of JSON for each result; of
+whole trainings also a table, with differences paired over seeds and their 95 % interval (t distribution). With
+``--results`` the lines are appended to a file, and what it has already is not made again. One thread.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import json
 import math
 import statistics
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ from evodevo.module_zoo.procedures.race import IDENTITY
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
+from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget
@@ -56,6 +59,12 @@ ARMS: dict[str, dict[str, Any]] = {
     "raced and grown, forked": {"strategist": "heuristic", "forks": {"share": FORK_SHARE}},
     "raced and random": {"strategist": "random"},
     "raced and random, forked": {"strategist": "random", "forks": {"share": FORK_SHARE}},
+    "raced and thompson": {"strategist": "thompson", "events": {"actions": 1}},
+    "raced and thompson, forked": {
+        "strategist": "thompson",
+        "forks": {"share": FORK_SHARE},
+        "events": {"actions": 1},
+    },
     "grown": {"strategist": "heuristic"},
 }
 LOOKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -89,13 +98,16 @@ def of_modules(structure: ZooStructure, ids: str) -> ZooStructure:
     return structure.model_copy(update={"modules": chosen})
 
 
-def whole(made: ExperimentSettings, name: str, seed: int, race: dict[str, Any]) -> dict[str, Any]:
-    """One training to the end of its budget."""
+def whole(made: ExperimentSettings, name: str, seed: int, race: dict[str, Any], memory: Path | None) -> dict[str, Any]:
+    """One training to the end of its budget; ``memory`` is for strategists that learn from gains."""
     options = ARMS.get(name, dict(NOTHING_HAPPENS))
     options = merge(options, {"race": race}) if name.startswith("raced") else options
-    arm, began = trial(made, seed, options, "all" if name in ARMS else name), time.process_time()
-    problem = NetworkProblem(lambda one: one, made.evaluation, None, arms=(arm,))
-    outcome = problem.read(evaluate_network(problem.payload(arm, seed, None), lambda message: None))
+    with tempfile.TemporaryDirectory() as folder:
+        if memory is not None and options.get("strategist") == "thompson":
+            options = merge(options, {"edit_memory": FolderPool(Path(folder)).put_bytes(memory.read_bytes())})
+        arm, began = trial(made, seed, options, "all" if name in ARMS else name), time.process_time()
+        problem = NetworkProblem(lambda one: one, made.evaluation, Path(folder), arms=(arm,))
+        outcome = problem.read(evaluate_network(problem.payload(arm, seed, None), lambda message: None))
     assert outcome.reason is None, outcome.detail
     facts = outcome.extra
     growth = facts["growth"]
@@ -109,6 +121,7 @@ def whole(made: ExperimentSettings, name: str, seed: int, race: dict[str, Any]) 
         "modules": growth["modules"],
         "race": growth["race"],
         "forks": growth.get("forks"),
+        "foresight": growth.get("foresight"),
     }
 
 
@@ -181,6 +194,7 @@ def main() -> None:
     parser.add_argument("--arms", help="with semicolons: names of arms, or ids of modules joined by +, or all")
     parser.add_argument("--results", type=Path, help="file of results, one a line, that is gone on with")
     parser.add_argument("--recipe", action="store_true", help="width and batch of the recipe, 32 and 64")
+    parser.add_argument("--memory", type=Path, help="memory of edits that thompson begins with (edit_gains.py)")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.curves and given.recipe:
@@ -199,7 +213,7 @@ def main() -> None:
         if given.curves:
             print(json.dumps(curve(made, name, seed, given.curves)), flush=True)
         elif not any((row["seed"], row["arm"]) == (seed, name) for row in rows):
-            rows.append({"of": how, **whole(made, name, seed, race)})
+            rows.append({"of": how, **whole(made, name, seed, race, given.memory)})
             print(json.dumps(rows[-1]), flush=True)
             if given.results:
                 with given.results.open("a") as file:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_growth(table: ComparisonTable, arms: Sequence[Variant]) -> None:
-    """Print edits and decisions of the arms that could grow, and which rivals of a learned strategist are missing."""
+    """Print edits and decisions of the arms that could grow, and which rivals of one that learns are missing."""
     from evodevo.growth.report.tables import arms_table, decisions_table, grown_rows, missing_rivals
 
     rows = grown_rows(table)

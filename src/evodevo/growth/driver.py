@@ -42,6 +42,7 @@ from evodevo.growth.rewards import reward
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import StrategistState, create
 from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.gains.record import MeasuredGain
 from evodevo.growth.strategists.settings import settings_for
 from evodevo.growth.strategists.state import State
 from evodevo.growth.strategists.transition import Decision, Transition
@@ -201,7 +202,7 @@ class Growth:
         unedited = float(Resources.of(zoo.structure, self.around.task).flops)
         edits, children = self._apply(number, decisions, history, ruling.replaces, bank)
         begin = share if clock is None else clock()
-        born = {edit.module: begin for edit in edits if edit.born and edit.module is not None}
+        born = {edit.module: begin for edit in edits if edit.warms and edit.module is not None}
         again = {edit.action.modules[0]: begin for edit in edits if edit.action.operation == "rewarm"}
         # Taken after the edits: counts and warm-ups of pruned modules are dropped.
         there = set(zoo.live)
@@ -268,6 +269,10 @@ class Growth:
         kept = {name: getattr(self.memory, name) for name in ("strategist", "strategist_blob")}
         self.zoo, self.memory = zoo, self._unedited.model_copy(update=kept)
         return record.model_copy(update={"edits": tuple(_refused(edit, note) for edit in record.edits), "warms": False})
+
+    def measured(self, gain: MeasuredGain | None) -> None:
+        """Keep what a fork measured of the edits of the event that was just carried out, made or withdrawn."""
+        self._pend(gain=gain)
 
     def postpone(self, record: EventRecord, share: float) -> EventRecord:
         """Let the warm-ups that begin with an event begin later by a share of the budget, which others used up."""
@@ -457,8 +462,7 @@ class Growth:
                 replaces=replaces if full and replaces in zoo.live else None,
             )
             edits += made
-            if made[-1].after is not None:
-                children[place] = made[-1].after
+            children.update((place, edit.after) for edit in made if edit.after is not None)
         return tuple(edits), children
 
     def _teach(self, name: str, number: int) -> str:
@@ -503,7 +507,12 @@ class Growth:
         if pending is None or pending.reward is None:
             return {}
         transition = Transition(
-            state=pending.state, decisions=pending.decisions, reward=pending.reward, cost=pending.cost, after=after
+            state=pending.state,
+            decisions=pending.decisions,
+            reward=pending.reward,
+            cost=pending.cost,
+            after=after,
+            gain=pending.gain,
         )
         self.learned = self.learned.with_event(transition, pending.children)
         digest = self.around.blobs.put_bytes(self.learned.dumps().encode())

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from evodevo.growth.in_place.spec import InPlaceSettings
-from evodevo.growth.spec import Operation
+from evodevo.growth.spec import REPLACE, Operation
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.settings import Settings
 
@@ -21,10 +21,10 @@ class Action(Settings):
     """One action of a strategist.
 
     Attributes:
-        operation: Name of the operation, one of ``OPERATIONS`` or of the table ``in_place.base.EDITS``.
-        modules: Ids of the modules concerned, in order: the one to prune, grow from or warm again; both parents of a
-            hybrid.
-        archetype: Family of the new module of a ``spawn``.
+        operation: Name of the operation, one of ``OPERATIONS``, ``REPLACE``, or of the table ``in_place.base.EDITS``.
+        modules: Ids of the modules concerned, in order: the one to prune, replace, grow from or warm again; both
+            parents of a hybrid.
+        archetype: Family of the new module of a ``spawn`` or a ``replace``.
         mix: Mixing weight lambda of eqs. 13 and 77, 0 to 1.
         scale: Factor of the mutation strength sigma_theta, 0 to 10.
     """
@@ -91,6 +91,16 @@ class Edit(Settings):
     def born(self) -> bool:
         """Whether a module was born."""
         return self.module is not None and self.after is not None and self.in_place is None
+
+    @property
+    def warms(self) -> bool:
+        """Whether a module was born whose weight rises little by little; one that replaces another has it at once."""
+        return self.born and self.action.operation != REPLACE
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """Ids of the modules that a newborn comes from: none of one that takes the place of another."""
+        return () if self.action.operation == REPLACE else self.action.modules
 
     @property
     def enlarged(self) -> bool:

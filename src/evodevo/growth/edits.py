@@ -2,8 +2,9 @@
 
 Source: docs/spec/architect_thyself.md#edit-log.
 
-A newborn contributes nothing at first: its birth factor is 0, its learning rate small. What is drawn for it comes
-from (run seed, event, order) alone, and what it inherits from blobs that the record names.
+A newborn contributes nothing at first: its birth factor is 0, its learning rate small. One that replaces a module by
+itself (``replace``) has the place of that one at once. What is drawn for it comes from (run seed, event, order) alone,
+and what it inherits from blobs that the record names.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.in_place.weights import answers_alike, enlarge, rebuilt
-from evodevo.growth.spec import BirthSettings, GrowthSettings
+from evodevo.growth.spec import REPLACE, BirthSettings, GrowthSettings
 from evodevo.growth.strategists.state import BIRTHS
 from evodevo.growth.zoo.bank import ModuleBank, start_from
 from evodevo.growth.zoo.birth import ModuleParent, Origin, inherit, rebuild, same_nodes
@@ -77,8 +78,8 @@ class Editor:
             replaces: Id of the module that a newborn replaces; None for none.
 
         Returns:
-            The edits in their order: a birth that replaces a module is two. A refused one changes nothing, and
-            its record has no module.
+            The edits in their order: a birth that replaces a module is two, and so is ``replace``, whose newborn comes
+            first. A refused one changes nothing, and its record has no module.
         """
         if action.operation == "prune":
             return (self._prune(action, event, order, ""),)
@@ -89,6 +90,8 @@ class Editor:
             return (Edit(event=event, order=order, action=action, seed=seed, module=name),)
         if action.operation in EDITS:
             return (self._in_place(action, event, order),)
+        if action.operation == REPLACE:
+            return self._replace(action, event, order)
         return self._birth(action, event, order, fitness, replaces)
 
     def _in_place(self, action: Action, event: int, order: int) -> Edit:
@@ -120,9 +123,26 @@ class Editor:
             }
         )
 
+    def _replace(self, action: Action, event: int, order: int) -> tuple[Edit, ...]:
+        """A fresh module comes in with the statistics of another, which then goes: the network answers otherwise.
+
+        The others are not taught what that one said, as somebody has its place.
+        """
+        (gone,) = action.modules
+        newborn, child = self._born(action, event, order, gone)
+        if child is None:
+            return (newborn,)
+        insert(self.zoo, newborn, child)
+        leaving = Action(operation="prune", modules=(gone,))
+        return newborn, self._remove(leaving, event, order + 1, f"gives its place to {newborn.module}")
+
     def _prune(self, action: Action, event: int, order: int, note: str) -> Edit:
         (name,) = action.modules
         notes = [note, self.leave(name)]
+        return self._remove(action, event, order, "; ".join(filter(None, notes)))
+
+    def _remove(self, action: Action, event: int, order: int, note: str) -> Edit:
+        (name,) = action.modules
         module = self._module(name)
         state = self._state(name)
         self.bank.keep(name, module.genotype, state, save_part(self.blobs, state))
@@ -134,26 +154,50 @@ class Editor:
             seed=integer_seed(self.seed, event, order, "edit"),
             module=name,
             before={name: module.genotype},
-            note="; ".join(filter(None, notes)),
+            note=note,
         )
 
     def _birth(
         self, action: Action, event: int, order: int, fitness: Mapping[str, float], replaces: str | None
     ) -> tuple[Edit, ...]:
-        modules = {name: self._module(name) for name in action.modules}
         fitter_first = sorted(action.modules, key=lambda name: -fitness.get(name, 0.0))
-        before = {name: modules[name].genotype for name in fitter_first}
         room = order + (replaces is not None)  # the place of the newborn's own edit
-        seed = integer_seed(self.seed, event, room, "edit")
-        edit = Edit(event=event, order=room, action=action, seed=seed, before=before)
+        edit, child = self._born(action, event, room, replaces, fitter_first)
+        if child is None:
+            return (edit.model_copy(update={"order": order}),)
+        # Removed only now: a refused birth must change nothing, and the module that leaves may be a parent.
+        gone: tuple[Edit, ...] = ()
+        if replaces is not None:
+            leaving = Action(operation="prune", modules=(replaces,))
+            gone = (self._prune(leaving, event, order, f"gives its place to {edit.module}"),)
+        assert edit.module is not None, "it was born"
+        self.zoo.births[edit.module] = 0.0
+        self.zoo.newborn_rates[edit.module] = self.settings.events.warm_rate
+        insert(self.zoo, edit, child)
+        return (*gone, edit)
+
+    def _born(
+        self, action: Action, event: int, order: int, replaces: str | None, parents: Sequence[str] = ()
+    ) -> tuple[Edit, Operator | None]:
+        """The record of a birth, and the module, which is not in the network yet; None where it was refused.
+
+        Args:
+            action, event, order: Action, number of the event, and index of the newborn's own edit.
+            replaces: Id of the module that it replaces; None for none.
+            parents: Ids of its parents, the fitter first.
+        """
+        modules = {name: self._module(name) for name in parents}
+        before = {name: modules[name].genotype for name in parents}
+        seed = integer_seed(self.seed, event, order, "edit")
+        edit = Edit(event=event, order=order, action=action, seed=seed, before=before)
         try:
-            genotype, origins = self._conceive(action, modules, event, room)
+            genotype, origins = self._conceive(action, modules, event, order)
         except UsageError as error:
-            return (edit.model_copy(update={"order": order, "note": f"refused: {error}"}),)
+            return edit.model_copy(update={"note": f"refused: {error}"}), None
         refusal = self.refuses(genotype, replaces)
         if refusal is not None:
-            return (edit.model_copy(update={"order": order, "note": f"refused: {refusal}"}),)
-        name = f"{genotype.archetype}-{event}-{room}"
+            return edit.model_copy(update={"note": f"refused: {refusal}"}), None
+        name = f"{genotype.archetype}-{event}-{order}"
         genotype = with_lineage(genotype, name)
         child = build_module(genotype, seed)
         banked, twin = self.bank.find(genotype), False
@@ -161,26 +205,17 @@ class Editor:
             tensors, note = start_from(child, banked), f"kept from the bank: {banked.name}"
         else:
             states = {ancestor: self._state(ancestor) for ancestor in before}
-            parents = {
+            given = {
                 ancestor: ModuleParent(before[ancestor], state, save_part(self.blobs, state))
                 for ancestor, state in states.items()
             }
-            tensors, note = inherit(child, genotype, parents, self.settings.birth, origins, seed), ""
+            tensors, note = inherit(child, genotype, given, self.settings.birth, origins, seed), ""
             if action.operation == "grow" and self.settings.birth.inheritance == "split":
                 (parent,) = action.modules
                 # A parent that leaves has no weight to share.
-                twin = parent != replaces and _alike(child, parents[parent], seed)
+                twin = parent != replaces and _alike(child, given[parent], seed)
         update = {"module": name, "after": genotype, "tensors": tensors, "twin": twin, "note": note}
-        edit = edit.model_copy(update=update)
-        # Removed only now: a refused birth must change nothing, and the module that leaves may be a parent.
-        gone: tuple[Edit, ...] = ()
-        if replaces is not None:
-            leaving = Action(operation="prune", modules=(replaces,))
-            gone = (self._prune(leaving, event, order, f"gives its place to {name}"),)
-        self.zoo.births[name] = 0.0
-        self.zoo.newborn_rates[name] = self.settings.events.warm_rate
-        insert(self.zoo, edit, child)
-        return (*gone, edit)
+        return edit.model_copy(update=update), child
 
     def _conceive(
         self, action: Action, modules: Mapping[str, ZooModule], event: int, order: int
@@ -196,7 +231,7 @@ class Editor:
             first, second = (modules[name] for name in action.modules)
             hybrid = splice(first, second, rng, self.settings.birth, action.mix)
             return hybrid.child, hybrid.correspondence
-        assert action.archetype is not None, "a spawn names a family"
+        assert action.archetype is not None, "a spawn and a replacement name a family"
         return sample(action.archetype, self.zoo.structure.width, rng), {}
 
     def _mutant(self, name: str, parent: ModuleGenotype, rng: np.random.Generator, scale: float) -> ModuleGenotype:
@@ -227,9 +262,10 @@ def insert(zoo: GrowingNetwork, edit: Edit, child: Operator | None = None) -> No
     assert edit.module is not None
     assert edit.after is not None
     zoo.insert(
-        _born(edit, edit.after),
+        _newborn(edit, edit.after),
         state=None if child is None else child.state_dict(),
-        twin_of=edit.action.modules[0] if edit.twin else None,
+        # Who replaces a module begins with its statistics, and shares nothing once that one is gone.
+        twin_of=edit.action.modules[0] if edit.twin or edit.action.operation == REPLACE else None,
     )
 
 
@@ -315,12 +351,12 @@ def replay_log(
     for edit in edits:
         if edit.module is None or edit.action.operation == "rewarm":
             continue
-        if edit.action.operation in BIRTHS:
+        if edit.action.operation in (*BIRTHS, REPLACE):
             if edit.after is None or edit.module in modules:
                 raise DataError(f"the log lets {edit.module!r} be born twice, or without a genotype.")
             check(edit)
             newborns[edit.module] = rebuild(edit.after, edit.seed, edit.tensors, weights, before=edit.before, how=how)
-            modules[edit.module] = _born(edit, edit.after)
+            modules[edit.module] = _newborn(edit, edit.after)
             known[edit.module] = edit.after
         elif edit.enlarged:
             if edit.module not in modules or edit.after is None or set(edit.before) != {edit.module}:
@@ -340,8 +376,6 @@ def replay_log(
     return Replayed(tuple(modules.values()), newborns, enlarged)
 
 
-def _born(edit: Edit, genotype: ModuleGenotype) -> ZooModule:
+def _newborn(edit: Edit, genotype: ModuleGenotype) -> ZooModule:
     assert edit.module is not None
-    return ZooModule(
-        id=edit.module, genotype=genotype, seed=edit.seed, parents=edit.action.modules, birth_event=edit.event
-    )
+    return ZooModule(id=edit.module, genotype=genotype, seed=edit.seed, parents=edit.parents, birth_event=edit.event)

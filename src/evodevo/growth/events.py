@@ -14,6 +14,7 @@ from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.forks.records import ForkRecord
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.rewards import RewardScale, RewardState
+from evodevo.growth.strategists.gains.record import MeasuredGain
 from evodevo.growth.strategists.state import State
 from evodevo.growth.strategists.transition import Decision
 from evodevo.module_zoo.modules.spec import ModuleGenotype
@@ -150,6 +151,7 @@ class Pending(Settings):
         share, flops, rise: Share of the budget used up before its edits, FLOPs of one training sample then, and rise of
             the metric until then (``growth.price``); None where FLOPs have no price in steps, or no rise was seen.
         reward: Reward of the event; None until it is known.
+        gain: What a fork measured of its edits; None where none did.
     """
 
     number: int
@@ -163,6 +165,7 @@ class Pending(Settings):
     flops: float | None = Field(default=None, exclude_if=lambda value: value is None)
     rise: float | None = Field(default=None, exclude_if=lambda value: value is None)
     reward: float | None = None
+    gain: MeasuredGain | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class BankedModule(Settings):

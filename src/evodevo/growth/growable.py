@@ -73,7 +73,7 @@ class Growable(Settings):
     """Role of its trainings in a comparison."""
 
     in_place: ClassVar[bool] = False
-    """Whether its modules can be enlarged at their place (``in_place.base.EDITS``)."""
+    """Whether its modules can be enlarged at their place (``in_place.base.EDITS``), or replaced by others at once."""
     races: ClassVar[bool] = False
     """Whether a race can decide which of its modules it begins with (``growth.training.starting_race``)."""
 

@@ -17,7 +17,7 @@ from evodevo.growth.growable import Growable, TaskSizes
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.pruning import SINGLE
 from evodevo.growth.resources import Resources
-from evodevo.growth.spec import CapSettings, GrowthSettings, Operation
+from evodevo.growth.spec import REPLACE, CapSettings, GrowthSettings, Operation
 from evodevo.growth.strategists.state import BIRTHS, Legal
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
@@ -84,25 +84,16 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
     full = len(live) >= settings.birth.most
     replaces = _replaced(situation, settings) if full and "prune" in allowed else None
     in_place = _in_place(situation, settings, reasons)
+    replace = _replacements(situation, settings, reasons) if REPLACE in allowed else ()
+    legal = Legal(prune=prune, rewarm=rewarm, in_place=in_place, replace=replace, births=0, prunes=prunes)
     obstacle = _no_birth(situation, settings, replaces)
     if obstacle is not None:
         reasons |= {birth: obstacle for birth in BIRTHS if birth in allowed}
-        return Ruling(Legal(prune=prune, rewarm=rewarm, in_place=in_place, births=0, prunes=prunes, reasons=reasons))
+        return Ruling(legal.model_copy(update={"reasons": reasons}))
     grow, spawn, pairs = _births(situation, settings, replaces, allowed, reasons)
     room = 1 if replaces is not None else settings.birth.most - len(live)
-    legal = Legal(
-        prune=prune,
-        grow=grow,
-        spawn=spawn,
-        hybridise=pairs,
-        rewarm=rewarm,
-        in_place=in_place,
-        births=min(settings.events.births, room),
-        prunes=prunes,
-        replaces=replaces,
-        reasons=reasons,
-    )
-    return Ruling(legal, replaces)
+    born = {"grow": grow, "spawn": spawn, "hybridise": pairs, "births": min(settings.events.births, room)}
+    return Ruling(legal.model_copy(update={**born, "replaces": replaces, "reasons": reasons}), replaces)
 
 
 def refusal(
@@ -124,12 +115,9 @@ def refusal(
 
 def _no_birth(situation: EventState, settings: GrowthSettings, replaces: str | None) -> str | None:
     """Why no birth at all is legal; None where births are."""
-    if situation.warming:
-        return f"{', '.join(sorted(situation.warming))} warms up, and meanwhile nobody is born"
-    if situation.left < settings.events.warm:
-        return (
-            f"{situation.left:.1%} of the budget is left, and a newborn needs {settings.events.warm:.1%} to gain weight"
-        )
+    untimely = _untimely(situation, settings)
+    if untimely is not None:
+        return untimely
     count = len(situation.structure.live)
     if count > settings.birth.most:
         return f"the zoo has {count} modules, and may have {settings.birth.most}"
@@ -143,6 +131,43 @@ def _no_birth(situation: EventState, settings: GrowthSettings, replaces: str | N
             "that a child is expected to"
         )
     return None
+
+
+def _untimely(situation: EventState, settings: GrowthSettings) -> str | None:
+    """Why it is no time for a newborn; None where it is."""
+    if situation.warming:
+        return f"{', '.join(sorted(situation.warming))} warms up, and meanwhile nobody is born"
+    if situation.left < settings.events.warm:
+        return (
+            f"{situation.left:.1%} of the budget is left, and a newborn needs {settings.events.warm:.1%} to gain weight"
+        )
+    return None
+
+
+def _replacements(
+    situation: EventState, settings: GrowthSettings, reasons: dict[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """Pairs of a module and another family of which a fresh one may take its place; room and rank play no part."""
+    untimely = _untimely(situation, settings)
+    if untimely is not None:
+        reasons[REPLACE] = untimely
+        return ()
+    structure, pairs = situation.structure, []
+    for module in structure.live:
+        for family in situation.families:
+            if family == module.genotype.archetype:
+                continue
+            words = structure.opaque.get(module.id)
+            try:
+                child = archetype(family, structure.width)
+                words = words or refusal(structure, child, situation.task, settings.caps, module.id)
+            except UsageError as error:
+                words = words or str(error)
+            if words is None:
+                pairs.append((module.id, family))
+            else:
+                reasons[f"{REPLACE}:{module.id},{family}"] = words
+    return tuple(pairs)
 
 
 def _in_place(

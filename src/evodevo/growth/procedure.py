@@ -34,6 +34,8 @@ from evodevo.growth.procedure_settings import check_events, check_forks, check_z
 from evodevo.growth.schedule import Agenda, What, dates
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.gains.held_out import held_out
+from evodevo.growth.strategists.gains.record import MeasuredGain, name_of
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
 from evodevo.growth.training.starting_race import start_of
 from evodevo.module_zoo.procedures.race import batches_from
@@ -63,7 +65,9 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     ``timeline``, modules at each event with usage and contribution, births and removals; ``looks``, the same between
     events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training; ``race``, who
     raced for the start (``growth.training.starting_race.GrowthStart``); ``forks``, where they are on, their plan and
-    each of them (``growth.forks.records.ForkRecord``).
+    each of them (``growth.forks.records.ForkRecord``); ``foresight``, of a strategist that chooses by gains that it
+    foresees: how well its memory foresees those of runs that it has not seen
+    (``strategists.gains.held_out.Foresight``).
     Blobs: ``edits``, the log (``growth.log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
 
@@ -97,8 +101,11 @@ class _Run:
             self._surroundings(),
             seed=bench.seed,
             memory=None if kept is None else validate(GrowthMemory, kept, what="the memory of a growth"),
-            edits=self._edits_of_earlier_runs(),
+            edits=(earlier := self._edits_of_earlier_runs()),
         )
+        foresees = self.growth.strategist.foresees
+        self._data = name_of(task=bench.settings.task, settings=bench.settings.task_settings)
+        self.foresight = held_out(earlier or EditMemory(), self._data) if foresees else None
         self.replayed = self._batches()
         self.agenda = Agenda(settings.events)
         self.events: list[EventRecord] = []
@@ -106,6 +113,7 @@ class _Run:
         self.looks: list[LookRecord] = []
         self.ended: LookRecord | None = None
         self.forks = self._planned_forks()
+        self._name = name_of(seed=bench.seed, data=self._data, network=bench.arm.network.model_dump(mode="json"))
         self._forked: Forked | None = None
         self._branch: Branch | None = None  # where the side of the last fork that goes on began
         self._spent_on_replay = 0.0
@@ -269,6 +277,8 @@ class _Run:
             self._branch, self.zoo = before, spare
             self.bench.back_to(before)
             record = self.growth.withdraw(record, spare, fork.reason)
+        together = sum(decision.action.operation != "noop" for decision in record.decisions)
+        self.growth.measured(MeasuredGain.of(fork, together, self._name, self._data))
         return record.model_copy(update={"fork": fork})
 
     def _fork_goes_on(self, record: EventRecord, steps: int, *, known: bool) -> int:
@@ -420,6 +430,7 @@ class _Run:
             "modules": list(self.zoo.live),
             "race": self.before.race,
             **self._fork_facts(),
+            **({} if self.foresight is None else {"foresight": self.foresight.to_json()}),
         }
 
     def _fork_facts(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_op
 from evodevo.experiments.trials import Trial
 from evodevo.growth.growable import GROWABLES, Growable, TaskSizes
 from evodevo.growth.resources import check_start
-from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.spec import REPLACE, GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.settings import validate
@@ -68,6 +68,8 @@ def check_zoo(structure: Growable, growth: GrowthSettings) -> None:
         raise UsageError(
             f"modules of {structure.plural} are not edited in place; leave {', '.join(growth.opened)} out of allow."
         )
+    if REPLACE in growth.allow and not structure.in_place:
+        raise UsageError(f"modules of {structure.plural} are not replaced at once; leave {REPLACE} out of allow.")
     if growth.race.share and not structure.races:
         raise UsageError(f"modules of {structure.plural} do not race; set race.share to 0.")
     count, most = len(structure.live), growth.birth.most

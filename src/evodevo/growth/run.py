@@ -51,7 +51,7 @@ def grow(
         size: ``quick`` or ``full``.
         strategist: Name of the strategist, or several names with commas between them; PPO if left out.
         baselines: Baselines to train as well: none (if left out), quick or all.
-        memory: Id of a run of this store that grew, whose edits warm-start learned strategists; ``none`` for no memory.
+        memory: Id of a run of this store that grew, whose edits warm-start strategists that learn; ``none`` for none.
         overrides: Nested settings that replace the recipe's, for example ``{"grow": {"events": {"count": 4}}}``.
         store, listener, on_start, cache_folder: Same as for ``evolve``.
 
@@ -91,7 +91,7 @@ def grow(
 
 
 def _remembering(settings: ExperimentSettings, run: Run) -> tuple[ExperimentSettings, dict[str, bytes]]:
-    """Settings whose learned strategists begin with the edits of a run, and the blobs of those edits by role.
+    """Settings whose strategists that learn begin with the edits of a run, and the blobs of those edits by role.
 
     Raises:
         UsageError: The run never grew, has no edits, or its memory is of another version.

@@ -20,16 +20,19 @@ from evodevo.settings import NEW, Settings
 
 OPERATIONS: tuple[str, ...] = ("noop", "prune", "grow", "spawn", "hybridise", "rewarm")
 """The paper's operations, in the order in which a policy counts them."""
+REPLACE = "replace"
+"""A module leaves, and a fresh one of another family takes its place and its weight at once. No part of the paper."""
 
 
 def _known(operation: str) -> str:
-    if operation not in OPERATIONS and operation not in EDITS:
-        raise ValueError(f"there is no operation {operation[:60]!r}; there are {', '.join((*OPERATIONS, *EDITS))}")
+    if operation not in (*OPERATIONS, REPLACE, *EDITS):
+        known = ", ".join((*OPERATIONS, REPLACE, *EDITS))
+        raise ValueError(f"there is no operation {operation[:60]!r}; there are {known}")
     return operation
 
 
 Operation = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string"})]
-"""One of ``OPERATIONS``, or a row of ``EDITS``."""
+"""One of ``OPERATIONS``, ``REPLACE``, or a row of ``EDITS``."""
 
 Entry = Literal["gate", "beside"]
 """How a newborn gets its weight in a zoo; see ``BirthSettings``."""
@@ -281,11 +284,11 @@ class GrowthSettings(Settings):
     Attributes:
         strategist: Name of the strategist, a row of ``growth.strategists.base.STRATEGISTS``.
         allow: Operations that it may use. Without ``prune`` no module is removed, not even to make room for a newborn.
-            Edits in place are closed unless they are named.
+            Edits in place and ``replace`` are closed unless they are named; that one needs no ``prune``.
         race: The race before the first event. Shares of the budget in ``events`` are of what it leaves.
         forks: Forks that decide whether an edit is kept.
         in_place: How modules are enlarged at their place.
-        memory: Whether edits of earlier runs warm-start a learned strategist.
+        memory: Whether edits of earlier runs warm-start a strategist that learns.
         edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
         policy: Settings of the strategists. The choice of parents, the discount and the target of the cost come from
             ``birth``, ``reward`` and ``caps``.

@@ -19,6 +19,7 @@ from safetensors.torch import load, save
 
 from evodevo import randomness
 from evodevo.errors import UsageError
+from evodevo.growth.spec import REPLACE
 from evodevo.growth.strategists.base import Strategist, StrategistState, Unroll
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.state import BIRTHS, Legal, ModuleState, State
@@ -74,12 +75,14 @@ def situations(draw: st.DrawFn) -> tuple[State, Legal]:
         (name, tuple(draw(st.lists(st.sampled_from(full.grow), unique=True, max_size=3))))
         for name in draw(st.lists(st.sampled_from(["widen", "deepen"]), unique=True))
     )
+    others = tuple((name, family) for name in full.grow for family in full.spawn)
+    some["replace"] = tuple(draw(st.lists(st.sampled_from(others), unique=True, max_size=3)))
     return state, full.model_copy(update=some)
 
 
 def _leaving(decision: Decision) -> set[str]:
     """Ids of the modules that are gone after a sub-action."""
-    if decision.action.operation == "prune":
+    if decision.action.operation in ("prune", REPLACE):
         return set(decision.action.modules)
     replaced = decision.legal.replaces
     return {replaced} if decision.action.operation in BIRTHS and replaced is not None else set()
@@ -143,6 +146,8 @@ class StrategistTests:
                 legal = legal.after(decision.action)
             births = sum(decision.action.operation in ("grow", "spawn", "hybridise") for decision in decisions)
             assert births <= situation[1].births
+            replacements = sum(decision.action.operation == REPLACE for decision in decisions)
+            assert not replacements or (births, replacements) == (0, 1)
             assert sum(decision.action.operation == "prune" for decision in decisions) <= situation[1].prunes
 
         law()

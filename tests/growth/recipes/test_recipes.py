@@ -15,7 +15,7 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import PAPER_SELECTION, procedure_options, task_settings, training_settings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.h_model.growable import GrowableHModel
-from evodevo.growth.recipes.growing import FIXED, growing_arms, is_learned, strategist_of, with_edit_memory
+from evodevo.growth.recipes.growing import FIXED, growing_arms, learns, strategist_of, with_edit_memory
 from evodevo.growth.recipes.h_model import STARTS
 from evodevo.growth.recipes.proof import CONTROL
 from evodevo.growth.recipes.proof_data import TRIALS, trial_of
@@ -178,7 +178,7 @@ def test_the_growth_of_a_classifier_begins_with_a_race_and_that_of_the_paper_wit
 @pytest.mark.parametrize("strategist", OURS)
 def test_who_learns_stands_beside_random_heuristic_and_fixed(strategist: str) -> None:
     found = {one.strategist for one in growth_of(grown(grow={"strategist": strategist})).values()}
-    assert found == {strategist, FIXED, *({"random", "heuristic"} if is_learned(strategist) else set())}
+    assert found == {strategist, FIXED, *({"random", "heuristic"} if learns(strategist) else set())}
 
 
 def test_arms_differ_in_their_growth_alone() -> None:
@@ -271,8 +271,11 @@ def test_a_recipe_that_names_its_strategists_itself(monkeypatch: pytest.MonkeyPa
         named(grow={"strategist": "random"})
 
 
-def test_learned_arms_begin_with_the_edits_of_their_own_strategist_else_with_all() -> None:
+def test_arms_that_learn_begin_with_the_edits_of_their_own_strategist_else_with_all() -> None:
     own, joined = "a" * 64, "b" * 64
+    settings = with_edit_memory(grown(grow={"strategist": "thompson"}), {"thompson": own, "random": own}, joined)
+    told = growth_of(settings)["grown by thompson"].edit_memory
+    assert told == joined, "a gain is one whoever chose the edit"
     settings = with_edit_memory(grown(grow={"strategist": "ppo,reinforce"}), {"ppo": own}, joined)
     found = {name: one.edit_memory for name, one in growth_of(settings).items()}
     others = dict.fromkeys(("grown by random", "grown by heuristic", FIXED))

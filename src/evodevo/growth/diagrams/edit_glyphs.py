@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evodevo.growth.in_place.base import EDITS
+from evodevo.growth.spec import REPLACE
 from evodevo.report.charts import glyphs as marks
 from evodevo.report.svg import Drawing, shorten, text_width
 
 EDGE, LEAST_ROOM = 8.0, 30.0
 """Space at the right edge, and the least for a sign's words, in units of the drawing."""
 
-LETTERS = {"grow": "G", "spawn": "S", "hybridise": "H"}
+LETTERS = {"grow": "G", "spawn": "S", "hybridise": "H", REPLACE: "R"}
 REPLACED = "replaced"
 WORDS = {
     "grow": "grown from a parent",
     "spawn": "spawned afresh",
     "hybridise": "hybrid of two",
+    REPLACE: "put in the place of another",
     "prune": "pruned",
     REPLACED: "gave its place to a newborn",
     "rewarm": "warmed up again",

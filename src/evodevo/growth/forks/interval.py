@@ -47,7 +47,7 @@ def gain_of(
     total = error + noise
     mean = float(change.mean())
     if total == 0.0:
-        return ForkGain(gain=mean, lower=mean, upper=mean, samples=count)
+        return ForkGain(gain=mean, lower=mean, upper=mean, samples=count, error=0.0)
     parts = error**2 / (count - 1) + (noise**2 / freedom if freedom else 0.0)
     width = float(stdtrit(total**2 / parts, level)) * total**0.5
-    return ForkGain(gain=mean, lower=mean - width, upper=mean + width, samples=count)
+    return ForkGain(gain=mean, lower=mean - width, upper=mean + width, samples=count, error=error**0.5)

@@ -14,12 +14,14 @@ class ForkGain(Settings):
         gain: Mean over samples of the loss without the edit minus that with it.
         lower, upper: Ends of the one-sided intervals at the level of the settings.
         samples: Number of samples.
+        error: Standard error of the gain by the samples alone, in nats; None in records of before.
     """
 
     gain: float
     lower: float
     upper: float
     samples: int
+    error: float | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class ForkRecord(Settings):

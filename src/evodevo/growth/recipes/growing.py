@@ -1,4 +1,4 @@
-"""Zoos that grow while they train, and what a learned strategist must be compared with.
+"""Zoos that grow while they train, and what a strategist that learns must be compared with.
 
 Source: docs/spec/architect_thyself.md#opponents.
 """
@@ -24,8 +24,10 @@ FIXED = "fixed"
 """Name of the arm, and of the strategist, that never changes the zoo: the reference of differences."""
 PLANNED = "enlarge"
 """Strategist that follows a plan: nothing is learned, and nothing decided."""
-UNLEARNED = ("random", "heuristic")
-"""Strategists beside a learned one: without them the gain of the learning cannot be measured."""
+BESIDE = ("random", "heuristic")
+"""Strategists beside one that learns: without them the gain of the learning cannot be measured."""
+FROM_ALL = ("thompson",)
+"""Strategists to which the edits of all strategists of a run are told: who chose an edit says nothing of its gain."""
 NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
 """Options of the fixed arm: the same data split, no event, no probe; this strategist never races."""
 
@@ -35,7 +37,7 @@ def growing_arms(network: NetworkSpec, strategists: Sequence[str]) -> tuple[Vari
 
     Args:
         network: A network of a kind in ``GROWABLES``, before it grows.
-        strategists: names; where one of them is learned, ``UNLEARNED`` are there, too.
+        strategists: names; where one of them learns, ``BESIDE`` are there, too.
 
     Raises:
         UsageError: an unknown strategist, or none.
@@ -45,7 +47,7 @@ def growing_arms(network: NetworkSpec, strategists: Sequence[str]) -> tuple[Vari
             raise unknown_name("strategist", name, STRATEGISTS.names())
     if not strategists:
         raise UsageError(f"a zoo that grows needs a strategist: {', '.join(STRATEGISTS.names())}.")
-    beside = UNLEARNED if any(is_learned(name) for name in strategists) else ()
+    beside = BESIDE if any(learns(name) for name in strategists) else ()
     wanted = [name for name in dict.fromkeys((*strategists, *beside)) if name != FIXED]
     role = GROWABLES.get(network.kind).role
     return (
@@ -72,9 +74,12 @@ def arm_name(strategist: str) -> str:
     return f"grown by {strategist}"
 
 
-def is_learned(strategist: str) -> bool:
-    """Whether a strategist learns from rewards, so that edits of earlier runs are of use to it."""
-    return strategist not in (FIXED, PLANNED, *UNLEARNED)
+def learns(strategist: str) -> bool:
+    """Whether a strategist learns from edits, so that those of earlier runs are of use to it.
+
+    Whether it has learned is another question (``strategists.gains.held_out``).
+    """
+    return strategist not in (FIXED, PLANNED, *BESIDE)
 
 
 def strategist_of(evaluation: NetworkEvaluationSettings, arm: Trial | Variant) -> str | None:
@@ -117,16 +122,17 @@ def growing(
 
 
 def with_edit_memory(settings: ExperimentSettings, memories: Mapping[str, str], joined: str) -> ExperimentSettings:
-    """The experiment with edits of earlier runs for the learned arms.
+    """The experiment with edits of earlier runs for the arms that learn.
 
     Args:
         settings: settings of the experiment.
         memories: strategist -> digest of its own edits.
-        joined: digest of all edits, for strategists that have none of their own.
+        joined: digest of all edits, for strategists that have none of their own, and for ``FROM_ALL``.
     """
+    own = {name: digest for name, digest in memories.items() if name not in FROM_ALL}
     arms = tuple(
-        plan.model_copy(update={"options": {**plan.options, "edit_memory": memories.get(name, joined)}})
-        if (name := strategist_of(settings.evaluation, plan)) is not None and is_learned(name)
+        plan.model_copy(update={"options": {**plan.options, "edit_memory": own.get(name, joined)}})
+        if (name := strategist_of(settings.evaluation, plan)) is not None and learns(name)
         else plan
         for plan in settings.experiment.arms
     )

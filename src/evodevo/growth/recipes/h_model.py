@@ -59,7 +59,7 @@ def growing(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
         size: quick or full.
         driver: ``train`` trains the arms of the recipe, under its own strategist.
         changes: in ``grow``, baselines ``quick`` and ``all`` add the opponents of every H-Model, none if left out; for
-            a learned strategist those that learn nothing are added.
+            one that learns those that learn nothing are added.
     """
     if driver != "grow":
         changes.refuse_baselines()

@@ -30,8 +30,8 @@ from evodevo.runs.recipe import Baselines, Changes, Driver, Recipe, Size
 from evodevo.settings import merge
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
-LEARNED = "ppo"
-STRATEGISTS = (LEARNED, "random", "heuristic")
+LEARNER = "ppo"
+STRATEGISTS = (LEARNER, "random", "heuristic")
 RACED_FIRST = "heuristic"
 """Strategist of the arm that grows after a race."""
 UNGUIDED = "random"
@@ -66,7 +66,7 @@ QUICK_GROWTH: Mapping[str, Any] = {"events": {"count": 3}}
 
 
 def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tuple[Variant, ...]:
-    """The arms of the comparison: the learned strategist first, beside the fixed zoo.
+    """The arms of the comparison: the strategist that learns first, beside the fixed zoo.
 
     Args:
         structure: structure of the zoo before it grows.
@@ -74,7 +74,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
         mixtures: set of the mixtures of experts beside them.
     """
     if trial.direction_only:
-        return (_grown(structure, LEARNED), _fixed(structure), _raced(structure))
+        return (_grown(structure, LEARNER), _fixed(structure), _raced(structure))
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
         *(_grown(structure, strategist) for strategist in STRATEGISTS),
@@ -91,7 +91,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
             )
             for style in MIXTURES[mixtures]
         ),
-        _grown(control, LEARNED, CONTROL),
+        _grown(control, LEARNER, CONTROL),
         _fixed(control, CONTROL),
     )
 

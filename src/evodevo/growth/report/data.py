@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 from evodevo.growth.edit_spec import Edit
-from evodevo.growth.spec import PruneSettings
+from evodevo.growth.spec import REPLACE, PruneSettings
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 
 Measure = Literal["contribution", "usage", "impact", "fitness"]
 MEASURES: tuple[Measure, ...] = ("contribution", "usage", "impact", "fitness")
-BIRTHS = ("grow", "spawn", "hybridise")
+BIRTHS = ("grow", "spawn", "hybridise", REPLACE)
 UNUSED = PruneSettings().usage
 """Mean router weight below which a module is unused."""
 GIVES_PLACE = "gives its place to "
@@ -44,7 +44,7 @@ class Life:
     Attributes:
         id, archetype: id and archetype of the module.
         genotype: None where it was not recorded.
-        operation: ``start``, ``grow``, ``spawn``, ``hybridise``.
+        operation: ``start``, ``grow``, ``spawn``, ``hybridise``, ``replace``.
         parents: ids.
         born, gone: numbers of the events; 0 is the start, None lives on.
         born_step, gone_step: steps of the training.
@@ -110,6 +110,7 @@ class GrowthHistory:
         probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
         race: the race before it, as ``growth.training.starting_race`` records it; None where none was wanted.
         forks: its forks, as the fact ``growth.forks`` has them; None where none were wanted.
+        foresight: how well its strategist's memory foresees gains, as the fact has it; None where it foresees none.
     """
 
     strategist: str
@@ -122,6 +123,7 @@ class GrowthHistory:
     probes: tuple[tuple[float, float], ...] = ()
     race: Mapping[str, Any] | None = None
     forks: Mapping[str, Any] | None = None
+    foresight: Mapping[str, Any] | None = None
 
     @cached_property
     def edits(self) -> tuple[Edit, ...]:
@@ -204,7 +206,7 @@ def modules_after(start: Iterable[ZooModule], edits: Iterable[Edit]) -> tuple[Zo
                 id=edit.module,
                 genotype=edit.after,
                 seed=edit.seed,
-                parents=edit.action.modules,
+                parents=edit.parents,
                 birth_event=edit.event,
             )
     return tuple(modules.values())

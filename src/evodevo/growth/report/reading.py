@@ -60,6 +60,7 @@ def _history(individual: Individual, record: Mapping[str, Any], edits: Sequence[
         ),
         race=record.get("race"),
         forks=record.get("forks"),
+        foresight=record.get("foresight"),
     )
 
 
@@ -189,7 +190,7 @@ def _lives(
             edit.after.archetype,
             edit.after,
             edit.action.operation,
-            edit.action.modules,
+            edit.parents,
             event.number,
             event.step,
             sights=sights.get(edit.module, ()),

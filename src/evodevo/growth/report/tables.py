@@ -11,14 +11,16 @@ from evodevo.experiments.comparison import ComparisonTable, Spread
 from evodevo.experiments.trials import Variant
 from evodevo.growth.recipes.growing import PLANNED
 from evodevo.growth.report.data import UNUSED, GrowthHistory, Life
+from evodevo.growth.report.foresight import called
 from evodevo.growth.report.reading import growth_of
 from evodevo.growth.report.text import death_words
 from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.strategists.gains.record import LEARNED
 from evodevo.report.word_tables import TextTable
 from evodevo.runs.archive import Individual
 
 RULES = ("random", "heuristic", "fixed")
-"""Strategists that learn nothing: what a learned one is compared with."""
+"""Strategists that learn nothing: what one that learns is compared with."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,12 @@ class GrownRow:
     def strategist(self) -> str:
         """Names of the strategists."""
         return ", ".join(dict.fromkeys(growth.strategist for _, growth in self.grown))
+
+    @property
+    def called(self) -> str:
+        """The names of the strategists, with whether each is called learned where it foresees gains."""
+        words = [(growth.strategist, called(growth)) for _, growth in self.grown]
+        return ", ".join(dict.fromkeys(f"{name} ({learned})" if learned else name for name, learned in words))
 
     def spread(self, read: Callable[[GrowthHistory], float | None]) -> Spread | None:
         """A number of each training, over seeds."""
@@ -71,7 +79,8 @@ def arms_table(rows: Sequence[GrownRow]) -> TextTable:
         "Per training, mean ± standard deviation over seeds. An arm begins with all modules that are planned, or with "
         "the winner of the race before the first event (of so many seeds). Replaced are those of the pruned that made "
         "room for a newborn; refused ones would have broken a cap or could not be built, and changed nothing; left are "
-        "modules in the end."
+        "modules in the end. A strategist is called learned where its memory foresees the gains of runs on the "
+        f"same data that are held out with a rank correlation above {LEARNED:g}."
     )
     return TextTable(columns, [_done(row) for row in rows], caption, ("strategist", "begins with"))
 
@@ -119,18 +128,18 @@ def hybrids_table(rows: Sequence[GrownRow]) -> TextTable | None:
 
 
 def missing_rivals(arms: Iterable[Variant]) -> list[str]:
-    """Sentences on strategists that a learned one should be compared with and is not.
+    """Sentences on strategists that one that learns should be compared with and is not.
 
     Args:
         arms: arms of the whole experiment, also those that have not been trained yet.
     """
     usual = GrowthSettings().strategist
     there = dict.fromkeys(str(arm.options.get("strategist", usual)) for arm in arms if arm.procedure == "grow")
-    learned = [name for name in there if name not in (*RULES, PLANNED)]
+    learning = [name for name in there if name not in (*RULES, PLANNED)]
     missing = [name for name in RULES if name not in there]
-    if not learned or not missing:
+    if not learning or not missing:
         return []
-    beside = f"No arm with strategist {' or '.join(missing)} stands beside {' and '.join(learned)}"
+    beside = f"No arm with strategist {' or '.join(missing)} stands beside {' and '.join(learning)}"
     why = "what was learnt cannot be distinguished from chance, from rules or from no growth at all"
     return [f"{beside}: {why}. `evodevo grow` runs all of them."]
 
@@ -141,7 +150,7 @@ def _done(row: GrownRow) -> tuple[str, ...]:
 
     return (
         row.name,
-        row.strategist,
+        row.called,
         str(len(row.grown)),
         _begun(row),
         _plain(row.spread(lambda growth: len(growth.events))),

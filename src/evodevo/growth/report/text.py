@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.report.data import GrowthHistory, Happening, Life
+from evodevo.growth.report.foresight import foresight_words
 from evodevo.growth.report.forks import fork_words
 from evodevo.growth.report.race import race_words
+from evodevo.growth.spec import REPLACE
 
 HISTORY = ("event", "step", "what", "accuracy before", "reward")
 _COUNTED = {
@@ -17,6 +19,7 @@ _COUNTED = {
     "hybridise": "made of two",
     "prune": "pruned",
     "rewarm": "warmed up again",
+    REPLACE: "put in the place of another",
 }
 _DONE = {"grow": "grown", "spawn": "spawned", "hybridise": "made"}
 
@@ -34,6 +37,8 @@ def edit_words(edit: Edit) -> str:
         return f"{edit.module} warmed up again{note}"
     if edit.enlarged:
         return f"{edit.module} {done_words(operation)}{note}"
+    if operation == REPLACE:
+        return f"{edit.module} put in the place of {modules[0]}{note}"
     parents = f" from {' and '.join(modules)}" if modules else ""
     return f"{edit.module} {_DONE.get(operation, 'born')}{parents}{note}"
 
@@ -85,6 +90,7 @@ def growth_words(growth: GrowthHistory) -> list[str]:
     return [
         *raced,
         f"{first}.",
+        *foresight_words(growth),
         *fork_words(growth),
         in_the_end,
         *(f"{sentence}." for sentence in overhead_words(growth)),

@@ -68,6 +68,8 @@ class Strategist(ABC):
     name: ClassVar[str]
     learns: ClassVar[bool] = False
     """Whether ``update`` changes anything and an edit memory is of use."""
+    foresees: ClassVar[bool] = False
+    """Whether it chooses by the gains that it foresees from measured ones, so that foresight can be judged."""
 
     def __init__(self, settings: StrategistSettings, *, actions: int = 3, seed: int = 0) -> None:
         self.settings = settings
@@ -160,4 +162,5 @@ STRATEGISTS.add("heuristic", "evodevo.growth.strategists.heuristic:Heuristic")
 STRATEGISTS.add("reinforce", "evodevo.growth.strategists.reinforce:Reinforce")
 STRATEGISTS.add("ppo", "evodevo.growth.strategists.ppo:PPO")
 STRATEGISTS.add("meta_gradient", "evodevo.growth.strategists.meta_gradient:MetaGradient")
+STRATEGISTS.add("thompson", "evodevo.growth.strategists.thompson:Thompson")
 STRATEGISTS.add("reinforce_meta", "evodevo.growth.strategists.reinforce_meta:ReinforceMeta")

@@ -1,9 +1,10 @@
-"""Memory of edits in earlier runs and their rewards, as a file of JSON lines.
+"""Memory of edits in earlier runs, their rewards, and their gains where forks measured them, as a file of JSON lines.
 
 Source: docs/spec/architect_thyself.md#edit-memory.
 
-JSON lines: the first names the format and the size of a genotype's vector, each other is one edit. A learned strategist
-is warmed by it twice: it imitates what was rewarded (``cloning.py``), and its prior leans to what was.
+JSON lines: the first names the format and the size of a genotype's vector, each other is one edit. A policy is warmed
+by it twice: it imitates what was rewarded (``learned.imitate``), and its prior leans to what was. A model of gains is
+fitted on those that forks measured (``gains``).
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.growth.edit_spec import Action
+from evodevo.growth.strategists.gains.record import MeasuredGain
 from evodevo.growth.strategists.spec import MemorySettings
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.strategists.transition import Transition
@@ -39,6 +43,7 @@ class RememberedEdit(Settings):
         action: Action that was taken, ``noop`` included.
         reward: Reward of its event.
         child: Genotype of the newborn, or of the module that was edited in place; None for other actions.
+        gain: What a fork measured of the edits of its event; None where none did.
     """
 
     state: State
@@ -46,6 +51,7 @@ class RememberedEdit(Settings):
     action: Action
     reward: float
     child: ModuleGenotype | None = None
+    gain: MeasuredGain | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,7 @@ class EditMemory:
                 action=decision.action,
                 reward=transition.reward,
                 child=(children or {}).get(place),
+                gain=transition.gain if decision.action.operation != "noop" else None,
             )
             for place, decision in enumerate(transition.decisions)
             # A ``noop`` that only ends an event did not earn its reward.
@@ -126,7 +133,7 @@ class EditMemory:
 def kinds_of(action: Action, state: State) -> tuple[str, ...]:
     """The operation, and the operation with the families concerned: keys that two runs have in common."""
     families = {module.id: module.archetype for module in state.modules}
-    about = [action.archetype] if action.archetype else [families[name] for name in action.modules]
+    about = [*(families[name] for name in action.modules), *([action.archetype] if action.archetype else [])]
     return (action.operation, f"{action.operation}:{'+'.join(about)}") if about else (action.operation,)
 
 
@@ -153,7 +160,8 @@ def _read(line: str, what: str) -> RememberedEdit:
     legal = edit.legal
     paired = (name for pair in legal.hybridise for name in pair)
     edited = (name for _, names in legal.in_place for name in names)
-    for name in (*legal.prune, *legal.grow, *legal.rewarm, *edit.action.modules, *paired, *edited):
+    replaced = (name for name, _ in legal.replace)
+    for name in (*legal.prune, *legal.grow, *legal.rewarm, *edit.action.modules, *paired, *edited, *replaced):
         if name not in known:
             raise UsageError(f"{what} is about the module {name!r}, which is not in its zoo.")
     if not legal.allows(edit.action):

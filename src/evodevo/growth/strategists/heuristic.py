@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evodevo.growth.edit_spec import Action
-from evodevo.growth.spec import Operation
+from evodevo.growth.spec import REPLACE, Operation
 from evodevo.growth.strategists.base import Strategist
 from evodevo.growth.strategists.spec import HeuristicSettings
 from evodevo.growth.strategists.state import Legal, State
@@ -106,6 +106,8 @@ def prior(state: State, legal: Legal, settings: HeuristicSettings) -> Prior:
             ]
         elif operation == "grow" or operation in dict(legal.in_place):
             values = [settings.selection * fitness[choice.modules[0]] for choice in actions]
+        elif operation == REPLACE:
+            values = [-settings.selection * fitness[choice.modules[0]] for choice in actions]
         elif operation == "hybridise":
             values = standardised([state.complement(*choice.modules) for choice in actions])
         elif operation == "spawn":

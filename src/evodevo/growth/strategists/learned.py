@@ -35,7 +35,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Learnt(Settings):
-    """The plain half of a learned strategist's state.
+    """The plain half of a policy's state.
 
     Attributes:
         strategist: Name of the strategist.

@@ -71,7 +71,7 @@ class Policy(nn.Module):
         targets = {operation: legal.targets(operation) for operation in operations}
         residual = self.operation(context)
         given = torch.tensor([prior.operations[operation] + lean.get(operation, 0.0) for operation in operations])
-        # Edits in place have the heuristic's logit, and what an edit memory says of them: the last entry is theirs.
+        # Others than the paper's have the heuristic's logit, and what an edit memory says of them: the last entry.
         residual = torch.cat((residual, torch.zeros(1)))
         places = [OPERATIONS.index(name) if name in OPERATIONS else len(OPERATIONS) for name in operations]
         logits = given + residual[places]

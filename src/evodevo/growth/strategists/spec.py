@@ -93,6 +93,16 @@ class MemorySettings(Settings):
     doubt: float = Field(default=4.0, ge=0)
 
 
+class GainSettings(Settings):
+    """The model of measured gains (docs/spec/architect_thyself.md#gains-of-edits).
+
+    Attributes:
+        prior: Scale in nats of the gain of an edit while no gain is known; with gains it is their median size.
+    """
+
+    prior: float = Field(default=0.1, gt=0, le=100)
+
+
 class StrategistSettings(Settings):
     """Settings of all strategists."""
 
@@ -100,3 +110,4 @@ class StrategistSettings(Settings):
     learning: LearningSettings = LearningSettings()
     meta: MetaSettings = MetaSettings()
     memory: MemorySettings = MemorySettings()
+    gains: GainSettings = Field(default=GainSettings(), exclude_if=lambda value: value == GainSettings())

@@ -17,7 +17,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from evodevo.growth.edit_spec import Action
-from evodevo.growth.spec import OPERATIONS, Operation
+from evodevo.growth.spec import OPERATIONS, REPLACE, Operation
 from evodevo.settings import Settings
 
 BIRTHS: tuple[Operation, ...] = ("grow", "spawn", "hybridise")
@@ -127,6 +127,8 @@ class Legal(Settings):
         hybridise: Ordered pairs of ids: the one that keeps its frame, and the donor of a motif.
         spawn: Families that may be spawned.
         in_place: Edits in place that are open, each with the ids of modules that admit it.
+        replace: Pairs of a module that may be replaced and the family that may take its place. An event has births or
+            one replacement.
         births: Number of births left in this event.
         prunes: Number of prunings left in this event.
         replaces: Id of the module that a birth replaces where the zoo is full; None where there is room.
@@ -139,6 +141,7 @@ class Legal(Settings):
     hybridise: tuple[tuple[str, str], ...] = ()
     rewarm: tuple[str, ...] = ()
     in_place: tuple[tuple[str, tuple[str, ...]], ...] = Field(default=(), exclude_if=lambda value: not value)
+    replace: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda value: not value)
     births: int = Field(default=1, ge=0)
     prunes: int = Field(default=1, ge=0)
     replaces: str | None = None
@@ -148,14 +151,14 @@ class Legal(Settings):
         """Every legal action of an operation; none where it is illegal."""
         if (operation in BIRTHS and not self.births) or (operation == "prune" and not self.prunes):
             return ()
-        if operation not in OPERATIONS:
+        if operation not in (*OPERATIONS, REPLACE):
             return _actions(operation, dict(self.in_place).get(operation, ()))
         return _actions(operation, () if operation == "noop" else getattr(self, operation))
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """Operations with a legal action: in the order of ``OPERATIONS``, then edits in place."""
-        every = (*OPERATIONS, *(operation for operation, _ in self.in_place))
+        """Operations with a legal action: in the order of ``OPERATIONS``, then replacement and edits in place."""
+        every = (*OPERATIONS, REPLACE, *(operation for operation, _ in self.in_place))
         return tuple(operation for operation in every if self.targets(operation))
 
     def allows(self, action: Action) -> bool:
@@ -169,8 +172,8 @@ class Legal(Settings):
         """
         if action.operation == "noop":
             return self
-        born = action.operation in BIRTHS
-        gone = set(action.modules) if action.operation == "prune" else set()
+        born, replaced = action.operation in BIRTHS, action.operation == REPLACE
+        gone = set(action.modules) if action.operation == "prune" or replaced else set()
         if born and self.replaces is not None:
             gone.add(self.replaces)
         busy = gone | set(action.modules)
@@ -183,10 +186,11 @@ class Legal(Settings):
                     (operation, tuple(name for name in names if name not in busy)) for operation, names in self.in_place
                 ),
                 "hybridise": tuple(pair for pair in self.hybridise if not gone & set(pair)),
-                "births": self.births - born,
+                "replace": () if born or replaced else tuple(pair for pair in self.replace if pair[0] not in busy),
+                "births": 0 if replaced else self.births - born,
                 "prunes": self.prunes - (action.operation == "prune"),
-                # A removal makes room.
-                "replaces": None if gone else self.replaces,
+                # A removal makes room, unless somebody has it.
+                "replaces": None if gone and not replaced else self.replaces,
             }
         )
 
@@ -200,6 +204,8 @@ def _actions(operation: Operation, targets: tuple[Any, ...]) -> tuple[Action, ..
         return tuple(Action(operation="spawn", archetype=target) for target in targets)
     if operation == "hybridise":
         return tuple(Action(operation="hybridise", modules=pair) for pair in targets)
+    if operation == REPLACE:
+        return tuple(Action(operation=REPLACE, modules=(name,), archetype=family) for name, family in targets)
     return tuple(Action(operation=operation, modules=(target,)) for target in targets)
 
 

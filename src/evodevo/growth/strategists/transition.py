@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from evodevo.growth.edit_spec import Action
+from evodevo.growth.strategists.gains.record import MeasuredGain
 from evodevo.growth.strategists.state import Legal, State, same_target
 from evodevo.settings import Settings
 
@@ -39,6 +40,7 @@ class Transition(Settings):
         reward: Reward r_t after the horizon (82).
         cost: Cost of the network after the event, in the unit of the target (80).
         after: State at the next event; None at the end of a training.
+        gain: What a fork measured of its edits; None where none did.
     """
 
     state: State
@@ -46,3 +48,4 @@ class Transition(Settings):
     reward: float
     cost: float = Field(default=0.0, ge=0)
     after: State | None = None
+    gain: MeasuredGain | None = Field(default=None, exclude_if=lambda value: value is None)

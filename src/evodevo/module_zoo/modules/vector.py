@@ -22,6 +22,8 @@ from evodevo.operators.spec import Activation
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 LENGTH = 64
 """Positions for which the work of a module enters its vector."""
+MOST_BY_WIDTH = 1 << 20
+"""Parameters, or FLOPs of a position, for each unit of width, whose entry in the vector is 1."""
 
 # (of which attribute, its least and most, whether its logarithm counts)
 _NUMBERS: tuple[tuple[str, float, float, bool], ...] = (
@@ -62,9 +64,15 @@ def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
     deepest, shortest = _depths(genotype)
     vector += [_log(deepest, MAX_NODES), float(shortest == 0), _share(nodes, "outer", "sigmoid")]
     flops = genotype_work(genotype, LENGTH).total / LENGTH
-    vector += [_log(genotype_parameters(genotype) / width, 1 << 20), _log(flops / width, 1 << 20)]
+    vector += [_log(genotype_parameters(genotype) / width, MOST_BY_WIDTH), _log(flops / width, MOST_BY_WIDTH)]
     vector += [_log(genotype_parameters(genotype), 1 << 36), _log(len(nodes), MAX_NODES)]
     return tuple(vector)
+
+
+def width_of(vector: Sequence[float], parameters: int) -> int:
+    """The width of the module with this vector, rounded to five digits or not, and so many parameters; 0 of none."""
+    by_width = math.expm1(min(max(vector[-4], 0.0), 1.0) * math.log1p(MOST_BY_WIDTH))
+    return round(parameters / by_width) if by_width > 0 else 0
 
 
 def _shares_of_parameters(genotype: ModuleGenotype) -> list[float]:
