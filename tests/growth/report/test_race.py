@@ -64,3 +64,14 @@ def test_where_nobody_raced_there_is_a_reason_or_nothing() -> None:
     without = replace(HISTORY, race={"instead": "no room.", "heats": [], "chosen": ["mlp-1"]})
     assert race_words(without) == ["It begins with all modules: no room."]
     assert race_table(without) is None
+
+
+def test_who_was_out_before_the_last_rung_is_not_compared() -> None:
+    history = raced(by_trend=True)
+    assert history.race is not None
+    (rung,) = history.race["heats"][0]["rungs"]
+    shorter = {**rung, "cnn-1": {"steps": 20, "loss": 2.2, "expected": 0.4}}
+    (words,) = race_words(
+        replace(history, race={**history.race, "heats": [{**history.race["heats"][0], "rungs": [shorter, rung]}]})
+    )
+    assert words.endswith("expected loss 1.583, mlp-1 had 1.652.")

@@ -21,7 +21,8 @@ def race_words(growth: GrowthHistory) -> list[str]:
     last = _last(race)
     scores = {name: score for name, told in last.items() if (score := _score(told)) is not None}
     won = " + ".join(race["chosen"])
-    beaten = sorted((score, name) for name, score in scores.items() if name != won)
+    # Scores of shorter rungs, in which others ended, do not compare.
+    beaten = sorted((scores[name], name) for name in _longest(race) if name != won and name in scores)
     second = f", {beaten[0][1]} had {beaten[0][0]:.3f}" if beaten else ""
     size = f"{race['tried']} networks in {race['steps']:,} steps, {100 * race['share']:.1f} % of the budget"
     what = "expected loss" if "expected" in last[won] else "loss"
@@ -39,7 +40,7 @@ def race_table(growth: GrowthHistory) -> TextTable | None:
         for rung in heat["rungs"]:
             for name, told in rung.items():
                 rungs.setdefault(name, []).append(_loss(told["loss"]))
-    longest = {name for heat in race["heats"] for name in heat["rungs"][-1]}
+    longest = _longest(race)
 
     def place(name: str, loss: float | None) -> tuple[bool, bool, bool, float]:
         return name != won, name not in longest, loss is None, loss or 0.0
@@ -62,6 +63,11 @@ def race_table(growth: GrowthHistory) -> TextTable | None:
     )
     columns = (*COLUMNS[:3], *(["expected"] if expected else []), *COLUMNS[3:])
     return TextTable(columns, rows, caption, ("after each rung", "what became of it"))
+
+
+def _longest(race: Mapping[str, Any]) -> set[str]:
+    """Networks of the last rung of each heat."""
+    return {name for heat in race["heats"] for name in heat["rungs"][-1]}
 
 
 def _last(race: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

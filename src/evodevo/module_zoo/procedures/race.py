@@ -250,26 +250,28 @@ class ModuleRace:
             network = self._build(arm)
             name = f"heat {len(self.heats)}, rung {number + 1}: {arm.name}"
             half = steps // 2 if self._by_trend and number == 0 else 0
-            state = self._train(arm, network, steps, until=half or None)
-            if state == "paused":
+            result = self._train(arm, network, steps, amount, until=half or None)
+            if result.state == "paused":
                 self._look(f"{name}, half of it", arm, network, half)
-                state = self._train(arm, network, steps)
-            self._look(name, arm, network, arm.steps + steps, finished=state == "finished")
-            arm.steps += steps
+                result = self._train(arm, network, steps, amount)
+            arm.steps += result.steps
+            self._look(name, arm, network, arm.steps, finished=result.state == "finished")
             arm.weights = self.weights.keep(name, network)
             self._hold([*arms, *beside])
 
-    def _train(self, arm: _Arm, network: ModuleZoo, steps: int, until: int | None = None) -> str:
-        """Train it for so many steps more, or until it has made some of them; the state in which that ended."""
-        result = self.bench.train(
+    def _train(
+        self, arm: _Arm, network: ModuleZoo, steps: int, amount: float, until: int | None = None
+    ) -> TrainingResult:
+        """Train it for so many steps more, or until it has made some of them; in seconds no longer than planned."""
+        budget = Budget(steps=steps, seconds=amount if self._in_seconds else None)
+        return self.bench.train(
             network,
-            training=self._training(Budget(steps=steps), floor=1.0),
+            training=self._training(budget, floor=1.0),
             task=self.search.task,
             batch_at=batches_from(self.bench, self.search.task, arm.steps),
             watched=False,
             until=until,
         )
-        return result.state
 
     def _look(self, name: str, arm: _Arm, network: ModuleZoo, steps: int, *, finished: bool = True) -> None:
         """Judge a network that has made so many steps; one that cannot be trained has no loss."""
