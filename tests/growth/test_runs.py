@@ -376,9 +376,8 @@ def told(run: Run) -> list[dict[str, Any]]:
 
 
 def test_every_edit_is_an_event_in_the_store(run: Run, one: Individual) -> None:
-    assert [event["name"] for event in told(run)] == [
-        f"{what} {number}" for number in (1, 2, 3) for what in ("event", "reward")
-    ]
+    pairs = [f"{what} {number}" for number in (1, 2, 3) for what in ("event", "reward")]
+    assert [event["name"] for event in told(run)] == ["race", *pairs], "a classifier begins with a race"
     edits = [edit for event in told(run) for edit in event.get("event", {}).get("edits", ())]
     bare = [{name: value for name, value in edit.items() if name != "tensors"} for edit in edits]
     assert bare == one.fact["growth"]["edits"]
