@@ -1,6 +1,6 @@
 """What a race of modules gives away: the networks it may choose from, each trained whole, and rules over their curves.
 
-Run: python benchmarks/race_regret.py DATA --results FILE [--budget 70] [--seeds 1 2] [--share .3] [--only-print]
+Run: python benchmarks/race_regret.py DATA --results FILE [--budget 70] [--recipe] [--seeds 1 2] [--only-print]
 
 Every candidate of a race over a zoo of six (each module alone, none, each pair, all) is trained for the whole budget,
 and once more at a constant learning rate, as a race does, for ``--share`` of it, judged at many points. FILE keeps
@@ -42,11 +42,10 @@ from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget
 from measuring import print_table
-from starting_race import BATCH, GIGA, JUDGED, experiment, of_modules, trial, whole
+from starting_race import GIGA, JUDGED, experiment, of_modules, trial, whole
 
 POINTS = 24
 FIRST = 0.01
-JUDGING = JUDGED / (3 * BATCH)
 SHARES = (0.1, 0.15, 0.2, 0.3)
 LEAST = 30
 Row = Mapping[str, Any]
@@ -59,7 +58,8 @@ def curve(made: ExperimentSettings, ids: str, seed: int, gflops: float) -> list[
     bench = Trainer(arm, made.evaluation, task, seed, decide("cpu"), None, lambda message: None, None, Path())
     structure = of_modules(arm.network.structure, ids)
     network = bench.build(ModuleZooNetwork(structure=structure))
-    cost = zoo_cost(structure, inputs=task.inputs, outputs=task.outputs, batch=BATCH, mode="train").flops
+    batch = bench.training.batch_size
+    cost = zoo_cost(structure, inputs=task.inputs, outputs=task.outputs, batch=batch, mode="train").flops
     steps = int(gflops * GIGA / cost)
     optimizer = bench.training.optimizer.model_copy(update={"floor": 1.0})
     training = bench.training.model_copy(update={"budget": Budget(steps=steps), "optimizer": optimizer})
@@ -83,10 +83,12 @@ class Replay:
         rows: Name of a network -> its row.
         budget: GFLOPs of a whole training.
         judge: ``loss`` or ``trend``.
+        batch: Samples of a step.
     """
 
-    def __init__(self, rows: Mapping[str, Row], budget: float, judge: str) -> None:
+    def __init__(self, rows: Mapping[str, Row], budget: float, judge: str, batch: int) -> None:
         self.rows, self.budget, self.judge = rows, budget, judge
+        self.judging = JUDGED / (3 * batch)  # in steps; a forward pass is a third of one
         self.looks = 2 if judge == "trend" else 1
         self.cost = {name: row["GFLOPs"] / row["steps"] for name, row in rows.items()}
 
@@ -94,7 +96,7 @@ class Replay:
         """Name of the winner; ``all`` where there is no room."""
         names = [name for name in self.rows if "+" not in name and name != "all" and (identity or name != IDENTITY)]
         race = share * self.budget
-        judging = self.looks * JUDGING
+        judging = self.looks * self.judging
         first = plan_first([self.cost[name] for name in names], race * singles, LEAST, judging)
         if first is None:
             return "all"
@@ -118,7 +120,7 @@ class Replay:
         for number in range(heat.rungs):
             for name in names:
                 looks = self.looks if number == 0 else 1
-                length[name] += heat.amount - looks * JUDGING * self.cost[name]
+                length[name] += heat.amount - looks * self.judging * self.cost[name]
             scores = [self._score(name, length[name]) for name in names]
             if number < heat.rungs - 1:
                 names = [names[place] for place in survivors(scores, left_after(len(names)))]
@@ -132,7 +134,7 @@ class Replay:
         return expected_loss(looks, self.budget), late
 
 
-def table(rows: Sequence[Row], budget: float) -> list[dict[str, Any]]:
+def table(rows: Sequence[Row], budget: float, batch: int) -> list[dict[str, Any]]:
     """One row for each rule: the mean regret over seeds, in points, and the winners."""
     seeds: dict[int, dict[str, Row]] = {}
     for row in rows:
@@ -143,7 +145,7 @@ def table(rows: Sequence[Row], budget: float) -> list[dict[str, Any]]:
         for share in SHARES:
             lost, won = [], []
             for known in seeds.values():
-                name = Replay(known, budget, judge).chosen(share, singles, identity=identity)
+                name = Replay(known, budget, judge, batch).chosen(share, singles, identity=identity)
                 lost.append(max(row["accuracy"] for row in known.values()) - known[name]["accuracy"])
                 won.append(name.replace("-1", ""))
             entry[f"share {share:g}"] = f"{statistics.fmean(lost):.1f} ({', '.join(won)})"
@@ -158,12 +160,14 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=70.0, help="GFLOPs of a whole training")
     parser.add_argument("--share", type=float, default=0.3, help="of the budget, for a curve")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--recipe", action="store_true", help="width and batch of the recipe, as in starting_race.py")
     parser.add_argument("--only-print", action="store_true", help="train nothing")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    made = experiment(given.data, given.budget)
+    made = experiment(given.data, given.budget, recipe=given.recipe)
     ids = [module.id for module in trial(made, 0, {}).network.structure.modules]
     how = {"data": Path(given.data).resolve().name, "budget": given.budget, "share": given.share}
+    how |= {"recipe": True} if given.recipe else {}
     lines = given.results.read_text().splitlines() if given.results.exists() else []
     rows = [row for row in map(json.loads, lines) if row["of"] == how and row["seed"] in given.seeds]
     for seed, name in () if given.only_print else itertools.product(given.seeds, candidates(ids)):
@@ -182,7 +186,7 @@ def main() -> None:
         accuracies.setdefault(row["modules"], []).append(row["accuracy"])
     order = sorted(accuracies, key=lambda name: -statistics.fmean(accuracies[name]))
     print_table([{"modules": name, "accuracy": ", ".join(map(str, accuracies[name]))} for name in order])
-    print_table(table(rows, given.budget))
+    print_table(table(rows, given.budget, made.evaluation.training.batch_size))
 
 
 if __name__ == "__main__":

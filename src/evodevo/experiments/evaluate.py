@@ -346,8 +346,9 @@ class NetworkEvaluation(ArmEvaluation):
     def series(self, bench: Trainer, trained: Trained) -> dict[str, list[list[float]]]:
         """See ``ArmEvaluation``; a point that is not finite is left out."""
         size = bench.training.batch_size
+        before = bench.steps - trained.result.steps  # those of earlier stages, such as a race
         series: dict[str, Any] = {
-            "train_loss": [(samples / size, loss) for samples, loss in trained.result.curve],
+            "train_loss": [(before + samples / size, loss) for samples, loss in trained.result.curve],
             **bench.series,
             **trained.series,
         }

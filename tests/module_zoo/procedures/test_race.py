@@ -75,6 +75,8 @@ def test_a_race_keeps_its_share_and_the_winner_its_weights(
     assert facts["share"] == facts["steps"] / STEPS
     assert all(stage["watched"] is False and isinstance(stage["task"], HeldBackTask) for stage in before)
     assert min(step for step, _ in outcome.series["validation_loss"]) > facts["steps"], "blind to validation samples"
+    course = [step for step, _ in outcome.series["train_loss"]]
+    assert facts["steps"] < min(course) <= max(course) == STEPS, "the curve of the training goes on after the race"
     singles, pairs = facts["heats"]
     assert singles["arms"] == IDS
     assert set(singles["rungs"][0]) == set(IDS)

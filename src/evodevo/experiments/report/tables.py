@@ -15,6 +15,8 @@ from evodevo.report.word_tables import TextTable
 UNITS = {"steps": "", "flops": "flops", "seconds": "seconds"}
 MOST_VALUES = 16
 """A group with more values than these has no table."""
+LEAST_TERM = 0.01
+"""Largest value of a term of the loss, as a share of the largest of all, below which it is not drawn."""
 
 
 @dataclass(frozen=True)
@@ -241,13 +243,18 @@ def _selected(table: ComparisonTable) -> list[Chart]:
 
 
 def _terms(table: ComparisonTable) -> list[Chart]:
-    """Terms of the loss of arms that have several."""
+    """Terms of the loss of arms that have several; those that would lie on the axis are named and not drawn."""
     charts = []
     for row in table.rows:
         terms = {name.removeprefix("loss/"): row.curves[name] for name in row.curves if name.startswith("loss/")}
         if len(terms) > 1:
-            series = [Series(name, points) for name, points in terms.items()]
-            charts.append(Chart("loss", "nats", "steps", "", series, "lower", f"Terms of the loss of {row.group}."))
+            sizes = {name: max((abs(value) for _, value in points), default=0.0) for name, points in terms.items()}
+            small = [name for name, size in sizes.items() if size < LEAST_TERM * max(sizes.values())]
+            series = [Series(name, points) for name, points in terms.items() if name not in small]
+            caption = f"Terms of the loss of {row.group}."
+            if small:
+                caption += f" Below {100 * LEAST_TERM:g} % of the largest, and left out: {', '.join(small)}."
+            charts.append(Chart("loss", "nats", "steps", "", series, "lower", caption))
     return charts
 
 

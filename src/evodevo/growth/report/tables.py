@@ -76,11 +76,10 @@ def arms_table(rows: Sequence[GrownRow]) -> TextTable:
     columns = ("arm", "strategist", "seeds", "begins with", "events", "grown", "spawned", "hybrids", "pruned",
                "replaced", "rewarmed", "edits", "refused", "left")  # fmt: skip
     caption = (
-        "Per training, mean ± standard deviation over seeds. An arm begins with all modules that are planned, or with "
-        "the winner of the race before the first event (of so many seeds). Replaced are those of the pruned that made "
-        "room for a newborn; refused ones would have broken a cap or could not be built, and changed nothing; left are "
-        "modules in the end. A strategist is called learned where its memory foresees the gains of runs on the "
-        f"same data that are held out with a rank correlation above {LEARNED:g}."
+        "Per training, mean ± standard deviation over seeds. Begins with: all modules that are planned, or the winner "
+        "of the race (of so many seeds). Replaced: pruned to make room for a newborn. Refused: over a cap, or "
+        "impossible to build. Left: modules in the end. Called learned: the gains of held-out runs on the same data "
+        f"are foreseen with a rank correlation above {LEARNED:g}."
     )
     return TextTable(columns, [_done(row) for row in rows], caption, ("strategist", "begins with"))
 
