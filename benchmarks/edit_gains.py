@@ -39,15 +39,12 @@ from evodevo.growth.strategists.gains.held_out import GainRows, Model, Numbers, 
 from evodevo.growth.strategists.spec import MemorySettings
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.randomness import generator
-from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
 from evodevo.storage.blobs import FolderPool
 from measuring import print_table
+from starting_race import RATE, experiment
 
 Flags = NDArray[np.bool_]
-GIGA = 1e9
-BATCH = WIDTH = 16
-RATE = 3e-3
 MOST_AT_START = 3
 DRAWS = 2000
 OF_STATE = ("constant", "modules", "budget", "value", "slope", "diversity", "FLOPs of modules")
@@ -61,15 +58,6 @@ GROWTH: dict[str, Any] = {
     "forks": {"share": 0.7, "samples": 500, "least": 60, "orders": 1},
 }
 """Who may be pruned does not depend on what it is worth to the answer, so that prunings of all kinds are seen."""
-
-
-def experiment(data: str, gflops: float) -> ExperimentSettings:
-    """The recipe's settings with this budget."""
-    training = {"budget": {"flops": gflops * GIGA}, "batch_size": BATCH}
-    overrides = {"data": data, "evaluation": {"training": training}, "zoo": {"width": WIDTH}}
-    made = resolve("module_zoo.growth_proof", size="full", driver="grow", baselines="none", overrides=overrides)
-    assert isinstance(made, ExperimentSettings)
-    return made
 
 
 def trial(made: ExperimentSettings, seed: int) -> Trial:

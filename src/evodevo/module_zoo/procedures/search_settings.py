@@ -87,9 +87,9 @@ class RaceOptions(SearchOptions):
         singles: share of the race for the modules alone, above 0 and at most 1; pairs have what that leaves, and with 1
             there are none.
         identity: whether a network without a module, whose encoders are read as they are, races with the modules alone.
-        judge: what decides who goes on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads in
-            eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first rung
-            then.
+        judge: criterion by which networks go on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads
+            in eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first
+            rung then.
     """
 
     share: float = Field(default=0.15, gt=0, lt=1)
