@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from evodevo.experiments import paired
-from evodevo.experiments.paired import paired_difference
+from evodevo.experiments.paired import holm, paired_difference, paired_spread
 
 Rows = list[np.ndarray]  # type: ignore[type-arg]
 
@@ -80,3 +81,40 @@ def test_draws_in_blocks_give_the_interval_of_one_block(monkeypatch: pytest.Monk
     blocks = paired_difference(a, b)
     assert whole.low < 0 < whole.high
     assert (blocks.low, blocks.high) == (pytest.approx(whole.low, abs=0.005), pytest.approx(whole.high, abs=0.005))
+
+
+def _stepped_down(values: list[float], level: float) -> set[int]:
+    """Tests that are rejected one after another, from the smallest p on, until one is not."""
+    rejected: set[int] = set()
+    for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        if values[place] > level / (len(values) - rank):
+            break
+        rejected.add(place)
+    return rejected
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0.001, 1))
+def test_adjusted_p_rejects_what_stepping_down_rejects(values: list[float], level: float) -> None:
+    adjusted = holm(values)
+    assume(all(one is not None and abs(one - level) > 1e-9 for one in adjusted))
+    assert {place for place, one in enumerate(adjusted) if one is not None and one <= level} == _stepped_down(
+        values, level
+    )
+
+
+def test_a_test_without_p_is_no_test() -> None:
+    assert holm([0.02, None, 0.03]) == [0.04, None, 0.04]
+
+
+def test_the_spread_of_pairs_is_students_and_what_is_detectable_is_found_four_times_out_of_five() -> None:
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.normal(0.5, 0.02, 8), rng.normal(0.49, 0.02, 8)
+    gaps = ours - theirs
+    spread = paired_spread(ours.tolist(), theirs.tolist())
+    assert spread is not None
+    interval = stats.ttest_1samp(gaps, 0).confidence_interval(0.95)
+    assert (spread.low, spread.high) == pytest.approx((interval.low, interval.high))
+    drawn = rng.normal(spread.detectable, gaps.std(ddof=1), (20_000, 8))
+    found = (stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05).mean()
+    assert found == pytest.approx(0.8, abs=0.015)
+    assert paired_spread([0.5], [0.4]) is None

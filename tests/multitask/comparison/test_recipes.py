@@ -15,10 +15,12 @@ from scipy import stats
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.experiments.paired import paired_p
+from evodevo.experiments.paired import holm, paired_p
+from evodevo.multitask.comparison.compared import courses_of
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.runner import run_recipe
 from evodevo.multitask.comparison.systems import RecipeSession
+from evodevo.multitask.recipes.settings import FlatPlan
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
 from evodevo.storage import Store
@@ -216,13 +218,21 @@ def test_every_variant_has_its_row_and_the_same_budget(compared: Compared) -> No
         assert targets["digits"]["accuracy"] == pytest.approx(np.mean(targets["digits"]["copies"]))
         assert targets["mean"]["copies"] == targets["digits"]["copies"], "of one target it is that target"
         seen = targets["digits"]["samples_seen"]
-        assert seen == (0 if name == "base" else 2 * document["planned_samples"]["digits"])
+        assert seen == (0 if name == "base" else 2 * document["planned_samples"][name]["digits"])
     assert rows["full"]["digits"]["p"] is None
     assert 0 < rows["full"]["digits"]["main_weight"] < 1
     assert rows["full"]["digits"]["of"] == 2
     for name in ("no_router", "singlepath", "head"):
         assert rows[name]["digits"]["main_weight"] is None, "there is no router"
     assert {one["control"] for one in document["controls"]} == {"singlepath", "head", "base"}
+    means = {one["control"]: one for one in document["controls"] if one["target"] == "mean"}
+    for name, one in means.items():
+        gap = np.mean(rows["full"]["mean"]["copies"]) - np.mean(rows[name]["mean"]["copies"])
+        assert one["mean"] == pytest.approx(gap)
+        assert one["low"] <= one["mean"] <= one["high"]
+    claimed = [means[name]["p"] for name in ("singlepath", "head")]
+    assert [means[name]["adjusted"] for name in ("singlepath", "head")] == holm(claimed)
+    assert "adjusted" not in means["base"]
     assert len(result.csv.splitlines()) == 1 + 2 * (1 + len(VARIANTS))
 
 
@@ -246,6 +256,68 @@ def test_variants_continue_the_same_systems(compared: Compared) -> None:
             assert new == ["head"], "all but the head is the main path's"
         digests = [System.open(store, f"{result.label}.base.{seed}").view().offers for seed in (0, 1)]
         assert digests[0]["VitTiny~digits"].components[0].digest != digests[1]["VitTiny~digits"].components[0].digest
+
+
+FEW_TARGET = {
+    "name": "digits_few",
+    "source": {"batch": 16, "few": {"train": 4, "validation": 4}},
+    "reads": ["upper"],
+    "training": {"steps": 8},
+}
+FLAT: dict[str, Any] = {
+    "system": {
+        **SMALL["system"],
+        "tasks": [{**SMALL["system"]["tasks"][1], "reads": []}, FEW_TARGET],
+    },
+    "study": {**SMALL["study"], "copies": 2, "flat": {"cycles": 1, "rise": 0.0, "most": 3}},
+    "compared": {
+        "targets": ["digits_few"],
+        "variants": [{"name": "full", "extra": 2}, {"name": "singlepath", "agent": "singlepath"}],
+    },
+}
+
+
+@pytest.mark.slow
+def test_targets_run_until_validation_is_flat_and_variants_go_on_from_there(tmp_path: Path) -> None:
+    sessions: list[RecipeSession] = []
+    children = 0
+
+    def hear(kind: str, facts: dict[str, Any]) -> None:
+        nonlocal children
+        children += kind == "child"
+        if kind == "child" and children % 4 == 0:
+            sessions[-1].stop()
+
+    while (
+        result := recipe("multitask.multipath", tmp_path, FLAT, listener=hear, on_start=sessions.append)
+    ).state == "interrupted":
+        assert len(sessions) < 20
+    assert len(sessions) > 1
+    whole = recipe("multitask.multipath", tmp_path / "whole", FLAT)
+    assert result.document["controls"] == whole.document["controls"]
+    draws = set()
+    with Store.open(tmp_path / "runs") as store:
+        for seed in (0, 1):
+            base = System.open(store, f"{result.label}.base.{seed}")
+            agents = {one.name: one for one in base.agents()}
+            target, other = agents["VitTiny~digits_few"], agents["VitTiny~upper"]
+            courses = courses_of(base, target)
+            assert FlatPlan(cycles=1, rise=0.0, most=3).ends(courses)
+            assert not FlatPlan(cycles=1, rise=0.0, most=3).ends(courses[:-1])
+            assert len(courses_of(base, other)) == 1
+            assert target.settings["training"]["steps"] == 8
+            draws.add(target.settings["task"]["few"]["draw"])
+            full = System.open(store, f"{result.label}.full.{seed}")
+            multi = next(one for one in full.agents() if one.name == "MultiVitTiny~digits_few")
+            assert len(courses_of(full, multi)) == 2, "so many further cycles"
+            single = System.open(store, f"{result.label}.singlepath.{seed}")
+            again = next(one for one in single.agents() if one.name == target.name)
+            assert len(courses_of(single, again)) == len(courses) + 1
+    assert draws == {0, 1}, "each copy has other samples"
+    planned = result.document["planned_samples"]
+    assert planned["full"]["digits_few"] == 2 * planned["singlepath"]["digits_few"] == 2 * 8 * 16
+    rows = {one["variant"]: one["targets"]["digits_few"] for one in result.document["variants"]}
+    assert rows["singlepath"]["samples_seen"] == 2 * 8 * 16
 
 
 def test_p_is_that_of_a_paired_test_and_silent_where_nothing_varies() -> None:

@@ -13,8 +13,8 @@ from evodevo.multitask.genome import agent_name
 from evodevo.multitask.hyperparameters import MU, singlepath_hyperparameters
 from evodevo.multitask.paths.multipath_spec import ABLATIONS
 from evodevo.multitask.paths.vision.spec import PRESETS
-from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings
-from evodevo.multitask.recipes.tasks import FOLDERS, OFFLINE, OFFLINE_ROOT, PRETRAINING, tasks_of
+from evodevo.multitask.recipes.settings import CharactersSettings, FlatPlan, MultipathRecipeSettings, TaskPlan
+from evodevo.multitask.recipes.tasks import BOTH, FEW_SUFFIX, FOLDERS, OFFLINE, OFFLINE_ROOT, PRETRAINING, tasks_of
 from evodevo.multitask.recipes.variants import ARMS, ROOTS, restricted
 from evodevo.multitask.search.components import Place, plan_components
 from evodevo.multitask.search.mutation import Mutator, matches
@@ -97,8 +97,53 @@ def test_a_folder_of_data_is_the_tasks_of_the_issue(size: str) -> None:
     assert all(one.source.data for one in settings.system.tasks if one.name != "digits")
     settings = resolve("multitask.multipath", size=size, driver="extend", overrides={"data": str(DATA)})
     assert isinstance(settings, MultipathRecipeSettings)
-    assert settings.compared.targets == ("cifar10_jpg", "omniglot_small1")
-    assert settings.study.copies >= 5
+    assert settings.compared.targets == tuple(f"{name}{FEW_SUFFIX}" for name in BOTH)
+    assert settings.study.copies == (10 if size == "full" else 2)
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_tasks_with_few_samples_read_no_path_that_learned_the_whole_of_the_same_data(offline: bool) -> None:
+    if not (offline or DATA.is_dir()):
+        pytest.skip("the development data are not here")
+    settings = resolve("multitask.multipath", driver="extend", overrides={} if offline else {"data": str(DATA)})
+    assert isinstance(settings, MultipathRecipeSettings)
+    plans = {one.name: one for one in settings.system.tasks}
+    targets = [plans[name] for name in settings.compared.targets]
+    assert targets
+    for target in targets:
+        assert target.source.few is not None
+        assert target.reads
+        whole = {name for name, one in plans.items() if one.source.few is None and _same_samples(one, target)}
+        assert not whole & set(target.reads)
+        for name in target.reads:
+            assert plans[name].source.few is None
+            assert plans[name].reads == (), "it begins with the root alone, and so with nothing of another task"
+    assert all(not _same_samples(settings.system.root, target) for target in targets)
+
+
+def _same_samples(one: TaskPlan, other: TaskPlan) -> bool:
+    """Whether two tasks ask the same question about samples of one source."""
+    names = ("data", "question", "rotate", "only")
+    return all(getattr(one.source, name) == getattr(other.source, name) for name in names)
+
+
+def test_few_samples_are_other_ones_in_each_copy_and_whole_sets_are_the_same() -> None:
+    few = TaskPlan(name="a", source={"few": {"train": 3, "validation": 2}})
+    draws = [few.of_copy(seed).source.few for seed in range(3)]
+    assert [one.draw for one in draws if one is not None] == [0, 1, 2]
+    whole = TaskPlan(name="a")
+    assert whole.of_copy(7) == whole
+
+
+def test_cycles_end_where_validation_is_flat() -> None:
+    rule = FlatPlan(cycles=2, rise=0.005, most=6)
+    assert not rule.ends([])
+    assert not rule.ends([0.8])
+    assert not rule.ends([0.8, 0.8]), "two cycles without a rise come after the first"
+    assert rule.ends([0.8, 0.8, 0.8])
+    assert rule.ends([0.7, 0.8, 0.801, 0.804])
+    assert not rule.ends([0.7, 0.8, 0.801, 0.806])
+    assert rule.ends([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]), "at most so many"
 
 
 def test_a_folder_without_the_tasks_is_refused(tmp_path: Path) -> None:

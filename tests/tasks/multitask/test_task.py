@@ -13,6 +13,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.tasks.base import SPLITS
 from evodevo.tasks.multitask.answers import answers
 from evodevo.tasks.multitask.batches import BatchPlan, batch_size, plan_batches, training_places
+from evodevo.tasks.multitask.few import FewSamples
 from evodevo.tasks.multitask.preparation import OF_ALL, OF_TRAIN, stratified
 from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
 from evodevo.testing.tasks import SampleTaskTests
@@ -33,6 +34,7 @@ class TestDigits(SampleTaskTests):
         MultitaskSettings(rotate=1),
         MultitaskSettings(only=("0", "1", "2")),
         MultitaskSettings(options={"size": [6, 6]}),
+        MultitaskSettings(few=FewSamples(train=2, validation=1)),
     )
 
 
@@ -221,3 +223,37 @@ def test_copies_with_two_labels_are_counted_and_other_data_under_the_same_key_re
     assert MultitaskTask.open(settings, cache, key).key == key  # prepared: the sources are not read again
     with pytest.raises(DataError, match="not what it was"):
         MultitaskTask.open(settings, tmp_path / "other", key)
+
+
+def _images(task: MultitaskTask, split: Any) -> list[bytes]:
+    return [task.fetch(split, np.asarray([place]))["image"].tobytes() for place in range(task.count(split))]
+
+
+def test_few_samples_of_each_class_are_a_part_of_the_splits_and_test_stays_whole(cache: Path) -> None:
+    whole = _open(cache)
+    few = {
+        (count, draw): _open(cache, few={"train": count, "validation": 4, "draw": draw})
+        for count, draw in ((5, 0), (20, 0), (20, 1))
+    }
+    for (count, _), task in few.items():
+        assert np.bincount(task.labels("train")).tolist() == [count] * 10
+        assert np.bincount(task.labels("validation")).tolist() == [4] * 10
+        assert _images(task, "test") == _images(whole, "test")
+        for split in ("train", "validation"):
+            assert set(_images(task, split)) <= set(_images(whole, split))
+    assert set(_images(few[5, 0], "train")) < set(_images(few[20, 0], "train")), "more samples of one draw are added"
+    assert set(_images(few[20, 0], "train")) != set(_images(few[20, 1], "train"))
+    assert "of each class 20 for training and 4 for validation, draw 1" in few[20, 1].describe()["split_rule"]
+
+
+def test_more_samples_than_a_class_has_are_refused_with_its_name(cache: Path, tmp_path: Path) -> None:
+    folder = str(_folder(tmp_path / "data", {"a": 40, "b": 12}))
+    with pytest.raises(DataError, match=r"'b' has 8 samples in the train split; 9 of each"):
+        _open(cache, data=folder, few={"train": 9, "validation": 1})
+    with pytest.raises(DataError, match=r"'b' has 2 samples in the validation split"):
+        _open(cache, data=folder, few={"train": 1, "validation": 3})
+
+
+def test_tasks_from_before_keep_their_keys(cache: Path) -> None:
+    assert "few" not in MultitaskSettings().model_dump(mode="json")
+    assert _open(cache).key == _open(cache, few=None).key

@@ -85,7 +85,7 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
     """
     tasks, cycles = settings.system.tasks, settings.study.cycles
     arms = {name: _members(course, settings, ARMS[name]) for name in settings.compared.arms}
-    announce(course, {name: (members, cycles) for name, members in arms.items()})
+    announce(course, {(name, seed): members for seed in course.seeds for name, members in arms.items()})
     roots: dict[int, PublishedPath] = {}
     found: list[Ending] = []
     parameters: dict[tuple[str, int], int] = {}
@@ -97,7 +97,7 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
         roots[seed] = base.view().offers[agent.name]
         pretraining += course.spent(base, [agent])
         for name, members in arms.items():
-            system, agents = continued(course, base, name, seed, members, cycles, "arm")
+            system, agents = continued(course, base, name, seed, members, "arm")
             found += endings(course, system, name, seed, members, agents)
             parameters[name, seed] = _parameters(system, root=ARMS[name].needs_root)
     planned = cycles * settings.study.cycle.children * sum(map(course.child_samples, tasks))
@@ -107,7 +107,7 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
 def _members(course: RecipeRunner, settings: CharactersSettings, arm: RecipeVariant) -> list[VariantAgent]:
     own = {"builds_on": arm.builds_on, "cycle": restricted(settings.study.cycle, arm)}
     return [
-        VariantAgent(task, course.kind, task.name, course.facts(task).model_copy(update=own))
+        VariantAgent(task, course.kind, task.name, course.facts(task).model_copy(update=own), settings.study.cycles)
         for task in settings.system.tasks
     ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 from typing import Literal
 
@@ -37,6 +38,7 @@ class VariantAgent:
         kind: Class of the agent.
         task: Task by which its system calls it.
         settings: With which it is added.
+        until: Number of cycles that it ends altogether.
         since: First cycle that belongs to the variant; earlier ones are of the system that it continues.
     """
 
@@ -44,6 +46,7 @@ class VariantAgent:
     kind: str
     task: str
     settings: AgentSettings
+    until: int
     since: int = 0
 
 
@@ -131,12 +134,12 @@ class Compared:
         )
 
 
-def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAgent], int]]) -> None:
+def announce(course: RecipeRunner, groups: Mapping[tuple[str, int], Sequence[VariantAgent]]) -> None:
     """Report the expected time, where anything is still to be trained.
 
     Args:
         course: Of the recipe.
-        groups: Name of a system in each copy -> its members, and how many cycles they end altogether.
+        groups: Name of a system and seed of its copy -> its members.
     """
     loads = remaining(course, groups)
     if loads:
@@ -144,9 +147,9 @@ def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAg
         course.report("plan", **expected.to_json(), words=expected.words)
 
 
-def remaining(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAgent], int]]) -> list[Load]:
+def remaining(course: RecipeRunner, groups: Mapping[tuple[str, int], Sequence[VariantAgent]]) -> list[Load]:
     """Trainings that are still to be done; see ``announce``."""
-    loads, study = [], course.settings.study
+    loads = []
     validations = course.training.validations
     for seed in course.seeds:
         rooted = course.find("root", seed)
@@ -154,23 +157,24 @@ def remaining(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantA
             plan, root_validations = course.settings.system.root, course.settings.evaluation.root_validations
             learned = root_validations * (course.child_samples(plan) // validations)
             loads.append(Load(1, learned, root_validations * course.samples(plan)["validation"]))
-        for name, (members, cycles) in groups.items():
-            system = course.find(name, seed)
-            agents = {} if system is None else {one.name: one for one in system.agents()}
-            for member in members:
-                agent = agents.get(agent_name(member.kind, member.task))
-                done = 0
-                if system is not None and agent is not None:
-                    done = course.spent(system, [agent], since=member.since).children
-                left = (cycles - member.since) * study.cycle.children - done
-                if left:
-                    looked = validations * course.samples(member.plan)["validation"]
-                    loads.append(Load(left, course.child_samples(member.plan), looked))
+    for (name, seed), members in groups.items():
+        system = course.find(name, seed)
+        agents = {} if system is None else {one.name: one for one in system.agents()}
+        for member in members:
+            agent = agents.get(agent_name(member.kind, member.task))
+            done = 0
+            if system is not None and agent is not None:
+                done = course.spent(system, [agent], since=member.since).children
+            cycle = member.settings.cycle or course.settings.study.cycle
+            left = (member.until - member.since) * cycle.children - done
+            if left:
+                looked = validations * course.samples(member.plan)["validation"]
+                loads.append(Load(left, course.child_samples(member.plan), looked))
     return loads
 
 
 def continued(
-    course: RecipeRunner, base: System, name: str, seed: int, members: Sequence[VariantAgent], cycles: int, word: str
+    course: RecipeRunner, base: System, name: str, seed: int, members: Sequence[VariantAgent], word: str
 ) -> tuple[System, list[AgentRow]]:
     """The copy of a system that a variant continues, to its end.
 
@@ -178,8 +182,7 @@ def continued(
         course: Of the recipe.
         base: Continued system.
         name, seed: Of the variant and the copy.
-        members: Agents of the variant.
-        cycles: How many they end altogether.
+        members: Agents of the variant; those that end equally many cycles run together.
         word: Kind of the message to the listener about the variant: ``arm`` or ``variant``.
 
     Raises:
@@ -189,8 +192,17 @@ def continued(
     system = course.fork(base, name, seed)
     agents = [course.agent(system, one.kind, one.task, one.settings) for one in members]
     course.report(word, **{word: name}, seed=seed, system=system.row.name)
-    course.run(system, agents, cycles)
+    for until in sorted({one.until for one in members}):
+        course.run(system, [agent for one, agent in zip(members, agents, strict=True) if one.until == until], until)
     return system, agents
+
+
+def courses_of(system: System, agent: AgentRow) -> list[float]:
+    """Best accuracy on validation after each cycle of an agent that published, 0 to 1."""
+    rows = system.store.systems.publications(system.row.id)
+    paths = [one.path_id for one in rows if one.agent_id == agent.id and one.path_id and one.cycle is not None]
+    best = accumulate((system.library.one(path).quality or 0.0 for path in paths), max)
+    return list(best)
 
 
 def endings(

@@ -9,18 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evodevo import canonical
 from evodevo.execution.base import Executor
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.fork import fork
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.measure import SplitMeasurement, measure, measured
 from evodevo.multitask.recipes.settings import MultitaskRecipeSettings, TaskPlan
+from evodevo.multitask.recipes.variants import ROOTS
 from evodevo.multitask.recorded import deciding
 from evodevo.multitask.schedule import past
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.system import ROOT_TASK, System
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.search.members import Listener
+from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow
 from evodevo.tasks.multitask.task import MultitaskTask
@@ -143,13 +146,19 @@ class RecipeRunner:
         return self._task(plan)[1]
 
     def child_samples(self, plan: TaskPlan) -> int:
-        """Number of training samples of one child."""
+        """Number of training samples of one child, at least."""
         count = self.samples(plan)
-        course = self.training.plan(count["train"], count["validation"], plan.source.batch)
-        return course.batch * course.between * self.training.validations
+        training = validate(
+            PathTrainingSettings,
+            {**self.training.model_dump(mode="json"), **plan.training},
+            what=f"training of the task {plan.name!r}",
+        )
+        course = training.plan(count["train"], count["validation"], plan.source.batch)
+        return course.batch * course.between * training.validations
 
     def _task(self, plan: TaskPlan) -> tuple[AgentSettings, dict[str, int]]:
-        if plan.name not in self._facts:
+        key = canonical.dumps(plan.model_dump(mode="json"))
+        if key not in self._facts:
             task = MultitaskTask.open(plan.source, Path(self.cache))
             facts = AgentSettings(
                 classes=task.classes,
@@ -158,9 +167,17 @@ class RecipeRunner:
                 class_names=task.outputs[0].names,
                 modalities=tuple(dict.fromkeys(spec.modality for spec in task.inputs)),
                 options={"hyperparameters": self.settings.system.agent.hyperparameters},
+                cycle=plan.cycle,
+                training=plan.training,
+                builds_on=self._builds_on(plan),
             )
-            self._facts[plan.name] = facts, task.describe()["samples"]
-        return self._facts[plan.name]
+            self._facts[key] = facts, task.describe()["samples"]
+        return self._facts[key]
+
+    def _builds_on(self, plan: TaskPlan) -> tuple[str, ...]:
+        if plan.reads is None:
+            return ("*",)
+        return (ROOTS, *(agent_name(self.kind, name) for name in (plan.name, *plan.reads)))
 
     # Systems
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
@@ -16,10 +17,29 @@ from evodevo.tasks.multitask.task import MultitaskSettings
 
 
 class TaskPlan(Settings):
-    """A task by its name in the systems, and where its samples come from."""
+    """A task by its name in the systems, and where its samples come from.
+
+    Attributes:
+        name: its name.
+        source: its samples.
+        reads: tasks whose paths may be its parents or supports, besides roots and its own; None = all.
+        cycle: settings of its cycles; None = those of all.
+        training: changes of the training of its children, key by key.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=60)
     source: MultitaskSettings = MultitaskSettings()
+    reads: tuple[str, ...] | None = Field(default=None, exclude_if=lambda value: value is None)
+    cycle: CycleSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    training: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda value: not value)
+
+    def of_copy(self, seed: int) -> TaskPlan:
+        """The task in one copy: where it has few samples, they are other ones in each copy."""
+        few = self.source.few
+        if few is None:
+            return self
+        drawn = few.model_copy(update={"draw": few.draw + seed})
+        return self.model_copy(update={"source": self.source.model_copy(update={"few": drawn})})
 
 
 class AgentPlan(Settings):
@@ -36,6 +56,30 @@ class AgentPlan(Settings):
     hyperparameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
+class FlatPlan(Settings):
+    """The rule by which cycles go on until validation is flat.
+
+    Attributes:
+        cycles: number of cycles in a row without a rise, after which a path counts as converged.
+        rise: rise of the best accuracy on validation in a cycle, 0 to 1, that counts as one if it is exceeded.
+        most: number of cycles after which an agent ends all the same.
+    """
+
+    cycles: int = Field(default=2, ge=1, le=1000)
+    rise: float = Field(default=0.005, ge=0, le=1)
+    most: int = Field(default=12, ge=1, le=10_000)
+
+    def ends(self, accuracies: Sequence[float]) -> bool:
+        """Whether an agent has ended.
+
+        Args:
+            accuracies: best accuracy on validation after each of its cycles, 0 to 1.
+        """
+        if len(accuracies) >= self.most:
+            return True
+        return len(accuracies) > self.cycles and accuracies[-1] - accuracies[-1 - self.cycles] <= self.rise
+
+
 class StudyPlan(Settings):
     """The numbers of cycles and of copies.
 
@@ -44,6 +88,7 @@ class StudyPlan(Settings):
         copies: number of copies of everything, each with its own seed.
         cycles: number of cycles of each agent.
         extra: number of further cycles, where continuations of the same systems are compared.
+        flat: the end of the cycles of tasks that are compared, where continuations are; None = after ``cycles``.
         cycle: settings of every cycle.
     """
 
@@ -51,6 +96,7 @@ class StudyPlan(Settings):
     copies: int = Field(default=1, ge=1, le=1000)
     cycles: int = Field(default=1, ge=1, le=10_000)
     extra: int = Field(default=1, ge=1, le=10_000)
+    flat: FlatPlan | None = Field(default=None, exclude_if=lambda value: value is None)
     cycle: CycleSettings = CycleSettings()
 
 
@@ -86,6 +132,9 @@ class SystemPlan(Settings):
         names = [task.name for task in (*self.tasks, self.root)]
         if len(set(names)) != len(names):
             raise ValueError(f"tasks and root data have different names; got {', '.join(names)}")
+        unknown = [name for task in self.tasks for name in task.reads or () if name not in names[:-1]]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r}, which a task reads, is none of the tasks {', '.join(names[:-1])}")
         return self
 
 
@@ -130,12 +179,14 @@ class MultipathVariant(Settings):
             the main path.
         structure: structure of a multipath agent.
         first: the task whose path is always the first support; None draws it.
+        extra: number of further cycles; None = that of all.
     """
 
     name: str = Field(pattern=r"^[a-z0-9_.]+$", max_length=60)
     agent: Literal["multipath", "singlepath", "head"] = "multipath"
     structure: MultipathStructure = MultipathStructure()
     first: str | None = None
+    extra: int | None = Field(default=None, ge=1, le=10_000, exclude_if=lambda value: value is None)
 
 
 class VariantsPlan(Settings):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from evodevo.errors import DataError, quoted_list
 from evodevo.tasks.base import SPLITS, SampleTask, Split
 from evodevo.tasks.multitask.answers import Answers
+from evodevo.tasks.multitask.few import FewSamples, thinned
 from evodevo.tasks.sample_splits import fingerprint
 from evodevo.tasks.text.token_cache import CachedTokens
 
@@ -29,7 +30,9 @@ NO_INPUT = ("/target", "/position")
 _CHUNK = 1024
 
 
-def prepare(source: SampleTask, wanted: Answers, seed: int, source_name: str) -> CachedTokens:
+def prepare(
+    source: SampleTask, wanted: Answers, seed: int, source_name: str, few: FewSamples | None = None
+) -> CachedTokens:
     """Divide all samples of the source.
 
     The split is stratified by the source's classes, whatever the question: two tasks of one source hold out the same
@@ -40,16 +43,20 @@ def prepare(source: SampleTask, wanted: Answers, seed: int, source_name: str) ->
         wanted: Answer to each class.
         seed: Seed of the splits.
         source_name: Origin of the samples, for messages.
+        few: Samples of each class that are kept; None keeps all.
 
     Returns:
         Per split ``origin`` (index of the source's split), ``place`` (index there) and ``label``, each (N,), and the
         rule in ``info``.
 
     Raises:
-        DataError: A split is empty, or a class has no training sample.
+        DataError: A split is empty, or a class has no training sample, or fewer than are asked for.
     """
     rows = _read(source, wanted)
     indices, rule = _divided(source, rows, seed)
+    if few is not None:
+        indices = thinned(indices, rows.contents, rows.kind, few, source.outputs[0].names, source_name)
+        rule = f"{rule}; {few.rule}"
     arrays: dict[str, NDArray[Any]] = {}
     for split in SPLITS:
         chosen = indices[split]

@@ -24,6 +24,7 @@ from evodevo.tasks.base import SPLITS, TASKS, OutputSpec, SampleTask, Split, che
 from evodevo.tasks.images.pixels import SUFFIXES
 from evodevo.tasks.inputs import Batch
 from evodevo.tasks.multitask.answers import Answers, Question, answers
+from evodevo.tasks.multitask.few import FewSamples
 from evodevo.tasks.multitask.preparation import NO_INPUT, prepare
 from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, default_folder
 
@@ -42,6 +43,11 @@ class MultitaskSettings(Settings):
     rotate: int = Field(default=0, ge=0, le=1 << 20, description="number added to the index of each answer")
     only: tuple[str, ...] = Field(default=(), description="classes to keep; all when empty")
     seed: int = Field(default=0, ge=0, description="seed of the splits")
+    few: FewSamples | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,  # keys of tasks from before stay the same
+        description="numbers of samples that are kept of each class in training and validation; all when left out",
+    )
     batch: int | None = Field(
         default=None, ge=1, le=1 << 16, description="samples in a step; none is that of the agent's table"
     )
@@ -87,7 +93,8 @@ class MultitaskTask(SampleTask):
         )
         check_key(actual_key, key, settings.data or settings.source)
         entry = cache.get(actual_key) or cache.put(
-            actual_key, prepare(source, _answers(source, settings), settings.seed, settings.data or settings.source)
+            actual_key,
+            prepare(source, _answers(source, settings), settings.seed, settings.data or settings.source, settings.few),
         )
         return cls(settings, actual_key, source, entry)
 
