@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evodevo.experiments import paired
-from evodevo.experiments.paired import holm, paired_difference, paired_spread
+from evodevo.experiments.paired import holm, paired_difference, paired_mean
 
 Rows = list[np.ndarray]  # type: ignore[type-arg]
 
@@ -110,11 +110,11 @@ def test_the_spread_of_pairs_is_students_and_what_is_detectable_is_found_four_ti
     rng = np.random.default_rng(0)
     ours, theirs = rng.normal(0.5, 0.02, 8), rng.normal(0.49, 0.02, 8)
     gaps = ours - theirs
-    spread = paired_spread(ours.tolist(), theirs.tolist())
+    spread = paired_mean(ours.tolist(), theirs.tolist())
     assert spread is not None
     interval = stats.ttest_1samp(gaps, 0).confidence_interval(0.95)
     assert (spread.low, spread.high) == pytest.approx((interval.low, interval.high))
     drawn = rng.normal(spread.detectable, gaps.std(ddof=1), (20_000, 8))
     found = (stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05).mean()
     assert found == pytest.approx(0.8, abs=0.015)
-    assert paired_spread([0.5], [0.4]) is None
+    assert paired_mean([0.5], [0.4]) is None

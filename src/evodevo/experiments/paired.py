@@ -96,7 +96,7 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
 
 
 @dataclass(frozen=True)
-class Spread:
+class PairedMean:
     """The differences of pairs, with what so many of them can show.
 
     Attributes:
@@ -112,7 +112,7 @@ class Spread:
     detectable: float
 
 
-def paired_spread(ours: Sequence[float], theirs: Sequence[float]) -> Spread | None:
+def paired_mean(ours: Sequence[float], theirs: Sequence[float]) -> PairedMean | None:
     """The differences of pairs; None for one pair."""
     from scipy import stats
 
@@ -122,7 +122,7 @@ def paired_spread(ours: Sequence[float], theirs: Sequence[float]) -> Spread | No
         return None
     mean, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(count))
     half, beyond = (float(stats.t.ppf(level, count - 1)) * error for level in ((1 + LEVEL) / 2, POWER))
-    return Spread(mean, mean - half, mean + half, half + beyond)
+    return PairedMean(mean, mean - half, mean + half, half + beyond)
 
 
 def _draws(gaps: Numbers) -> Numbers:

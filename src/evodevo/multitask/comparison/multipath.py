@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evodevo.experiments.paired import holm, paired_p, paired_spread
+from evodevo.experiments.paired import holm, paired_p, paired_mean
 from evodevo.multitask.comparison.compared import (
     Compared,
     Ending,
@@ -323,7 +323,7 @@ def _controls(end: MultipathEnd) -> list[dict[str, Any]]:
             rows.append(row)
         ours, theirs = compared.accuracies(reference), compared.accuracies(name)
         row = {"control": name, "target": MEAN, "p": paired_p(ours, theirs)}
-        spread = paired_spread(ours, theirs)
+        spread = paired_mean(ours, theirs)
         rows.append(row | ({"mean": ours[0] - theirs[0]} if spread is None else asdict(spread)))
     means = [one for one in rows if one["target"] == MEAN and one["control"] in CLAIMED]
     for one, p in zip(means, holm([one["p"] for one in means]), strict=True):
