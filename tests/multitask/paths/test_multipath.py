@@ -127,6 +127,50 @@ def test_reference_vectors_without_norm() -> None:
     close(grads["router.dense.weight"].T, rows)
 
 
+def test_without_the_main_path_connectors_learn_and_the_router_does_not() -> None:
+    """By ``main_dropout``, checked by hand: some answers are of the supports alone, and only in training."""
+    torch.manual_seed(3)
+    kept = torch.rand(8, 1) >= 0.5
+    assert 0 < int(kept.sum()) < 8
+    found = shaken(model(MultipathStructure(main_dropout=0.5, router_rate=1.0)), 0.3)
+    inputs = drawn(8, PIXELS)
+    known = found.represent_paths(inputs)
+    weights = found.eval().route(known).weights
+    assert weights is not None
+    parts = [known["main"], *(found.get_submodule(connector(n))(known[f"support_{n}"]) for n in (1, 2))]
+    whole = sum(weights[:, place : place + 1] * part for place, part in enumerate(parts))
+    torch.testing.assert_close(found(known), whole)
+    torch.manual_seed(3)
+    torch.testing.assert_close(found.train()(known), whole - weights[:, :1] * parts[0] * ~kept)
+
+    always = shaken(model(MultipathStructure(main_dropout=1.0, router_rate=1.0)), 0.3).train()
+    nn.functional.cross_entropy(always(inputs), torch.arange(8) % CLASSES).backward()
+    gradients = {name: one.grad for name, one in always.named_parameters() if one.grad is not None}
+    assert all(not gradients[name].any() for name in gradients if name.startswith(ROUTER))
+    assert all(gradients[f"connector_{number}.weight"].any() for number in (1, 2))
+
+
+def test_a_main_path_that_knows_its_samples_leaves_connectors_nothing_to_learn_without_dropout() -> None:
+    targets = torch.arange(8) % CLASSES
+    known = {"main": 40.0 * nn.functional.one_hot(targets, CLASSES).double()}
+    known |= {f"support_{number}": drawn(8, width, seed=number) for number, width in enumerate(WIDTHS, start=1)}
+    norms = {}
+    for dropout in (0.0, 0.5):
+        torch.manual_seed(0)
+        found = model(MultipathStructure(main_dropout=dropout)).train()
+        nn.functional.cross_entropy(found(known), targets).backward()
+        gradient = found.get_submodule(connector(1)).weight.grad
+        assert isinstance(gradient, Tensor)
+        norms[dropout] = float(gradient.norm())
+    assert norms[0.0] < 1e-9
+    assert norms[0.5] > 0.05
+
+
+def test_the_default_structure_is_the_papers_and_is_recorded_as_before() -> None:
+    assert "main_dropout" not in MultipathStructure().model_dump(mode="json")
+    assert MultipathStructure(main_dropout=0.5).model_dump(mode="json")["main_dropout"] == 0.5
+
+
 def test_standard_aggregation_starves_the_connectors() -> None:
     for norm in ("none", "layer"):
         _, ours, _ = reference(MultipathStructure(router_norm=norm), 0.05)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evodevo.experiments.paired import holm, paired_p, paired_mean
+from evodevo.experiments.paired import holm, paired_mean, paired_p
 from evodevo.multitask.comparison.compared import (
     Compared,
     Ending,
@@ -42,7 +42,7 @@ ALONE = 0.99
 """A copy collapsed where the main path's mean weight is above this, or where all its answers are the main path's."""
 CONTROL = "singlepath"
 CLAIMED = (CONTROL, "head", "no_decoupling")
-"""Controls that the reference has to exceed; their p on the mean over targets are adjusted together."""
+"""Controls that the compared agent has to exceed; their p on the mean over targets are adjusted together."""
 COLUMNS = (
     "variant", "target", "seed", "path", "test_accuracy", "validation_accuracy", "main_weight", "collapsed",
     "samples_seen", "seconds",
@@ -194,6 +194,7 @@ def _member(
         return VariantAgent(task, course.kind, f"{task.name}.head", facts.model_copy(update=own), extra)
     first = None if variant.first is None else agent_name(course.kind, variant.first)
     options: dict[str, Any] = {
+        **variant.options,
         "structure": variant.structure.model_dump(mode="json"),
         "child": MultipathSettings(supports=SupportSettings(first=first)).model_dump(mode="json"),
     }

@@ -48,6 +48,8 @@ class MultipathStructure(Settings):
         rate_by: ``gradient`` scales the router's gradients (12); ``group`` gives it a learning rate of its own, which
             optimisers need that divide gradients by their size (Adam).
         skip_below: weight below which a support is not run for a sample at inference; 0 runs all.
+        main_dropout: share of training samples, 0 to 1, whose answer is that of the supports alone. A main path that
+            knows its training samples by heart leaves connectors nothing to learn; the papers have none.
     """
 
     aggregation: Literal["decoupled", "standard", "sum", "ema"] = "decoupled"
@@ -58,6 +60,7 @@ class MultipathStructure(Settings):
     router_rate: float | None = Field(default=None, ge=0, le=1)
     rate_by: Literal["gradient", "group"] = "gradient"
     skip_below: float = Field(default=0.0, ge=0, lt=1)
+    main_dropout: float = Field(default=0.0, ge=0, le=1, exclude_if=lambda value: not value)
 
     @model_validator(mode="after")
     def _skips_by_weights(self) -> Self:

@@ -23,6 +23,16 @@ from evodevo.multitask.recipes.tasks import FEW_SUFFIX, few_tasks_of
 from evodevo.multitask.settings import CycleSettings
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 
+DROPOUT = MultipathStructure(main_dropout=0.5)
+DROPOUT_OPTIONS = {
+    "most_paths": 8,
+    "hyperparameters": {
+        "num_paths": {"values": [2, 3, 4, 6, 8], "default": 6},
+        "router_init_main_path_weight": {"values": [0.35, 0.5, 0.65, 0.8], "default": 0.5},
+        "opt_lr": {"values": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5], "default": 0.1},
+    },
+}
+"""Rows beyond the paper: connectors learn from answers without the main path too, more supports, a smaller w*."""
 MAIN_WEIGHTS = (0.5, 0.65, 0.95)
 """The sweep of w*; 0.8 is the full agent's."""
 FORCED = "cmaterdb_devanagari"
@@ -40,6 +50,12 @@ def variants(forced: str) -> tuple[MultipathVariant, ...]:
         *(
             MultipathVariant(name=f"main_{weight}", structure=MultipathStructure(main_weight=weight))
             for weight in MAIN_WEIGHTS
+        ),
+        MultipathVariant(name="main_dropout", structure=DROPOUT, options=DROPOUT_OPTIONS),
+        MultipathVariant(
+            name="main_dropout_no_decoupling",
+            structure=DROPOUT.model_copy(update={"aggregation": "standard"}),
+            options=DROPOUT_OPTIONS,
         ),
         MultipathVariant(name="singlepath", agent="singlepath"),
         MultipathVariant(name="head", agent="head"),
@@ -74,7 +90,7 @@ def multipath(size: Size, driver: Driver, changes: Changes) -> MultipathRecipeSe
             flat=FlatPlan(),
             cycle=CycleSettings(samples=8 if full else 4, generation_size=4),
         ),
-        evaluation=EvaluationPlan(training=training_of(16_000 if full else 4_000, 4), root_validations=20),
+        evaluation=EvaluationPlan(training=training_of(16_000 if full else 6_000, 4), root_validations=20),
     )
 
 

@@ -178,6 +178,7 @@ class MultipathVariant(Settings):
         agent: ``multipath``; ``singlepath``, which continues as before; or ``head``, which trains a new head alone on
             the main path.
         structure: structure of a multipath agent.
+        options: further options of a multipath agent, such as ``most_paths`` and ``hyperparameters``.
         first: the task whose path is always the first support; None draws it.
         extra: number of further cycles; None = that of all.
     """
@@ -185,6 +186,7 @@ class MultipathVariant(Settings):
     name: str = Field(pattern=r"^[a-z0-9_.]+$", max_length=60)
     agent: Literal["multipath", "singlepath", "head"] = "multipath"
     structure: MultipathStructure = MultipathStructure()
+    options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda value: not value)
     first: str | None = None
     extra: int | None = Field(default=None, ge=1, le=10_000, exclude_if=lambda value: value is None)
 

@@ -127,7 +127,8 @@ class Multipath(nn.Module):
         """The answer, and which paths it took.
 
         While it answers (``eval``), a support is run only for the samples that give it at least ``skip_below``; its
-        part is 0 for the others, and weights stay as they are. While it learns, everything runs.
+        part is 0 for the others, and weights stay as they are. While it learns, everything runs; by ``main_dropout``
+        some answers are then of the supports alone.
 
         Args:
             inputs: a tensor that all paths read, {size or name: tensor}, or what ``represent_paths`` gave (from a
@@ -147,7 +148,13 @@ class Multipath(nn.Module):
             places = None if wanted is None else wanted[number].nonzero().flatten().to(main.device)
             parts.append(self._part(number, inputs, known, places, parts[0]))
         average = self._router.average if ROUTER in self.shapes else None
-        logits = aggregated(torch.stack(parts, 1), weights, self.structure.aggregation, average)
+        used = weights
+        if self.training and self.structure.main_dropout:
+            kept = torch.rand(len(main), 1, device=main.device) >= self.structure.main_dropout
+            parts[0] = parts[0] * kept
+            # A router that learned from answers without the main path would give it up.
+            used = torch.where(kept, weights, weights.detach())
+        logits = aggregated(torch.stack(parts, 1), used, self.structure.aggregation, average)
         if self.training and torch.is_grad_enabled() and ROUTER in self.shapes:
             self._router.observe(weights)
         return Routed(logits, weights, ran, self.structure.has_router)
