@@ -52,11 +52,11 @@ def cycle_of(rules: Rules, system: SystemSettings) -> CycleSettings:
 
 
 def _difference(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Changes that turn ``below`` into ``above`` by ``merge``; both have the same keys."""
+    """Changes that turn ``below`` into ``above`` by ``merge``; a key that is in one alone has its default there."""
     changes: dict[str, Any] = {}
     for key, value in above.items():
-        if value == below[key]:
+        if key in below and value == below[key]:
             continue
-        both = isinstance(value, dict) and isinstance(below[key], dict)
+        both = isinstance(value, dict) and isinstance(below.get(key), dict)
         changes[key] = _difference(below[key], value) if both else value
     return changes

@@ -9,6 +9,8 @@ import pytest
 from evodevo.errors import UsageError
 from evodevo.multitask.fork import fork
 from evodevo.multitask.hyperparameters import Version
+from evodevo.multitask.search.child import ChildSettings
+from evodevo.multitask.search.parents import ParentSettings
 from evodevo.multitask.search.score import cost
 from evodevo.multitask.search.supports import MultipathSettings
 from evodevo.multitask.search.versions import Rules, multipath_rules, singlepath_rules
@@ -140,3 +142,39 @@ def test_what_is_told_goes_before_a_version_and_an_agent_before_its_system() -> 
     for version in ("v9", "v3"):
         with pytest.raises(UsageError, match="version"):
             system.add_agent("VitTiny", "wrong", AgentSettings(classes=3, options={"version": version}))
+
+
+def test_a_setting_that_is_only_recorded_where_it_is_used_can_be_changed_by_a_system() -> None:
+    parents = ParentSettings(temperature=0.5)
+    system = System.create(Store.memory(), "zoo", settings=SystemSettings(cycle=CycleSettings(parents=parents)))
+    own = agent_settings(system.add_agent("VitTiny", "a", AgentSettings(classes=3))).cycle
+    assert own is not None
+    assert own.parents.temperature == 0.5
+
+
+@pytest.mark.parametrize("asked", [0, 1, 3])
+def test_first_children_train_all_of_their_parent_with_its_values(asked: int) -> None:
+    child = ChildSettings(fine_tuned=asked)
+    system = system_of("paper", cycle=small(4, 2, child=child), multi=False)
+    run(system)
+    system.run(tasks_of(system), 2, executor_of(PathTrainer(system.store)))
+    rows = [one for name, one in told(system).items() if name.startswith("VitTiny~a/")]
+    rows.sort(key=lambda one: int(one["genome"]["genes"]["number"]))
+    assert len(rows) == 8
+    for number, row in enumerate(rows):
+        decisions = row["details"]["story"]["plan"]["decisions"]
+        plain = {(one["action"].partition(":")[0], one["why"]) for one in decisions}
+        # What its own agent alone uses is trained without a decision.
+        assert (plain <= {("hp", "forbidden"), ("clone", "forced")}) == (number < asked), number
+        assert not row["details"]["story"]["plan"]["moves"] or number >= asked
+
+
+def test_convolutional_agents_begin_with_one_child_that_trains_all_and_the_papers_with_none() -> None:
+    system = System.create(Store.memory(), "zoo")
+    counts = {}
+    for kind in ("ConvTiny", "VitTiny"):
+        cycle = agent_settings(system.add_agent(kind, "a", AgentSettings(classes=3))).cycle
+        assert cycle is not None
+        counts[kind] = cycle.child.fine_tuned
+    assert counts == {"ConvTiny": 1, "VitTiny": 0}
+    assert "fine_tuned" not in CycleSettings().model_dump(mode="json")["child"], "records from before stay the same"

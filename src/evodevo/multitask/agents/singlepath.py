@@ -26,7 +26,7 @@ from evodevo.multitask.genome import Path, Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
 from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, can_begin, structure_of
 from evodevo.multitask.search.accounts import accounted_parameters
-from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
+from evodevo.multitask.search.child import ChildPlan, ChildSettings, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
 from evodevo.multitask.search.parents import ParentChoice, select_parents
 from evodevo.multitask.search.score import PathCost, bar, cost
@@ -100,7 +100,8 @@ class Singlepath(AgentClass):
         if version != "paper":
             return rules
         samples = rules.cycle.samples if family.children is None else family.children
-        cycle = rules.cycle.model_copy(update={"samples": samples})
+        child = rules.cycle.child.model_copy(update={"fine_tuned": family.fine_tuned})
+        cycle = rules.cycle.model_copy(update={"samples": samples, "child": child})
         return replace(rules, cycle=cycle, training={**rules.training, **family.training})
 
     def check(self, settings: AgentSettings) -> None:
@@ -135,8 +136,10 @@ class Singlepath(AgentClass):
             )
         chosen, _ = select_parents(situation.population, strangers, generators, rule, weights=weights)
         shared = self._shared(situation, space, draw)
+        settings = situation.cycle.child
+        earlier = len(situation.history()) if settings.fine_tuned else 0
         return [
-            self._child(situation, selection, space, shared, draw(place, "child"))
+            self._child(situation, selection, space, shared, draw(place, "child"), settings.of_child(earlier + place))
             for place, selection in enumerate(chosen)
         ]
 
@@ -149,6 +152,7 @@ class Singlepath(AgentClass):
         space: Hyperparameters,
         shared: SharedData | None,
         rng: Any,
+        settings: ChildSettings,
     ) -> Child:
         assert selection.parent is not None, "these agents always have a parent"
         parent, agent = situation.known[selection.parent], situation.agent.name
@@ -166,7 +170,7 @@ class Singlepath(AgentClass):
             needs=needs,
             locked=others.__contains__,
             space=space,
-            settings=situation.cycle.child,
+            settings=settings,
             rng=rng,
             ancestors=[filled(path) for path in situation.ancestors(parent.id)],
             shared=shared,

@@ -35,6 +35,19 @@ class ChildSettings(Settings):
         description="values of ds_ keys: each child's own, mutated from its parent's; or one set for a generation, "
         "mutated from the best path's (the paper's code, whose children share one input pipeline)",
     )
+    fine_tuned: int = Field(
+        default=0,
+        ge=0,
+        exclude_if=lambda value: not value,
+        description="an agent's first children, which copy and train all components of their parent, with its values; "
+        "the papers have none",
+    )
+
+    def of_child(self, earlier: int) -> ChildSettings:
+        """The settings of one child; ``earlier`` is the number of children that the agent has had before."""
+        if earlier >= self.fine_tuned:
+            return self
+        return self.model_copy(update={"mutation": MutationSettings(forced=("clone:*",), forbidden=("hp:*",))})
 
 
 @dataclass(frozen=True)
