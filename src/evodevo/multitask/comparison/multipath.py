@@ -340,6 +340,9 @@ def _notes(end: MultipathEnd) -> list[str]:
         f"p (Holm): adjusted over {', '.join(CLAIMED)} on the mean.",
         "detectable: points that so many copies would find four times out of five.",
         "collapsed: copies that answer as their main path does, or whose main path's mean weight is above 0.99.",
+        "validation: what a target's children are selected by, of the published path: "
+        + ", ".join(sorted({_objective(end.settings, target) for target in end.settings.compared.targets}))
+        + ".",
         f"{BASE} is what all variants continue; the order of the rows is what was found, nothing asserts it.",
     ]
     for name in end.names[1:]:
@@ -352,6 +355,11 @@ def _notes(end: MultipathEnd) -> list[str]:
     if copies < 5:
         notes.append("Fewer than 5 copies decide nothing.")
     return notes
+
+
+def _objective(settings: MultipathRecipeSettings, target: str) -> str:
+    task = next(one for one in settings.system.tasks if one.name == target)
+    return str(task.training.get("objective", settings.evaluation.training.objective))
 
 
 def _table(end: MultipathEnd, target: str | None) -> TextTable:

@@ -11,6 +11,7 @@ from evodevo.errors import NotFoundError, quoted_list
 from evodevo.multitask.recipes.settings import TaskPlan
 from evodevo.multitask.recipes.variants import ARMS
 from evodevo.multitask.settings import CycleSettings
+from evodevo.multitask.training.objective import LIKELIHOOD
 from evodevo.tasks.multitask.few import FewSamples
 from evodevo.tasks.multitask.task import MultitaskSettings
 
@@ -78,7 +79,7 @@ def few_tasks_of(data: str | None) -> tuple[TaskPlan, tuple[TaskPlan, ...]]:
             name=f"{name}{FEW_SUFFIX}",
             source=source.model_copy(update={"few": FEW, "batch": FEW_BATCH}),
             reads=tuple(other for other in whole if other != name),
-            training={"steps": FEW_STEPS},
+            training={"steps": FEW_STEPS, "objective": LIKELIHOOD},
         )
         for name, source in sources.items()
     ]
