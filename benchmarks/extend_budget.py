@@ -34,6 +34,11 @@ PILOT = 16_000
 MOST_SEEN = 4_000_000
 
 
+def source(options: Any, name: str) -> Path | None:
+    """Folder of a set; scikit-learn's digits need none."""
+    return None if name == "digits" else Path(options.data).resolve() / name
+
+
 def cpu() -> float:
     """CPU seconds of this process and of its ended children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -47,7 +52,7 @@ def system(folder: Path, options: Any) -> tuple[dict[str, float], float, float]:
     root = {} if options.root == "default" else {"root": options.root}
     create_system("zoo", kind=options.kind, seed=options.seed, **root, **common)
     for name in options.sets.split(","):
-        add_task("zoo", name, data=Path(options.data).resolve() / name, **common)
+        add_task("zoo", name, data=source(options, name), **common)
     ended = run_system(
         "zoo", budget=options.budget, cycles=options.cycles, workers=options.workers, test=True, **common
     )
@@ -87,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=None, help="write everything measured to this file")
     parser.add_argument("--data", required=True, help="folder with a folder for each set")
-    parser.add_argument("--sets", default="cmaterdb_devanagari,cmaterdb_bangla", help="folders, separated by commas")
+    parser.add_argument("--sets", default="cmaterdb_devanagari,cmaterdb_bangla", help="folders, by commas; or digits")
     parser.add_argument("--budget", default="10m", help="of the whole system")
     parser.add_argument("--cycles", type=int, default=1, help="of each agent")
     parser.add_argument("--workers", type=int, default=2, help="children at a time")
@@ -103,8 +108,9 @@ def main() -> None:
         share = used / len(found)
         print(f"system: {wall:.0f} s, {used:.0f} CPU s, {share:.0f} CPU s per task", flush=True)
         for name, accuracy in found.items():
+            data = source(options, name)
             task = MultitaskTask.open(
-                MultitaskSettings(data=str(Path(options.data).resolve() / name)), Path(scratch) / "plain"
+                MultitaskSettings(data=None if data is None else str(data)), Path(scratch) / "plain"
             )
             count = task.count("test")
             network, rate = tuned(task, share)

@@ -7,15 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
-from evodevo.multitask.budgets.budget import FEWEST, RunBudget, allowance, of_root, read_budget
+from evodevo.multitask.budgets.budget import FEWEST, PERIODS, RunBudget, allowance, of_root, read_budget
 
 
-@given(share=st.floats(0, 1e6), generations=st.integers(1, 20), size=st.integers(1, 20), looks=st.integers(1, 40))
+@given(
+    share=st.floats(0, 1e6),
+    generations=st.integers(1, 20),
+    size=st.integers(1, 20),
+    looks=st.integers(1, 40),
+    together=st.integers(1, 5),
+)
 def test_a_cycle_keeps_to_its_share_with_fewer_children_and_never_shorter_ones(
-    share: float, generations: int, size: int, looks: int
+    share: float, generations: int, size: int, looks: int, together: int
 ) -> None:
     most = generations * size
-    found = allowance(share, most, size, looks)
+    found = allowance(share, most, size, looks, together)
     if found is None:
         assert share < FEWEST + looks
         return
@@ -25,12 +31,36 @@ def test_a_cycle_keeps_to_its_share_with_fewer_children_and_never_shorter_ones(
     assert found.children % found.generation_size == 0
     assert 1 <= found.children <= most
     assert found.generation_size <= size
-    if found.children < most:
-        # Whole generations of equal size: less than one child of each is left.
-        assert found.most_steps == found.steps
-        assert share - found.total < found.steps * (found.children // found.generation_size + 1)
-    else:
-        assert share - found.total < found.steps * found.children, "what is more makes children longer"
+    assert share - found.total < found.steps * found.children, "what is more makes children longer"
+    if found.children > together:
+        assert found.most_steps >= PERIODS * found.steps, "no child is short for the sake of another one"
+    affordable = int(share // found.steps)
+    assert found.generation_size >= min(together, affordable, size), "no worker is idle for want of children"
+
+
+@pytest.mark.parametrize(
+    ("periods", "together", "children", "size", "each"),
+    [
+        (1, 1, 1, 1, 1),
+        (4, 1, 1, 1, 4),
+        (7, 1, 1, 1, 7),
+        (8, 1, 4, 2, 2),
+        (9, 1, 4, 2, 2),
+        (12, 1, 6, 3, 2),
+        (16, 1, 8, 4, 2),
+        (40, 1, 8, 4, 5),
+        (1, 2, 1, 1, 1),
+        (4, 2, 2, 2, 2),
+        (9, 2, 4, 2, 2),
+        (9, 4, 4, 4, 2),
+    ],
+)
+def test_few_long_children_come_before_many_short_ones(
+    periods: int, together: int, children: int, size: int, each: int
+) -> None:
+    found = allowance(periods * 500, 8, 4, 4, together)
+    assert found is not None
+    assert (found.children, found.generation_size, found.most_steps) == (children, size, each * 500)
 
 
 def test_a_root_has_one_period_at_least() -> None:

@@ -1,8 +1,9 @@
 """A budget of a run of agents, and what one cycle may use of it. Functions of values: no clock, no store.
 
-A cycle gets an equal share of what is left: as many children as its settings ask for, where each can make ``FEWEST``
-steps; else fewer children, never shorter ones. What is more than that makes children longer, a whole number of periods
-of ``FEWEST`` steps, and each ends earlier where its validation is flat (``PathTrainingSettings.is_flat``).
+A cycle gets an equal share of what is left. A child makes a whole number of periods of ``FEWEST`` steps, and ends
+earlier where its validation is flat (``PathTrainingSettings.is_flat``). A cycle has as many children as its settings
+ask for, where each can make ``PERIODS`` periods; else fewer children, never shorter ones. What is more than that makes
+them longer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from evodevo.settings import Settings
 
 FEWEST = 500
 """Steps of a child at least, unless its validation is flat before."""
+PERIODS = 2
+"""Periods of ``FEWEST`` steps that a child may make at least, where a cycle has several."""
+_GENERATIONS = 2
 OF_ROOT = 3
 """A root is trained until its validation is flat, on one part in so many of the budget at most."""
 
@@ -81,23 +85,32 @@ def read_budget(given: str) -> RunBudget:
     return RunBudget(float(found[1]) * _SECONDS[found[2]], "seconds")
 
 
-def allowance(share: float, most: int, generation_size: int, looks: int) -> Allowance | None:
+def allowance(share: float, most: int, generation_size: int, looks: int, together: int = 1) -> Allowance | None:
     """What a cycle may do with its share; None where it does not suffice for one child.
+
+    Few long children before many short ones: ``PERIODS`` periods each where that leaves two generations, so that the
+    second goes on with what the first has learned; else one child for all of the share.
 
     Args:
         share: number of steps.
         most: children of a cycle, as its settings have it: whole generations.
         generation_size: children asked for together, likewise.
         looks: looks at the validation split in a period; steps are whole intervals between them.
+        together: children of the cycle that keep all workers busy.
     """
     period = period_of(looks)
     affordable = int(share // period)
     if affordable < 1:
         return None
-    generations = -(-min(most, affordable) // generation_size)
-    # A generation is full: rather smaller ones of equal size than one child more than there are steps for.
-    size = min(most, affordable) // generations if affordable < most else generation_size
-    children = generations * size
+    two_generations = affordable >= 2 * _GENERATIONS * PERIODS
+    wanted = affordable // PERIODS if two_generations else 1
+    wanted = max(wanted, min(together, affordable))
+    if wanted >= most:
+        size, children = generation_size, most
+    else:
+        # A generation is full: rather smaller ones of equal size than one child more than there are steps for.
+        size = min(generation_size, max(together, wanted // _GENERATIONS, 1), wanted)
+        children = wanted // size * size
     return Allowance(
         children=children,
         generation_size=size,

@@ -269,6 +269,9 @@ class Spending:
             plan[root.name] = one = of_root(self._steps(root, left / OF_ROOT / len(roots)), _looks(root))
             left -= self._cost(root, one.total)
         places = sum(self._left(agent, before) for agent in self._chosen)
+        agents = [agent for agent in members if not is_root(agent)]
+        # Steps do not tell workers apart; seconds are lost where one of them has nothing to do.
+        together = 1 if self.budget.unit == "steps" else -(-self._workers // max(1, len(agents)))
         for agent in members:
             if is_root(agent):
                 continue
@@ -276,7 +279,7 @@ class Spending:
             assert cycle is not None, "recorded with the agent"
             looks = _looks(agent)
             share = self._steps(agent, max(0.0, left) / places)
-            plan[agent.name] = allowance(share, cycle.children, cycle.generation_size, looks)
+            plan[agent.name] = allowance(share, cycle.children, cycle.generation_size, looks, together)
             if plan[agent.name] is None and begun and self.budget.unit == "seconds" and not before.finished(agent):
                 # The clock has gone on: no agent is left without a path because others took longer than measured.
                 plan[agent.name] = allowance(period_of(looks), 1, 1, looks)
