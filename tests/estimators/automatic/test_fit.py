@@ -220,11 +220,11 @@ def test_ctrl_c_ends_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None
     judge = FitSearch._judge
     seen: list[str] = []
 
-    def interrupted(self: FitSearch, candidate: Any, limit: Any) -> None:
+    def interrupted(self: FitSearch, candidate: Any, limit: Any) -> Any:
         if len(seen) == 2:
             raise KeyboardInterrupt
         seen.append(candidate.name)
-        judge(self, candidate, limit)
+        return judge(self, candidate, limit)
 
     monkeypatch.setattr(FitSearch, "_judge", interrupted)
     model = quick(rows(60))

@@ -32,7 +32,12 @@ def fit(
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="DIR", help="Folder for the model: missing, empty, or an earlier one."),
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="Folder for the model: missing, empty, or an earlier one. After a kill or Ctrl-C the same command "
+            "goes on with what is in it.",
+        ),
     ] = None,
     source: Annotated[
         Path | None,
@@ -58,6 +63,7 @@ def fit(
     from evodevo.estimators.automatic.fit import fit as find
     from evodevo.estimators.automatic.fit import seconds_of
     from evodevo.estimators.automatic.source.export import check
+    from evodevo.estimators.automatic.unfinished.folder import UNFINISHED
     from evodevo.tasks.rows import sources
 
     names: Any = label[0] if label and len(label) == 1 else tuple(label or ("label",))
@@ -79,11 +85,10 @@ def fit(
             ignore=tuple(ignore or ()),
             networks=networks,
             seed=seed,
+            to=to,
             listener=view.handle,
         )
     board = model.leaderboard(tested)
-    if to is not None:
-        model.save(to)
     if source is not None:
         model.export("source", source)
     if json:
@@ -92,6 +97,8 @@ def fit(
         return
     _show(board)
     if to is not None:
+        if (to / UNFINISHED).exists():
+            output.words("interrupted: the same command goes on from here, in the time that is left of its limit")
         output.words(f"written to {to}; predictions: evodevo predict {to} --data FILE")
     if source is not None:
         output.words(f"written to {source}, and verified; predictions: python {source}/predict.py FILE.csv")

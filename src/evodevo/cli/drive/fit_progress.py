@@ -35,6 +35,11 @@ class FitView(Shown):
         self.state.handle(kind, facts)
         if kind == "plan":
             self.notify(_plan(facts))
+            if facts["kept"] or facts["used"]:
+                self.notify(
+                    f"goes on with {facts['kept']} parts that were kept; {duration(facts['used'])} of "
+                    f"{duration(facts['seconds'])} are used"
+                )
         elif kind == "candidate":
             self.notify(
                 f"{facts['name']}: {facts['score']:.4f}, log-loss {facts['log_loss']:.4f}, "
@@ -42,6 +47,8 @@ class FitView(Shown):
             )
         elif kind == "left_out":
             self.notify(f"left out: {facts['reason']}")
+        elif kind == "damaged":
+            self.notify(f"{facts['key']!r} was kept and cannot be read; it is trained again")
         self.show(kind, facts)
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, unknown_name
-from evodevo.estimators.automatic import ensemble
+from evodevo.estimators.automatic import ensemble, keeping
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.leaderboard import Row
@@ -27,6 +29,9 @@ from evodevo.estimators.automatic.splits import (
     fingerprints,
     folds,
 )
+from evodevo.estimators.automatic.unfinished.begun import BegunFit
+from evodevo.estimators.automatic.unfinished.folder import opened
+from evodevo.estimators.automatic.unfinished.record import FitRecord
 from evodevo.tasks.rows import sources
 from evodevo.tasks.rows.samples import RowReading, Samples
 from evodevo.tasks.rows.sources import Rows
@@ -66,6 +71,7 @@ def fit(
     ignore: Sequence[str] = (),
     networks: bool = True,
     seed: int = 0,
+    to: str | Path | None = None,
     progress: bool | None = None,
     listener: Listener | None = None,
 ) -> FittedModel:
@@ -89,15 +95,24 @@ def fit(
         networks: Whether networks take part.
         seed: Seed of splits, weights and order. The clock decides as well how long networks are trained, so that two
             runs may differ.
+        to: Folder for the model: missing, empty, or with an earlier model, which is replaced. What is trained is kept
+            there as it comes: after a kill or Ctrl-C the same call goes on, in the time that is left of the limit. When
+            the fit has ended the model alone is in it.
         progress: Whether a bar with the best candidate and the time is shown; None shows it on a terminal and in a
             notebook, where no listener is given.
         listener: Receives progress; see ``evodevo.estimators.automatic.search``.
 
     Raises:
-        UsageError: A setting or column that cannot be used.
+        UsageError: A setting or column that cannot be used; or the folder holds other files, or an unfinished fit of
+            other data or settings.
         DataError: Data that cannot be read, or with too few labelled rows.
+        RunOwnedError: Another process is fitting into the folder.
+        DiskFullError: No space left in the folder.
     """
     seconds = seconds_of(time_limit)
+    folder = None if to is None else Path(to)
+    if folder is not None:
+        keeping.check_target(folder)
     named = (label,) if isinstance(label, str) else tuple(label)
     rows = sources.read(data, named)
     _check_columns(rows, (*ignore, *((group,) if group else ())))
@@ -116,13 +131,40 @@ def fit(
     below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
     held = folds(answers, fingerprints(samples, groups), seed, below)
     about = _about(rows, reading, targets, samples)
-    with shown(progress, listener) as receiver:
+    settings = {
+        "label": list(named),
+        "metric": chosen.name,
+        "separator": separator,
+        "group": group,
+        "ignore": list(ignore),
+        "networks": networks,
+        "seed": seed,
+    }
+
+    def begun() -> BegunFit:
+        return BegunFit.of(settings, reading, samples, answers, groups)
+
+    with shown(progress, listener) as receiver, _recorded(folder, begun, began) as record:
         listen = receiver or _silent
-        listen("plan", {**about, "folds": len(held), "seconds": seconds})
-        search = FitSearch(lesson, held, chosen, Limit(began + seconds), listen)
+        listen("plan", {**about, "folds": len(held), "seconds": seconds, "used": record.used, "kept": record.count})
+        search = FitSearch(lesson, held, chosen, Limit(began - record.used + seconds), listen, record)
         search.run(networks=networks)
-    model = _chosen(search, reading, targets, about)
-    return replace(model, probes=taken.take(np.arange(min(taken.count, PROBES))))
+        model = _chosen(search, reading, targets, about)
+        model = replace(model, probes=taken.take(np.arange(min(taken.count, PROBES))))
+        if folder is not None:
+            model.save(folder)
+            if not search.limit.stopped:
+                record.end()
+    return model
+
+
+@contextmanager
+def _recorded(folder: Path | None, begun: Callable[[], BegunFit], began: float) -> Iterator[FitRecord]:
+    if folder is None:
+        yield FitRecord()
+        return
+    with opened(folder, begun(), began) as record:
+        yield record
 
 
 def _chosen(search: FitSearch, reading: RowReading, targets: Targets, about: dict[str, Any]) -> FittedModel:
