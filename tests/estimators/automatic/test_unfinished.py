@@ -151,6 +151,17 @@ def test_what_is_kept_is_not_trained_again(
 
 
 @pytest.mark.slow
+def test_last_trainings_are_kept_too(wanted: evodevo.FittedModel, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        killing(patch, 16)  # after the second of six
+        with pytest.raises(KilledError):
+            fitted(tmp_path)
+    heard: Messages = []
+    same(fitted(tmp_path, heard), wanted)
+    assert [kind for kind, _ in heard].count("final") == 4
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "flipped", "facts", "gone", "draft"])
 def test_a_part_that_is_not_whole_is_trained_again(damage: str, wanted: evodevo.FittedModel, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
