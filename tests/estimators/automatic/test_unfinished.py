@@ -216,14 +216,18 @@ def test_other_data_or_settings_are_refused_with_what_differs(
 
 
 @pytest.mark.slow
-def test_time_that_was_used_counts(tmp_path: Path) -> None:
+def test_time_that_was_used_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.MonkeyPatch.context() as patch:
         killing(patch, 4)
         with pytest.raises(KilledError):
             fitted(tmp_path, time_limit=600)
     assert 0 < float((tmp_path / UNFINISHED / "used").read_text()) < 600
     (tmp_path / UNFINISHED / "used").write_text("599.5\n")
+    left: list[float] = []
+    run = search.FitSearch.run
+    monkeypatch.setattr(search.FitSearch, "run", lambda self, **more: (left.append(self.limit.left), run(self, **more)))
     model = fitted(tmp_path, time_limit=600)
+    assert left[0] <= 0.5
     plain = {row.name for row in model.rows if row.kind == "plain"}
     assert plain == {"always the most frequent", "logistic regression, C = 1"}
     assert "gradient boosting: no time" in model.left_out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,13 @@ from evodevo.cli.options import Json
 
 if TYPE_CHECKING:
     from evodevo.estimators.automatic.leaderboard import Leaderboard
+
+
+class Kind(StrEnum):
+    """What the numbers of a label are."""
+
+    CLASS = "class"
+    QUANTITY = "quantity"
 
 
 def fit(
@@ -43,8 +51,19 @@ def fit(
         Path | None,
         typer.Option(metavar="DIR", help="Folder for the model as a readable program that needs no evodevo."),
     ] = None,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            help="Whether a column of numbers holds classes or a quantity.  [default: a quantity where more than 24 "
+            "differ]"
+        ),
+    ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="accuracy, balanced_accuracy; of several labels micro_f1.  [default: the first]")
+        str | None,
+        typer.Option(
+            help="accuracy, balanced_accuracy; of several labels micro_f1; of a quantity r2, rmse, mae.  "
+            "[default: the first]"
+        ),
     ] = None,
     separator: Annotated[
         str, typer.Option(metavar="TEXT", help="Separator of several labels in one cell, such as '|'.")
@@ -79,6 +98,7 @@ def fit(
             data,
             names,
             time_limit=time_limit,
+            kind=None if kind is None else kind.value,
             metric=metric,
             separator=separator,
             group=group,

@@ -1,6 +1,6 @@
 """The work of ``evodevo.fit``: candidates on folds within a time, plain ones first, then the race of networks.
 
-Legend: n samples, C classes or labels.
+Legend: n samples, C classes or labels; of a quantity C is 1, and "probabilities" are values.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from evodevo.errors import DataError, EvodevoError
 from evodevo.estimators.automatic.candidates.base import FitCandidate, LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor, mean
 from evodevo.estimators.automatic.candidates.plain import plain_candidates
-from evodevo.estimators.automatic.scores import Answers, Metric, log_loss
+from evodevo.estimators.automatic.scores import METRICS, Metric, log_loss
 from evodevo.estimators.automatic.splits import Fold
 from evodevo.estimators.automatic.unfinished.record import FitRecord, KeptPart, networks_key
+from evodevo.tasks.rows.targets import Answers
 
 PLAIN_SHARE = 0.4
 """Fraction of the time after which no further plain candidate begins; what they leave goes to the networks."""
@@ -182,11 +183,12 @@ class FitSearch:
         decided = self.metric.decide(one.chances, self.shares)
         best = self.best()
         leading = self.metric.decide(best.chances, self.shares)
+        loss = "rmse" if self.metric.kind == "quantity" else "log_loss"
         return {
             "name": one.name,
             "kind": one.kind,
             "score": self.metric.score(decided, self.answers),
-            "log_loss": log_loss(one.chances, self.answers),
+            loss: (METRICS["r2"].loss if loss == "rmse" else log_loss)(one.chances, self.answers),
             "seconds": one.seconds,
             "leader": best.name,
             "leader_score": self.metric.score(leading, self.answers),
@@ -201,17 +203,17 @@ class FitSearch:
         seconds = self.limit.left - min(retraining, self._seconds * RETRAIN_SHARE)
         kept = {number: self._kept(networks_key(number)) for number in range(len(self.folds))}
         needed = LEAST_NETWORK_SECONDS * sum(parts is None for parts in kept.values())
-        if seconds < needed and not any(kept.values()):
+        if seconds < needed:
             self._leave_out(f"networks: {max(0.0, seconds):.0f} s are left, {needed:.0f} are needed")
             return
         try:
             from evodevo.estimators.automatic.networks.folds import NetworkFolds
 
-            races = NetworkFolds(self.lesson, self.folds, kept, self.record, self.limit, self._watch)
+            races = NetworkFolds(self.lesson, self.folds, kept, self.record, self.limit, self._watch, self.metric.loss)
         except Exception as error:  # whatever a library raises: the plain models are there
             self._leave_out(f"networks: {_first_line(error)}")
             return
-        found = races.run(seconds if seconds >= needed else 0.0)
+        found = races.run(max(0.0, seconds))
         if races.fault is not None:
             self._leave_out(f"networks: {_first_line(races.fault)}")
             return
@@ -276,12 +278,15 @@ def _together(models: Sequence[ProbabilityModel]) -> MeanPredictor:
 def rank(
     metric: Metric, chances: NDArray[np.float64], answers: Answers, shares: NDArray[np.float64]
 ) -> tuple[float, float]:
-    """Key by which candidates are ordered: the metric, and the log-loss where it is equal."""
-    return -metric.score(metric.decide(chances, shares), answers), log_loss(chances, answers)
+    """Key by which candidates are ordered: the metric, and the loss where it is equal."""
+    score = metric.score(metric.decide(chances, shares), answers)
+    return score if metric.lower else -score, metric.loss(chances, answers)
 
 
 def shares_of(lesson: LabelledSamples) -> NDArray[np.float64]:
-    """How frequent each class or label is, (C,)."""
+    """How frequent each class or label is, (C,); of a quantity (0,)."""
+    if lesson.kind == "quantity":
+        return np.zeros(0)
     if lesson.kind == "labels":
         means: NDArray[np.float64] = lesson.answers.astype(np.float64).mean(0)
         return means

@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit
 from evodevo.estimators.automatic.candidates.network import NetworkRow, inputs
 from evodevo.estimators.automatic.networks.race import NetworkRace
@@ -16,6 +19,7 @@ from evodevo.estimators.automatic.scores import log_loss
 from evodevo.estimators.automatic.splits import Fold
 from evodevo.estimators.automatic.unfinished.record import FitRecord, KeptPart, networks_key
 from evodevo.randomness import integer_seed
+from evodevo.tasks.rows.targets import Answers
 
 FIRST_FOLD_SHARE = 0.4
 """Fraction of the networks' time for the first of several folds, on which the race decides who trains on the others."""
@@ -34,6 +38,7 @@ class NetworkFolds:
         record: Where the networks of a fold are kept when its race is over.
         limit: Ends the races where it was stopped.
         watch: Listener of the race on a fold.
+        loss: By which the networks of the first fold are compared.
 
     Attributes:
         fault: The error that ended the races; None where there was none.
@@ -48,9 +53,10 @@ class NetworkFolds:
         record: FitRecord,
         limit: Limit,
         watch: Watch,
+        loss: Callable[[NDArray[np.float64], Answers], float] = log_loss,
     ) -> None:
         self._lesson, self._folds, self._kept = lesson, folds, kept
-        self._record, self._limit, self._watch = record, limit, watch
+        self._record, self._limit, self._watch, self._loss = record, limit, watch, loss
         self._given = inputs(lesson.samples, lesson.levels)
         self.fault: Exception | None = None
         self.chosen: list[str] | None = None
@@ -76,7 +82,7 @@ class NetworkFolds:
                 found.setdefault(part.name, []).append(part)
             if self.chosen is None and len(self._folds) > 1:
                 answers = self._lesson.answers[fold.held]
-                order = sorted(parts, key=lambda part: log_loss(part.chances, answers))
+                order = sorted(parts, key=lambda part: self._loss(part.chances, answers))
                 self.chosen = [part.name for part in order[:FINALISTS]]
         return found
 
