@@ -127,6 +127,19 @@ def test_the_table_has_all_three_metrics_with_intervals(model: evodevo.FittedMod
 
 
 @pytest.mark.slow
+def test_names_of_folders_are_classes(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / "texts" / str(number)).mkdir(parents=True)
+        for place in range(4):
+            (tmp_path / "texts" / str(number) / f"{place}.txt").write_text(f"word{number} and {place}")
+    heard: dict[str, Any] = {}
+    evodevo.fit(
+        tmp_path / "texts", time_limit="20m", networks=False, listener=lambda kind, facts: heard.setdefault(kind, facts)
+    )
+    assert (heard["plan"]["kind"], heard["plan"]["classes"], heard["plan"]["numeric"]) == ("class", 30, True)
+
+
+@pytest.mark.slow
 def test_an_error_as_metric_is_better_when_lower() -> None:
     found = evodevo.fit(without(rows(), "text", "image"), "price", time_limit="20m", networks=False, metric="mae")
     assert found.rows[0].score == min(row.score for row in found.rows)

@@ -29,7 +29,7 @@ from evodevo.estimators.automatic.networks.race import NetworkRace
 from evodevo.estimators.automatic.unfinished import folder as folders
 from evodevo.estimators.automatic.unfinished.clock import UsedTime
 from evodevo.estimators.automatic.unfinished.folder import UNFINISHED
-from evodevo.estimators.automatic.unfinished.writing import write_file, write_folder
+from evodevo.estimators.automatic.unfinished.writing import remove_drafts, remove_folder, write_file, write_folder
 from evodevo.randomness import generator
 from evodevo.storage.failpoints import VARIABLE
 
@@ -306,7 +306,7 @@ def test_files_and_folders_are_whole_or_not_there(tmp_path: Path, monkeypatch: p
     write_file(tmp_path / "a", b"first")
     write_folder(tmp_path / "b", {"x": b"1", "y": b"2"})
 
-    def fails(*_: Any) -> None:
+    def fails(*_: Any, **__: Any) -> None:
         raise KilledError
 
     monkeypatch.setattr(os, "fsync", fails)
@@ -316,6 +316,14 @@ def test_files_and_folders_are_whole_or_not_there(tmp_path: Path, monkeypatch: p
         write_folder(tmp_path / "c", {"x": b"1"})
     assert (tmp_path / "a").read_bytes() == b"first"
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", fails)
+        with pytest.raises(KilledError):
+            remove_folder(tmp_path / "b")
+    (left,) = set(tmp_path.iterdir()) - {tmp_path / "a"}
+    assert left.name.startswith(".draft-")
+    remove_drafts(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"a"}
 
 
 @pytest.mark.slow

@@ -113,9 +113,10 @@ def _plan(facts: dict[str, Any]) -> str:
             "(--kind class makes classes of them)"
         )
     else:
-        what = (
-            f"{facts['classes']} {'classes' if facts['kind'] == 'class' else 'labels'} of {', '.join(facts['label'])}"
-        )
+        several = "classes" if facts["kind"] == "class" else "labels"
+        what = f"{facts['classes']} {several} of {', '.join(facts['label'])}"
+        if several == "classes" and facts["numeric"] and facts["classes"] > 2:
+            what += " (numbers: --kind quantity learns them as a quantity)"
     held = f"{facts['folds']} folds held out in turn" if facts["folds"] > 1 else "one part held out"
     ignored = "".join(f"; {name!r} is ignored: {reason}" for name, reason in facts["ignored"].items())
     unlabelled = facts["rows"] - facts["labelled"]

@@ -34,6 +34,7 @@ from evodevo.estimators.automatic.unfinished.begun import BegunFit
 from evodevo.estimators.automatic.unfinished.folder import opened
 from evodevo.estimators.automatic.unfinished.record import FitRecord
 from evodevo.tasks.rows import sources
+from evodevo.tasks.rows.columns import number
 from evodevo.tasks.rows.samples import RowReading, Samples
 from evodevo.tasks.rows.sources import Rows
 from evodevo.tasks.rows.targets import Targets, known
@@ -92,7 +93,7 @@ def fit(
         time_limit: Time for everything but the reading of the data: seconds, or 90s, 5m, 1h. What has begun and cannot
             be ended in the middle, as a logistic regression, may end later.
         kind: Whether a column of numbers holds classes or a quantity; None decides by their number, see
-            ``tasks.rows.targets.MOST_NUMBERS``.
+            ``tasks.rows.targets.MOST_NUMBERS``. The names of folders are classes.
         metric: accuracy (default) or balanced_accuracy; of several labels micro_f1; of a quantity r2 (default), rmse or
             mae.
         separator: Separator of several labels in one cell.
@@ -122,6 +123,8 @@ def fit(
     named = (label,) if isinstance(label, str) else tuple(label)
     rows = sources.read(data, named)
     _check_columns(rows, (*ignore, *((group,) if group else ())))
+    if kind is None and isinstance(data, (str, Path)) and Path(data).is_dir():
+        kind = "class"  # one folder per class, whatever their names are
     targets = Targets.of(rows, label, separator, kind)
     chosen = metric_of(metric, targets.kind)
     began = time.monotonic()
@@ -236,6 +239,7 @@ def _about(
         "classes": 0 if targets.kind == "quantity" else len(targets.names),
         "kind": targets.kind,
         "numbers": len(different),
+        "numeric": not any(math.isnan(number(name)) for name in targets.names),
         "range": [float(value) for value in (different[:1].tolist() + different[-1:].tolist())],
     }
 

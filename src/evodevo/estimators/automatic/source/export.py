@@ -149,7 +149,7 @@ def _verified(place: Path, rows: Rows, wanted: NDArray[np.float64], tolerance: f
     difference = float(np.abs(found - wanted).max()) / size if found.shape == wanted.shape and wanted.size else np.inf
     if not difference <= tolerance:
         raise VerificationError(
-            f"the exported program answers otherwise (largest difference of a prediction {difference:.3g}); nothing was "
-            "written."
+            f"the exported program answers otherwise (largest difference of a prediction {difference:.3g}); nothing "
+            "was written."
         )
     return Verified(difference, 1.0, rows.count)

@@ -26,7 +26,7 @@ from evodevo.estimators.automatic.candidates.base import PREDICTORS
 from evodevo.estimators.automatic.unfinished.begun import BegunFit
 from evodevo.estimators.automatic.unfinished.clock import UsedTime
 from evodevo.estimators.automatic.unfinished.record import FitRecord, KeptPart
-from evodevo.estimators.automatic.unfinished.writing import DRAFT, remove_drafts, write_folder
+from evodevo.estimators.automatic.unfinished.writing import DRAFT, remove_drafts, remove_folder, write_folder
 from evodevo.settings import Settings, validate
 from evodevo.storage.failpoints import failpoint
 
@@ -96,9 +96,7 @@ class UnfinishedFit(FitRecord):
 
     def end(self) -> None:
         self._clock.end()
-        # The settings go first: what a kill leaves of the rest is then no fit that could go on.
-        (self.folder / BEGUN).unlink(missing_ok=True)
-        shutil.rmtree(self.folder)
+        remove_folder(self.folder)
 
     def _places(self, key: str) -> list[Path]:
         return sorted(path for path in self.folder.glob(f"{_slug(key)}-*") if path.is_dir())

@@ -52,6 +52,13 @@ def write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder: a kill leaves all of it under its name, or the rest as a draft."""
+    draft = _draft(path)
+    path.rename(draft)
+    shutil.rmtree(draft, ignore_errors=True)
+
+
 def remove_drafts(folder: Path) -> None:
     """Remove what killed processes have left half written in a folder; nobody else may be writing there."""
     for path in folder.glob(f"{DRAFT}*"):
