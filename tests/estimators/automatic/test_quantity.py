@@ -15,6 +15,7 @@ import pytest
 import evodevo
 from evodevo.errors import UsageError
 from evodevo.estimators.automatic import ensemble, scores, search
+from evodevo.estimators.automatic.candidates.constant import MeanValue
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.networks.race import NetworkRace
 from evodevo.estimators.automatic.splits import folds, strata
@@ -124,6 +125,20 @@ def test_the_table_has_all_three_metrics_with_intervals(model: evodevo.FittedMod
     json = board.to_json()
     assert json["rows"][0]["log_loss"] is None
     assert json["rows"][0]["test"]["further"]["mae"]["low"] > 0
+
+
+@pytest.mark.slow
+def test_a_fit_divides_its_rows_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def divided(answers: Any, *more: Any) -> Any:
+        seen.append(answers)
+        return folds(answers, *more)
+
+    monkeypatch.setattr("evodevo.estimators.automatic.fit.folds", divided)
+    monkeypatch.setattr(search, "plain_candidates", lambda _: [MeanValue()])
+    evodevo.fit(without(rows(), "text", "image"), "price", networks=False)
+    assert sorted(set(seen[0].tolist())) == list(range(10))
 
 
 @pytest.mark.slow

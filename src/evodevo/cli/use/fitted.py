@@ -57,7 +57,7 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
         output.document("evodevo.predict/1", {**about, "count": len(rows), "rows": shown, "file": where})
     elif out is None:
         short = [
-            (number, answer, *([f"{max(row):.3f}"] if row else []))
+            (number, answer if row else f"{answer:.6g}", *([f"{max(row):.3f}"] if row else []))
             for (number, answer, *_), row in zip(table[:MOST_SHOWN], chances.tolist(), strict=False)
         ]
         columns = ("row", "answer", "probability") if model.classes else ("row", "answer")

@@ -106,14 +106,17 @@ class Leaderboard:
 
     def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Headings and rows as text."""
-        beside = list(self.rows[0].further) or ["log-loss"]
+        further = list(self.rows[0].further)
+        # With test rows the table is wide enough; then further metrics are those of the test rows alone.
+        beside = (further if not self.test else []) or ([] if further else ["log-loss"])
         heads = ["model", "kind", f"validation {self.metric}", *beside, "seconds"]
         if self.test:
             heads += [f"test {self.metric}", "95 %", "chosen - this"]
-            heads += [f"test {name} (95 %)" for name in self.rows[0].further]
+            heads += [f"test {name} (95 %)" for name in further]
         table = []
         for row in self.rows:
-            losses = [_text(value) for value in row.further.values()] or [_text(row.log_loss or 0.0)]
+            known = {**row.further, "log-loss": row.log_loss or 0.0}
+            losses = [_text(known[name]) for name in beside]
             cells = [row.name, row.kind, _text(row.score), *losses, f"{row.seconds:.1f}"]
             if self.test:
                 judged = self.test.get(row.name)
@@ -163,8 +166,10 @@ class Leaderboard:
 
 
 def _text(value: float, sign: str = "") -> str:
-    """Four decimals, or five digits where the number is large, as errors in the unit of a quantity may be."""
-    return f"{value:{sign}.4f}" if abs(value) < 10 else f"{value:{sign}#.5g}".rstrip(".")
+    """Four decimals, or four digits where the number is large, as errors in the unit of a quantity may be."""
+    if abs(value) >= 1_000:
+        return f"{value:{sign}.0f}"
+    return f"{value:{sign}.4f}" if abs(value) < 10 else f"{value:{sign}#.4g}".rstrip(".")
 
 
 def _interval(judged: Judged) -> str:
