@@ -27,6 +27,11 @@ def test_more_than_two_dozen_different_numbers_are_a_quantity(values: list[float
     assert (found.kind == "quantity") == (different > MOST_NUMBERS)
 
 
+def test_the_bound_is_exact() -> None:
+    assert targets([*range(MOST_NUMBERS), "5.0"]).kind == "class"
+    assert targets(list(range(MOST_NUMBERS + 1))).kind == "quantity"
+
+
 def test_other_labels_are_classes() -> None:
     numbers = [str(number) for number in range(40)]
     assert targets([*numbers, "many"]).kind == "class"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from evodevo.estimators.automatic.leaderboard import Leaderboard
 
 
-class Kind(StrEnum):
+class TargetKind(StrEnum):
     """What the numbers of a label are."""
 
     CLASS = "class"
@@ -52,7 +52,7 @@ def fit(
         typer.Option(metavar="DIR", help="Folder for the model as a readable program that needs no evodevo."),
     ] = None,
     kind: Annotated[
-        Kind | None,
+        TargetKind | None,
         typer.Option(
             help="Whether a column of numbers holds classes or a quantity.  [default: a quantity where more than 24 "
             "differ]"
