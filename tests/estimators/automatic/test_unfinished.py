@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evodevo
-from evodevo.errors import RunOwnedError, UsageError
+from evodevo.errors import DiskFullError, RunOwnedError, UsageError
 from evodevo.estimators.automatic import search
 from evodevo.estimators.automatic.candidates.base import FitCandidate
 from evodevo.estimators.automatic.candidates.boosting import Boosting
@@ -27,6 +28,7 @@ from evodevo.estimators.automatic.candidates.linear import Linear
 from evodevo.estimators.automatic.candidates.neighbours import Neighbours
 from evodevo.estimators.automatic.networks.race import NetworkRace
 from evodevo.estimators.automatic.unfinished import folder as folders
+from evodevo.estimators.automatic.unfinished import writing
 from evodevo.estimators.automatic.unfinished.clock import UsedTime
 from evodevo.estimators.automatic.unfinished.folder import UNFINISHED
 from evodevo.estimators.automatic.unfinished.writing import remove_drafts, remove_folder, write_file, write_folder
@@ -300,6 +302,27 @@ def test_folders_with_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="other files"):
         fitted(tmp_path)
     assert (tmp_path / UNFINISHED / "mine.txt").read_text() == "x"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [5, 19])  # among the candidates, and among the last trainings
+def test_a_full_disk_ends_the_fit_and_it_goes_on(after: int, wanted: evodevo.FittedModel, tmp_path: Path) -> None:
+    write, written = writing._write, [0]
+
+    def full(path: Path, data: bytes) -> None:
+        written[0] += 1
+        if written[0] > after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "_write", full)
+        with pytest.raises(DiskFullError, match="no space left"):
+            fitted(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {UNFINISHED}
+    heard: Messages = []
+    same(fitted(tmp_path, heard), wanted)
+    assert heard[0][1]["kept"] == after // 2
 
 
 def test_files_and_folders_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
