@@ -305,6 +305,23 @@ def test_folders_with_other_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_too_large_to_be_read_is_not_kept(
+    wanted: evodevo.FittedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVODEVO_MOST_INPUT_GIB", "0.0001")
+    with pytest.MonkeyPatch.context() as patch:
+        killing(patch, 10)  # of six candidates the forest is too large, so that these are all
+        with pytest.raises(KilledError):
+            fitted(tmp_path)
+    kept = {path.name.split("-")[0] for path in (tmp_path / UNFINISHED).iterdir() if path.is_dir()}
+    assert len(kept) == 5
+    assert "plain_extremely_randomised_trees" not in kept
+    heard: Messages = []
+    same(fitted(tmp_path, heard), wanted)
+    assert "damaged" not in [kind for kind, _ in heard]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [5, 19])  # among the candidates, and among the last trainings
 def test_a_full_disk_ends_the_fit_and_it_goes_on(after: int, wanted: evodevo.FittedModel, tmp_path: Path) -> None:
     write, written = writing._write, [0]

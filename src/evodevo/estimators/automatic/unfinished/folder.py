@@ -1,7 +1,8 @@
 """The folder of a fit that has not ended: one folder per key, named by the digest of what is in it.
 
 ``begun.json`` has the data and the settings, ``used`` the seconds so far. A part whose bytes are not those that were
-written is as good as none: it is trained again.
+written is as good as none: it is trained again. So is one that is larger than the limit of what is read
+(``evodevo.files``), which is not kept.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class UnfinishedFit(FitRecord):
         data = to_safetensors(arrays)
         facts_of = _ItemFacts(key=key, arrays=hashlib.sha256(data).hexdigest(), parts=tuple(kept))
         text = canonical.dumps(facts_of.model_dump(mode="json")).encode()
+        if len(data) > files.most_input() or len(text) > MOST_BYTES:
+            return  # it would not be read again
         failpoint("before_fit_part")
         for path in self._places(key):
             shutil.rmtree(path)
