@@ -34,12 +34,20 @@ def test_the_bound_is_exact() -> None:
 
 def test_other_labels_are_classes() -> None:
     numbers = [str(number) for number in range(40)]
-    assert targets([*numbers, "many"]).kind == "class"
+    assert targets([*numbers * 3, "many"]).kind == "class"
     assert targets([f"c{number}" for number in numbers]).kind == "class"
     assert targets([*numbers, "", "nan", "?"]).kind == "quantity"  # these are missing
     assert targets(numbers, kind="class").names == tuple(numbers)
     assert targets([1, 2, 3] * 5, kind="quantity").kind == "quantity"
     assert targets([f"{number}|{number + 1}" for number in range(40)], separator="|").kind == "labels"
+
+
+def test_a_quantity_with_a_spoilt_cell_is_not_taken_for_classes() -> None:
+    numbers = [str(number * 1.5) for number in range(40)]
+    with pytest.raises(DataError, match=r"row 41 has 'many'.*\(1 in all\).*kind class"):
+        targets([*numbers, "many"])
+    assert targets([*numbers, "many"], kind="class").kind == "class"
+    assert targets([*numbers, "many", "few", "none at all"]).kind == "class"  # more than a twentieth
 
 
 def test_values_are_read_and_missing_ones_known() -> None:

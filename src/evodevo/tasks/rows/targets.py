@@ -89,6 +89,8 @@ class Targets(Settings):
             found = frozenset(name for cell in cells for name in table_cells.labels(cell, separator or None) or ())
             _check_number(found, named[0], rows)
             return cls(kind="labels", columns=named, names=table_cells.ordered(found), separator=separator)
+        if kind is None:
+            _refuse_spoilt_numbers(rows, named[0])
         classes = frozenset(cell.strip() for cell in cells)
         _check_number(classes, named[0], rows, fewest=2)
         return cls(kind="class", columns=named, names=table_cells.ordered(classes))
@@ -145,6 +147,19 @@ def refuse_quantity(rows: Rows, label: str) -> None:
 def _is_quantity(cells: Sequence[str]) -> bool:
     values = [columns.number(cell) for cell in cells if not columns.is_missing(cell)]
     return not any(map(math.isnan, values)) and len(set(values)) > MOST_NUMBERS
+
+
+def _refuse_spoilt_numbers(rows: Rows, name: str) -> None:
+    """Check that a column is not a quantity but for a few cells: that would make each number a class."""
+    there = {row: cell for row, cell in enumerate(rows.cells[name], start=1) if not columns.is_missing(cell)}
+    other = [row for row, cell in there.items() if math.isnan(columns.number(cell))]
+    different = len({cell.strip() for cell in there.values()})
+    if 0 < len(other) <= (1 - columns.READABLE) * len(there) and different > max(MOST_NUMBERS, len(there) // 2):
+        raise DataError(
+            f"{rows.source}: {name!r} holds numbers, most of them different, but row {other[0]} has "
+            f"{there[other[0]][:40]!r}. Empty or correct what is no number ({len(other):,} in all), or say that these "
+            "are classes (kind class)."
+        )
 
 
 def _numbers(rows: Rows, name: str) -> NDArray[np.float64]:
