@@ -346,6 +346,8 @@ def on_rows(words: Sequence[str], folder: Path) -> list[str]:
     ]
     for name in ("posts.csv", "later.csv", "new.csv"):
         (folder / name).write_text("class,text,likes\n" + "\n".join(lines))
+    houses = [f"{number % 5},{50 + 7 * (number % 9)},{1000 * number + 300 * (number % 5)}" for number in range(40)]
+    (folder / "houses.csv").write_text("rooms,area,price\n" + "\n".join(houses))
     for place, kind in enumerate(("night", "day")):
         (folder / "photos" / kind).mkdir(parents=True)
         for number in range(6):

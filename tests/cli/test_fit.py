@@ -53,7 +53,7 @@ def test_from_a_table_to_predictions(
     assert (done["schema"], done["format"], done["verified"]["samples"]) == ("evodevo.export/1", "source", 50)
     assert {file["name"] for file in done["files"]} == {"README.md", "arrays.safetensors", "model.json", "predict.py"}
     assert run(["export", "model", "program"]) == ExitCode.SUCCESS  # an earlier export is replaced
-    assert "largest difference of a probability" in capsys.readouterr().out
+    assert "largest difference of a prediction" in capsys.readouterr().out
     assert run(["predict", "program", "--input", "a=1.1"]) == ExitCode.SUCCESS
     assert run(["export", "model", "--to", "pt2", "other"]) == ExitCode.USAGE
     assert run(["export", "model", "--task", "x", "other"]) == ExitCode.USAGE
@@ -75,6 +75,44 @@ def test_words_while_it_runs_and_the_table_at_the_end(table: Path, capsys: pytes
     assert "held out samples" in written.out
 
 
+@pytest.mark.slow
+def test_a_quantity_from_a_table_to_predictions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{number % 30},{number % 7},{1000 + 40 * (number % 30) + number % 7}" for number in range(90)]
+    Path("rows.csv").write_text("a,b,price\n" + "\n".join([*lines, "7,1,"]))
+    begin = ["fit", "rows.csv", "--label", "price", "--no-networks", "--time-limit", "20m"]
+    assert run([*begin, "--test", "rows.csv", "--to", "model"]) == ExitCode.SUCCESS
+    written = capsys.readouterr()
+    assert "price is a quantity, 1000 to 2165, 90 different numbers (--kind class makes classes of them)" in written.err
+    assert "rmse" in written.err
+    assert "validation r2" in written.out.replace("\n", " ")
+    assert run(["predict", "model", "--data", "rows.csv", "--json"]) == ExitCode.SUCCESS
+    found = json.loads(capsys.readouterr().out)["rows"]
+    assert [list(row) for row in found[:2]] == [["answer"], ["answer"]]
+    assert found[10]["answer"] == pytest.approx(1403, abs=40)
+    assert run(["predict", "model", "--data", "rows.csv", "--output", "answers.csv"]) == ExitCode.SUCCESS
+    capsys.readouterr()
+    answers = Path("answers.csv").read_text().splitlines()
+    assert answers[0] == "row,price"
+    assert float(answers[11].split(",")[1]) == pytest.approx(found[10]["answer"])
+    assert run(["predict", "model", "--input", "a=10", "--input", "b=3"]) == ExitCode.SUCCESS
+    shown = capsys.readouterr().out
+    assert "probability" not in shown
+    assert "14" in shown
+    assert run(["export", "model", "--to", "source", "program", "--json"]) == ExitCode.SUCCESS
+    assert json.loads(capsys.readouterr().out)["verified"]["samples"] == 50
+    assert run(["predict", "program", "--data", "rows.csv", "--json"]) == ExitCode.SUCCESS
+    assert json.loads(capsys.readouterr().out)["rows"] == found
+
+    assert run(["fit", "rows.csv", "--label", "b", "--no-networks", "--json", "--kind", "quantity"]) == ExitCode.SUCCESS
+    assert json.loads(capsys.readouterr().out)["metric"] == "r2"
+    assert run(["fit", "rows.csv", "--label", "b", "--no-networks", "--metric", "mae"]) == ExitCode.USAGE
+    assert run([*begin, "--kind", "class", "--metric", "rmse"]) == ExitCode.USAGE
+    assert run([*begin, "--kind", "number"]) == ExitCode.USAGE
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -86,6 +124,7 @@ def test_words_while_it_runs_and_the_table_at_the_end(table: Path, capsys: pytes
         (["rows.csv", "--label", "class", "--test", "gone.csv"], "no file at gone.csv"),
         (["rows.csv", "--label", "class", "--source", "."], "no export wrote"),
         (["rows.csv", "--label", "class", "--metric", "beauty"], "beauty"),
+        (["rows.csv", "--label", "class", "--kind", "quantity"], "row 1: 'class' is 'even'; a quantity is a number"),
     ],
 )
 def test_bad_input_is_refused_before_the_work(

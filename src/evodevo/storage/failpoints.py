@@ -41,6 +41,8 @@ SYSTEM_POINTS = (
     "after_publish_commit",
 )
 MIGRATION_POINTS = ("before_migration_commit",)
+FIT_POINTS = ("before_fit_part", "after_fit_part")
+"""Around each part that a fit keeps while it works."""
 
 _armed = os.environ.get(VARIABLE)
 _passes: dict[str, int] = {}
@@ -57,7 +59,7 @@ def _pass(name: str, armed: str) -> None:
     if match is None:
         raise UsageError(f"{VARIABLE} needs name:kill@count, for example {POINTS[0]}:kill@1; got {armed[:80]!r}.")
     wanted, count = match[1], int(match[2])
-    every = (*POINTS, *EVENT_POINTS, *SYSTEM_POINTS, *MIGRATION_POINTS)
+    every = (*POINTS, *EVENT_POINTS, *SYSTEM_POINTS, *MIGRATION_POINTS, *FIT_POINTS)
     if wanted not in every:
         raise unknown_name("failpoint", wanted, every)
     if name == wanted:

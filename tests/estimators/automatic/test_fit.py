@@ -220,11 +220,11 @@ def test_ctrl_c_ends_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None
     judge = FitSearch._judge
     seen: list[str] = []
 
-    def interrupted(self: FitSearch, candidate: Any, limit: Any) -> None:
+    def interrupted(self: FitSearch, candidate: Any, limit: Any) -> Any:
         if len(seen) == 2:
             raise KeyboardInterrupt
         seen.append(candidate.name)
-        judge(self, candidate, limit)
+        return judge(self, candidate, limit)
 
     monkeypatch.setattr(FitSearch, "_judge", interrupted)
     model = quick(rows(60))
@@ -293,7 +293,6 @@ def test_a_model_with_a_zoo_in_it_is_kept(tmp_path: Path) -> None:
         (rows(40), "z", "column 'z'"),
         ({"a": [1] * 20, "y": ["a", "b"] * 10}, "y", "no column to learn from"),
         ({"a": range(20), "y": ["a"] * 20}, "y", "one class alone"),
-        ({"a": [3, 1] * 50, "y": np.arange(100) * 1.5}, "y", "a quantity"),
         ({"a": [1, 2], "y": ["a", "b"]}, "y", "at least 10"),
         ({"a": [1, 2], "y": ["a"]}, "y", "equal lengths"),
         ("missing.csv", "y", "no file at"),

@@ -12,7 +12,7 @@ from evodevo.estimators.automatic.progress import FitProgress, shown
 
 LEADER = {"leader": "boosting [a]", "leader_score": 0.81234}
 MESSAGES: list[tuple[str, dict[str, Any]]] = [
-    ("plan", {"seconds": 100.0}),
+    ("plan", {"seconds": 100.0, "used": 0.0, "kept": 0}),
     ("candidate", {"name": "boosting [a]", **LEADER}),
     ("network", {"name": "mlp", "fold": 1, "folds": 5, **LEADER}),
     ("left_out", {"reason": "no time"}),
@@ -59,3 +59,12 @@ def test_the_share_is_of_the_time() -> None:
     assert state.now == "networks: mlp, fold 2 of 5"
     now[0] = 500.0
     assert state.share == 1
+
+
+def test_time_of_earlier_processes_counts() -> None:
+    now = [5.0]
+    state = FitProgress(lambda: now[0])
+    state.handle("plan", {"seconds": 100.0, "used": 40.0, "kept": 3})
+    now[0] = 15.0
+    assert state.share == pytest.approx(0.5)
+    assert state.left == "50 s"

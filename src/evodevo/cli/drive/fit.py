@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,13 @@ from evodevo.cli.options import Json
 
 if TYPE_CHECKING:
     from evodevo.estimators.automatic.leaderboard import Leaderboard
+
+
+class TargetKind(StrEnum):
+    """What the numbers of a label are."""
+
+    CLASS = "class"
+    QUANTITY = "quantity"
 
 
 def fit(
@@ -32,14 +40,30 @@ def fit(
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="DIR", help="Folder for the model: missing, empty, or an earlier one."),
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="Folder for the model: missing, empty, or an earlier one. After a kill or Ctrl-C the same command "
+            "goes on with what is in it.",
+        ),
     ] = None,
     source: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder for the model as a readable program that needs no evodevo."),
     ] = None,
+    kind: Annotated[
+        TargetKind | None,
+        typer.Option(
+            help="Whether a column of numbers holds classes or a quantity.  [default: a quantity where more than 24 "
+            "differ]"
+        ),
+    ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="accuracy, balanced_accuracy; of several labels micro_f1.  [default: the first]")
+        str | None,
+        typer.Option(
+            help="accuracy, balanced_accuracy; of several labels micro_f1; of a quantity r2, rmse, mae.  "
+            "[default: the first]"
+        ),
     ] = None,
     separator: Annotated[
         str, typer.Option(metavar="TEXT", help="Separator of several labels in one cell, such as '|'.")
@@ -58,6 +82,7 @@ def fit(
     from evodevo.estimators.automatic.fit import fit as find
     from evodevo.estimators.automatic.fit import seconds_of
     from evodevo.estimators.automatic.source.export import check
+    from evodevo.estimators.automatic.unfinished.folder import UNFINISHED
     from evodevo.tasks.rows import sources
 
     names: Any = label[0] if label and len(label) == 1 else tuple(label or ("label",))
@@ -73,17 +98,17 @@ def fit(
             data,
             names,
             time_limit=time_limit,
+            kind=None if kind is None else kind.value,
             metric=metric,
             separator=separator,
             group=group,
             ignore=tuple(ignore or ()),
             networks=networks,
             seed=seed,
+            to=to,
             listener=view.handle,
         )
     board = model.leaderboard(tested)
-    if to is not None:
-        model.save(to)
     if source is not None:
         model.export("source", source)
     if json:
@@ -92,6 +117,8 @@ def fit(
         return
     _show(board)
     if to is not None:
+        if (to / UNFINISHED).exists():
+            output.words("interrupted: the same command goes on from here, in the time that is left of its limit")
         output.words(f"written to {to}; predictions: evodevo predict {to} --data FILE")
     if source is not None:
         output.words(f"written to {source}, and verified; predictions: python {source}/predict.py FILE.csv")

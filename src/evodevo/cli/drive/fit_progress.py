@@ -35,20 +35,28 @@ class FitView(Shown):
         self.state.handle(kind, facts)
         if kind == "plan":
             self.notify(_plan(facts))
+            if facts["kept"] or facts["used"]:
+                self.notify(
+                    f"goes on with {facts['kept']} parts that were kept; {duration(facts['used'])} of "
+                    f"{duration(facts['seconds'])} are used"
+                )
         elif kind == "candidate":
+            loss = f"log-loss {facts['log_loss']:.4f}" if "log_loss" in facts else f"rmse {facts['rmse']:.5g}"
             self.notify(
-                f"{facts['name']}: {facts['score']:.4f}, log-loss {facts['log_loss']:.4f}, "
+                f"{facts['name']}: {facts['score']:.4f}, {loss}, "
                 f"{duration(facts['seconds'])}   best so far: {self.state.leader}"
             )
         elif kind == "left_out":
             self.notify(f"left out: {facts['reason']}")
+        elif kind == "damaged":
+            self.notify(f"{facts['key']!r} was kept and cannot be read; it is trained again")
         self.show(kind, facts)
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         """Show what has changed."""
         if kind == "network" and self._clock() - self._said >= QUIET_SECONDS:
             self._said = self._clock()
-            judged = "" if facts["log_loss"] is None else f", log-loss {facts['log_loss']:.4f}"
+            judged = "" if facts["log_loss"] is None else f", validation loss {facts['log_loss']:.4f}"
             output.words(f"{self.status()}{judged}")
 
     def status(self) -> str:
@@ -98,7 +106,17 @@ def choose(*, json: bool) -> FitView:
 
 def _plan(facts: dict[str, Any]) -> str:
     columns = ", ".join(f"{count} {kind}" for kind, count in facts["columns"].items())
-    what = f"{facts['classes']} {'classes' if facts['kind'] == 'class' else 'labels'} of {', '.join(facts['label'])}"
+    if facts["kind"] == "quantity":
+        low, high = facts["range"]
+        what = (
+            f"{facts['label'][0]} is a quantity, {low:g} to {high:g}, {facts['numbers']:,} different numbers "
+            "(--kind class makes classes of them)"
+        )
+    else:
+        several = "classes" if facts["kind"] == "class" else "labels"
+        what = f"{facts['classes']} {several} of {', '.join(facts['label'])}"
+        if several == "classes" and facts["numeric"] and facts["classes"] > 2:
+            what += " (numbers: --kind quantity learns them as a quantity)"
     held = f"{facts['folds']} folds held out in turn" if facts["folds"] > 1 else "one part held out"
     ignored = "".join(f"; {name!r} is ignored: {reason}" for name, reason in facts["ignored"].items())
     unlabelled = facts["rows"] - facts["labelled"]

@@ -52,7 +52,7 @@ def export(
             raise UsageError(
                 f"--task and --agent name a path of a multitask system; {name!r} is the folder of a model."
             )
-        _say(export_folder(Path(name), to or "source", target), "evodevo.export/1", json, "probability")
+        _say(export_folder(Path(name), to or "source", target), "evodevo.export/1", json, "prediction")
         return
     from evodevo.multitask.run.predict import find_system
     from evodevo.runs.archive import Archive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
 from evodevo.cli.files import write_text
@@ -33,8 +33,10 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
     if out is not None and (data is None or out.suffix.lower() != ".csv"):
         raise UsageError(f"--output {out} takes the answers to --data; name a .csv file.")
     model = FittedModel.load(folder)
-    chances = model.predict_proba(data if data is not None else {name: [value] for name, value in values.items()})
+    chances = model.answers(data if data is not None else {name: [value] for name, value in values.items()})
     answers = model.named(model.decided(chances))
+    if not model.classes:
+        chances = chances[:, :0]  # the answers say it all
     heads = ["row", *model.targets.columns[:1], *(f"probability of {name}" for name in model.classes)]
     table = [
         [number, "|".join(answer) if isinstance(answer, list) else answer, *(f"{value:.6f}" for value in row)]
@@ -45,8 +47,8 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
 
         write_text(out, comma_separated(heads, table))
     if json:
-        rows = [
-            {"answer": answer, "probabilities": dict(zip(model.classes, row, strict=True))}
+        rows: list[dict[str, Any]] = [
+            {"answer": answer} | ({"probabilities": dict(zip(model.classes, row, strict=True))} if row else {})
             for answer, row in zip(answers, chances.tolist(), strict=True)
         ]
         where = None if out is None else str(out.absolute())
@@ -55,10 +57,11 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
         output.document("evodevo.predict/1", {**about, "count": len(rows), "rows": shown, "file": where})
     elif out is None:
         short = [
-            (number, answer, f"{max(row):.3f}")
+            (number, answer if row else f"{answer:.6g}", *([f"{max(row):.3f}"] if row else []))
             for (number, answer, *_), row in zip(table[:MOST_SHOWN], chances.tolist(), strict=False)
         ]
-        output.table(("row", "answer", "probability"), short, right=("row", "probability"))
+        columns = ("row", "answer", "probability") if model.classes else ("row", "answer")
+        output.table(columns, short, right=("row", "probability"))
         if len(table) > MOST_SHOWN:
             output.words(f"{len(table):,} rows in all; --output FILE.csv takes all of them, with every probability.")
 

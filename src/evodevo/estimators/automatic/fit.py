@@ -5,29 +5,36 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, unknown_name
-from evodevo.estimators.automatic import ensemble
+from evodevo.estimators.automatic import ensemble, keeping
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.leaderboard import Row
 from evodevo.estimators.automatic.model import PROBES, FittedModel
 from evodevo.estimators.automatic.progress import shown
-from evodevo.estimators.automatic.scores import log_loss, metric_of
+from evodevo.estimators.automatic.scores import further, log_loss, metric_of
 from evodevo.estimators.automatic.search import FitSearch, Listener, rank
 from evodevo.estimators.automatic.splits import (
     EVERY_FOLD_BELOW,
     EVERY_FOLD_OF_IMAGES_BELOW,
     fingerprints,
     folds,
+    strata,
 )
+from evodevo.estimators.automatic.unfinished.begun import BegunFit
+from evodevo.estimators.automatic.unfinished.folder import opened
+from evodevo.estimators.automatic.unfinished.record import FitRecord
 from evodevo.tasks.rows import sources
+from evodevo.tasks.rows.columns import number
 from evodevo.tasks.rows.samples import RowReading, Samples
 from evodevo.tasks.rows.sources import Rows
 from evodevo.tasks.rows.targets import Targets, known
@@ -60,21 +67,24 @@ def fit(
     label: str | Sequence[str] = "label",
     *,
     time_limit: str | float = "5m",
+    kind: Literal["class", "quantity"] | None = None,
     metric: str | None = None,
     separator: str = "",
     group: str | None = None,
     ignore: Sequence[str] = (),
     networks: bool = True,
     seed: int = 0,
+    to: str | Path | None = None,
     progress: bool | None = None,
     listener: Listener | None = None,
 ) -> FittedModel:
     """Find the best model of a user's rows.
 
     Plain models come first: the most frequent class, logistic regression, nearest neighbours, boosted and random
-    trees. What time they leave goes to a race of networks: encoders with a head, then with modules of the zoo. A
-    weighted ensemble of all is one more candidate. Samples that were held out decide; below 3,000 rows (500 with
-    images) each is held out in turn, in five folds, and equal rows are always on one side.
+    trees; of a quantity the mean, ridge regression, neighbours and trees. What time they leave goes to a race of
+    networks: encoders with a head, then with modules of the zoo. A weighted ensemble of all is one more candidate.
+    Samples that were held out decide; below 3,000 rows (500 with images) each is held out in turn, in five folds, and
+    equal rows are always on one side.
 
     Args:
         data: A .csv, .jsonl, .parquet or .npz file; a folder with one folder of images or .txt files per class; a data
@@ -82,26 +92,40 @@ def fit(
         label: Label column; several names are columns of yes and no. Of a folder, the name for its classes.
         time_limit: Time for everything but the reading of the data: seconds, or 90s, 5m, 1h. What has begun and cannot
             be ended in the middle, as a logistic regression, may end later.
-        metric: accuracy (default) or balanced_accuracy; of several labels micro_f1.
+        kind: Whether a column of numbers holds classes or a quantity; None decides by their number, see
+            ``tasks.rows.targets.MOST_NUMBERS``. The names of folders are classes.
+        metric: accuracy (default) or balanced_accuracy; of several labels micro_f1; of a quantity r2 (default), rmse or
+            mae.
         separator: Separator of several labels in one cell.
         group: Column of groups that no split may divide, such as the author; it is no input.
         ignore: Columns that are no inputs.
         networks: Whether networks take part.
         seed: Seed of splits, weights and order. The clock decides as well how long networks are trained, so that two
             runs may differ.
+        to: Folder for the model: missing, empty, or with an earlier model, which is replaced. What is trained is kept
+            there as it comes: after a kill or Ctrl-C the same call goes on, in the time that is left of the limit. When
+            the fit has ended the model alone is in it.
         progress: Whether a bar with the best candidate and the time is shown; None shows it on a terminal and in a
             notebook, where no listener is given.
         listener: Receives progress; see ``evodevo.estimators.automatic.search``.
 
     Raises:
-        UsageError: A setting or column that cannot be used.
+        UsageError: A setting or column that cannot be used; or the folder holds other files, or an unfinished fit of
+            other data or settings.
         DataError: Data that cannot be read, or with too few labelled rows.
+        RunOwnedError: Another process is fitting into the folder.
+        DiskFullError: No space left in the folder.
     """
     seconds = seconds_of(time_limit)
+    folder = None if to is None else Path(to)
+    if folder is not None:
+        keeping.check_target(folder)
     named = (label,) if isinstance(label, str) else tuple(label)
     rows = sources.read(data, named)
     _check_columns(rows, (*ignore, *((group,) if group else ())))
-    targets = Targets.of(rows, label, separator)
+    if kind is None and isinstance(data, (str, Path)) and Path(data).is_dir():
+        kind = "class"  # one folder per class, whatever their names are
+    targets = Targets.of(rows, label, separator, kind)
     chosen = metric_of(metric, targets.kind)
     began = time.monotonic()
     answers = targets.read(rows)
@@ -114,15 +138,43 @@ def fit(
     groups = None if group is None else taken.cells[group]
     lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed)
     below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
-    held = folds(answers, fingerprints(samples, groups), seed, below)
-    about = _about(rows, reading, targets, samples)
-    with shown(progress, listener) as receiver:
+    held = folds(strata(answers), fingerprints(samples, groups), seed, below)
+    about = _about(rows, reading, targets, samples, answers)
+    settings = {
+        "label": list(named),
+        "kind": targets.kind,
+        "metric": chosen.name,
+        "separator": separator,
+        "group": group,
+        "ignore": list(ignore),
+        "networks": networks,
+        "seed": seed,
+    }
+
+    def begun() -> BegunFit:
+        return BegunFit.of(settings, reading, samples, answers, groups)
+
+    with shown(progress, listener) as receiver, _recorded(folder, begun, began) as record:
         listen = receiver or _silent
-        listen("plan", {**about, "folds": len(held), "seconds": seconds})
-        search = FitSearch(lesson, held, chosen, Limit(began + seconds), listen)
+        listen("plan", {**about, "folds": len(held), "seconds": seconds, "used": record.used, "kept": record.count})
+        search = FitSearch(lesson, held, chosen, Limit(began - record.used + seconds), listen, record)
         search.run(networks=networks)
-    model = _chosen(search, reading, targets, about)
-    return replace(model, probes=taken.take(np.arange(min(taken.count, PROBES))))
+        model = _chosen(search, reading, targets, about)
+        model = replace(model, probes=taken.take(np.arange(min(taken.count, PROBES))))
+        if folder is not None:
+            model.save(folder)
+            if not search.limit.stopped:
+                record.end()
+    return model
+
+
+@contextmanager
+def _recorded(folder: Path | None, begun: Callable[[], BegunFit], began: float) -> Iterator[FitRecord]:
+    if folder is None:
+        yield FitRecord()
+        return
+    with opened(folder, begun(), began) as record:
+        yield record
 
 
 def _chosen(search: FitSearch, reading: RowReading, targets: Targets, about: dict[str, Any]) -> FittedModel:
@@ -131,7 +183,7 @@ def _chosen(search: FitSearch, reading: RowReading, targets: Targets, about: dic
     rows: dict[str, tuple[str, float, str, dict[str, float]]] = {
         one.name: (one.kind, one.seconds, one.note, {}) for one in search.trained
     }
-    weights = ensemble.greedy(chances, search.answers)
+    weights = ensemble.greedy(chances, search.answers, search.metric.loss)
     if len(weights) > 1:
         order = sorted(weights, key=lambda name: (-weights[name], name))
         models[ENSEMBLE] = MeanPredictor([models[name] for name in order], [weights[name] for name in order])
@@ -143,9 +195,19 @@ def _chosen(search: FitSearch, reading: RowReading, targets: Targets, about: dic
     table = []
     for name in order:
         kind, seconds, note, members = rows[name]
-        score = metric.score(metric.decide(chances[name], shares), answers)
-        loss = log_loss(chances[name], answers)
-        table.append(Row(name=name, kind=kind, score=score, log_loss=loss, seconds=seconds, note=note, members=members))
+        decided = metric.decide(chances[name], shares)
+        table.append(
+            Row(
+                name=name,
+                kind=kind,
+                score=metric.score(decided, answers),
+                log_loss=None if metric.kind == "quantity" else log_loss(chances[name], answers),
+                further={other.name: other.score(decided, answers) for other in further(metric)},
+                seconds=seconds,
+                note=note,
+                members=members,
+            )
+        )
     return FittedModel(
         reading=reading,
         targets=targets,
@@ -160,10 +222,13 @@ def _chosen(search: FitSearch, reading: RowReading, targets: Targets, about: dic
     )
 
 
-def _about(rows: Rows, reading: RowReading, targets: Targets, samples: Samples) -> dict[str, Any]:
+def _about(
+    rows: Rows, reading: RowReading, targets: Targets, samples: Samples, answers: NDArray[Any]
+) -> dict[str, Any]:
     kinds: dict[str, int] = {}
     for column in reading.columns:
         kinds[column.kind] = kinds.get(column.kind, 0) + 1
+    different = np.unique(answers) if targets.kind == "quantity" else answers[:0]
     return {
         "source": rows.source,
         "rows": rows.count,
@@ -171,8 +236,11 @@ def _about(rows: Rows, reading: RowReading, targets: Targets, samples: Samples) 
         "columns": kinds,
         "ignored": {column.name: column.reason for column in reading.of_kind("ignored")},
         "label": list(targets.columns),
-        "classes": len(targets.names),
+        "classes": 0 if targets.kind == "quantity" else len(targets.names),
         "kind": targets.kind,
+        "numbers": len(different),
+        "numeric": not any(math.isnan(number(name)) for name in targets.names),
+        "range": [float(value) for value in (different[:1].tolist() + different[-1:].tolist())],
     }
 
 

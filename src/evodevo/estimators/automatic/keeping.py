@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from evodevo import canonical, files
 from evodevo.errors import DataError, NotFoundError, UnsafeFileError, UsageError
+from evodevo.estimators.automatic.candidates.arrays import from_safetensors, to_safetensors
 from evodevo.estimators.automatic.candidates.base import PREDICTORS, ProbabilityModel
 from evodevo.estimators.automatic.leaderboard import Row
 from evodevo.estimators.automatic.scores import Metric, metric_of
+from evodevo.estimators.automatic.unfinished.folder import is_ours
+from evodevo.estimators.automatic.unfinished.writing import write_file
 from evodevo.settings import Settings, validate
 from evodevo.tasks.rows.samples import RowReading
 from evodevo.tasks.rows.targets import Targets
@@ -45,20 +47,17 @@ def save(kept: SavedModel, arrays: Mapping[str, NDArray[Any]], folder: Path) -> 
     """Write a model; see ``FittedModel.save``."""
     check_target(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    text, data = canonical.dumps(kept.model_dump(mode="json")), to_safetensors(arrays)
     (folder / ABOUT).unlink(missing_ok=True)  # so that a kill in between leaves nothing that looks whole
-    write(kept, arrays, folder)
+    write_file(folder / ARRAYS, data)
+    write_file(folder / ABOUT, text.encode())
     return folder
 
 
 def write(kept: SavedModel, arrays: Mapping[str, NDArray[Any]], folder: Path) -> None:
     """Write a model's files into a folder that has none."""
-    from safetensors.numpy import save as to_bytes
-
-    text = canonical.dumps(kept.model_dump(mode="json"))
-    # Not ascontiguousarray, which gives a single number an axis.
-    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    (folder / ARRAYS).write_bytes(to_bytes(contiguous))
-    (folder / ABOUT).write_text(text, encoding="utf-8")
+    (folder / ARRAYS).write_bytes(to_safetensors(arrays))
+    (folder / ABOUT).write_text(canonical.dumps(kept.model_dump(mode="json")), encoding="utf-8")
 
 
 def check_target(folder: Path) -> None:
@@ -69,7 +68,7 @@ def check_target(folder: Path) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder that is empty or new.")
-    if folder.is_dir() and any(file.name not in (ABOUT, ARRAYS) for file in folder.iterdir()):
+    if folder.is_dir() and any(entry.name not in (ABOUT, ARRAYS) and not is_ours(entry) for entry in folder.iterdir()):
         raise UsageError(f"{folder} holds other files; name a folder that is empty or new.")
 
 
@@ -79,7 +78,7 @@ def load(folder: Path) -> tuple[SavedModel, ProbabilityModel, Metric]:
         raise NotFoundError(f"there is no fitted model in {folder}: {ABOUT} and {ARRAYS} are wanted.")
     try:
         text = files.read_text(folder / ABOUT, MOST_BYTES, inside=folder)
-        arrays = _arrays(files.read(folder / ARRAYS, files.most_input(), inside=folder), folder / ARRAYS)
+        arrays = from_safetensors(files.read(folder / ARRAYS, files.most_input(), inside=folder), str(folder / ARRAYS))
         kept = validate(SavedModel, canonical.loads(text, what=str(folder / ABOUT), max_bytes=MOST_BYTES), what=ABOUT)
         if kept.format != FORMAT:
             raise UsageError(f"its format is {kept.format[:60]!r}, wanted is {FORMAT!r}.")
@@ -88,13 +87,3 @@ def load(folder: Path) -> tuple[SavedModel, ProbabilityModel, Metric]:
     except (DataError, UsageError, TypeError, KeyError, ValueError) as error:
         raise UnsafeFileError(f"{folder} holds no fitted model of this evodevo: {error}") from None
     return kept, predictor, metric
-
-
-def _arrays(data: bytes, path: Path) -> dict[str, NDArray[Any]]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as from_bytes
-
-    try:
-        return dict(from_bytes(data))
-    except SafetensorError as error:
-        raise DataError(f"{path} is no readable safetensors file: {error}") from None

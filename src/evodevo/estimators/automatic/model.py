@@ -1,12 +1,12 @@
 """The answer of ``evodevo.fit``: a model with its leaderboard.
 
-Legend: n rows, C classes or labels.
+Legend: n rows, C classes or labels; of a quantity C is 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo import __version__
-from evodevo.errors import DataError
+from evodevo.errors import DataError, UsageError
 from evodevo.estimators.automatic import keeping, scores
 from evodevo.estimators.automatic.candidates.base import ProbabilityModel
 from evodevo.estimators.automatic.leaderboard import Judged, Leaderboard, Row
-from evodevo.estimators.automatic.scores import Metric
+from evodevo.estimators.automatic.scores import Decisions, Metric
 from evodevo.tasks.rows import sources
 from evodevo.tasks.rows.samples import RowReading, Samples
 from evodevo.tasks.rows.sources import Rows
@@ -34,9 +34,9 @@ class FittedModel:
 
     Attributes:
         reading: How rows become samples.
-        targets: Classes or labels.
+        targets: Classes, labels or a quantity.
         metric: Metric of the ranking.
-        shares: How frequent each class or label was in training, (C,).
+        shares: How frequent each class or label was in training, (C,); of a quantity (0,).
         predictor: The model.
         rows: All candidates, best first; the first one is the model.
         held: Number of held out samples.
@@ -65,8 +65,8 @@ class FittedModel:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes or labels, in the order of the probabilities."""
-        return self.targets.names
+        """Names of the classes or labels, in the order of the probabilities; none of a quantity."""
+        return () if self.targets.kind == "quantity" else self.targets.names
 
     def predict_proba(self, data: Any) -> NDArray[np.float64]:
         """Probabilities (n, C): rows sum to 1 for classes, independent for labels.
@@ -75,23 +75,36 @@ class FittedModel:
             data: Rows in any form that ``evodevo.fit`` takes, with or without the label.
 
         Raises:
+            UsageError: The model answers with a quantity, which has no probabilities.
             DataError: They cannot be read, or have none of the training columns.
+        """
+        if self.targets.kind == "quantity":
+            raise UsageError(f"{self.targets.names[0]!r} is a quantity, which has no probabilities; use predict.")
+        return self.answers(data)
+
+    def answers(self, data: Any) -> NDArray[np.float64]:
+        """The model's answers to rows: probabilities (n, C), or the values of a quantity, (n, 1).
+
+        Raises:
+            DataError: See ``predict_proba``.
         """
         return self.predictor.probabilities(self._samples(self._rows(data)))
 
-    def predict(self, data: Any) -> list[str] | list[list[str]]:
-        """The class of each row by name; of several labels the list of those that apply."""
-        return self.named(self.decided(self.predict_proba(data)))
+    def predict(self, data: Any) -> list[str] | list[list[str]] | list[float]:
+        """The class of each row by name; of several labels the list of those that apply; the value of a quantity."""
+        return self.named(self.decided(self.answers(data)))
 
-    def named(self, chosen: NDArray[np.int64]) -> list[str] | list[list[str]]:
-        """Decisions as names: of classes, or of the labels that apply."""
+    def named(self, chosen: Decisions) -> list[str] | list[list[str]] | list[float]:
+        """Decisions as names: of classes, or of the labels that apply; values as they are."""
         names = self.targets.names
+        if self.targets.kind == "quantity":
+            return [float(value) for value in chosen]
         if self.targets.kind == "class":
             return [names[place] for place in chosen.tolist()]
         return [[name for name, value in zip(names, row, strict=True) if value] for row in chosen.tolist()]
 
-    def decided(self, chances: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Decisions by probabilities (n, C): places of classes (n,), or labels (n, C) of 0 and 1."""
+    def decided(self, chances: NDArray[np.float64]) -> Decisions:
+        """Decisions by answers (n, C): places of classes (n,), labels (n, C) of 0 and 1, or values (n,)."""
         return self.metric.decide(chances, self.shares)
 
     def leaderboard(self, test: Any = None) -> Leaderboard:
@@ -204,7 +217,12 @@ class FittedModel:
     def _samples(self, rows: Rows) -> Samples:
         return self.reading.read(rows)
 
-    def _judged(self, own: NDArray[np.int64], other: NDArray[np.int64], truth: Any) -> Judged:
-        found = scores.score(self.metric, other, truth)
-        gap = scores.difference(self.metric, own, other, truth)
-        return Judged(found.value, found.low, found.high, gap.value, gap.low, gap.high)
+    def _judged(self, own: Decisions, other: Decisions, truth: Any) -> Judged:
+        further = {metric.name: _judged(metric, own, other, truth) for metric in scores.further(self.metric)}
+        return replace(_judged(self.metric, own, other, truth), further=further)
+
+
+def _judged(metric: Metric, own: Decisions, other: Decisions, truth: Any) -> Judged:
+    found = scores.score(metric, other, truth)
+    gap = scores.difference(metric, own, other, truth)
+    return Judged(found.value, found.low, found.high, gap.value, gap.low, gap.high)

@@ -36,7 +36,7 @@ class FitProgress:
     def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Take in one message; see ``estimators.automatic.search.Listener``."""
         if kind == "plan":
-            self._begun, self._seconds = self._clock(), facts["seconds"]
+            self._begun, self._seconds = self._clock() - facts["used"], facts["seconds"]
             self.now = "plain models"
         elif kind == "final":
             self.now = f"last training on all rows: {facts['name']}"

@@ -1,6 +1,6 @@
 """The work of ``evodevo.fit``: candidates on folds within a time, plain ones first, then the race of networks.
 
-Legend: n samples, C classes or labels.
+Legend: n samples, C classes or labels; of a quantity C is 1, and "probabilities" are values.
 """
 
 from __future__ import annotations
@@ -8,22 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import DataError, EvodevoError
 from evodevo.estimators.automatic.candidates.base import FitCandidate, LabelledSamples, Limit, ProbabilityModel
-from evodevo.estimators.automatic.candidates.mean import mean
-from evodevo.estimators.automatic.candidates.network import NetworkRow, inputs
+from evodevo.estimators.automatic.candidates.mean import MeanPredictor, mean
 from evodevo.estimators.automatic.candidates.plain import plain_candidates
-from evodevo.estimators.automatic.scores import Answers, Metric, log_loss
+from evodevo.estimators.automatic.scores import METRICS, Metric, log_loss
 from evodevo.estimators.automatic.splits import Fold
-from evodevo.randomness import integer_seed
-
-if TYPE_CHECKING:
-    from evodevo.estimators.automatic.networks.race import NetworkRace
+from evodevo.estimators.automatic.unfinished.record import FitRecord, KeptPart, networks_key
+from evodevo.tasks.rows.targets import Answers
 
 PLAIN_SHARE = 0.4
 """Fraction of the time after which no further plain candidate begins; what they leave goes to the networks."""
@@ -33,11 +30,9 @@ RETRAIN_SHARE = 0.15
 """Largest fraction of the time that is kept for the final trainings on all rows."""
 LEAST_NETWORK_SECONDS = 5.0
 """Seconds per fold below which no networks are trained."""
-FIRST_FOLD_SHARE = 0.4
-"""Fraction of the networks' time for the first of several folds, on which the race decides who trains on the others."""
-FINALISTS = 2
 Listener = Callable[[str, dict[str, Any]], None]
-"""Receives ``plan``, ``candidate``, ``network`` and ``left_out`` with their facts, in this thread."""
+"""Receives ``plan``, ``candidate``, ``network``, ``final``, ``left_out`` and ``damaged`` (a kept part that cannot be
+read and is trained again) with their facts, in this thread."""
 
 
 @dataclass
@@ -74,6 +69,7 @@ class FitSearch:
         metric: Metric of the ranking.
         limit: When all ends.
         listener: See ``Listener``.
+        record: Keeps each candidate that was trained, and has those of earlier processes of this fit.
     """
 
     lesson: LabelledSamples
@@ -81,6 +77,7 @@ class FitSearch:
     metric: Metric
     limit: Limit
     listener: Listener
+    record: FitRecord = field(default_factory=FitRecord)
     trained: list[TrainedCandidate] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
@@ -88,8 +85,9 @@ class FitSearch:
         self.held = np.concatenate([fold.held for fold in self.folds])
         self.answers = self.lesson.answers[self.held]
         self.shares = shares_of(self.lesson)
-        self._began = time.monotonic()
-        self._seconds = self.limit.left
+        now = time.monotonic()
+        self._began = now - self.record.used
+        self._seconds = self.limit.ends - self._began
 
     def run(self, *, networks: bool) -> None:
         """Train and judge until the time is over; Ctrl-C ends it with the candidates that there are.
@@ -126,16 +124,40 @@ class FitSearch:
     def _plain(self) -> None:
         ends = self._began + self._seconds * PLAIN_SHARE
         for candidate in plain_candidates(self.lesson):
-            limit = Limit(ends, self.limit.stopped)
-            if limit.left <= 0 and self.trained:
-                self._leave_out(f"{candidate.name}: no time")
-                continue
-            try:
-                self._judge(candidate, limit)
-            except (EvodevoError, MemoryError, ValueError) as error:
-                self._leave_out(f"{candidate.name}: {_first_line(error)}")
+            one = self._recalled(candidate)
+            if one is None:
+                limit = Limit(ends, self.limit.stopped)
+                if limit.left <= 0 and self.trained:
+                    self._leave_out(f"{candidate.name}: no time")
+                    continue
+                try:
+                    one = self._judge(candidate, limit)
+                except (EvodevoError, MemoryError, ValueError) as error:
+                    self._leave_out(f"{candidate.name}: {_first_line(error)}")
+                    continue
+                if one is None:
+                    continue
+                part = KeptPart(one.name, one.seconds, _together(one.models), one.chances)
+                self.record.put(_plain_key(candidate), [part])
+            self._add(one)
 
-    def _judge(self, candidate: FitCandidate, limit: Limit) -> None:
+    def _recalled(self, candidate: FitCandidate) -> TrainedCandidate | None:
+        """A plain candidate that an earlier process has trained."""
+        (part,) = self._kept(_plain_key(candidate)) or (None,)
+        if part is None or not isinstance(part.model, MeanPredictor) or len(part.chances) != len(self.answers):
+            return None
+        models = list(part.model.parts)
+        return TrainedCandidate(candidate.name, "plain", part.chances, models, part.seconds, candidate)
+
+    def _kept(self, key: str) -> Sequence[KeptPart] | None:
+        """What an earlier process has kept under a key."""
+        found = self.record.get(key)
+        if key in self.record.damaged:
+            self.listener("damaged", {"key": key})
+        return found
+
+    def _judge(self, candidate: FitCandidate, limit: Limit) -> TrainedCandidate | None:
+        """Train and judge on all folds; None where that takes too long."""
         began = time.monotonic()
         allowed = max(limit.left * MOST_OF_PLAIN, 1.0)
         models, chances = [], []
@@ -148,9 +170,9 @@ class FitSearch:
             each = (time.monotonic() - began) / (number + 1)
             if left > 1 and each > 2 * share and each * (left - 1) > limit.left and len(self.trained) > 1:
                 self._leave_out(f"{candidate.name}: its {len(self.folds)} folds take about {each:.0f} s each")
-                return
+                return None
         seconds = time.monotonic() - began
-        self._add(TrainedCandidate(candidate.name, "plain", np.concatenate(chances), models, seconds, candidate))
+        return TrainedCandidate(candidate.name, "plain", np.concatenate(chances), models, seconds, candidate)
 
     def _add(self, one: TrainedCandidate) -> None:
         self.trained.append(one)
@@ -161,11 +183,12 @@ class FitSearch:
         decided = self.metric.decide(one.chances, self.shares)
         best = self.best()
         leading = self.metric.decide(best.chances, self.shares)
+        loss = "rmse" if self.metric.kind == "quantity" else "log_loss"
         return {
             "name": one.name,
             "kind": one.kind,
             "score": self.metric.score(decided, self.answers),
-            "log_loss": log_loss(one.chances, self.answers),
+            loss: (METRICS["r2"].loss if loss == "rmse" else log_loss)(one.chances, self.answers),
             "seconds": one.seconds,
             "leader": best.name,
             "leader_score": self.metric.score(leading, self.answers),
@@ -178,64 +201,31 @@ class FitSearch:
     def _networks(self) -> None:
         retraining = sum(one.seconds / len(self.folds) for one in self.trained) * 1.3
         seconds = self.limit.left - min(retraining, self._seconds * RETRAIN_SHARE)
-        if seconds < LEAST_NETWORK_SECONDS * len(self.folds):
-            self._leave_out(
-                f"networks: {max(0.0, seconds):.0f} s are left, {LEAST_NETWORK_SECONDS * len(self.folds):.0f}"
-                " are needed"
-            )
+        kept = {number: self._kept(networks_key(number)) for number in range(len(self.folds))}
+        needed = LEAST_NETWORK_SECONDS * sum(parts is None for parts in kept.values())
+        if seconds < needed:
+            self._leave_out(f"networks: {max(0.0, seconds):.0f} s are left, {needed:.0f} are needed")
             return
         try:
-            self._race(seconds)
+            from evodevo.estimators.automatic.networks.folds import NetworkFolds
+
+            races = NetworkFolds(self.lesson, self.folds, kept, self.record, self.limit, self._watch, self.metric.loss)
         except Exception as error:  # whatever a library raises: the plain models are there
             self._leave_out(f"networks: {_first_line(error)}")
-
-    def _race(self, seconds: float) -> None:
-        from evodevo.estimators.automatic.networks.race import NetworkRace
-
-        given = inputs(self.lesson.samples, self.lesson.levels)
-        models: dict[str, list[ProbabilityModel]] = {}
-        chances: dict[str, list[NDArray[np.float64]]] = {}
-        spent: dict[str, float] = {}
-        notes: dict[str, str] = {}
-        chosen: list[str] | None = None
-        ends = time.monotonic() + seconds
-        for number, fold in enumerate(self.folds):
-            left = len(self.folds) - number
-            share = 1.0 if left == 1 else (FIRST_FOLD_SHARE if not number else 1 / left)
-            remaining = ends - time.monotonic()
-            if remaining <= 0 or self.limit.stopped or chosen == []:
-                break
-            race = NetworkRace(
-                given,
-                self.lesson.answers,
-                self.lesson.kind,
-                self.lesson.classes,
-                fold.train,
-                fold.held,
-                integer_seed(self.lesson.seed, "network", number),
-                arms=chosen,
-            )
-            results = race.run(remaining * share, self._watch(number))
-            # Further seeds of a network belong to this fold alone.
-            results = [result for result in results if len(self.folds) == 1 or result.name in arm_names(race)]
-            for result in results:
-                models.setdefault(result.name, []).append(NetworkRow(result.predictor, self.lesson.levels))
-                chances.setdefault(result.name, []).append(result.validation)
-                spent[result.name] = spent.get(result.name, 0.0) + result.seconds
-                notes[result.name] = result.note
-            if chosen is None and len(self.folds) > 1:
-                answers = self.lesson.answers[fold.held]
-                order = sorted(results, key=lambda found: log_loss(found.validation, answers))
-                chosen = [found.name for found in order[:FINALISTS]]
-        for name, found in chances.items():
-            if len(found) == len(self.folds):
-                one = TrainedCandidate(
-                    name, "network", np.concatenate(found), models[name], spent[name], note=notes[name]
-                )
-                self._add(one)
+            return
+        found = races.run(max(0.0, seconds))
+        if races.fault is not None:
+            self._leave_out(f"networks: {_first_line(races.fault)}")
+            return
+        for name, parts in found.items():
+            if len(parts) == len(self.folds):
+                spent = sum(part.seconds for part in parts)
+                models = [part.model for part in parts]
+                chances = np.concatenate([part.chances for part in parts])
+                self._add(TrainedCandidate(name, "network", chances, models, spent, note=parts[-1].note))
             else:
-                behind = chosen is not None and name not in chosen
-                why = "behind on the first" if behind else f"no time for the last {len(self.folds) - len(found)}"
+                behind = races.chosen is not None and name not in races.chosen
+                why = "behind on the first" if behind else f"no time for the last {len(self.folds) - len(parts)}"
                 self._leave_out(f"{name}: {why} of {len(self.folds)} folds")
 
     def _watch(self, fold: int) -> Callable[[Any], bool | None]:
@@ -255,33 +245,48 @@ class FitSearch:
         whole = len(everything) / max(1, len(self.folds[0].train))
         order = sorted(self.trained, key=lambda one: rank(self.metric, one.chances, self.answers, self.shares))
         for one in order:
-            expected = one.seconds / len(self.folds) * whole
-            if one.candidate is None or (expected > max(self.limit.left, 1.0)):
+            if one.candidate is None:
                 continue
-            began = time.monotonic()
-            self.listener("final", {"name": one.name})
-            one.final = one.candidate.retrain(self.lesson, everything, one.models, self.limit)
-            one.seconds += time.monotonic() - began
+            key = f"final {one.name}"
+            (part,) = self._kept(key) or (None,)
+            if part is None:
+                expected = one.seconds / len(self.folds) * whole
+                if expected > max(self.limit.left, 1.0):
+                    continue
+                began = time.monotonic()
+                self.listener("final", {"name": one.name})
+                model = one.candidate.retrain(self.lesson, everything, one.models, self.limit)
+                part = KeptPart(one.name, time.monotonic() - began, model)
+                self.record.put(key, [part])
+            one.final = part.model
+            one.seconds += part.seconds
 
 
 def _first_line(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def arm_names(race: NetworkRace) -> set[str]:
-    """Names of the networks of a race."""
-    return {arm.name for arm in race.arms}
+def _plain_key(candidate: FitCandidate) -> str:
+    return f"plain {candidate.name}"
+
+
+def _together(models: Sequence[ProbabilityModel]) -> MeanPredictor:
+    """The models of the folds as one, of which they are taken out again."""
+    return MeanPredictor(models, [1 / len(models)] * len(models))
 
 
 def rank(
     metric: Metric, chances: NDArray[np.float64], answers: Answers, shares: NDArray[np.float64]
 ) -> tuple[float, float]:
-    """Key by which candidates are ordered: the metric, and the log-loss where it is equal."""
-    return -metric.score(metric.decide(chances, shares), answers), log_loss(chances, answers)
+    """Key by which candidates are ordered: the metric, and the loss where it is equal."""
+    score = metric.score(metric.decide(chances, shares), answers)
+    return score if metric.lower else -score, metric.loss(chances, answers)
 
 
 def shares_of(lesson: LabelledSamples) -> NDArray[np.float64]:
-    """How frequent each class or label is, (C,)."""
+    """How frequent each class or label is, (C,); of a quantity (0,)."""
+    if lesson.kind == "quantity":
+        return np.zeros(0)
     if lesson.kind == "labels":
         means: NDArray[np.float64] = lesson.answers.astype(np.float64).mean(0)
         return means

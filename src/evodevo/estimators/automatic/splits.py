@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from evodevo.randomness import generator
 from evodevo.tasks.rows.samples import Samples
+from evodevo.tasks.rows.targets import Answers
 
 EVERY_FOLD_BELOW = 3_000
 """Number of samples below which each fold is held out in turn: fewer held out samples alone decide by luck."""
@@ -76,6 +77,13 @@ def folds(
         total[chosen] += len(members[group])
     wanted = number if count < every_below else 1
     return tuple(_fold(filled, place) for place in range(wanted))
+
+
+def strata(answers: Answers) -> NDArray[np.int64] | NDArray[np.float32]:
+    """What a division spreads evenly: classes and labels as they are, of a quantity its tenth, (n,)."""
+    if answers.dtype != np.float64:
+        return answers  # type: ignore[return-value]
+    return np.searchsorted(np.quantile(answers, np.linspace(0.1, 0.9, 9)), answers).astype(np.int64)
 
 
 def fingerprints(samples: Samples, groups: Sequence[str] | None) -> list[bytes]:

@@ -25,7 +25,7 @@ from evodevo.tasks.inputs import Batch
 from evodevo.tasks.rows import sources, vectors
 from evodevo.tasks.rows.samples import RowReading
 from evodevo.tasks.rows.sources import Rows
-from evodevo.tasks.rows.targets import Targets, known
+from evodevo.tasks.rows.targets import Targets, known, refuse_quantity
 from evodevo.tasks.sample_splits import Pool, assign, columns_digest, fingerprint
 from evodevo.tasks.table import rows as table_rows
 from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
@@ -187,7 +187,8 @@ def _divided(settings: RowsSettings, label: str, parts: Sequence[tuple[Pool, Row
     first = parts[0][1]
     try:
         reading, left_out = vectors.reading_of(first, label, settings.ignore)
-        targets = Targets.of(first, label)
+        refuse_quantity(first, label)
+        targets = Targets.of(first, label, kind="class")
         if targets.kind != "class":
             raise UsageError(f"{label!r} of {first.source} holds several labels in a row; one class is asked for.")
     except UsageError as error:

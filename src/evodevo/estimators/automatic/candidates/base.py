@@ -2,7 +2,8 @@
 
 A candidate is torch-free unless its module is about networks; scikit-learn is imported where it is used.
 
-Legend: n samples, C classes or labels, O outputs (C, or 1 for two classes).
+Legend: n samples, C classes or labels, O outputs (C, or 1 for two classes). Of a quantity C and O are 1, and what is
+called probabilities here are values.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from numpy.typing import NDArray
 from evodevo.objectives.probabilities import sigmoid, softmax
 from evodevo.registry import Registry, table
 from evodevo.tasks.rows.samples import Samples
+from evodevo.tasks.rows.targets import Answers, Kind
 
 Arrays = Mapping[str, NDArray[Any]]
-Answers = NDArray[np.int64] | NDArray[np.float32]
-Link = Literal["softmax", "two", "sigmoid"]
-"""Function from outputs to probabilities: of several classes; of two classes by one output; of labels."""
+Link = Literal["softmax", "two", "sigmoid", "identity"]
+"""Function from outputs to probabilities: of several classes; of two classes by one output; of labels; to values."""
 
 PREDICTORS: Registry[type[ProbabilityModel]] = table("fitted model", "evodevo.fitted_models")
 for _name, _home in {
@@ -43,7 +44,7 @@ class LabelledSamples:
 
     Attributes:
         samples: All samples with an answer.
-        answers: Classes (n,) or labels (n, C) of 0 and 1.
+        answers: Classes (n,), labels (n, C) of 0 and 1, or values (n,).
         kind: Kind of the answers.
         classes: C.
         levels: Number of codes of each category.
@@ -52,7 +53,7 @@ class LabelledSamples:
 
     samples: Samples
     answers: Answers
-    kind: Literal["class", "labels"]
+    kind: Kind
     classes: int
     levels: tuple[int, ...]
     seed: int
@@ -60,6 +61,8 @@ class LabelledSamples:
     @property
     def link(self) -> Link:
         """Function from a model's outputs to probabilities."""
+        if self.kind == "quantity":
+            return "identity"
         if self.kind == "labels":
             return "sigmoid"
         return "two" if self.classes == 2 else "softmax"
@@ -94,7 +97,7 @@ class ProbabilityModel(ABC):
 
     @abstractmethod
     def probabilities(self, samples: Samples) -> NDArray[np.float64]:
-        """Probabilities (n, C): rows sum to 1 for classes, independent for labels."""
+        """Probabilities (n, C): rows sum to 1 for classes, independent for labels. Of a quantity values, (n, 1)."""
 
     @abstractmethod
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -155,7 +158,9 @@ class FitCandidate(ABC):
 
 
 def probabilities(outputs: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
-    """Outputs (n, O) as probabilities (n, C)."""
+    """Outputs (n, O) as probabilities (n, C), or as the values that they are."""
+    if link == "identity":
+        return outputs
     if link == "softmax":
         return softmax(outputs)
     if link == "sigmoid":

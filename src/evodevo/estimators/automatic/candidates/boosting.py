@@ -1,6 +1,6 @@
 """Gradient boosting of trees on numbers, categories, and short forms of texts and images, by scikit-learn.
 
-Legend: n samples, C classes or labels, O outputs.
+Legend: n samples, C classes or labels, O outputs; both are 1 of a quantity.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAR = 30.0
 """Size of an output that leaves no doubt."""
 MOST_ITERATIONS = 600
 PATIENCE = 40
-"""Iterations without a lower log-loss of the held out samples after which the training ends."""
+"""Iterations without a lower loss of the held out samples after which the training ends."""
 
 
 class Boosting(FitCandidate):
@@ -72,7 +72,7 @@ class Boosting(FitCandidate):
             truth = None if held is None else lesson.answers[held]
             truth = truth[:, place] if truth is not None and lesson.kind == "labels" else truth
             share = Limit(limit.ends - limit.left * (1 - 1 / (len(targets) - place)), limit.stopped)
-            self._boost(builder, place, (table, own), (other, truth), share, iterations, lesson.seed)
+            self._boost(builder, place, (table, own), (other, truth), share, iterations, lesson)
         return TreesPredictor(features, components, builder.forest(), builder.start, None, lesson.link)
 
     def _boost(
@@ -83,17 +83,21 @@ class Boosting(FitCandidate):
         held: tuple[NDArray[np.float64] | None, NDArray[Any] | None],
         limit: Limit,
         iterations: int,
-        seed: int,
+        lesson: LabelledSamples,
     ) -> None:
         """Boost for one answer, and add the trees of the best iteration."""
-        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         table, answers = shown
-        there = np.unique(answers).astype(np.int64)
+        quantity = lesson.kind == "quantity"
+        there = np.unique(answers)
         if len(there) == 1:
-            builder.constant(place, int(there[0]))
+            if quantity:
+                builder.start[place] = there[0]
+            else:
+                builder.constant(place, int(there[0]))
             return
-        model = HistGradientBoostingClassifier(
+        model = (HistGradientBoostingRegressor if quantity else HistGradientBoostingClassifier)(
             learning_rate=self.rate,
             max_leaf_nodes=self.leaves,
             min_samples_leaf=min(self.fewest, max(1, len(answers) // 10)),
@@ -101,7 +105,7 @@ class Boosting(FitCandidate):
             max_iter=1,
             early_stopping=False,
             warm_start=True,
-            random_state=seed % 2**32,
+            random_state=lesson.seed % 2**32,
         )
         best, lowest, done = 1, np.inf, 0
         while done < iterations and (limit.left > 0 or not done):
@@ -112,12 +116,15 @@ class Boosting(FitCandidate):
             if held[0] is None or held[1] is None or not len(held[1]):
                 best = done
             else:
-                loss = _log_loss(model.predict_proba(held[0]), held[1], model.classes_)
+                if quantity:
+                    loss = float(((model.predict(held[0]) - held[1]) ** 2).mean())
+                else:
+                    loss = _log_loss(model.predict_proba(held[0]), held[1], model.classes_)
                 if loss < lowest:
                     best, lowest = done, loss
                 if done - best >= PATIENCE:
                     break
-        builder.add(model, place, there, best)
+        builder.add(model, place, there.astype(np.int64), best)
 
 
 class _Builder:

@@ -1,4 +1,4 @@
-"""The answer that does not look at a sample: how frequent each class or label is."""
+"""The answer that does not look at a sample: how frequent each class or label is, or the mean of a quantity."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from evodevo.tasks.rows.samples import Samples
 
 
 class ConstantPredictor(ProbabilityModel):
-    """Equal probabilities for all samples.
+    """Equal probabilities for all samples, or an equal value.
 
     Args:
-        shares: Probabilities, (C,).
+        shares: Probabilities, (C,), or the value, (1,).
     """
 
     form = "constant"
@@ -49,6 +49,22 @@ class Constant(FitCandidate):
             return ConstantPredictor((answers.sum(0) + 1) / (len(rows) + 2))
         counts = np.bincount(answers.astype(np.int64), minlength=lesson.classes) + 1e-3
         return ConstantPredictor(counts / counts.sum())
+
+    def retrain(
+        self, lesson: LabelledSamples, rows: NDArray[np.int64], trained: Sequence[ProbabilityModel], limit: Limit
+    ) -> ProbabilityModel:
+        return self.train(lesson, rows, rows, limit)
+
+
+class MeanValue(FitCandidate):
+    """The mean of a quantity in the training rows."""
+
+    name = "always the mean"
+
+    def train(
+        self, lesson: LabelledSamples, rows: NDArray[np.int64], held: NDArray[np.int64], limit: Limit
+    ) -> ProbabilityModel:
+        return ConstantPredictor(np.asarray([lesson.answers[rows].mean()], np.float64))
 
     def retrain(
         self, lesson: LabelledSamples, rows: NDArray[np.int64], trained: Sequence[ProbabilityModel], limit: Limit

@@ -1,6 +1,6 @@
 """Extremely randomised trees, by scikit-learn.
 
-Legend: n samples, C classes or labels.
+Legend: n samples, C classes or labels, 1 of a quantity.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class ExtraTrees(FitCandidate):
     def train(
         self, lesson: LabelledSamples, rows: NDArray[np.int64], held: NDArray[np.int64], limit: Limit
     ) -> ProbabilityModel:
-        from sklearn.ensemble import ExtraTreesClassifier
+        from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
+        kind = ExtraTreesRegressor if lesson.kind == "quantity" else ExtraTreesClassifier
         shown, answers = lesson.samples.take(rows), lesson.answers[rows]
         features, components = DenseFeatures.of(shown, lesson.levels, lesson.seed)
         table = features.read(shown, components)
@@ -37,7 +38,7 @@ class ExtraTrees(FitCandidate):
         there = np.where(np.isnan(table), np.inf, table).min(0, initial=np.inf)
         fill = np.where(np.isfinite(there), there - 1 - np.abs(there), 0.0)
         count = max(10, min(TREES, MOST_NODES // max(1, 2 * len(rows) * lesson.classes)))
-        model = ExtraTreesClassifier(
+        model = kind(
             count, min_samples_leaf=1 if len(rows) < 10_000 else 3, random_state=lesson.seed % 2**32, n_jobs=1
         ).fit(np.where(np.isnan(table), fill, table), answers)
         forest = _arrays(model, lesson)
@@ -72,7 +73,9 @@ def _arrays(model: Any, lesson: LabelledSamples) -> Forest:
 
 
 def _values(values: NDArray[np.float64], model: Any, lesson: LabelledSamples) -> NDArray[np.float64]:
-    """Probabilities in each node, (nodes, C): fractions of its training samples."""
+    """Probabilities in each node, (nodes, C): fractions of its training samples; or their mean value, (nodes, 1)."""
+    if lesson.kind == "quantity":
+        return values[:, :, 0]
     shares = values / np.maximum(values.sum(2, keepdims=True), 1e-300)
     result = np.zeros((len(values), lesson.classes))
     classes = model.classes_ if lesson.kind == "labels" else [model.classes_]

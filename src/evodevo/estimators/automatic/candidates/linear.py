@@ -38,7 +38,7 @@ _FAR = 30.0
 
 class _LinearFacts(Settings):
     features: LinearFeatures
-    link: Literal["softmax", "two", "sigmoid"]
+    link: Literal["softmax", "two", "sigmoid", "identity"]
 
 
 class LinearPredictor(ProbabilityModel):

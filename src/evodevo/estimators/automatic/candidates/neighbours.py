@@ -1,6 +1,6 @@
 """Nearest neighbours among the training samples, by the Euclidean distance of their features.
 
-Legend: n samples, m stored samples, D features, C classes or labels.
+Legend: n samples, m stored samples, D features, C classes or labels, 1 of a quantity.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from evodevo.tasks.rows.samples import Samples
 
 MOST_SAMPLES = 20_000
 _AT_ONCE = 256
-_SMOOTHING = 0.5
+SMOOTHING = 0.5
 
 
 class _NeighboursFacts(Settings):
     features: LinearFeatures
     neighbours: int = Field(ge=1)
+    smoothing: float = Field(default=SMOOTHING, ge=0)
 
 
 class NeighboursPredictor(ProbabilityModel):
@@ -36,9 +37,10 @@ class NeighboursPredictor(ProbabilityModel):
     Args:
         features: How samples become features.
         stored: Features (m, D).
-        answers: One row of 0 and 1 for each, (m, C).
-        shares: How frequent each class or label is, (C,); half a neighbour's weight.
+        answers: One row of 0 and 1 for each, (m, C), or its value, (m, 1).
+        shares: How frequent each class or label is, (C,), or the mean value.
         neighbours: k.
+        smoothing: Weight of ``shares`` in neighbours, without which a class that none has would be impossible.
     """
 
     form = "neighbours"
@@ -47,12 +49,13 @@ class NeighboursPredictor(ProbabilityModel):
         self,
         features: LinearFeatures,
         stored: NDArray[np.float32],
-        answers: NDArray[np.uint8],
+        answers: NDArray[np.uint8] | NDArray[np.float64],
         shares: NDArray[np.float64],
         neighbours: int,
+        smoothing: float = SMOOTHING,
     ) -> None:
         self.features, self.stored, self.answers = features, stored, answers
-        self.shares, self.neighbours = shares, min(neighbours, len(stored))
+        self.shares, self.neighbours, self.smoothing = shares, min(neighbours, len(stored)), smoothing
 
     def probabilities(self, samples: Samples) -> NDArray[np.float64]:
         table = np.asarray(self.features.read(samples), np.float32)
@@ -66,12 +69,16 @@ class NeighboursPredictor(ProbabilityModel):
             near = np.sqrt(np.maximum(np.take_along_axis(distances, chosen, 1), 0))
             weights = 1 / (near + near.mean(1, keepdims=True) * 0.1 + 1e-9)
             weights *= self.neighbours / weights.sum(1, keepdims=True)
-            votes = (weights[:, :, None] * self.answers[chosen]).sum(1) + _SMOOTHING * self.shares
-            parts.append(votes / (self.neighbours + _SMOOTHING))
+            votes = (weights[:, :, None] * self.answers[chosen]).sum(1) + self.smoothing * self.shares
+            parts.append(votes / (self.neighbours + self.smoothing))
         return np.concatenate(parts) if parts else np.zeros((0, len(self.shares)))
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        facts = {"features": self.features.model_dump(mode="json"), "neighbours": self.neighbours}
+        facts = {
+            "features": self.features.model_dump(mode="json"),
+            "neighbours": self.neighbours,
+            "smoothing": self.smoothing,
+        }
         return facts, {"stored": self.stored, "answers": self.answers, "shares": self.shares}
 
     @classmethod
@@ -80,7 +87,8 @@ class NeighboursPredictor(ProbabilityModel):
         stored, answers, shares = taken(arrays, "stored", 2), taken(arrays, "answers", 2), taken(arrays, "shares", 1)
         if answers.shape != (len(stored), len(shares)) or not len(stored):
             raise UsageError(f"stored samples {stored.shape} have answers {answers.shape}.")
-        return cls(known.features, stored.astype(np.float32), answers.astype(np.uint8), shares, known.neighbours)
+        own = answers if arrays["answers"].dtype.kind == "f" else answers.astype(np.uint8)
+        return cls(known.features, stored.astype(np.float32), own, shares, known.neighbours, known.smoothing)
 
 
 class Neighbours(FitCandidate):
@@ -101,8 +109,11 @@ class Neighbours(FitCandidate):
             rows = np.sort(generator(lesson.seed, "neighbours").permutation(rows)[:MOST_SAMPLES])
         shown, answers = lesson.samples.take(rows), lesson.answers[rows]
         features = LinearFeatures.of(shown, lesson.levels)
-        table = answers if lesson.kind == "labels" else np.eye(lesson.classes)[answers.astype(np.int64)]
         stored = np.asarray(features.read(shown), np.float32)
+        if lesson.kind == "quantity":
+            values = answers[:, None].astype(np.float64)
+            return NeighboursPredictor(features, stored, values, values.mean(0), self.neighbours, smoothing=0.0)
+        table = answers if lesson.kind == "labels" else np.eye(lesson.classes)[answers.astype(np.int64)]
         return NeighboursPredictor(features, stored, table.astype(np.uint8), table.mean(0), self.neighbours)
 
     def retrain(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from evodevo.estimators.automatic.candidates.base import FitCandidate, LabelledSamples
 from evodevo.estimators.automatic.candidates.boosting import Boosting
-from evodevo.estimators.automatic.candidates.constant import Constant
+from evodevo.estimators.automatic.candidates.constant import Constant, MeanValue
 from evodevo.estimators.automatic.candidates.forest import ExtraTrees
 from evodevo.estimators.automatic.candidates.linear import Linear
 from evodevo.estimators.automatic.candidates.neighbours import Neighbours
+from evodevo.estimators.automatic.candidates.ridge import Ridge
 
 MOST_BOOSTED_CLASSES = 40
 """Number of classes above which boosting is left out: it trains one tree per class and iteration."""
@@ -15,6 +16,8 @@ MOST_BOOSTED_CLASSES = 40
 
 def plain_candidates(lesson: LabelledSamples) -> list[FitCandidate]:
     """The candidates for these data."""
+    if lesson.kind == "quantity":
+        return _of_quantity(texts=bool(lesson.samples.texts))
     texts = bool(lesson.samples.texts)
     boosted = lesson.classes <= MOST_BOOSTED_CLASSES
     found: list[FitCandidate] = [Constant(), Linear(1.0, texts=texts)]
@@ -29,4 +32,17 @@ def plain_candidates(lesson: LabelledSamples) -> list[FitCandidate]:
         found += [Linear(10.0), Linear(0.1), ExtraTrees()]
     if boosted:
         found.append(Boosting("gradient boosting, small trees", rate=0.05, leaves=8, fewest=10, penalty=1.0))
+    return found
+
+
+def _of_quantity(*, texts: bool) -> list[FitCandidate]:
+    found: list[FitCandidate] = [MeanValue(), Ridge(1.0, texts=texts)]
+    if texts:
+        found += [Ridge(1.0, texts=True, characters=True), Ridge(0.1, texts=True), Ridge(10.0, texts=True)]
+    else:
+        found += [Neighbours(5), Neighbours(15)]
+    found.append(Boosting("gradient boosting", rate=0.1, leaves=31, fewest=20, penalty=0.0))
+    if not texts:
+        found += [Ridge(10.0), Ridge(100.0), Ridge(0.01), ExtraTrees()]
+    found.append(Boosting("gradient boosting, small trees", rate=0.05, leaves=8, fewest=10, penalty=1.0))
     return found

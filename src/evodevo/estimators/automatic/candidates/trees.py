@@ -24,7 +24,7 @@ LEAF = -1
 
 class _TreesFacts(Settings):
     features: DenseFeatures
-    link: Literal["softmax", "two", "sigmoid", "mean"]
+    link: Literal["softmax", "two", "sigmoid", "identity", "mean"]
     outputs: int = Field(ge=1)
 
 
@@ -108,7 +108,8 @@ class TreesPredictor(ProbabilityModel):
         forest: The trees.
         start: Outputs before the first tree, (O,).
         fill: Value for a missing feature, (D,); None leaves it missing.
-        link: Function from outputs to probabilities; ``mean`` = outputs of T trees are summed probabilities.
+        link: Function from outputs to probabilities; ``mean`` = outputs of T trees are summed probabilities or
+            values.
     """
 
     form = "trees"

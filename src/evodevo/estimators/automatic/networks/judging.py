@@ -1,6 +1,6 @@
-"""Logits, log-loss and score of a network on samples.
+"""Logits, loss and score of a network on samples.
 
-Legend: n samples, C classes or labels.
+Legend: n samples, C classes or labels; of a quantity C is 1, and logits are standardised values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from evodevo.objectives.probabilities import sigmoid, softmax
 from evodevo.tasks.base import OutputSpec
 from evodevo.training.precision import Precision
 
-Kind = Literal["class", "labels"]
+Kind = Literal["class", "labels", "quantity"]
 AT_ONCE = 256
 
 
@@ -46,7 +46,9 @@ def build_arm(structure: ArmStructure, reading: NetworkReading, output: OutputSp
 
 
 def output_of(kind: Kind, classes: int) -> OutputSpec:
-    """Specification of the output."""
+    """Specification of the output; a quantity has one number, as a single label has, and another loss."""
+    if kind == "quantity":
+        kind = "labels"
     return OutputSpec(ANSWER, kind, classes, tuple(str(number) for number in range(classes)))
 
 
@@ -69,12 +71,21 @@ def logits_of(
 
 
 def as_probabilities(kind: Kind, logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logits (n, C) as probabilities."""
+    """Logits (n, C) as probabilities; standardised values as they are."""
+    if kind == "quantity":
+        return logits
     return softmax(logits) if kind == "class" else sigmoid(logits)
 
 
 def score_and_loss(kind: Kind, logits: NDArray[np.float64], targets: NDArray[np.generic]) -> tuple[float, float]:
-    """Share of the right answers (of labels: of all labels), and log-loss in nats."""
+    """Share of the right answers (of labels: of all labels), and log-loss in nats.
+
+    Of a quantity 1 minus the squared error as a fraction of the variance, and the squared error.
+    """
+    if kind == "quantity":
+        values = targets.astype(np.float64)
+        error = float(((logits - values) ** 2).mean())
+        return 1 - error / max(float(values.var()), 1e-12), error
     known = targets.astype(np.int64) if kind == "class" else targets.astype(np.float64)
     answered = Answered(kind, logits, known)
     right = answered.right if kind == "class" else (logits > 0) == (answered.targets > 0)

@@ -14,6 +14,7 @@ from evodevo.errors import UnsafeFileError, UsageError
 from evodevo.estimators.automatic.networks.arms import ArmStructure
 from evodevo.estimators.automatic.networks.data import NetworkSamples
 from evodevo.estimators.automatic.networks.judging import Kind, as_probabilities, build_arm, logits_of, output_of
+from evodevo.estimators.automatic.networks.quantity import ValueScale
 from evodevo.estimators.automatic.networks.reading import NetworkReading
 from evodevo.settings import Settings, validate
 from evodevo.training.precision import decide
@@ -39,6 +40,7 @@ class NetworkFacts(Settings):
     Attributes:
         structure, reading: The network, and how it reads samples.
         kind, classes: Kind and number of its answers.
+        scale: Of a quantity, how its values are standardised.
         written: Its source, where it has a file of its own.
     """
 
@@ -47,7 +49,13 @@ class NetworkFacts(Settings):
     reading: NetworkReading
     kind: Kind
     classes: int
+    scale: ValueScale | None = None
     written: WrittenNetwork | None = None
+
+    def answers(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logits (n, C) as probabilities, or as the values of a quantity."""
+        found = as_probabilities(self.kind, logits)
+        return found if self.scale is None else self.scale.values(found)
 
 
 class NetworkPredictor:
@@ -67,7 +75,7 @@ class NetworkPredictor:
         self.network = network.to("cpu").eval()
 
     def probabilities(self, samples: NetworkSamples) -> NDArray[np.float64]:
-        """Probabilities (n, classes): of classes, where each row sums to 1, or of labels.
+        """Probabilities (n, classes): of classes, where each row sums to 1, or of labels; or values, (n, 1).
 
         Raises:
             UsageError: Images or numbers of other shapes than in the training samples.
@@ -76,7 +84,7 @@ class NetworkPredictor:
             return np.zeros((0, self.facts.classes))
         arrays = self.facts.reading.read(samples)
         logits = logits_of(self.network, arrays, np.arange(len(samples)), decide("cpu"))
-        return as_probabilities(self.facts.kind, logits)
+        return self.facts.answers(logits)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """JSON-able facts, and arrays by name: weights and buffers."""
@@ -92,6 +100,8 @@ class NetworkPredictor:
         """
         try:
             read = validate(NetworkFacts, dict(facts), what="a kept network")
+            if (read.kind == "quantity") != (read.scale is not None):
+                raise UsageError("a network has a scale of values where it answers with a quantity, and only there.")
             network = build_arm(read.structure, read.reading, output_of(read.kind, read.classes), seed=0)
             own = network.state_dict()
             for name, tensor in own.items():

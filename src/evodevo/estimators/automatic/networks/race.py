@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from evodevo.errors import UsageError, unknown_name
 from evodevo.estimators.automatic.networks.arms import Arm, arms_for
 from evodevo.estimators.automatic.networks.data import NetworkSamples
-from evodevo.estimators.automatic.networks.judging import Kind, as_probabilities, logits_of, output_of
+from evodevo.estimators.automatic.networks.judging import Kind, logits_of, output_of
 from evodevo.estimators.automatic.networks.plan import plan_timed
 from evodevo.estimators.automatic.networks.predictor import NetworkFacts, NetworkPredictor
+from evodevo.estimators.automatic.networks.quantity import ValueScale
 from evodevo.estimators.automatic.networks.reading import NetworkReading
 from evodevo.estimators.automatic.networks.training import ArmTraining, RaceData
 from evodevo.module_zoo.procedures.race_plan import left_after, survivors
@@ -47,7 +48,7 @@ class RaceNews:
     Attributes:
         name: Network that is trained now.
         score: Its best share of right validation answers so far; None before it was judged.
-        log_loss: Its best log-loss so far in nats; None before it was judged.
+        log_loss: Its best log-loss so far in nats, of a quantity its squared error; None before it was judged.
         share: Share of the time that is used, 0 to 1.
     """
 
@@ -64,7 +65,7 @@ class NetworkResult:
     Attributes:
         name: Name of the network.
         seconds, steps: Length of its training.
-        validation: Probabilities of the validation samples by its best weights, (n, C).
+        validation: Probabilities of the validation samples by its best weights, (n, C), or values (n, 1).
         note: How its training ended.
         predictor: The network with its best weights.
     """
@@ -82,8 +83,8 @@ class NetworkRace:
 
     Args:
         samples: All samples.
-        targets: Classes (samples,) as numbers, or labels (samples, labels) of 0 and 1.
-        kind: One class per sample, or several labels.
+        targets: Classes (samples,) as numbers, labels (samples, labels) of 0 and 1, or values (samples,).
+        kind: One class per sample, several labels, or a quantity, which plain networks alone learn.
         classes: Number of classes or labels.
         train, validation: Rows of the training and of the validation samples.
         seed: Seed of everything that is drawn.
@@ -114,18 +115,21 @@ class NetworkRace:
         judged = validation
         if len(validation) > MOST_JUDGED:
             judged = np.sort(generator(seed, "judged").choice(validation, MOST_JUDGED, replace=False))
+        self._scale = ValueScale.of(targets[train]) if kind == "quantity" else None
         self._data = RaceData(
             reading=reading,
             arrays=reading.read(samples),
             output=output_of(kind, classes),
             kind=kind,
-            targets=np.asarray(targets, np.int64 if kind == "class" else np.float32),
+            targets=_targets(targets, kind, self._scale),
             train=train,
             judged=judged,
             batch_size=batch_size(len(train)),
             precision=decide(device),
         )
         every = arms_for(reading)
+        if kind == "quantity":
+            every = [arm for arm in every if arm.structure.zoo is None]
         self.arms: Sequence[Arm] = every if arms is None else [arm for arm in every if arm.name in arms]
         if not self.arms:
             raise unknown_name("network", next(iter(arms or ()), ""), [arm.name for arm in every])
@@ -156,16 +160,26 @@ class NetworkRace:
         if len(data.judged) < len(self._validation):
             logits = logits_of(training.network, data.arrays, self._validation, data.precision)
         facts = NetworkFacts(
-            structure=training.arm.structure, reading=data.reading, kind=data.kind, classes=data.output.size
+            structure=training.arm.structure,
+            reading=data.reading,
+            kind=data.kind,
+            classes=data.output.size,
+            scale=self._scale,
         )
         return NetworkResult(
             name=training.name,
             seconds=training.seconds,
             steps=training.steps,
-            validation=as_probabilities(data.kind, logits),
+            validation=facts.answers(logits),
             note=note,
             predictor=NetworkPredictor(facts, training.network),
         )
+
+
+def _targets(targets: NDArray[Any], kind: Kind, scale: ValueScale | None) -> NDArray[np.generic]:
+    if scale is not None:
+        return scale.standardised(targets)
+    return np.asarray(targets, np.int64 if kind == "class" else np.float32)
 
 
 def batch_size(samples: int) -> int:

@@ -14,12 +14,13 @@ from torch import Tensor
 from evodevo.estimators.automatic.networks.arms import Arm
 from evodevo.estimators.automatic.networks.averaging import AveragedWeights
 from evodevo.estimators.automatic.networks.judging import Kind, build_arm, logits_of, score_and_loss
+from evodevo.estimators.automatic.networks.quantity import squared_error
 from evodevo.estimators.automatic.networks.reading import NetworkArrays, NetworkReading
 from evodevo.estimators.targets import ANSWER
 from evodevo.randomness import generator, integer_seed
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import Batch
-from evodevo.training.loop import TrainingProgress, TrainingSnapshot, train
+from evodevo.training.loop import TrainingProgress, TrainingSnapshot, model_loss, train
 from evodevo.training.precision import Precision
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
@@ -36,7 +37,7 @@ class RaceData:
 
     Attributes:
         reading, arrays, output, kind: Inputs of all samples, and the output.
-        targets: Of all samples.
+        targets: Of all samples; of a quantity standardised, (samples, 1).
         train: Rows of the training samples.
         judged: Rows of the samples that rank the networks.
         batch_size: Samples of a step.
@@ -60,7 +61,7 @@ class RaceData:
 
 @dataclass
 class BestPoint:
-    """The best judgement so far: weights, logits (judged, C), score, log-loss in nats, number of the step."""
+    """The best judgement so far: weights, logits (judged, C), score, loss, number of the step."""
 
     weights: dict[str, Tensor]
     logits: NDArray[np.float64]
@@ -102,7 +103,7 @@ class ArmTraining:
 
     @property
     def loss(self) -> float:
-        """Log-loss of the best judgement; infinite before the first."""
+        """Loss of the best judgement; infinite before the first."""
         return math.inf if self.best is None else self.best.loss
 
     @property
@@ -153,6 +154,7 @@ class ArmTraining:
             until=until,
             report=lambda now: self._after_step(now, tell),
             precision=self._data.precision,
+            loss_function=squared_error if self._data.kind == "quantity" else model_loss,
         )
         self._snapshot = result.snapshot
         self.steps = result.steps

@@ -34,7 +34,8 @@ SOUNDS = "sounds.py"
 MOST_PROBES = 50
 """Largest number of rows on which an export is verified."""
 TOLERANCE, NETWORK_TOLERANCE = 1e-9, 1e-5
-"""Largest difference of a probability; networks compute in single precision."""
+"""Largest difference of a probability, or of a value in the largest one's size or 1; networks compute in single
+precision."""
 FORMS = ("constant", "linear", "neighbours", "network", "trees")
 SCRIPT = """\
 import json, sys
@@ -43,7 +44,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 from predict import Model
 given = json.loads(sys.stdin.buffer.read())
-print(json.dumps(Model().predict_proba(given["rows"], given["folder"]).tolist()))
+print(json.dumps(Model().answers(given["rows"], given["folder"]).tolist()))
 """
 
 
@@ -136,7 +137,7 @@ def _card(name: str, verdict: str, files: Iterable[str], *, images: bool) -> str
 
 
 def _verified(place: Path, rows: Rows, wanted: NDArray[np.float64], tolerance: float) -> Verified:
-    """Ask the program in a fresh process for the probabilities of rows, and compare them with those wanted, (n, C)."""
+    """Ask the program in a fresh process for its answers to rows, and compare them with those wanted, (n, C)."""
     plain = [
         {name: column[row] for name, column in rows.cells.items()}
         | {name: pixels[row].tolist() for name, pixels in rows.pixels.items()}
@@ -144,10 +145,11 @@ def _verified(place: Path, rows: Rows, wanted: NDArray[np.float64], tolerance: f
     ]
     given = json.dumps({"rows": plain, "folder": str((rows.folder or Path()).absolute())}).encode()
     found = np.asarray(json.loads(run(SCRIPT, place, given)))
-    difference = float(np.abs(found - wanted).max()) if found.shape == wanted.shape and wanted.size else np.inf
+    size = max(1.0, float(np.abs(wanted).max(initial=0.0)))  # of probabilities 1
+    difference = float(np.abs(found - wanted).max()) / size if found.shape == wanted.shape and wanted.size else np.inf
     if not difference <= tolerance:
         raise VerificationError(
-            f"the exported program answers otherwise (largest difference of a probability {difference:.3g}); nothing "
+            f"the exported program answers otherwise (largest difference of a prediction {difference:.3g}); nothing "
             "was written."
         )
     return Verified(difference, 1.0, rows.count)

@@ -273,8 +273,9 @@ def _neighbours(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSam
     near = np.sqrt(np.maximum(np.take_along_axis(distances, chosen, 1), 0))
     weights = 1 / (near + near.mean(1, keepdims=True) * 0.1 + 1e-9)
     weights *= count / weights.sum(1, keepdims=True)
-    votes = (weights[:, :, None] * arrays["answers"][chosen]).sum(1) + 0.5 * arrays["shares"]
-    return votes / (count + 0.5)
+    smoothing = facts.get("smoothing", 0.5)
+    votes = (weights[:, :, None] * arrays["answers"][chosen]).sum(1) + smoothing * arrays["shares"]
+    return votes / (count + smoothing)
 
 
 def _mean(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
@@ -292,6 +293,8 @@ def _constant(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSampl
 def _network(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
     own = facts["network"]
     outputs = _beside("torch_networks").logits(own, arrays, _network_inputs(own["reading"], facts["levels"], samples))
+    if own["kind"] == "quantity":
+        return outputs * own["scale"]["deviation"] + own["scale"]["mean"]
     return _probabilities(outputs, "sigmoid" if own["kind"] == "labels" else "softmax")
 
 
@@ -353,6 +356,8 @@ FORMS = {
 
 
 def _probabilities(outputs: Any, link: str) -> Any:
+    if link == "identity":
+        return outputs
     if link == "softmax":
         raised = np.exp(outputs - outputs.max(1, keepdims=True))
         return raised / raised.sum(1, keepdims=True)
@@ -375,6 +380,12 @@ class Model:
 
     def predict_proba(self, rows: list[dict[str, str]], folder: str | Path = ".") -> Any:
         """Probabilities (n, classes or labels) of rows; paths of images begin in ``folder``."""
+        if self.about["targets"]["kind"] == "quantity":
+            raise ValueError("a quantity has no probabilities; use predict")
+        return self.answers(rows, folder)
+
+    def answers(self, rows: list[dict[str, str]], folder: str | Path = ".") -> Any:
+        """Probabilities of rows, or the values of a quantity, (n, 1)."""
         samples = PlainSamples(self.about["reading"], rows, Path(folder))
         parts = [
             FORMS[self.about["form"]](self.about["facts"], self.arrays, samples.rows(begin, begin + 256))
@@ -383,11 +394,13 @@ class Model:
         return np.concatenate(parts) if parts else np.zeros((0, len(self.names)))
 
     def predict(self, rows: list[dict[str, str]], folder: str | Path = ".") -> list[Any]:
-        """The class of each row, or the labels that apply."""
-        return self.decided(self.predict_proba(rows, folder))
+        """The class of each row, the labels that apply, or the value of a quantity."""
+        return self.decided(self.answers(rows, folder))
 
     def decided(self, chances: Any) -> list[Any]:
-        """The answers that probabilities (n, classes or labels) give."""
+        """The decisions that probabilities (n, classes or labels) give, or values (n, 1)."""
+        if self.about["targets"]["kind"] == "quantity":
+            return list(map(float, chances[:, 0]))
         if self.about["targets"]["kind"] == "labels":
             return [[name for name, value in zip(self.names, row, strict=True) if value > 0.5] for row in chances]
         if self.about["metric"] == "balanced_accuracy":
@@ -411,9 +424,10 @@ def main() -> None:
         rows = list(csv.DictReader(file))
     model, folder = Model(), Path(sys.argv[1]).absolute().parent
     writer = csv.writer(sys.stdout)
-    writer.writerow(["answer", *(f"probability of {name}" for name in model.names)])
-    chances = model.predict_proba(rows, folder)
-    for answer, row in zip(model.decided(chances), chances, strict=True):
+    quantity = model.about["targets"]["kind"] == "quantity"
+    writer.writerow(["answer", *([] if quantity else (f"probability of {name}" for name in model.names))])
+    chances = model.answers(rows, folder)
+    for answer, row in zip(model.decided(chances), chances[:, :0] if quantity else chances, strict=True):
         writer.writerow([_cell("|".join(answer) if isinstance(answer, list) else answer), *map(float, row)])
 
 
