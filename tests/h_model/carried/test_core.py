@@ -261,6 +261,18 @@ class Everybody(nn.Module):
     def run(self, layers: Any, x: Tensor, masks: Any, active: Tensor, states: Any, cache: Any = None) -> Tensor:
         return cast(Tensor, self.runner.run(layers, x, masks, None, None))
 
+    def run_slots(self, layers: Any, x: Tensor, masks: Any, chosen: Tensor, active: Tensor) -> Tensor:
+        every = x.new_zeros(len(x), len(layers), *x.shape[2:])
+        real = torch.zeros(every.shape[:3], dtype=torch.bool)
+        for sample, places in enumerate(chosen):
+            every = every.index_put((torch.tensor(sample), places), x[sample])
+            real[sample, places] = (
+                torch.ones_like(x[sample, ..., 0], dtype=torch.bool) if masks is None else masks[sample]
+            )
+        made = self.run(layers, every, real, active, None)
+        rows = torch.arange(len(x)).unsqueeze(1)
+        return made[rows, chosen] * active[..., None, None]
+
 
 @settings(max_examples=12, deadline=None)
 @given(

@@ -30,6 +30,8 @@ POOLED = RouterStructure(pool="mean")
 """There is one position; a pool of its own would only cost parameters."""
 BARE: dict[str, Any] = {"width": WIDTH, "input_blocks": 0, "output_blocks": 0}
 RATES = (2.5e-3, 5e-3, 1e-2)
+RATES_OF_DEEP = (1.25e-3, 2.5e-3)
+"""Of eight blocks in a row; above, its error rises steadily."""
 
 
 def domains(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
@@ -43,7 +45,7 @@ def domains(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     chosen: Baselines = changes.baselines or ("all" if full else "quick")
     arms = _arms(chosen)
     if full:
-        arms.append(stack(_stack(COUNT), "stack of eight"))
+        arms.append(stack(_stack(COUNT), "stack of eight", learning_rates=RATES_OF_DEEP))
     return ExperimentSettings(
         experiment=Comparison(
             title="tables of many domains in the weights, applied once or twice",
