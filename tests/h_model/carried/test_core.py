@@ -306,6 +306,17 @@ def test_running_the_addressed_layers_alone_loses_nothing(
         assert rows[0] <= 5 * 3 * (m + more), "no more than M layers per sample and iteration"
 
 
+def test_a_disabled_layer_is_never_addressed() -> None:
+    """However much the router wants it; the others share its probability."""
+    core = core_of(disabled=[1], carried={"m": 1})
+    with torch.no_grad():
+        core.router.linear.bias[1] = 50.0
+    values, masks = inputs_of(6, 1, 4, padded=True)
+    core.run(values, masks)
+    assert core.runner.rows[1] == 0
+    assert sum(core.runner.rows) == 6 * core.structure.iterations
+
+
 def test_no_more_than_m_and_the_cap_are_addressed() -> None:
     core = core_of(3, 1, carried={"m": 2, "cap": 3})
     values, masks = inputs_of(6, 3, 4, padded=True)

@@ -99,8 +99,8 @@ class LayerRunner(ABC):
             return alone.view_as(x)
         # Sorted by layer, so that the samples of each are one slice.
         order = places.argsort(stable=True)
-        parts = inputs.index_select(0, order).split(counts)
-        real = [None] * (nobody + 1) if present is None else present.index_select(0, order).split(counts)
+        parts = torch.split(inputs.index_select(0, order), counts)
+        real = [None] * (nobody + 1) if present is None else torch.split(present.index_select(0, order), counts)
         outputs: list[Tensor] = []
         for place, layer in enumerate(layers):
             if counts[place]:

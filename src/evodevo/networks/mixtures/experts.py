@@ -61,7 +61,7 @@ class Experts(nn.Module):
 
 
 @dataclass(frozen=True)
-class Decision:
+class ExpertDecision:
     """What a mixture decided for T tokens, for the losses on it.
 
     Attributes:
@@ -98,7 +98,7 @@ class Mixture(nn.Module):
         y, decision = self.decide(x, mask)
         return y, {} if decision is None else self.losses([decision])
 
-    def decide(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Decision | None]:
+    def decide(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, ExpertDecision | None]:
         """Outputs, and in training the decision that there are losses on; None for slots and in evaluation."""
         if self.scale is not None:
             return self._soft(x, mask, self.scale), None
@@ -110,7 +110,7 @@ class Mixture(nn.Module):
         y, decision = self._route(flat[places])
         return torch.zeros_like(flat, dtype=y.dtype).index_copy(0, places, y).view_as(x), decision
 
-    def losses(self, decisions: Sequence[Decision]) -> dict[str, Tensor]:
+    def losses(self, decisions: Sequence[ExpertDecision]) -> dict[str, Tensor]:
         """Losses by name on all decisions of this mixture together, weights included."""
         structure = self.structure
         with full_precision(self.gates.device):
@@ -126,7 +126,7 @@ class Mixture(nn.Module):
                 terms["z"] = structure.z * z_loss(logits)
         return terms
 
-    def _route(self, x: Tensor) -> tuple[Tensor, Decision | None]:
+    def _route(self, x: Tensor) -> tuple[Tensor, ExpertDecision | None]:
         """Outputs and decision for real tokens (T, d)."""
         structure = self.structure
         with full_precision(x.device):
@@ -137,7 +137,7 @@ class Mixture(nn.Module):
             else:
                 logits = precise @ gates.T
                 routes, probabilities = routing.top_k(logits, EXPERTS_PER_TOKEN[structure.style])
-            decision = Decision(logits, probabilities, routes.experts) if self.training else None
+            decision = ExpertDecision(logits, probabilities, routes.experts) if self.training else None
             if self.training and self.thresholds is None and structure.capacity is not None:
                 # While training only: in evaluation no token is dropped.
                 routes = routing.within_capacity(routes, structure.experts, structure.capacity)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from evodevo.networks.inputs import Inputs
 from evodevo.networks.iteration_embedding import IterationEmbedding
-from evodevo.networks.mixtures.experts import Decision, Mixture
+from evodevo.networks.mixtures.experts import ExpertDecision, Mixture
 from evodevo.networks.mixtures.spec import MixtureStructure
 from evodevo.networks.outputs import Outputs
 from evodevo.networks.stream import SingleStream, check_order
@@ -37,7 +37,7 @@ class MixtureStep(Operator):
         self.norm = nn.RMSNorm(structure.width, eps=NORM_EPSILON)
         self.mixture = Mixture(structure)
 
-    def decide(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Decision | None]:
+    def decide(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, ExpertDecision | None]:
         """(B, S, d) -> the same shape, and in training what was decided."""
         y, decision = self.mixture.decide(self.norm(x.to(self.norm.weight.dtype)), mask)
         return x + y, decision
@@ -92,7 +92,7 @@ class MixtureStack(SingleStream, LayeredNetwork):
     def update(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Mapping[str, Tensor]]:
         """See ``SingleStream``."""
         steps = cast("list[MixtureStep]", list(self.layers))
-        decisions: list[list[Decision]] = [[] for _ in steps]
+        decisions: list[list[ExpertDecision]] = [[] for _ in steps]
         for t in range(self.structure.depth):
             place = t % len(steps)
             x, decision = steps[place].decide(self.embedding.on_input(x, t), mask)
