@@ -88,6 +88,10 @@ def _arms(chosen: Baselines) -> list[Variant]:
         )
         arms += [
             h_model(carried.model_copy(update=halves), "H-Model, carried stream, top-2 of half layers"),
+            _opponent(
+                _mixture(tied=True, iteration_embedding=True, style="st_moe", experts=2 * COUNT, hidden=WIDTH // 2),
+                "mixture of half experts in a loop, top-2",
+            ),
             _opponent(_mixture(), "Switch, two mixtures"),
             # A sample is one token here, which fills the slots of all experts: these share the units of one block.
             _opponent(_mixture(style="soft_moe", hidden=WIDTH // COUNT), "Soft MoE, two mixtures of small experts"),

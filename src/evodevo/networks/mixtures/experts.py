@@ -122,7 +122,7 @@ class Mixture(nn.Module):
             experts = torch.cat([decision.experts for decision in decisions])
             terms = {"balance": structure.balance * routing.balance_loss(probabilities, experts)}
             logits = torch.cat([decision.logits for decision in decisions])
-            if len(logits):
+            if structure.z and len(logits):
                 terms["z"] = structure.z * z_loss(logits)
         return terms
 
