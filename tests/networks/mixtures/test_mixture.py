@@ -105,6 +105,7 @@ def test_a_loop_may_have_an_expert_for_each_pass() -> None:
     """Its load is pooled over passes: even. Of a stack each mixture is unbalanced, and the losses add up."""
     x = torch.zeros(6, 1, 8, dtype=torch.float64)
     loop, stack = two_ways(tied=True), two_ways(tied=False)
+    assert set(loop.update(x, None)[1]) == {"balance"}, "a loss without a weight is none"
     assert float(loop.update(x, None)[1]["balance"].detach()) == pytest.approx(1.0)
     assert float(stack.update(x, None)[1]["balance"].detach()) == pytest.approx(4.0)
 

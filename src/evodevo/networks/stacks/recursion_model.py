@@ -76,7 +76,7 @@ class Recursion(SingleStream):
             logits = self.router(nn.functional.rms_norm(seen, seen.shape[-1:], eps=NORM_EPSILON))
             routes, probabilities = top_k(logits, 1)
         for t in range(self.structure.most):
-            rows = (routes.experts >= t).nonzero().squeeze(-1)  # the only device synchronisation
+            rows = (routes.experts >= t).nonzero().squeeze(-1)  # one device synchronisation a pass
             if not len(rows):
                 break
             before = self.embedding.on_input(x[rows], t)
