@@ -45,7 +45,7 @@ def decision(model: Recursion, x: Tensor, mask: Tensor) -> tuple[int, float]:
     mean = x[mask].mean(0)
     seen = mean / (mean.square().mean() + NORM_EPSILON).sqrt()
     shares = (model.router.weight @ seen + model.router.bias).softmax(0)
-    return int(shares.argmax()) + 1, float(shares.max())
+    return int(shares.argmax()) + 1, float(shares.max().detach())
 
 
 @torch.no_grad()
