@@ -64,6 +64,12 @@ def test_it_begins_as_the_plain_stack(streams: int, dynamic: bool) -> None:
         torch.testing.assert_close(model(batch()), stack(batch()), atol=1e-12, rtol=1e-12)
 
 
+def test_each_layer_begins_with_a_stream_of_its_own() -> None:
+    """A_m begins as the unit vector of (layer mod n)."""
+    begun = [connection.inward.tolist() for connection in network(streams=2).connections]
+    assert begun == [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+
+
 def matrices(connection: HyperConnection, streams: list[Tensor]) -> tuple[list[float], list[list[float]], list[float]]:
     """B, A_r and A_m of one position, number by number, from its streams (d,)."""
     count = len(streams)
