@@ -90,7 +90,7 @@ def matrices(connection: HyperConnection, streams: list[Tensor]) -> tuple[list[f
 @pytest.mark.parametrize("dynamic", [False, True])
 @torch.no_grad()
 def test_it_is_the_loop_over_streams(dynamic: bool) -> None:
-    """H' = A_r^T H + B^T T(A_m^T H), eqs. 2 to 5 of the paper; layers that look at one position alone."""
+    """H' = A_r^T H + B^T T(A_m^T H); layers that look at one position alone."""
     layers = (MLPLayer(hidden=12), MLPLayer(hidden=6))
     model = elsewhere(network(layers=layers, streams=3, dynamic=dynamic))
     x = torch.randn(2, 4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

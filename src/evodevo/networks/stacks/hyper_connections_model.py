@@ -1,4 +1,4 @@
-"""A stack with hyper-connections (Zhu et al. 2024, "Hyper-Connections", section 2 and appendix B).
+"""A stack with hyper-connections (Zhu et al. 2024, "Hyper-Connections").
 
 The paper sums the streams at the end; here they are averaged, so that what the output layers read is of the size that
 the plain stack gives. A layer with residual connections inside counts as one layer of the paper: its output is what it

@@ -1,4 +1,4 @@
-"""A block in a loop of as many passes as a router says, after Mixture-of-Recursions (Bae et al. 2025, section 2.2).
+"""A block in a loop of as many passes as a router says, after Mixture-of-Recursions (Bae et al. 2025).
 
 The paper's token-choice, decided for whole samples, so that any layer may be in the block and no sample depends on
 another, as it would with expert-choice. Its gate weighs here what the block adds and not its whole output, which a
