@@ -15,7 +15,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
 from evodevo.module_zoo.baselines.network import BaselineNetwork
-from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
+from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle
 from evodevo.module_zoo.draw import (
     baseline_words,
     ensemble_words,
@@ -28,6 +28,7 @@ from evodevo.module_zoo.modules.families import family_of
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.mixtures.spec import MixtureStyle
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import evolve

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -20,9 +20,18 @@ from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.mixtures.mixture import MixtureNetwork
+from evodevo.networks.mixtures.spec import MixtureStructure, MixtureStyle
 from evodevo.networks.spec import NETWORKS
 from evodevo.networks.stacks.ensemble import EnsembleNetwork
-from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
+from evodevo.networks.stacks.hyper_connections import HyperConnectionsNetwork
+from evodevo.networks.stacks.recursion import RecursionNetwork
+from evodevo.networks.stacks.spec import (
+    EnsembleStructure,
+    HyperConnectionsStructure,
+    RecursionStructure,
+    StackStructure,
+)
 from evodevo.networks.stacks.stack import StackNetwork, stack_cost
 from evodevo.networks.stacks.stack_model import LayerStack
 from evodevo.networks.towers.spec import ExtractorStructure
@@ -57,6 +66,14 @@ def zoo(**changes: Any) -> ZooStructure:
     return validate(ZooStructure, merge(values, changes), what="a small zoo")
 
 
+SMALL_MIXTURE: dict[str, Any] = {"width": 8, "hidden": 12, "missing": True, "z": 0.0}
+
+
+def hyper(**changes: Any) -> HyperConnectionsStructure:
+    """The small stack with hyper-connections."""
+    return HyperConnectionsStructure.model_validate({**STACK.model_dump(), "streams": 3, **changes})
+
+
 CASES = {
     "h_model": NetworkCase(
         HModelNetwork(structure=small_structure(missing=True, hidden=[TRANSFORMER, *MODULES])),
@@ -66,6 +83,30 @@ CASES = {
     "stack": NetworkCase(StackNetwork(structure=STACK), counted="elsewhere"),
     "ensemble": NetworkCase(
         EnsembleNetwork(structure=EnsembleStructure(members=(STACK, STACK))), counted="elsewhere", joint=False
+    ),
+    **{
+        f"mixture of the style {style}": NetworkCase(
+            MixtureNetwork(structure=MixtureStructure(style=style, experts=3, slots=2, **SMALL_MIXTURE)),
+            counted="most" if style == "dyn_moe" else "exactly",
+        )
+        for style in get_args(MixtureStyle)
+    },
+    "mixture in a loop": NetworkCase(
+        MixtureNetwork(structure=MixtureStructure(tied=True, iteration_embedding=True, experts=3, **SMALL_MIXTURE))
+    ),
+    "hyper_connections, static": NetworkCase(HyperConnectionsNetwork(structure=hyper()), counted="elsewhere"),
+    "hyper_connections, dynamic": NetworkCase(
+        HyperConnectionsNetwork(structure=hyper(dynamic=True)),
+        silent=("connections.0.scales", "connections.1.scales"),  # their factors begin at 0
+        counted="elsewhere",
+    ),
+    "recursion": NetworkCase(
+        RecursionNetwork(
+            structure=RecursionStructure(
+                width=8, layers=(TransformerLayer(heads=2),), iteration_embedding=True, missing=True
+            )
+        ),
+        counted="most",
     ),
     "module_zoo": NetworkCase(ModuleZooNetwork(structure=ZOO), counted="most"),
     "module_zoo of genotype keys and one vector": NetworkCase(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,8 +15,11 @@ from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
 from evodevo.networks.build import build_network
 from evodevo.networks.continuation import filtered_probabilities
+from evodevo.networks.mixtures.mixture import MixtureNetwork
+from evodevo.networks.mixtures.spec import MixtureStructure
 from evodevo.networks.sampling import SamplingSettings
-from evodevo.networks.stacks.spec import StackStructure
+from evodevo.networks.stacks.hyper_connections import HyperConnectionsNetwork
+from evodevo.networks.stacks.spec import HyperConnectionsStructure, StackStructure
 from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.networks.writer import LayeredNetwork, Writer
 from evodevo.operators.layers.convolution import ConvolutionLayer
@@ -61,6 +65,33 @@ def stack(repeats: int = 1) -> LayeredNetwork:
     return build_network(StackNetwork(structure=structure), (TEXT,), (NEXT,), seed=0)
 
 
+def mixture(**changes: Any) -> LayeredNetwork:
+    structure = MixtureStructure(width=8, hidden=12, experts=3, causal=True, **changes)
+    return build_network(MixtureNetwork(structure=structure), (TEXT,), (NEXT,), seed=0)
+
+
+def hyper(*, dynamic: bool) -> LayeredNetwork:
+    """With weights of its connections that are not those of the plain stack."""
+    layers = (TransformerLayer(heads=2), LIVLayer(operator="Rec-1", head_size=4))
+    structure = HyperConnectionsStructure(width=8, layers=layers, repeats=2, causal=True, streams=3, dynamic=dynamic)
+    network = build_network(HyperConnectionsNetwork(structure=structure), (TEXT,), (NEXT,), seed=0)
+    with torch.no_grad():
+        for number, parameter in enumerate(network.connections.parameters()):
+            parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number))
+    return network
+
+
+OTHERS: dict[str, Callable[[], LayeredNetwork]] = {
+    "stack": stack,
+    "stack, three times": lambda: stack(3),
+    "Switch": mixture,
+    "ST-MoE in a loop": lambda: mixture(style="st_moe", tied=True, depth=3, iteration_embedding=True),
+    "DynMoE": lambda: mixture(style="dyn_moe"),
+    "hyper-connections": lambda: hyper(dynamic=False),
+    "dynamic hyper-connections": lambda: hyper(dynamic=True),
+}
+
+
 def tokens(count: int = 3, length: int = 9) -> Tensor:
     return torch.randint(TEXT.vocabulary, (count, length), generator=torch.Generator().manual_seed(4))
 
@@ -71,10 +102,10 @@ def in_pieces(writer: Writer, text: Tensor, cuts: tuple[int, ...]) -> Tensor:
     return torch.cat([writer.logits(writer.hidden(piece, state=state)) for piece in pieces], 1)
 
 
-@pytest.mark.parametrize("changes", [*STREAMING, *READING_AGAIN, {"stack": 1}, {"stack": 3}], ids=str)
+@pytest.mark.parametrize("changes", [*STREAMING, *READING_AGAIN, *OTHERS], ids=str)
 @torch.no_grad()
-def test_in_pieces_as_at_once(changes: dict[str, Any]) -> None:
-    model = stack(changes["stack"]) if "stack" in changes else causal(**changes)
+def test_in_pieces_as_at_once(changes: dict[str, Any] | str) -> None:
+    model = OTHERS[changes]() if isinstance(changes, str) else causal(**changes)
     writer, text = model.double().writer(), tokens()
     assert writer.streams == (changes not in READING_AGAIN)
     expected = model({"text": text})["next"]
@@ -83,6 +114,19 @@ def test_in_pieces_as_at_once(changes: dict[str, Any]) -> None:
     if changes == MIXED_LAYERS:
         single = model.float().writer()
         torch.testing.assert_close(in_pieces(single, text, (4, 5)), expected.float(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@torch.no_grad()
+def test_no_token_is_seen_before_its_time(name: str) -> None:
+    model, text = OTHERS[name]().double().eval(), tokens()
+    answers = model({"text": text})["next"]
+    for place in (0, 4, 8):
+        changed = text.clone()
+        changed[:, place] = (changed[:, place] + 1) % TEXT.vocabulary
+        other = model({"text": changed})["next"]
+        torch.testing.assert_close(other[:, :place], answers[:, :place], rtol=0, atol=1e-12)
+        assert (other[:, place] - answers[:, place]).abs().max() > 1e-6
 
 
 @pytest.mark.parametrize("changes", [{}, READING_AGAIN[0]], ids=str)

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 NETWORKS: Registry[type[NetworkSpec]] = table("network", "evodevo.networks")
 NETWORKS.add("stack", "evodevo.networks.stacks.stack:StackNetwork")
 NETWORKS.add("ensemble", "evodevo.networks.stacks.ensemble:EnsembleNetwork")
+NETWORKS.add("mixture", "evodevo.networks.mixtures.mixture:MixtureNetwork")
+NETWORKS.add("hyper_connections", "evodevo.networks.stacks.hyper_connections:HyperConnectionsNetwork")
+NETWORKS.add("recursion", "evodevo.networks.stacks.recursion:RecursionNetwork")
 _ANY_ROW = RowOf(NETWORKS)
 
 

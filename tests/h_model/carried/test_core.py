@@ -261,6 +261,18 @@ class Everybody(nn.Module):
     def run(self, layers: Any, x: Tensor, masks: Any, active: Tensor, states: Any, cache: Any = None) -> Tensor:
         return cast(Tensor, self.runner.run(layers, x, masks, None, None))
 
+    def run_slots(self, layers: Any, x: Tensor, masks: Any, chosen: Tensor, active: Tensor) -> Tensor:
+        every = x.new_zeros(len(x), len(layers), *x.shape[2:])
+        real = torch.zeros(every.shape[:3], dtype=torch.bool)
+        for sample, places in enumerate(chosen):
+            every = every.index_put((torch.tensor(sample), places), x[sample])
+            real[sample, places] = (
+                torch.ones_like(x[sample, ..., 0], dtype=torch.bool) if masks is None else masks[sample]
+            )
+        made = self.run(layers, every, real, active, None)
+        rows = torch.arange(len(x)).unsqueeze(1)
+        return made[rows, chosen] * active[..., None, None]
+
 
 @settings(max_examples=12, deadline=None)
 @given(
@@ -292,6 +304,17 @@ def test_running_the_addressed_layers_alone_loses_nothing(
     assert rows[0] <= rows[1]
     if not causal:
         assert rows[0] <= 5 * 3 * (m + more), "no more than M layers per sample and iteration"
+
+
+def test_a_disabled_layer_is_never_addressed() -> None:
+    """However much the router wants it; the others share its probability."""
+    core = core_of(disabled=[1], carried={"m": 1})
+    with torch.no_grad():
+        core.router.linear.bias[1] = 50.0
+    values, masks = inputs_of(6, 1, 4, padded=True)
+    core.run(values, masks)
+    assert core.runner.rows[1] == 0
+    assert sum(core.runner.rows) == 6 * core.structure.iterations
 
 
 def test_no_more_than_m_and_the_cap_are_addressed() -> None:

@@ -13,12 +13,13 @@ from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.baselines.ensemble_model import ModuleEnsemble
 from evodevo.module_zoo.baselines.model import TRUNKS, BaselineModel
 from evodevo.module_zoo.baselines.network import BaselineNetwork
-from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
+from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import archetype
 from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
+from evodevo.networks.mixtures.spec import MixtureStyle
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.testing.network_suite import OUTPUTS, TASKS, NetworkCase, NetworkTests
 from evodevo.testing.networks import CLASS, IMAGE, NEXT, TEXT, small_batch

@@ -9,11 +9,12 @@ import pytest
 from evodevo.errors import UsageError
 from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.baselines.network import BaselineNetwork
-from evodevo.module_zoo.baselines.spec import FusionStyle, MixtureStyle
+from evodevo.module_zoo.baselines.spec import FusionStyle
 from evodevo.module_zoo.modules.zoo import start_zoo, table_3_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.baselines import ANSWER, IMAGE, QUICK, STYLES, TEXT, matched, opponents
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.mixtures.spec import MixtureStyle
 from evodevo.networks.spec import NetworkSpec
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.inputs import InputSpec

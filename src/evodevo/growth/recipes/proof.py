@@ -21,11 +21,11 @@ from evodevo.growth.recipes.classifier import SHORT, ZOO
 from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, arm_name, growth_of_new_runs
 from evodevo.growth.recipes.proof_data import GENERATED, ProofTrial, trial_of
 from evodevo.module_zoo.baselines.network import BaselineNetwork
-from evodevo.module_zoo.baselines.spec import MixtureStyle
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.baselines import STYLES, matched
 from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.mixtures.spec import MixtureStyle
 from evodevo.runs.recipe import Baselines, Changes, Driver, Recipe, Size
 from evodevo.settings import merge
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings

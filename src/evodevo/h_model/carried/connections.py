@@ -56,7 +56,7 @@ def given(target: Tensor, hidden: int, outputs: int, strength: Tensor, said: Ten
 
 
 def connect(
-    logits: Tensor, hidden: int, strength: Tensor, legal: Tensor, alpha: float, m: int, cap: int
+    logits: Tensor, hidden: int, strength: Tensor, legal: Tensor | None, alpha: float, m: int, cap: int
 ) -> Connections:
     """Weights from logits, in float32 at least.
 
@@ -67,19 +67,31 @@ def connect(
         logits: (B, P, K, H + O).
         hidden: H.
         strength: r of each source, (B, P, K): 1 for the one that is addressed most, 0 for one that is not active.
-        legal: True where a connection may exist; broadcasts to ``logits``.
+        legal: True where a connection may exist; broadcasts to ``logits``. None where all may.
         alpha: Divides the logits.
         m: Hidden targets that each source keeps.
         cap: M, at most H.
     """
-    scaled, relative = widened(logits) / alpha, strength.unsqueeze(-1)
-    may = legal[..., :hidden]
-    soft = scaled[..., :hidden].masked_fill(~may, FAR).softmax(-1) * may
+    scaled, relative = widened(logits), strength.unsqueeze(-1)
+    if alpha != 1:
+        scaled = scaled / alpha
+    soft = scaled[..., :hidden]
+    if legal is not None:
+        may = legal[..., :hidden]
+        soft = soft.masked_fill(~may, FAR).softmax(-1) * may
+    else:
+        soft = soft.softmax(-1)
     dense = (soft * relative).sum(-2)
     # Of equal ones the first, whatever the rounding.
-    chosen = evened(dense.detach()).sort(dim=-1, descending=True, stable=True).indices[..., :cap]
+    even = evened(dense.detach())
+    if cap == 1:
+        chosen = even.argmax(-1, keepdim=True)
+    else:
+        chosen = even.sort(dim=-1, descending=True, stable=True).indices[..., :cap]
     near = soft.gather(-1, chosen.unsqueeze(-2).expand(*soft.shape[:-1], cap))
     if m < cap:
         near = near * largest(evened(near.detach()), m)
-    outputs = torch.sigmoid(scaled[..., hidden:]) * legal[..., hidden:]
+    outputs = torch.sigmoid(scaled[..., hidden:])
+    if legal is not None:
+        outputs = outputs * legal[..., hidden:]
     return Connections(chosen, near * relative, outputs * relative, dense)

@@ -160,8 +160,8 @@ class CarriedCore(HCore):
         legal = self._legal(cast(Tensor, self.legal_input), kept)
         links = self._connect(logits, shares.squeeze(-1), legal, 0, flow.target(0))
         flow = self._receive(flow, values, links, masks)
-        # In evaluation one sample is one call per layer; of many samples each layer has its own, and stacking is lost.
-        if batch == 1 or self._cap == hidden:
+        # Layers that run by slot are not grouped; else, of many samples each has its own layers, and stacking is lost.
+        if not self._by_slot and (batch == 1 or self._cap == hidden):
             flow = replace(flow, cache=self.runner.prepare(self.layers, flow.x))
         if record is not None:
             told = torch.cat([self._scattered(links), first.to(links.hidden.dtype)], -1)
@@ -173,29 +173,28 @@ class CarriedCore(HCore):
         assert isinstance(flow, CarriedState)
         assert streams is None
         t, chosen = flow.t, flow.chosen
-        seen = self.embedding.on_input(flow.x, t)
-        active = (flow.inflow > 0).any(1)
-        made = self.runner.run(self.layers, seen, flow.masks, active, None, flow.cache)
         inflow = flow.inflow.gather(-1, chosen)
         gate = inflow.clamp(max=1.0)
         masks = self._slot_masks(flow, inflow)
+        stayed = _slots(flow.x, chosen)
+        seen = self.embedding.on_input(stayed, t)
         # m = X + g (L(X) - X) + e
-        change = _slots(made, chosen) - _slots(seen, chosen)
-        messages = _slots(flow.x, chosen) + gate.transpose(1, 2).unsqueeze(-1).to(change.dtype) * change
+        change = self._made(flow, seen, masks, inflow) - seen
+        messages = stayed + gate.transpose(1, 2).unsqueeze(-1).to(change.dtype) * change
         messages = self.embedding.on_message(messages, t)
         if masks is not None:
             messages = messages * masks.unsqueeze(-1)
         logits = self._read(messages, masks, chosen + self.input_count, t + 1)
         legal = self._legal(cast(Tensor, self.legal_hidden), flow.kept)
         strength = _relative(gate)
-        links = self._connect(logits, strength, legal[chosen], t, flow.target(t + 1))
+        links = self._connect(logits, strength, None if legal is None else legal[chosen], t, flow.target(t + 1))
         last = t == flow.total - 1
         after = replace(flow, y=self._answered(flow, messages, links, masks), t=t + 1)
         if not last:
             after = self._receive(after, messages, links, masks)
         if flow.record is not None:
             told = torch.cat([self._scattered(links) * (not last), links.outputs], -1)
-            flow.record.append(self._traced(flow, told, messages, masks, active, last=last))
+            flow.record.append(self._traced(flow, told, messages, masks, last=last))
         return self._judge(after, None if last else links, logits, chosen, strength)
 
     def answer(self, flow: RoutingState) -> Tensor:
@@ -208,6 +207,22 @@ class CarriedCore(HCore):
     def _cap(self) -> int:
         return min(self.structure.carried.most, self.hidden_count)
 
+    @property
+    def _by_slot(self) -> bool:
+        """Whether layers run on the slots alone: each sample has at most M, which are fewer than all.
+
+        Where positions decide for themselves, a layer runs on whole samples, whichever slot of a position it is in.
+        """
+        return not self.per_position and self._cap < self.hidden_count
+
+    def _made(self, flow: CarriedState, seen: Tensor, masks: Tensor | None, inflow: Tensor) -> Tensor:
+        """Outputs of the layers in the slots, (B, M, S, d), for their inputs there; 0 of those without inflow."""
+        if self._by_slot:
+            return self.runner.run_slots(self.layers, seen, masks, flow.chosen[:, 0], inflow[:, 0] > 0)
+        every = self.embedding.on_input(flow.x, flow.t)
+        active = (flow.inflow > 0).any(1)
+        return _slots(self.runner.run(self.layers, every, flow.masks, active, None, flow.cache), flow.chosen)
+
     def _no_positions(self, values: Tensor, masks: Tensor | None) -> Tensor | None:
         """No layer has been addressed at any position, (B, H, S); None where positions never differ."""
         if masks is None and not self.per_position:
@@ -215,8 +230,10 @@ class CarriedCore(HCore):
         shape = (values.shape[0], self.hidden_count, values.shape[2])
         return torch.zeros(shape, dtype=torch.bool, device=values.device)
 
-    def _legal(self, table: Tensor, kept: Tensor | None) -> Tensor:
-        """Connections that may exist, with layer dropout: (sources, N)."""
+    def _legal(self, table: Tensor, kept: Tensor | None) -> Tensor | None:
+        """Connections that may exist, with layer dropout: (sources, N); None where all may."""
+        if kept is None and self.structure.self_routing and not self.structure.disabled:
+            return None
         return table if kept is None else table & torch.cat([kept, kept.new_ones(self.output_count)])
 
     def _read(self, messages: Tensor, masks: Tensor | None, sources: Tensor, moment: int) -> Tensor | None:
@@ -229,7 +246,7 @@ class CarriedCore(HCore):
             return logits
 
     def _connect(
-        self, logits: Tensor | None, strength: Tensor, legal: Tensor, t: int, target: Tensor | None
+        self, logits: Tensor | None, strength: Tensor, legal: Tensor | None, t: int, target: Tensor | None
     ) -> Connections:
         if target is not None:
             said = None if logits is None else torch.sigmoid(logits[..., self.hidden_count :] / self.alpha_at(t))
@@ -287,7 +304,8 @@ class CarriedCore(HCore):
             penalties["z"] = penalties.get("z", 0.0) + wanted.z * losses.z_loss(logits)
         if wanted.balance and links is not None:
             load = load.plus(links.dense, links.chosen, links.inflow > 0, flow.real if self.per_position else None)
-            penalties["balance"] = wanted.balance * load.loss(self.hidden_count - len(self.structure.disabled))
+            if flow.t >= flow.total - 1:  # nothing is decided after that
+                penalties["balance"] = wanted.balance * load.loss(self.hidden_count - len(self.structure.disabled))
         if wanted.self_routing and links is not None and chosen is not None:
             own = (links.chosen.unsqueeze(-2) == chosen.unsqueeze(-1)) * links.hidden
             mean = own.sum((-1, -2)).mean()
@@ -307,12 +325,12 @@ class CarriedCore(HCore):
         told: Tensor,
         messages: Tensor,
         masks: Tensor | None,
-        active: Tensor,
         *,
         last: bool,
     ) -> StepTrace:
         """Slots spread over all hidden layers."""
         batch, hidden = messages.shape[0], self.hidden_count
+        active = (flow.inflow > 0).any(1)
         weights = told.new_zeros(*told.shape[:2], hidden, told.shape[-1])
         weights = weights.scatter(-2, flow.chosen.unsqueeze(-1).expand_as(told), told)
         every = messages.new_zeros(batch, hidden, *messages.shape[2:])

@@ -71,6 +71,45 @@ class LayerRunner(ABC):
             read it.
         """
 
+    def run_slots(
+        self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, chosen: Tensor, active: Tensor
+    ) -> Tensor:
+        """Run a few layers for each sample, each layer once for all samples that chose it.
+
+        Args:
+            layers: The H layers.
+            x: Inputs of the M slots of each sample, (B, M, S, d).
+            masks: Real positions, (B, M, S), or None.
+            chosen: The layer in each slot, (B, M).
+            active: True where a slot is to be run, (B, M). Elsewhere the output is 0.
+
+        Returns:
+            Outputs (B, M, S, d).
+        """
+        nobody = len(layers)
+        places = torch.where(active, chosen, nobody).flatten()
+        counts = torch.bincount(places, minlength=nobody + 1).tolist()  # the only device synchronisation
+        inputs, present = x.flatten(0, 1), None if masks is None else masks.flatten(0, 1)
+        if max(counts) == len(places):  # one layer for all, as for a single sample
+            place = counts.index(len(places))
+            if place == nobody:
+                return torch.zeros_like(x)
+            self.count(place, nobody, len(places))
+            alone: Tensor = layers[place](inputs, mask=present).y
+            return alone.view_as(x)
+        # Sorted by layer, so that the samples of each are one slice.
+        order = places.argsort(stable=True)
+        parts = torch.split(inputs.index_select(0, order), counts)
+        real = [None] * (nobody + 1) if present is None else torch.split(present.index_select(0, order), counts)
+        outputs: list[Tensor] = []
+        for place, layer in enumerate(layers):
+            if counts[place]:
+                outputs.append(layer(parts[place], mask=real[place]).y)
+                self.count(place, nobody, counts[place])
+        if counts[nobody]:
+            outputs.append(torch.zeros_like(parts[nobody]))
+        return torch.cat(outputs).index_select(0, order.argsort()).view_as(x)
+
     def one_by_one(
         self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, active: Tensor | None, states: States | None
     ) -> Tensor:

@@ -18,6 +18,7 @@ from evodevo.module_zoo.encoders.spec import Read
 from evodevo.module_zoo.spec import StatisticsStructure
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.networks.cost import WEIGHT_BYTES, check_pass
+from evodevo.networks.mixtures.cost import mixture_parameters, mixture_work
 from evodevo.operators.cost import Cost, Mode, Work
 from evodevo.operators.layers.cost import layer_parameters, layer_work
 from evodevo.operators.layers.transformer import TransformerLayer
@@ -25,7 +26,6 @@ from evodevo.operators.layers.transformer import TransformerLayer
 STATISTICS = StatisticsStructure(kind="mean")
 """Pooling of a modality for baselines that read one vector of it."""
 _OF_VECTORS = ("concat_mlp", "late_fusion", "gated_unit")
-_EXPERTS_PER_TOKEN = {"switch": 1, "st_moe": 2}
 
 
 def baseline_cost(
@@ -201,24 +201,16 @@ def _cross_modality_work(structure: BaselineStructure, lengths: Sequence[int]) -
 
 
 def _mixture_parameters(structure: BaselineStructure, modalities: int) -> int:
-    width, hidden, experts = structure.width, structure.hidden, structure.experts
+    width = structure.width
     attention = width + 4 * width**2 + 4 * width
-    gates = experts * width * (structure.slots if structure.style == "soft_moe" else 1)
-    gates += {"soft_moe": 1, "dyn_moe": experts}.get(structure.style, 0)
-    block = attention + width + gates + experts * (2 * width * hidden + hidden + width)
+    block = attention + width + mixture_parameters(structure)
     return structure.layers * block + (modalities * width if modalities > 1 else 0)
 
 
 def _mixture_work(structure: BaselineStructure, lengths: Sequence[int]) -> Work:
-    width, hidden, experts, length = structure.width, structure.hidden, structure.experts, sum(lengths)
+    width, length = structure.width, sum(lengths)
     attention = 8 * length * width**2 + 4 * length**2 * width
-    if structure.style == "soft_moe":
-        slots = experts * structure.slots
-        mixture = 6 * length * slots * width + 4 * slots * width * hidden
-    else:
-        seen = min(_EXPERTS_PER_TOKEN.get(structure.style, experts), experts)
-        mixture = 2 * length * experts * width + 4 * seen * length * width * hidden
-    return Work(attention + mixture).times(structure.layers)
+    return (Work(attention) + mixture_work(structure, length)).times(structure.layers)
 
 
 _Parameters = Callable[[BaselineStructure, int], int]

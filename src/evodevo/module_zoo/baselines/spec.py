@@ -9,12 +9,12 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from evodevo.networks.mixtures.spec import MixtureStyle
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.spec import Activation
 from evodevo.settings import Settings
 
 FusionStyle = Literal["concat_mlp", "late_fusion", "gated_unit", "two_stream", "cross_modality"]
-MixtureStyle = Literal["switch", "st_moe", "soft_moe", "dyn_moe"]
 
 
 class BaselineStructure(Settings):

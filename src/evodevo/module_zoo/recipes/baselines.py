@@ -16,13 +16,14 @@ from evodevo.experiments.trials import Role, Variant
 from evodevo.module_zoo.baselines.cost import baseline_cost
 from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.baselines.network import BaselineNetwork
-from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
+from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import random_zoo, table_3_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.canvas import fitting_heads
+from evodevo.networks.mixtures.spec import MixtureStyle
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.randomness import generator
 from evodevo.tasks.base import OutputSpec

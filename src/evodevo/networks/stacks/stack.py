@@ -78,17 +78,7 @@ def stack_cost(
     """Cost of one pass of a stack; arguments and errors as in ``NetworkSpec.cost``."""
     check_pass(batch, mode)
     width, causal, repeats = structure.width, structure.causal, structure.repeats
-    ends = Ends(
-        inputs,
-        outputs,
-        width,
-        structure.input_blocks,
-        structure.output_blocks,
-        structure.canvas,
-        structure.slots,
-        causal,
-        structure.missing,
-    )
+    ends = stack_ends(structure, inputs, outputs)
     positions = ends.length(length)
     layers = sum(layer_parameters(layer, width, causal) for layer in structure.layers)
     around = ends.input_parameters() + ends.output_parameters()
@@ -116,4 +106,19 @@ def stack_cost(
         flops=passes * flops,
         executed_flops=passes * executed,
         bytes_read=WEIGHT_BYTES * read + cache,
+    )
+
+
+def stack_ends(structure: StackStructure, inputs: Sequence[InputSizes], outputs: Sequence[OutputSizes]) -> Ends:
+    """What is around the layers of a stack."""
+    return Ends(
+        inputs,
+        outputs,
+        structure.width,
+        structure.input_blocks,
+        structure.output_blocks,
+        structure.canvas,
+        structure.slots,
+        structure.causal,
+        structure.missing,
     )
