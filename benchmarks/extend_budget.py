@@ -107,6 +107,7 @@ def main() -> None:
         found, used, wall = system(Path(scratch) / "system", options)
         share = used / len(found)
         print(f"system: {wall:.0f} s, {used:.0f} CPU s, {share:.0f} CPU s per task", flush=True)
+        print(", ".join(f"{name} {accuracy:.4f}" for name, accuracy in found.items()), flush=True)
         for name, accuracy in found.items():
             data = source(options, name)
             task = MultitaskTask.open(

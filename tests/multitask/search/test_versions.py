@@ -169,12 +169,12 @@ def test_first_children_train_all_of_their_parent_with_its_values(asked: int) ->
         assert not row["details"]["story"]["plan"]["moves"] or number >= asked
 
 
-def test_convolutional_agents_begin_with_one_child_that_trains_all_and_the_papers_with_none() -> None:
+def test_convolutional_agents_begin_with_one_child_that_trains_all_and_pay_less_for_size() -> None:
     system = System.create(Store.memory(), "zoo")
-    counts = {}
+    rules = {}
     for kind in ("ConvTiny", "VitTiny"):
         cycle = agent_settings(system.add_agent(kind, "a", AgentSettings(classes=3))).cycle
         assert cycle is not None
-        counts[kind] = cycle.child.fine_tuned
-    assert counts == {"ConvTiny": 1, "VitTiny": 0}
+        rules[kind] = cycle.child.fine_tuned, cycle.score.scale
+    assert rules == {"ConvTiny": (1, 0.995), "VitTiny": (0, 0.98)}, "of transformers they are the paper's"
     assert "fine_tuned" not in CycleSettings().model_dump(mode="json")["child"], "records from before stay the same"

@@ -101,7 +101,10 @@ class Singlepath(AgentClass):
             return rules
         samples = rules.cycle.samples if family.children is None else family.children
         child = rules.cycle.child.model_copy(update={"fine_tuned": family.fine_tuned})
-        cycle = rules.cycle.model_copy(update={"samples": samples, "child": child})
+        score = rules.cycle.score
+        if family.scale is not None:
+            score = score.model_copy(update={"scale": family.scale})
+        cycle = rules.cycle.model_copy(update={"samples": samples, "child": child, "score": score})
         return replace(rules, cycle=cycle, training={**rules.training, **family.training})
 
     def check(self, settings: AgentSettings) -> None:

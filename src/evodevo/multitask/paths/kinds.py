@@ -107,6 +107,7 @@ class SinglepathKind(PathKind):
         augments: whether chance may change its samples while it learns (hyperparameters ``ds_…``).
         training: settings of training in which its agents differ from all others, where a user says nothing.
         children: children of a cycle, likewise; None is the default of all.
+        scale: factor of the score of a path as large as the root, likewise; None is the papers'.
         fine_tuned: children that begin an agent's first cycle by training all of their parent, likewise.
         roots: preset -> ``builtin:NAME``, the root of the package that its agents begin with where nobody names one.
         shares_untrained: whether children may keep components of a root at random frozen, as the papers do.
@@ -115,6 +116,7 @@ class SinglepathKind(PathKind):
     augments: bool = False
     training: Mapping[str, Any] = MappingProxyType({})
     children: int | None = None
+    scale: float | None = None
     fine_tuned: int = 0
     roots: Mapping[str, str] = MappingProxyType({})
     shares_untrained: bool = True
