@@ -98,7 +98,7 @@ def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> RecipeResu
             found += [_judged(course, base, variant, one) for one in ended]
     planned = {
         (variant.name, task.name): _extra(settings, variant)
-        * settings.study.cycle.children
+        * (task.cycle or settings.study.cycle).children
         * course.child_samples(task)
         for variant in wanted.variants
         for task in _targets(settings, settings.study.seed)
