@@ -88,8 +88,8 @@ def read_budget(given: str) -> RunBudget:
 def allowance(share: float, most: int, generation_size: int, looks: int, together: int = 1) -> Allowance | None:
     """What a cycle may do with its share; None where it does not suffice for one child.
 
-    Few long children before many short ones: ``PERIODS`` periods each where that leaves two generations, so that the
-    second goes on with what the first has learned; else one child for all of the share.
+    Few long children before many short ones: ``PERIODS`` periods each where that leaves two generations of two, so that
+    the second goes on with what the first has learned; else one child for all of the share.
 
     Args:
         share: number of steps.

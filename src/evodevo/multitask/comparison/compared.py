@@ -198,7 +198,7 @@ def continued(
 
 
 def courses_of(system: System, agent: AgentRow) -> list[float]:
-    """Best accuracy on validation after each cycle of an agent that published, 0 to 1."""
+    """Best quality on validation after each cycle of an agent that published, 0 to 1."""
     rows = system.store.systems.publications(system.row.id)
     paths = [one.path_id for one in rows if one.agent_id == agent.id and one.path_id and one.cycle is not None]
     best = accumulate((system.library.one(path).quality or 0.0 for path in paths), max)

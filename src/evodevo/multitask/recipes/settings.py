@@ -61,7 +61,7 @@ class FlatPlan(Settings):
 
     Attributes:
         cycles: number of cycles in a row without a rise, after which a path counts as converged.
-        rise: rise of the best accuracy on validation in a cycle, 0 to 1, that counts as one if it is exceeded.
+        rise: rise of the best quality on validation over these cycles, 0 to 1, that counts as one if it is exceeded.
         most: number of cycles after which an agent ends all the same.
     """
 
@@ -69,15 +69,15 @@ class FlatPlan(Settings):
     rise: float = Field(default=0.005, ge=0, le=1)
     most: int = Field(default=12, ge=1, le=10_000)
 
-    def ends(self, accuracies: Sequence[float]) -> bool:
+    def ends(self, qualities: Sequence[float]) -> bool:
         """Whether an agent has ended.
 
         Args:
-            accuracies: best accuracy on validation after each of its cycles, 0 to 1.
+            qualities: best quality on validation after each of its cycles, 0 to 1.
         """
-        if len(accuracies) >= self.most:
+        if len(qualities) >= self.most:
             return True
-        return len(accuracies) > self.cycles and accuracies[-1] - accuracies[-1 - self.cycles] <= self.rise
+        return len(qualities) > self.cycles and qualities[-1] - qualities[-1 - self.cycles] <= self.rise
 
 
 class StudyPlan(Settings):

@@ -6,7 +6,7 @@ Legend: B samples, S positions, d width.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -85,8 +85,8 @@ class MixtureStack(SingleStream, LayeredNetwork):
             missing=structure.missing,
         )
         self.layers = nn.ModuleList(MixtureStep(structure) for _ in range(structure.built))
-        kind = "input" if structure.iteration_embedding else "none"
-        self.embedding = IterationEmbedding(structure.depth, structure.width, kind)  # type: ignore[arg-type]
+        kind: Literal["input", "none"] = "input" if structure.iteration_embedding else "none"
+        self.embedding = IterationEmbedding(structure.depth, structure.width, kind)
         self.outputs = Outputs(outputs, structure.width, structure.output_blocks, causal=structure.causal)
 
     def update(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Mapping[str, Tensor]]:

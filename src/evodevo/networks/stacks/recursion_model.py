@@ -10,6 +10,7 @@ Legend: B samples, S positions, d width, N passes at most.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from torch import Tensor, nn
 
@@ -62,8 +63,8 @@ class Recursion(SingleStream):
             missing=structure.missing,
         )
         self.layers = nn.ModuleList(build_layer(spec, width, causal=False) for spec in structure.layers)
-        kind = "input" if structure.iteration_embedding else "none"
-        self.embedding = IterationEmbedding(structure.most, width, kind)  # type: ignore[arg-type]
+        kind: Literal["input", "none"] = "input" if structure.iteration_embedding else "none"
+        self.embedding = IterationEmbedding(structure.most, width, kind)
         self.router = nn.Linear(width, structure.most)
         nn.init.normal_(self.router.weight, std=ROUTER_STD)
         nn.init.zeros_(self.router.bias)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Literal, cast
 
 from torch import Tensor, nn
 
@@ -49,8 +49,8 @@ class LayerStack(SingleStream, LayeredNetwork):
         self.layers = nn.ModuleList(
             build_layer(spec, width, causal=structure.causal, residual=structure.residual) for spec in structure.layers
         )
-        kind = "input" if structure.iteration_embedding else "none"
-        self.embedding = IterationEmbedding(structure.repeats, width, kind)  # type: ignore[arg-type]
+        kind: Literal["input", "none"] = "input" if structure.iteration_embedding else "none"
+        self.embedding = IterationEmbedding(structure.repeats, width, kind)
         self.outputs = Outputs(outputs, width, structure.output_blocks, causal=structure.causal)
 
     def update(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Mapping[str, Tensor]]:
