@@ -136,6 +136,24 @@ def test_workers_change_nothing() -> None:
     assert told(made("9000steps", cycles=2, workers=2)) == told(made("9000steps", cycles=2))
 
 
+@pytest.mark.parametrize(
+    ("tasks", "workers", "allowed"), [("a", 1, (1, 1, 1_000)), ("a", 2, (2, 2, 1_000)), ("ab", 2, (1, 1, 1_000))]
+)
+def test_a_time_gives_every_worker_a_child_and_no_agent_more_than_that_needs(
+    tasks: str, workers: int, allowed: tuple[int, int, int]
+) -> None:
+    system = new_system(Store.memory(), tuple(tasks))
+    every, agents = system.agents(), tasks_of(system)
+    course = course_of(system.store, system.row.id, every, agents, "10s", None)
+    paces = {agent.id: 0.01 for agent in every}
+    budget, clock = read_budget("10s"), lambda: 0.0
+    spending = Spending(
+        system.store, system.row.id, every, agents, budget, course, pace=paces, workers=workers, clock=clock
+    )
+    found = {(one.children, one.generation_size, one.most_steps) for _, _, one in spending.schedule()}
+    assert found == {allowed}
+
+
 def test_the_same_command_begins_one_cycle_more_once_it_is_finished() -> None:
     system = made("4000steps")
     go(system, "4000steps")

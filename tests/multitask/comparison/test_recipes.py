@@ -21,6 +21,7 @@ from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.runner import run_recipe
 from evodevo.multitask.comparison.systems import RecipeSession
 from evodevo.multitask.recipes.settings import FlatPlan
+from evodevo.multitask.recipes.variants import ROOTS
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
 from evodevo.storage import Store
@@ -306,6 +307,8 @@ def test_targets_run_until_validation_is_flat_and_variants_go_on_from_there(tmp_
             assert not FlatPlan(cycles=1, rise=0.0, most=3).ends(courses[:-1])
             assert len(courses_of(base, other)) == 1
             assert target.settings["training"]["steps"] == 8
+            assert set(target.settings["builds_on"]) == {ROOTS, target.name, other.name}
+            assert set(other.settings["builds_on"]) == {ROOTS, other.name}, "it reads no other task"
             draws.add(target.settings["task"]["few"]["draw"])
             full = System.open(store, f"{result.label}.full.{seed}")
             multi = next(one for one in full.agents() if one.name == "MultiVitTiny~digits_few")
