@@ -5,6 +5,7 @@ Arms differ as they say; variants of multipath agents begin alike, cost alike, a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -259,11 +260,20 @@ def test_variants_continue_the_same_systems(compared: Compared) -> None:
         assert digests[0]["VitTiny~digits"].components[0].digest != digests[1]["VitTiny~digits"].components[0].digest
 
 
+@pytest.mark.slow
+def test_a_page_names_what_paths_were_chosen_by(compared: Compared) -> None:
+    _, result = compared
+    assert "validation accuracy, higher" in result.page
+    other = replace(result, chosen_by="likelihood").page
+    assert "validation likelihood, higher" in other
+    assert "validation accuracy" not in other
+
+
 FEW_TARGET = {
     "name": "digits_few",
     "source": {"batch": 16, "few": {"train": 4, "validation": 4}},
     "reads": ["upper"],
-    "training": {"steps": 8},
+    "training": {"steps": 8, "objective": "likelihood"},
 }
 FLAT: dict[str, Any] = {
     "system": {
@@ -294,6 +304,7 @@ def test_targets_run_until_validation_is_flat_and_variants_go_on_from_there(tmp_
     ).state == "interrupted":
         assert len(sessions) < 20
     assert len(sessions) > 1
+    assert "validation likelihood, higher" in result.page, "by which its children were selected"
     whole = recipe("multitask.multipath", tmp_path / "whole", FLAT)
     assert result.document["controls"] == whole.document["controls"]
     draws = set()

@@ -242,6 +242,7 @@ def _result(course: RecipeRunner, end: MultipathEnd) -> RecipeResult:
         validation,
         test,
         {"before": (begin["validation_accuracy"], begin["accuracy"])},
+        _chosen_by(end),
     )
 
 
@@ -340,9 +341,7 @@ def _notes(end: MultipathEnd) -> list[str]:
         f"p (Holm): adjusted over {', '.join(CLAIMED)} on the mean.",
         "detectable: points that so many copies would find four times out of five.",
         "collapsed: copies that answer as their main path does, or whose main path's mean weight is above 0.99.",
-        "validation: what a target's children are selected by, of the published path: "
-        + ", ".join(sorted({_objective(end.settings, target) for target in end.settings.compared.targets}))
-        + ".",
+        f"validation: what a target's children are selected by, of the published path: {_chosen_by(end)}.",
         f"{BASE} is what all variants continue; the order of the rows is what was found, nothing asserts it.",
     ]
     for name in end.names[1:]:
@@ -355,6 +354,10 @@ def _notes(end: MultipathEnd) -> list[str]:
     if copies < 5:
         notes.append("Fewer than 5 copies decide nothing.")
     return notes
+
+
+def _chosen_by(end: MultipathEnd) -> str:
+    return ", ".join(sorted({_objective(end.settings, target) for target in end.settings.compared.targets}))
 
 
 def _objective(settings: MultipathRecipeSettings, target: str) -> str:

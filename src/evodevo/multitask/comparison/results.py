@@ -27,8 +27,9 @@ class RecipeResult:
         tables: Title -> table for people; none of an interrupted one.
         csv: One line per variant, copy and task.
         notes: Sentences: what is compared, and limits of the numbers.
-        validation, test: Accuracy over cycles, one curve per variant.
-        references: Name -> accuracy on validation and on test, from which all curves begin.
+        validation, test: Quality on validation and accuracy on test over cycles, one curve per variant.
+        references: Name -> quality on validation and accuracy on test, from which all curves begin.
+        chosen_by: Name of that quality.
     """
 
     recipe: str
@@ -42,6 +43,7 @@ class RecipeResult:
     validation: Sequence[CycleCurve] = ()
     test: Sequence[CycleCurve] = ()
     references: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    chosen_by: str = "accuracy"
 
     @property
     def page(self) -> str:
@@ -56,11 +58,12 @@ class RecipeResult:
                 over="copies",
                 references=[(name, pair[0]) for name, pair in self.references.items()],
                 test_references=[(name, pair[1]) for name, pair in self.references.items()],
+                chosen_by=self.chosen_by,
             )
             splits = (("validation", self.validation), ("test", self.test))
             rows = [_ends(split, one) for split, curves in splits for one in curves]
             numbers = table(("", "", "cycles", "first %", "last %", "error"), rows, (2, 3, 4, 5))
-            caption = "Accuracy of what was published after each cycle; test data chose nothing."
+            caption = "What was published after each cycle; test data chose nothing."
             parts.append(section("cycles", "Cycles", figure(svg, caption, numbers, classes="fits")))
         parts += [
             section(f"table-{place}", cut(name, 200), words_table(one))

@@ -114,9 +114,10 @@ def system_cycles(
     over: str = "systems",
     references: Sequence[tuple[str, float]] = (),
     test_references: Sequence[tuple[str, float]] = (),
+    chosen_by: str = "accuracy",
 ) -> str:
-    """Two panels: validation accuracy, by which paths are chosen, and test accuracy, which chooses nothing."""
-    panels = [cycle_chart(validation, over=over, references=references)]
+    """Two panels: what paths are chosen by on validation, and test accuracy, which chooses nothing."""
+    panels = [cycle_chart(validation, f"validation {chosen_by}", over=over, references=references)]
     if any(means(arm.courses) for arm in test):
         panels.append(cycle_chart(test, "test accuracy", over=over, references=test_references))
     return stacked(panels, "Validation and test accuracy over cycles")
