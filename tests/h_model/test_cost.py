@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from evodevo.errors import UsageError
 from evodevo.h_model.cost import executed_flops, h_model_cost, h_model_parameters, h_model_work, layer_flops
 from evodevo.h_model.model import HModel
-from evodevo.h_model.spec import HaltingStructure, HModelStructure, RouterStructure, preset
+from evodevo.h_model.spec import HaltingStructure, HModelStructure, OwnLayers, RouterStructure, preset
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.base import used_bytes
 from evodevo.operators.layers.convolution import ConvolutionLayer
@@ -159,6 +159,22 @@ def test_products_of_a_pass_that_nothing_halts_are_those_stated(rule: str, causa
     work = h_model_work(structure, 12, (TOKENS,), outputs, visible=False)
     assert sum(part.products for part in work.values()) == counter.get_total_flops()
     assert (work["halting"].products > 0) is (rule not in ("none", "kl"))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_each_group_of_outputs_is_a_pass_without_the_layers_of_others(training: bool) -> None:
+    own = (OwnLayers(output="tags", layers=(1, 2)),)
+    layers = (MLPLayer(), MLPLayer(hidden=48), TransformerLayer())
+    structure = HModelStructure(width=32, hidden=layers, iterations=2, own=own)
+    model = HModel(structure, (TOKENS,), (CLASS, LABELS)).train(training).requires_grad_(False)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), products() as counter:
+        model(zeros((TOKENS,)))
+    work = h_model_work(structure, 12, (TOKENS,), (CLASS, LABELS), visible=False)
+    assert sum(part.products for part in work.values()) == counter.get_total_flops()
+    one = h_model_work(structure.model_copy(update={"own": ()}), 12, (TOKENS,), (CLASS, LABELS), visible=False)
+    assert one["hidden"].products < work["hidden"].products < 2 * one["hidden"].products
+    assert work["routing"].products == 2 * one["routing"].products
+    assert work["outputs"] == one["outputs"]
 
 
 def h_model_length(structure: HModelStructure, inputs: tuple[InputSpec, ...]) -> int:

@@ -141,6 +141,7 @@ class HCore(nn.Module):
         inference: Connections that count in evaluation mode; all count in training.
         births: Birth factor in [0, 1] by index of a hidden layer (``h_model/births.py``); 1 where none is given.
             With 0 it is as if it were not there, and in evaluation it is not run.
+        absent: Hidden layers that are not run, in training neither; their birth factors are 0.
         gates: Factors of the messages of hidden layers, (H,), or None: meta-gradients differentiate by them.
         level: Whether all connections to hidden layers are equal, with the same sum: the control of a probe.
         runner: Runs the hidden layers of one iteration.
@@ -170,6 +171,7 @@ class HCore(nn.Module):
         self.alpha_rate = structure.alpha_rate
         self.inference: InferenceStructure = structure.inference
         self.births: dict[int, float | Tensor] = {}
+        self.absent: tuple[int, ...] = ()
         self.gates: Tensor | None = None
         self.level = False
         self.runner: LayerRunner = build_runner("auto")
@@ -516,10 +518,11 @@ class HCore(nn.Module):
         if not self.training:
             return (inflow > 0).any(1)
         # Training runs all enabled layers, since gradients need the outputs of unconnected ones too.
-        if not self.structure.disabled:
+        never = [*self.structure.disabled, *self.absent]
+        if not never:
             return None
         enabled = torch.ones(self.hidden_count, dtype=torch.bool, device=inflow.device)
-        enabled[list(self.structure.disabled)] = False
+        enabled[never] = False
         return enabled.expand(inflow.shape[0], -1)
 
     def _aggregate(

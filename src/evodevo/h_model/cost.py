@@ -141,20 +141,22 @@ def h_model_work(
 def core_work(
     structure: HModelStructure, length: int, inputs: int, outputs: int, *, visible: bool = True
 ) -> dict[str, Work]:
-    """Work of the routing machine on one sample: hidden layers in all iterations, and routing with aggregation."""
+    """Work of the routing machine on one sample: hidden layers in all iterations, and routing with aggregation, of each
+    pass that answers some of the outputs."""
     if structure.stream == "carried":
         return {
             "hidden": carried.hidden_work(structure, length, visible=visible),
             "routing": _routing_work(structure, length, inputs, outputs, float(structure.iterations)),
         }
+    passes = structure.passes(outputs)
     layers = total_work(
         layer_work(layer, structure.width, length, causal=structure.causal, visible=visible)
-        for layer in structure.hidden
+        for absent in passes
+        for place, layer in enumerate(structure.hidden)
+        if place not in absent
     )
-    return {
-        "hidden": layers.times(structure.iterations),
-        "routing": _routing_work(structure, length, inputs, outputs, float(structure.iterations)),
-    }
+    routing = _routing_work(structure, length, inputs, outputs, float(structure.iterations))
+    return {"hidden": layers.times(structure.iterations), "routing": routing.times(len(passes))}
 
 
 def executed_flops(
@@ -192,6 +194,7 @@ def executed_flops(
         for count, layer in zip(calls, structure.hidden, strict=True)
     )
     routing = _routing_work(structure, positions, len(inputs) or 1, len(outputs) or 1, rounds).total
+    routing *= len(structure.passes(len(outputs) or 1))
     return work["inputs"].total + hidden + routing + share * work["halting"].total + work["outputs"].total
 
 

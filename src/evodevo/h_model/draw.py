@@ -23,7 +23,8 @@ def h_model_words(structure: HModelStructure) -> list[str]:
         who = "a router for each iteration" if carried.iteration_router else "one router for all"
         return [hidden, f"Carried stream: {who}, alpha {structure.alpha:g}; {few}."]
     routing = f"Router {structure.router.head}, gate {structure.router.gate}, alpha {structure.alpha:g}"
-    return [hidden, f"{routing}; it answers in the mode {structure.inference.mode}."]
+    own = [f"Hidden layers {list(entry.layers)} answer {entry.output} alone." for entry in structure.own]
+    return [hidden, f"{routing}; it answers in the mode {structure.inference.mode}.", *own]
 
 
 def h_model_drawing(structure: HModelStructure, *, title: str, subtitle: str) -> str:

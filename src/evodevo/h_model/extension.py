@@ -11,7 +11,7 @@ Legend: H hidden layers, O outputs, N = H + O targets of a router, d width.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -25,7 +25,7 @@ from evodevo.h_model.aggregations.module import Aggregation
 from evodevo.h_model.core import HCore
 from evodevo.h_model.parts import HModelParts
 from evodevo.h_model.router import Router
-from evodevo.h_model.spec import HModelStructure
+from evodevo.h_model.spec import HModelStructure, OwnLayers
 from evodevo.networks.base import Batch
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.base import Layer
@@ -80,6 +80,7 @@ def add_node(
         structure,
         hidden=(*structure.hidden[:place], layer, *structure.hidden[place:]),
         disabled=shifted if enabled else tuple(sorted((*shifted, place))),
+        own=_moved(structure, lambda other: other + (other >= place)),
     )
     _check_channels(core)
     some = next(core.parameters())
@@ -120,6 +121,7 @@ def remove_node(model: HModelParts, place: int) -> Change:
         structure,
         hidden=tuple(structure.hidden[other] for other in left),
         disabled=disabled,
+        own=_moved(structure, lambda other: None if other == place else other - (other > place)),
         inference=_fitting(structure.inference, len(left), core.output_count),
     )
     model.structure = core.structure = changed
@@ -150,6 +152,28 @@ def disable(model: HModelParts, place: int) -> None:
     model.core.check_growth()
     _check_place(model.core, place)
     _set_disabled(model, set(model.structure.disabled) | {place})
+
+
+def give(model: HModelParts, output: str, places: Sequence[int]) -> None:
+    """Make hidden layers an output's own: from now on they take part in its answers alone.
+
+    The answers of all other outputs are then those of the model without them. Its own connections to them begin open,
+    with weight 1/2 where routers are as ``add_node`` makes them: there is no old answer to be kept.
+
+    Raises:
+        UsageError: no such output or layer, or a model that has no such layers (``HModelStructure.own``); the model is
+            then as it was.
+    """
+    model.core.check_growth()
+    if output not in (names := [spec.name for spec in model.output_specs]):
+        raise UsageError(f"the model has no output {output!r}; it has {', '.join(names)}.")
+    structure = model.structure
+    before = next((entry.layers for entry in structure.own if entry.output == output), ())
+    others = tuple(entry for entry in structure.own if entry.output != output)
+    entry = OwnLayers(output=output, layers=tuple(sorted({*before, *places})))
+    model.structure = model.core.structure = _checked(structure, own=(*others, entry))
+    _open(model.core, places)
+    _refresh(model.core)
 
 
 def freeze_old(
@@ -311,6 +335,25 @@ def _check_channels(core: HCore) -> None:
 def _check_place(core: HCore, place: int) -> None:
     if not 0 <= place < core.hidden_count:
         raise UsageError(f"there is no hidden layer {place}; places are 0 to {core.hidden_count - 1}.")
+
+
+def _open(core: HCore, places: Sequence[int]) -> None:
+    """Every connection from and to these layers begins with a logit of 0, but those to themselves."""
+    routers = cast("list[Router]", [*core.routers, *core.input_routers])
+    for number, router in enumerate(routers):
+        for biases in (router.logits, None if router.outer is None else router.outer.bias):
+            if isinstance(biases, nn.Parameter):
+                with torch.no_grad():
+                    biases[[place for place in places if place != number]] = 0.0
+
+
+def _moved(structure: HModelStructure, new: Callable[[int], int | None]) -> tuple[OwnLayers, ...]:
+    """Layers of outputs' own after a change of places; None is no layer any more."""
+    moved = (
+        (entry.output, tuple(place for other in entry.layers if (place := new(other)) is not None))
+        for entry in structure.own
+    )
+    return tuple(OwnLayers(output=output, layers=layers) for output, layers in moved if layers)
 
 
 def _checked(structure: HModelStructure, **changes: Any) -> HModelStructure:

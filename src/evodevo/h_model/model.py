@@ -7,7 +7,7 @@ to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, cast
 
@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from evodevo.h_model import extension, halting
+from evodevo.h_model import extension, halting, own_layers
 from evodevo.h_model.core import RoutingState, StepTrace, Streams
 from evodevo.h_model.early_exit import iterate_until_halted
 from evodevo.h_model.extension import Change
+from evodevo.h_model.own_layers import OutputGroup, output_groups, wanted_groups
 from evodevo.h_model.parts import HModelParts, IterationOutput
 from evodevo.h_model.trace.file import trace_to_bytes
 from evodevo.h_model.trace.record import record_trace, trace_of
@@ -41,10 +42,7 @@ class HModel(HModelParts):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """See ``Network``. In evaluation mode samples stop early by the halting rule."""
-        messages = self.inputs(batch)
-        final = self._final(messages.values, messages.masks, messages.places, routes=self.routes_of(batch))
-        answers: dict[str, Tensor] = self.outputs(final.y, final.masks, messages.places)
-        return answers
+        return self._answered(batch, output_groups(self.structure, self._output_names()))[0]
 
     def unrepresented(self) -> tuple[str, ...]:
         """See ``Network``: with halting, answers may decide how many iterations there are."""
@@ -63,11 +61,36 @@ class HModel(HModelParts):
         rule, weights = self.structure.halting, self.structure.regularisation
         every = self.training and (weights.deep_supervision > 0 or rule.rule in ("output_mass", "ponder"))
         if not every and rule.rule != "act":
-            messages = self.inputs(batch)
-            final = self._final(messages.values, messages.masks, messages.places, routes=self.routes_of(batch))
-            answers = self.outputs(final.y, final.masks, messages.places)
-            return _plus(self.answers_loss(answers, batch), final.flow.penalties)
+            groups = output_groups(self.structure, self._output_names())
+            answers, penalties = self._answered(batch, wanted_groups(groups, self.output_specs, batch))
+            return _plus(self.answers_loss(answers, batch), penalties)
         return self._loss_of_all(batch)
+
+    def _output_names(self) -> list[str]:
+        return [spec.name for spec in self.output_specs]
+
+    def _answered(self, batch: Batch, groups: Sequence[OutputGroup]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Answers by output, and losses on routing as means over passes. An output in no group has the first one's."""
+        messages = self.inputs(batch)
+        finals = []
+        for group in groups:
+            with own_layers.without(self.core, group.absent):
+                finals.append(
+                    self._final(messages.values, messages.masks, messages.places, routes=self.routes_of(batch))
+                )
+        penalties: dict[str, Tensor] = {}
+        for final in finals:
+            for name, value in final.flow.penalties.items():
+                penalties[name] = penalties.get(name, 0) + value / len(finals)
+        y, masks = finals[0].y, finals[0].masks
+        if len(finals) > 1:
+            of = own_layers.group_of(groups, self._output_names())
+            y = torch.stack([finals[group].y[:, number] for number, group in enumerate(of)], 1)
+            if masks is not None:
+                parts = [cast(Tensor, finals[group].masks)[:, number] for number, group in enumerate(of)]
+                masks = torch.stack(parts, 1)
+        answers: dict[str, Tensor] = self.outputs(y, masks, messages.places)
+        return answers, penalties
 
     def _loss_of_all(self, batch: Batch) -> Tensor:
         """The loss where the answers after every iteration count."""
@@ -223,6 +246,10 @@ class HModel(HModelParts):
     ) -> Change:
         """Add a hidden layer that changes no answer until it is enabled; see ``h_extension.add_node``."""
         return extension.add_node(self, layer, at=at, enabled=enabled, seed=seed)
+
+    def give(self, output: str, places: Sequence[int]) -> None:
+        """Make hidden layers an output's own; see ``h_extension.give``."""
+        extension.give(self, output, places)
 
     def enable(self, place: int) -> None:
         """Enable a disabled hidden layer."""

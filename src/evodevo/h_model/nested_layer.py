@@ -62,6 +62,8 @@ class NestedLayer(LayerSpec):
             raise UsageError(
                 "halting and losses on routing belong to the whole H-Model; an inner one can have layer_dropout only."
             )
+        if structure.own:
+            raise UsageError("an inner H-Model has one output; layers of an output's own belong to the whole one.")
         if structure.carried.routes is not None:
             raise UsageError("given routes read inputs, which only a whole H-Model has; an inner one has a router.")
         from evodevo.h_model.nested import NestedHModel

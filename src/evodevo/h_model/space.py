@@ -57,10 +57,11 @@ class HModelSpace(Space[HModelGenome]):
         """
         self.settings = settings or HModelSpaceSettings()
         template = self.settings.structure
-        if template.disabled:
-            raise UsageError(
-                "structure.disabled names places of hidden layers, which a genome does not have; clear it."
-            )
+        for name in ("disabled", "own"):
+            if getattr(template, name):
+                raise UsageError(
+                    f"structure.{name} names places of hidden layers, which a genome does not have; clear it."
+                )
         self.layers = named_layers(self.settings)
         self.counts = checked_range("hidden_range", self.settings.hidden_range, MAX_HIDDEN)
         iterations = checked_range("iterations_range", self.settings.iterations_range, 256)

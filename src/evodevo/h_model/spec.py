@@ -137,6 +137,18 @@ class CarriedStructure(Settings):
         return self.cap or self.m
 
 
+class OwnLayers(Settings):
+    """Hidden layers that take part in the answers of one output alone.
+
+    Attributes:
+        output: name of the output.
+        layers: their indices.
+    """
+
+    output: str = Field(min_length=1)
+    layers: tuple[int, ...] = Field(min_length=1)
+
+
 class HModelStructure(Settings):
     """A whole H-Model, without its inputs and outputs, which follow from the task.
 
@@ -166,6 +178,8 @@ class HModelStructure(Settings):
         slots: number of positions of ``latents``.
         halting, inference, regularisation: see there.
         disabled: indices of hidden layers that are switched off: no layer receives their messages.
+        own: hidden layers that take part in the answers of one output alone; each group of outputs with the same layers
+            has a pass of its own.
         missing: a sample may lack an input (a learned token replaces it).
         checkpointing: activations of an iteration are computed again in the backward pass.
     """
@@ -196,6 +210,7 @@ class HModelStructure(Settings):
     inference: InferenceStructure = InferenceStructure()
     regularisation: RegularisationStructure = RegularisationStructure()
     disabled: tuple[int, ...] = ()
+    own: tuple[OwnLayers, ...] = Field(default=(), exclude_if=lambda value: not value)
     missing: bool = False
     checkpointing: bool = False
 
@@ -208,6 +223,9 @@ class HModelStructure(Settings):
         if info.mode == "json":
             # What a validator returns is read as Python, where a list is no tuple.
             values = _tuples(values)
+            own = values.get("own")
+            if isinstance(own, tuple) and all(isinstance(entry, Mapping) for entry in own):
+                values["own"] = tuple(map(_tuples, own))
             carried = values.get("carried")
             if isinstance(carried, Mapping) and isinstance(carried.get("routes"), Mapping):
                 values["carried"] = {**carried, "routes": _tuples(carried["routes"])}
@@ -239,10 +257,43 @@ class HModelStructure(Settings):
             raise ValueError(f"disabled holds {wrong or 'a place twice'}; hidden layers are 0 to {count - 1}")
         if len(self.disabled) == count:
             raise ValueError("all hidden layers are disabled; leave one, or set iterations = 0")
+        self._check_own()
         if self.nesting > MAX_NESTING:
             raise ValueError(f"H-Models are nested {self.nesting} deep; at most {MAX_NESTING}")
         self._check_stream()
         return self
+
+    def absent(self, output: str) -> tuple[int, ...]:
+        """Indices of the hidden layers that take no part in the answers of an output, since they are others' own."""
+        own = {place for entry in self.own if entry.output == output for place in entry.layers}
+        return tuple(sorted({place for entry in self.own for place in entry.layers} - own))
+
+    def passes(self, outputs: int) -> tuple[tuple[int, ...], ...]:
+        """Absent hidden layers of each pass, for so many outputs; one pass where no layers are an output's own."""
+        of_own = {self.absent(entry.output) for entry in self.own}
+        return tuple(sorted(of_own | ({self.absent("")} if outputs > len(self.own) else set())))
+
+    def _check_own(self) -> None:
+        """Layers of an output's own exist, and leave some to the others; what counts in one pass alone is refused."""
+        if not self.own:
+            return
+        count, live = len(self.hidden), set(range(len(self.hidden))) - set(self.disabled)
+        names = [entry.output for entry in self.own]
+        wrong = [place for entry in self.own for place in entry.layers if not 0 <= place < count]
+        if wrong or len(set(names)) != len(names):
+            raise ValueError(f"own holds {wrong or 'an output twice'}; hidden layers are 0 to {count - 1}")
+        if not live - {place for entry in self.own for place in entry.layers}:
+            raise ValueError("own leaves no hidden layer to the other outputs")
+        refused = {
+            "stream = carried": self.stream != "paper",
+            "a causal model": self.causal,
+            "a window": self.window is not None,
+            "halting": self.halting.rule != "none",
+            "regularisation.deep_supervision": self.regularisation.deep_supervision > 0,
+        }
+        for words, given in refused.items():
+            if given:
+                raise ValueError(f"hidden layers of an output's own do not go with {words}; leave one of them out")
 
     def _check_stream(self) -> None:
         """Settings of one stream that the other does not have are refused, not ignored."""

@@ -5,23 +5,43 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from evodevo.errors import UsageError
+from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.model import HModel
+from evodevo.h_model.procedures import extend_procedure
 from evodevo.h_model.procedures.extend_procedure import ExtendSettings, forgetting
+from evodevo.networks.base import Network
 from evodevo.networks.saved import load_network
 from evodevo.runs.recipe import RECIPES, Changes
-from evodevo.settings import validate
+from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.testing.small_networks import h_model, problem, transformer
+from evodevo.tasks.base import Split
+from evodevo.testing.small_networks import SETTINGS, h_model, problem, transformer
 from fixtures.evaluations import Told, assert_equal, evaluate
 
 LAYER = {"kind": "transformer", "heads": 2}
 HOPS: dict[str, Any] = {"group": "hops", "first": ["1"], "then": ["2"]}
 LITTLE: dict[str, Any] = {"training": {"budget": {"steps": 2}}, "curve_points": 1}
 NEW: dict[str, Any] = {**HOPS, "learn": "new", "add": [LAYER, {"kind": "mlp"}]}
+IMAGES: dict[str, Any] = {
+    "task": "images",
+    "task_settings": {
+        "domains": [{"name": name, "builtin": name, "limit": 240} for name in ("digits", "shapes", "letters")],
+        "size": [8, 8],
+    },
+    "training": merge(SETTINGS["training"], {"budget": {"steps": 12}}),
+    "validation_samples": 60,
+    "test_samples": None,
+    "curve_points": 1,
+    "trace_samples": 0,
+}
 
 
 def extended(options: dict[str, Any], maker: Any = h_model, **more: Any) -> Any:
@@ -54,6 +74,43 @@ def test_who_learns(learn: str, maker: Any) -> None:
     assert learning == whole if learn == "all" else learning < 0.1 * whole
 
 
+def test_layers_of_its_own_leave_the_other_domains_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The procedure is shown the size of each output's answers where it asks for accuracies, which are coarse."""
+
+    def shown(bench: Trainer, network: Network, parts: Any, split: Split = "validation") -> dict[str, float]:
+        batch = bench.task.fetch("validation", np.arange(20))
+        with torch.no_grad():
+            answers = network.eval()({name: torch.from_numpy(value) for name, value in batch.items()})
+        return {name: float(answers[name].double().abs().sum()) for name in parts}
+
+    monkeypatch.setattr(extend_procedure, "_measured", shown)
+    options = {"first": ["digits", "shapes"], "then": ["letters"], "learn": "new", "add": [{"kind": "mlp"}]}
+    moved = {}
+    for own in (False, True):
+        given = validate(NetworkEvaluationSettings, {**SETTINGS, **IMAGES}, what="settings")
+        outcome = evaluate(NetworkProblem(lambda arm: arm, given, tmp_path), extended({**options, "own": own}))
+        before, after = outcome.extra["accuracy"]
+        moved[own] = {name: abs(after[name] - before[name]) / before[name] for name in before}
+        assert set(outcome.extra["apart"]) == {"digits", "shapes", "letters"}
+    assert moved[True]["digits"] < 1e-5 < 1e-4 < moved[False]["digits"]
+    assert moved[True]["shapes"] < 1e-5 < 1e-4 < moved[False]["shapes"]
+    assert moved[True]["letters"] > 1e-2
+    network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
+    assert isinstance(network, HModel)
+    assert [(one.output, one.layers) for one in network.structure.own] == [("letters", (2,))]
+
+
+@pytest.mark.parametrize("maker", [h_model, transformer])
+def test_adapters_learn_and_are_folded_into_the_maps(tmp_path: Path, maker: Any) -> None:
+    outcome = evaluate(problem(LITTLE, blobs=tmp_path), extended({**HOPS, "learn": "adapters", "rank": 2}, maker))
+    network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
+    plain = evaluate(problem(LITTLE), extended({**HOPS, "learn": "output"}, maker))
+    assert outcome.cost["parameters"] == plain.cost["parameters"] == sum(one.numel() for one in network.parameters())
+    assert plain.extra["learning"] < outcome.extra["learning"] < outcome.cost["parameters"]
+
+
 @pytest.mark.slow
 def test_an_extension_goes_on_from_any_checkpoint_to_the_same_network(tmp_path: Path) -> None:
     given, told = problem({"training": {"checkpoint_every": 2}}, tmp_path), Told()
@@ -78,6 +135,7 @@ def test_options_that_mean_nothing() -> None:
         ({**HOPS, "then": ["1"]}, "occurs twice"),
         ({**HOPS, "learn": "new"}, "no layer is added"),
         ({**HOPS, "learn": "some"}, "learn"),
+        ({**HOPS, "own": True}, "leave own out"),
     ):
         with pytest.raises(UsageError, match=words):
             validate(ExtendSettings, options, what="options")

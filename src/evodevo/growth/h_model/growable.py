@@ -47,6 +47,8 @@ class GrowableHModel(Growable):
         """
         if structure.stream == "carried":
             raise UsageError("an H-Model with a carried stream cannot grow; use stream = paper.")
+        if structure.own:
+            raise UsageError("an H-Model with layers of an output's own cannot grow; grow it before they are added.")
         if structure.window is not None:
             raise UsageError(
                 "an H-Model with a window cannot grow: with every layer that comes or goes the neighbours of others "

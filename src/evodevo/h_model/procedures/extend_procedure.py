@@ -3,12 +3,14 @@
 Source: docs/spec/h_model.md#experiments.
 
 First some domains are learned together, then others, each by itself: by the whole network, by new hidden layers and the
-routers while everything else is frozen, or by an output layer alone. After each stage every domain is measured.
+routers while everything else is frozen, by adapters of low rank, or by an output layer alone. After each stage every
+domain is measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, Self, cast
 
 from pydantic import Field, model_validator
@@ -18,14 +20,16 @@ from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.extension import freeze_old
 from evodevo.h_model.model import HModel, as_h_model
+from evodevo.h_model.procedures.adapters import adapt, fold
 from evodevo.networks.base import Network
 from evodevo.operators.layers.base import Layer
 from evodevo.randomness import integer_seed
 from evodevo.settings import Settings, validate
+from evodevo.tasks.base import Split
 from evodevo.tasks.selected import SelectedTask
 from evodevo.training.settings import Budget, TrainingSettings
 
-Learning = Literal["all", "new", "output"]
+Learning = Literal["all", "new", "adapters", "output"]
 
 
 class ExtendSettings(Settings):
@@ -38,8 +42,12 @@ class ExtendSettings(Settings):
         then: domains that are learned afterwards, one by one.
         add: hidden layers that an H-Model gets before each of them.
         learn: the parts that learn them: ``all``; ``new``, the added layers, the routers and the domain's own output
+            layer; ``adapters``, a map of low rank beside every linear map between inputs and outputs, and that output
             layer; ``output``, that output layer alone.
         routers: with ``new``, the old layers' routers learn too.
+        own: with ``new``, the added layers take part in the domain's answers alone, whose output has its name; the old
+            layers' routers then stay as they are.
+        rank: rank of the adapters.
     """
 
     group: str = "domain"
@@ -48,6 +56,8 @@ class ExtendSettings(Settings):
     add: tuple[Layer, ...] = ()
     learn: Learning = "all"
     routers: bool = True
+    own: bool = False
+    rank: int = Field(default=4, ge=1, le=1024)
 
     @model_validator(mode="after")
     def _each_is_learned_once(self) -> Self:
@@ -55,6 +65,8 @@ class ExtendSettings(Settings):
             raise ValueError("a domain occurs twice in first and then")
         if self.learn == "new" and not self.add:
             raise ValueError("learn is 'new', but no layer is added; give add, or learn 'output'")
+        if self.own and self.learn != "new":
+            raise ValueError(f"own layers learn by themselves; learn is {self.learn!r}, so leave own out")
         return self
 
 
@@ -63,7 +75,8 @@ def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
 
     Facts: ``accuracy``: after each stage, per domain, on validation samples; ``forgetting``: how much accuracy the
     domains have lost since they were learned, a mean over those that were learned before the last stage; ``learned``:
-    accuracy on the last domain; ``learning``: numbers that the last stage could change.
+    accuracy on the last domain; ``learning``: numbers that the last stage could change; ``apart``: accuracy on test
+    samples of each domain when its stage ended, which it keeps where every stage's changes are stored apart.
 
     Raises:
         UsageError: wrong options, layers for a network that cannot grow, or a budget that is not in steps.
@@ -77,6 +90,7 @@ def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     stages = [settings.first, *((name,) for name in settings.then)]
     parts = {name: SelectedTask(bench.task, settings.group, (name,)) for stage in stages for name in stage}
     accuracy: list[dict[str, float]] = []
+    apart: dict[str, float] = {}
     learning = 0
     for number, domains in enumerate(stages):
         if number:
@@ -85,11 +99,15 @@ def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
         learning = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
         task = SelectedTask(bench.task, settings.group, domains)
         result = bench.train(network, training=_part(bench.training, len(domains), len(parts)), task=task)
+        if settings.learn == "adapters":
+            fold(network)
         if result.state != "finished":
             break
         accuracy.append(bench.once(f"accuracy after {', '.join(domains)}", lambda: _measured(bench, network, parts)))
+        ended = {name: parts[name] for name in domains}
+        apart |= bench.once(f"test of {', '.join(domains)}", partial(_measured, bench, network, ended, "test"))
     _open(network, trainable)
-    facts: dict[str, Any] = {"accuracy": accuracy, "learning": learning}
+    facts: dict[str, Any] = {"accuracy": accuracy, "learning": learning, "apart": apart}
     if len(accuracy) == len(stages):
         facts["forgetting"] = bench.once("forgetting", lambda: forgetting(stages, accuracy))
         facts["learned"] = bench.once("accuracy on the last domain", lambda: accuracy[-1][stages[-1][0]])
@@ -104,9 +122,13 @@ def forgetting(stages: list[tuple[str, ...]], accuracy: list[dict[str, float]]) 
     return sum(lost) / len(lost)
 
 
-def _measured(bench: Trainer, network: Network, parts: Mapping[str, SelectedTask]) -> dict[str, float]:
-    samples = bench.settings.validation_samples
-    return {name: bench.measure(network, task=part, samples=samples).accuracy for name, part in parts.items()}
+def _measured(
+    bench: Trainer, network: Network, parts: Mapping[str, SelectedTask], split: Split = "validation"
+) -> dict[str, float]:
+    samples = bench.settings.validation_samples if split == "validation" else bench.settings.test_samples
+    if samples == 0:
+        return {}
+    return {name: bench.measure(network, split, task=part, samples=samples).accuracy for name, part in parts.items()}
 
 
 def _part(training: TrainingSettings, domains: int, of: int) -> TrainingSettings:
@@ -139,10 +161,15 @@ def _prepare(network: Network, settings: ExtendSettings, domain: str, seed: int)
     added = [parameter for parameter in network.parameters() if id(parameter) not in old and parameter.requires_grad]
     names = [spec.name for spec in network.output_specs]
     outputs = [domain] if domain in names else names
+    if settings.own:
+        cast(HModel, network).give(domain, new)
     if settings.learn == "new":
-        freeze_old(cast(HModel, network), new, routers=settings.routers, outputs=outputs)
-    elif settings.learn == "output":
+        routers = settings.routers and not settings.own
+        freeze_old(cast(HModel, network), new, routers=routers, outputs=outputs)
+    elif settings.learn != "all":
         heads = tuple(f"outputs.layers.{name}." for name in outputs)
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(parameter.requires_grad and name.startswith(heads))
+        if settings.learn == "adapters":
+            adapt(network, settings.rank, seed)
     return added

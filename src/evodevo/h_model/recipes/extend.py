@@ -38,10 +38,14 @@ def extend(size: Size) -> ExperimentSettings:
     arms = [
         learning(h_model(base), **new),
         learning(h_model(base, "H-Model, old routers frozen"), **new, routers=False),
+        learning(h_model(base, "H-Model, layers of its own"), **new, own=True),
+        learning(h_model(base, "H-Model, adapters"), learn="adapters"),
         learning(h_model(base, "H-Model, all fine-tuned"), learn="all"),
         learning(h_model(base, "H-Model, fixed"), learn="output"),
         learning(h_model(base, "H-Model, one by one"), **sequence),
         learning(stack(transformer, "Tr(I+H+O), one by one"), **sequence),
+        learning(stack(transformer, "Tr(I+H+O), adapters"), learn="adapters"),
+        learning(stack(transformer, "Tr(I+H+O), fixed"), learn="output"),
         learning(constant(base), **new),
         *(learning(plan) for plan in opponents(base, size) if plan.role != "control"),
     ]
@@ -51,7 +55,6 @@ def extend(size: Size) -> ExperimentSettings:
             for plan in opponents(base, size)
             if plan.role == "control" and plan.name not in {arm.name for arm in arms}
         ]
-        arms.append(learning(stack(transformer, "Tr(I+H+O), fixed"), learn="output"))
     return ExperimentSettings(
         experiment=Comparison(
             title="a fourth domain of images: learned by new layers, and what is forgotten",
@@ -62,6 +65,8 @@ def extend(size: Size) -> ExperimentSettings:
                 "Three domains are learned together, then the fourth; 'one by one' learns all four in sequence.",
                 "The steps are shared evenly over domains. No sample of an earlier domain is seen again.",
                 "Forgetting, a fact of each training, is the accuracy that earlier domains lose.",
+                "Layers of its own take part in the answers of the fourth domain alone; adapters change all answers.",
+                "Apart, a fact of each training, is the accuracy on each domain when its stage ended.",
                 "Each domain has an output layer of its own, which later domains do not touch.",
             ),
         ),
