@@ -170,3 +170,15 @@ def test_what_is_refused_leaves_the_model_as_it_was() -> None:
         GrowableHModel.of(model.structure)
     with pytest.raises(UsageError, match="no source yet"):
         h_model_program(model)
+
+
+def test_they_begin_with_half_of_every_message() -> None:
+    model = small_model(INPUTS, OUTPUTS, lively=0.0, alpha=2.0)
+    place = model.add_node(NEW, enabled=True).place
+    batch = small_batch(INPUTS, OUTPUTS)
+    shut = model.trace(batch)
+    model.give("tags", [place])
+    opened = model.trace(batch)
+    assert shut.connections[:, 1:, :3, place].max() < 0.05
+    old = opened.connections[:, :-1, :3, place]  # (B, T - 1, 3), of the old layers
+    torch.testing.assert_close(torch.from_numpy(old.copy()), torch.full(old.shape, 0.5, dtype=torch.float32))
