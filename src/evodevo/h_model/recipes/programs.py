@@ -6,11 +6,13 @@ from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
-from evodevo.h_model.recipes.domains import BALANCE, POOLED
+from evodevo.h_model.recipes.domains import BALANCE, BALANCE_WEIGHT, POOLED
 from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates, stack
 from evodevo.h_model.routes.settings import RouteSearchSettings
 from evodevo.h_model.routes.spec import RoutesStructure
 from evodevo.h_model.spec import CarriedStructure, HModelStructure, RouterStructure, imposed
+from evodevo.networks.mixtures.mixture import MixtureNetwork
+from evodevo.networks.mixtures.spec import MixtureStructure
 from evodevo.networks.stacks.spec import StackStructure
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.runs.recipe import Recipe, Size, by_size
@@ -51,6 +53,16 @@ def programs(size: Size) -> ExperimentSettings:
     )
     left = {"budget": {"steps": steps - search.trainings * search.steps}}
     told = {"procedure": "routes", "options": {"routes": GIVEN.model_dump(mode="json")}}
+    mixture = MixtureStructure(
+        **bare,
+        hidden=WIDTH,
+        depth=ITERATIONS,
+        experts=SYMBOLS,
+        balance=BALANCE_WEIGHT,
+        tied=True,
+        iteration_embedding=True,
+    )
+    apart = mixture.model_copy(update={"tied": False, "iteration_embedding": False})
     arms = [
         _searched(routed, search, "evolved routes, then learned by the router"),
         _searched(routed, search.model_copy(update={"algorithm": "random"}), "routes by random search, then learned"),
@@ -58,6 +70,8 @@ def programs(size: Size) -> ExperimentSettings:
         h_model(shared, "H-Model, carried stream, top-1"),
         h_model(loop, "constant c = 1, one layer three times").model_copy(update={"role": "control"}),
         stack(StackStructure(**bare, layers=layers), "stack of three"),
+        _opponent(mixture, "mixture of experts in a loop, top-1"),
+        _opponent(apart, "Switch, three mixtures"),
         _saw_the_routes(imposed(shared, GIVEN), "given routes (the ceiling)", training=left),
         _saw_the_routes(routed, "given routes, then learned by the router", training=left, **told),
     ]
@@ -78,11 +92,14 @@ def programs(size: Size) -> ExperimentSettings:
                 "Arms with given routes saw what the others have to find, and train for as long as a search leaves.",
                 "A search is told where codes of operations begin in the input, neither their order nor their meaning.",
                 "All steps of a search count in the budget, and its FLOPs in the column equal FLOPs.",
-                "A mixture of experts in a loop is no arm here; at top-1 the carried stream is close to one.",
             ),
         ),
         evaluation=evaluation(size, "programs", steps=steps, batch_size=128),
     )
+
+
+def _opponent(structure: MixtureStructure, name: str) -> Variant:
+    return Variant(name=name, role="opponent", network=MixtureNetwork(structure=structure))
 
 
 def _searched(structure: HModelStructure, search: RouteSearchSettings, name: str) -> Variant:
