@@ -15,6 +15,7 @@ from PIL import Image
 from evodevo.errors import DataError, DiskFullError, EvodevoError, NotFoundError, UsageError
 from evodevo.multitask.run import create as extending
 from evodevo.multitask.run import run as extend_running
+from evodevo.multitask.recipes.multipath import variants
 from evodevo.multitask.run.create import add_root, add_task, create_system, withdraw
 from evodevo.multitask.run.remains import remains_of
 from evodevo.multitask.run.run import run_system
@@ -446,3 +447,22 @@ def test_what_nothing_holds_goes_where_the_disk_is_full(busy: Path, monkeypatch:
     with pytest.raises(DiskFullError):
         work(busy)
     assert not litter.exists()
+
+
+def test_settings_for_few_labels_are_those_of_the_measured_row_under_a_users_own(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    create_system("zoo", kind="ConvTiny", store=folder)
+    few = {"task": {"few": {"train": 20, "validation": 10}}}
+    single, multi = add_task("zoo", "digits", multi=True, few_labels=True, overrides=few, store=folder)
+    (measured,) = [one for one in variants("digits_even") if one.name == "main_dropout"]
+    assert single.samples == {"train": 200, "validation": 100, "test": single.samples["test"]}
+    for agent in (single.agent, multi.agent):
+        assert agent.settings["training"]["objective"] == "likelihood"
+    options = multi.agent.settings["options"]
+    assert options["structure"]["main_dropout"] == measured.structure.main_dropout == 0.5
+    assert {name: options[name] for name in measured.options} == measured.options
+    own = {**few, "training": {"objective": "accuracy"}, "multi": {"most_paths": 4}}
+    single, multi = add_task("zoo", "digits_low", multi=True, few_labels=True, overrides=own, store=folder)
+    assert single.agent.settings["training"].get("objective", "accuracy") == "accuracy"
+    assert multi.agent.settings["options"]["most_paths"] == 4
+    assert multi.agent.settings["training"]["objective"] == "likelihood"

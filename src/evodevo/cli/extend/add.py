@@ -44,6 +44,9 @@ def add(
     rotate: Annotated[int | None, typer.Option(help="Number added to each class number.")] = None,
     only: Annotated[str | None, typer.Option(metavar="A,B", help="Classes that are kept.  [default: all]")] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Add an agent that combines paths, too.")] = False,
+    few_labels: Annotated[
+        bool, typer.Option("--few-labels", help="Take the settings for some twenty labelled samples of each class.")
+    ] = False,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
     set: Assignments = None,
@@ -68,6 +71,7 @@ def add(
         rotate=rotate,
         only=words_of(only or ""),
         multi=multi,
+        few_labels=few_labels,
         overrides=changes,
         store=store,
     )

@@ -20,18 +20,11 @@ from evodevo.multitask.recipes.settings import (
     VariantsPlan,
 )
 from evodevo.multitask.recipes.tasks import FEW_SUFFIX, few_tasks_of
+from evodevo.multitask.run.few_labels import COMBINED, MAIN_DROPOUT
 from evodevo.multitask.settings import CycleSettings
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 
-DROPOUT = MultipathStructure(main_dropout=0.5)
-DROPOUT_OPTIONS = {
-    "most_paths": 8,
-    "hyperparameters": {
-        "num_paths": {"values": [2, 3, 4, 6, 8], "default": 6},
-        "router_init_main_path_weight": {"values": [0.35, 0.5, 0.65, 0.8], "default": 0.5},
-        "opt_lr": {"values": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5], "default": 0.1},
-    },
-}
+DROPOUT = MultipathStructure(main_dropout=MAIN_DROPOUT)
 """Rows beyond the paper: connectors learn from answers without the main path too, more supports, a smaller w*."""
 MAIN_WEIGHTS = (0.5, 0.65, 0.95)
 """The sweep of w*; 0.8 is the full agent's."""
@@ -51,11 +44,11 @@ def variants(forced: str) -> tuple[MultipathVariant, ...]:
             MultipathVariant(name=f"main_{weight}", structure=MultipathStructure(main_weight=weight))
             for weight in MAIN_WEIGHTS
         ),
-        MultipathVariant(name="main_dropout", structure=DROPOUT, options=DROPOUT_OPTIONS),
+        MultipathVariant(name="main_dropout", structure=DROPOUT, options=COMBINED),
         MultipathVariant(
             name="main_dropout_no_decoupling",
             structure=DROPOUT.model_copy(update={"aggregation": "standard"}),
-            options=DROPOUT_OPTIONS,
+            options=COMBINED,
         ),
         MultipathVariant(name="singlepath", agent="singlepath"),
         MultipathVariant(name="head", agent="head"),

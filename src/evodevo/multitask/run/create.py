@@ -20,6 +20,7 @@ from evodevo.multitask.run.checks import (
     check_root,
     reads_samples,
 )
+from evodevo.multitask.run.few_labels import SINGLE, TWIN
 from evodevo.multitask.run.roots import RANDOM, USUAL, PlannedRoot, default_root, plan_root
 from evodevo.multitask.run.settings import (
     MULTI,
@@ -155,6 +156,7 @@ def add_task(
     rotate: int | None = None,
     only: Sequence[str] = (),
     multi: bool = False,
+    few_labels: bool = False,
     overrides: Mapping[str, Any] | None = None,
     store: str | Path = "runs",
     cache_folder: Path | None = None,
@@ -172,6 +174,7 @@ def add_task(
             a table that none can read get a root of their own (``roots.USUAL``).
         question, rotate, only: see ``MultitaskSettings``.
         multi: whether the class that combines paths works on it, too.
+        few_labels: whether agents get the settings for few labelled samples (``few_labels``), under ``overrides``.
         overrides: nested settings: ``cycle``, ``training``, ``task``, options of the class, and all of these under
             ``multi`` for the class that combines paths.
         store: folder of the store.
@@ -183,6 +186,8 @@ def add_task(
     """
     own = dict(overrides or {})
     of_twin = table_of(MULTI.lower(), own.pop(MULTI.lower(), {}))
+    if few_labels:
+        own, of_twin = merge(SINGLE, own), merge(TWIN, of_twin)
     given = merge(
         {
             **({} if source is None else {"source": source}),
