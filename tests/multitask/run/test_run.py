@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 
 from evodevo.errors import DataError, DiskFullError, EvodevoError, NotFoundError, UsageError
+from evodevo.multitask.recipes.multipath import variants
 from evodevo.multitask.run import create as extending
 from evodevo.multitask.run import run as extend_running
-from evodevo.multitask.recipes.multipath import variants
 from evodevo.multitask.run.create import add_root, add_task, create_system, withdraw
 from evodevo.multitask.run.remains import remains_of
 from evodevo.multitask.run.run import run_system
