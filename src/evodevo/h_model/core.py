@@ -24,7 +24,7 @@ from evodevo.h_model.cost import layer_flops
 from evodevo.h_model.router import Router, start_biases
 from evodevo.h_model.router_group import RouterGroup
 from evodevo.h_model.runners.choice import build_runner
-from evodevo.h_model.runners.loop import LayerRunner, PassCache
+from evodevo.h_model.runners.loop import Active, LayerRunner, PassCache
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.iteration_embedding import IterationEmbedding
 from evodevo.networks.routing import losses
@@ -289,6 +289,11 @@ class HCore(nn.Module):
         """Whether a layer can have connections at some positions of a sample and none at others."""
         return self.hard or self.structure.router.gate == "sparsemax_in"
 
+    @property
+    def _alike(self) -> bool:
+        """Whether all samples have the same layers: a graph can leave the others out."""
+        return not self.training and not self.positions_may_differ and self.structure.window is None
+
     # A pass
 
     def run(self, values: Tensor, masks: Tensor | None = None, *, iterations: int | None = None) -> RoutingState:
@@ -393,7 +398,7 @@ class HCore(nn.Module):
             messages = messages * masks.unsqueeze(-1)
         inputs, inflow_after, node_masks = self._aggregate(messages, weights, masks, of_input=False)
         if flow.record is not None:
-            called = torch.ones_like(x[:, :, 0, 0], dtype=torch.bool) if active is None else active
+            called = active if isinstance(active, Tensor) else torch.ones_like(x[:, :, 0, 0], dtype=torch.bool)
             norms = messages.detach().norm(dim=-1)
             mean_messages = masked_mean(messages.detach(), masks)
             flow.record.append(StepTrace(weights, inflow_after, norms, called, flow.rows, mean_messages))
@@ -511,10 +516,14 @@ class HCore(nn.Module):
         hidden = weights.shape[-1] - self.output_count
         return harden(weights, hidden, self.inference, prices, total)
 
-    def _active(self, inflow: Tensor) -> Tensor | None:
+    def _active(self, inflow: Tensor) -> Active | None:
         """Layers with connections to them, (B, H); None where all layers run."""
         if not self.may_be_silent:
             return None
+        if torch.compiler.is_exporting() and self._alike:
+            unborn = {place for place, factor in self.births.items() if not isinstance(factor, Tensor) and factor == 0}
+            gone = unborn | {*self.structure.disabled, *self.absent}
+            return tuple(place not in gone for place in range(self.hidden_count))
         if not self.training:
             return (inflow > 0).any(1)
         # Training runs all enabled layers, since gradients need the outputs of unconnected ones too.

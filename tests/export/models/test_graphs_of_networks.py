@@ -15,8 +15,9 @@ from evodevo.export.models import onnx
 from evodevo.export.models.base import ModelSubject, Story, Written
 from evodevo.export.models.pt2 import graph
 from evodevo.networks.tensors import TensorNetwork
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.export import model_subject
-from evodevo.testing.networks import NEXT, TEXT, small_model
+from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_model
 from fixtures.small_zoo import lively, small_zoo
 
 
@@ -24,11 +25,24 @@ def subject(network: Any, kind: str) -> ModelSubject:
     return model_subject(TensorNetwork(network), name="it", kind=kind, story=Story("it", {}))
 
 
+def extended() -> Any:
+    """An H-Model with a layer that is switched off, and one of an output's own."""
+    network = small_model((TEXT, IMAGE), (CLASS, LABELS), disabled=[1])
+    network.give("tags", [network.add_node(TransformerLayer(heads=2, feedforward=12), enabled=True).place])
+    return network
+
+
+NETWORKS: dict[str, Any] = {
+    "h_model": lambda: small_model((TEXT,), (NEXT,), causal=True),
+    "h_model, own layers": extended,
+    "module_zoo": lambda: lively(small_zoo(count=2), 0.1),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["h_model", "module_zoo"])
-def test_a_graph_gives_the_answers_for_any_number_of_samples(kind: str) -> None:
-    network = small_model((TEXT,), (NEXT,), causal=True) if kind == "h_model" else lively(small_zoo(count=2), 0.1)
-    whole = subject(network, kind)
+@pytest.mark.parametrize("name", list(NETWORKS))
+def test_a_graph_gives_the_answers_for_any_number_of_samples(name: str) -> None:
+    whole = subject(NETWORKS[name](), name.partition(",")[0])
     program, written = graph(whole, "pt2")
     assert written.facts["samples"][1] > 1000
     for probe in whole.probes(written.lengths):

@@ -13,7 +13,17 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from evodevo.h_model.runners.loop import LayerRunner, PassCache, Rows, States, all_run, rows_of, size_of, written
+from evodevo.h_model.runners.loop import (
+    Active,
+    LayerRunner,
+    PassCache,
+    Rows,
+    States,
+    all_run,
+    rows_of,
+    size_of,
+    written,
+)
 from evodevo.operators.grouped import Grouped, Signature, group, signature
 
 
@@ -90,7 +100,7 @@ class GroupedRunner(LayerRunner):
         layers: nn.ModuleList,
         x: Tensor,
         masks: Tensor | None,
-        active: Tensor | None,
+        active: Active | None,
         states: States | None,
         cache: PassCache | None = None,
     ) -> Tensor:
@@ -106,7 +116,7 @@ class GroupedRunner(LayerRunner):
 
     def _all_of(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, team: StackedLayers) -> Tensor:
         for place in range(len(layers)):
-            self.count(place, len(layers), len(x))
+            self.count(place, len(layers), x.shape[0])
         inputs = x.transpose(0, 1)
         present = None if masks is None else masks.transpose(0, 1)
         if len(team.groups) == 1 and not team.singles:
@@ -147,7 +157,7 @@ class GroupedRunner(LayerRunner):
                 mask = None if masks is None else masks[:, there].transpose(0, 1)
                 output = written(output, x, here, there, part(x[:, there].transpose(0, 1), mask).transpose(0, 1))
             for place in active:
-                self.count(place, len(layers), here.shape[1] if isinstance(here, Tensor) else len(x))
+                self.count(place, len(layers), here.shape[1] if isinstance(here, Tensor) else x.shape[0])
         for place in singles:
             own = rows[place]
             if own is not None:

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 States = list[dict[str, Any]]
 Rows = Tensor | slice
+Active = Tensor | tuple[bool, ...]
+"""Layers that each sample needs, (B, H), or that all of them need: one for each layer."""
 
 
 class PassCache:
@@ -51,7 +53,7 @@ class LayerRunner(ABC):
         layers: nn.ModuleList,
         x: Tensor,
         masks: Tensor | None,
-        active: Tensor | None,
+        active: Active | None,
         states: States | None,
         cache: PassCache | None = None,
     ) -> Tensor:
@@ -61,7 +63,7 @@ class LayerRunner(ABC):
             layers: The H layers.
             x: Inputs of the layers, (B, H, S, d).
             masks: Real positions, (B, H, S), or None.
-            active: True where a layer is needed, (B, H); None for all. Elsewhere the output is 0, and a layer that no
+            active: True where a layer is needed; None for all. Elsewhere the output is 0, and a layer that no
                 sample needs is not called.
             states: State of each layer, updated in place; all samples are run then.
             cache: Result of ``prepare`` for this pass.
@@ -111,7 +113,7 @@ class LayerRunner(ABC):
         return torch.cat(outputs).index_select(0, order.argsort()).view_as(x)
 
     def one_by_one(
-        self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, active: Tensor | None, states: States | None
+        self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, active: Active | None, states: States | None
     ) -> Tensor:
         """Run one layer after the other; arguments as for ``run``."""
         rows = None if active is None or states is not None else rows_of(active)
@@ -148,7 +150,7 @@ class LoopRunner(LayerRunner):
         layers: nn.ModuleList,
         x: Tensor,
         masks: Tensor | None,
-        active: Tensor | None,
+        active: Active | None,
         states: States | None,
         cache: PassCache | None = None,
     ) -> Tensor:
@@ -156,11 +158,10 @@ class LoopRunner(LayerRunner):
         return self.one_by_one(layers, x, masks, active, states)
 
 
-def rows_of(active: Tensor) -> list[Rows | None]:
-    """Samples that need each layer: None for none, a slice for all.
-
-    active (B, H) is fetched from the device once.
-    """
+def rows_of(active: Active) -> list[Rows | None]:
+    """Samples that need each layer: None for none, a slice for all. A tensor is fetched from the device once."""
+    if isinstance(active, tuple):
+        return [slice(None) if needed else None for needed in active]
     wanted = active.T.cpu()
     rows: list[Rows | None] = []
     for place, count in enumerate(wanted.sum(1).tolist()):
@@ -178,7 +179,7 @@ def all_run(rows: list[Rows | None]) -> bool:
 
 def size_of(rows: Rows, x: Tensor) -> int:
     """Number of samples that ``rows`` selects."""
-    return len(rows) if isinstance(rows, Tensor) else len(x)
+    return len(rows) if isinstance(rows, Tensor) else x.shape[0]
 
 
 def written(output: Tensor | None, x: Tensor, rows: Rows, places: Tensor | int, outputs: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ def h_model_program(network: HModel) -> Program:
     if network.follows:
         raise UsageError("the network follows given routes in place of its router's; call follow(None) first.")
     if network.structure.own:
-        raise UsageError("an H-Model with layers of an output's own has no source yet; keep it as a run's weights.")
+        raise UsageError("an H-Model with layers of an output's own has no source yet; take --to pt2.")
     return _HModelProgram(network).program()
 
 
