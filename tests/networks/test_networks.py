@@ -94,6 +94,9 @@ CASES = {
     "mixture in a loop": NetworkCase(
         MixtureNetwork(structure=MixtureStructure(tied=True, iteration_embedding=True, experts=3, **SMALL_MIXTURE))
     ),
+    "mixture in a loop, a router for each pass": NetworkCase(
+        MixtureNetwork(structure=MixtureStructure(tied=True, pass_routers=True, experts=3, **SMALL_MIXTURE))
+    ),
     "hyper_connections, static": NetworkCase(HyperConnectionsNetwork(structure=hyper()), counted="elsewhere"),
     "hyper_connections, dynamic": NetworkCase(
         HyperConnectionsNetwork(structure=hyper(dynamic=True)),

@@ -89,6 +89,29 @@ def test_a_stack_and_a_loop_are_the_loop_over_tokens(style: str, tied: bool) -> 
     torch.testing.assert_close(y, expected, atol=1e-10, rtol=1e-10)
 
 
+def test_a_router_of_each_pass_is_read_in_it_alone() -> None:
+    """A loop with routers of its own is the stack whose experts are equal, and costs what it states."""
+    loop = network(tied=True, pass_routers=True, depth=3)
+    stack = network(depth=3)
+    (one,) = loop.layers
+    with torch.no_grad():
+        for t, step in enumerate(stack.layers):
+            state = {**one.state_dict(), "mixture.gates": one.mixture.gates[3 * t : 3 * t + 3]}
+            assert len(one.mixture.gates) == 9
+            step.load_state_dict(state)
+        x = torch.randn(4, 5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+        expected = stack.update(x, None)[0]
+        torch.testing.assert_close(loop.update(x, None)[0], expected, atol=0, rtol=0)
+        one.mixture.gates[3:6] = one.mixture.gates[0:3].flip(0)
+        assert not torch.equal(loop.update(x, None)[0], expected)
+
+
+@pytest.mark.parametrize("changes", [{}, {"tied": True, "style": "soft_moe"}, {"tied": True, "style": "dyn_moe"}])
+def test_routers_of_passes_are_of_a_loop_with_a_fixed_number_of_experts(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="pass_routers are of one mixture in a loop"):
+        MixtureStructure(pass_routers=True, **changes)
+
+
 def two_ways(*, tied: bool) -> MixtureStack:
     """Two experts that do nothing; the first pass sends all tokens to one of them, the second to the other."""
     model = network(experts=2, depth=2, tied=tied, iteration_embedding=True, balance=1.0).train()

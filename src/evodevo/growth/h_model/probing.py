@@ -28,7 +28,7 @@ from evodevo.growth.probes import EXACT, TINY, ModuleProbe, benefits
 from evodevo.growth.spec import FitnessSettings
 from evodevo.h_model.core import StepTrace
 from evodevo.h_model.model import HModel
-from evodevo.h_model.runners.loop import LayerRunner, PassCache, States
+from evodevo.h_model.runners.loop import Active, LayerRunner, PassCache, States
 from evodevo.module_zoo.modules.vector import genotype_distance
 from evodevo.networks.base import Batch
 from evodevo.networks.routing.gates import widened
@@ -91,7 +91,7 @@ class Muted(LayerRunner):
         layers: nn.ModuleList,
         x: Tensor,
         masks: Tensor | None,
-        active: Tensor | None,
+        active: Active | None,
         states: States | None,
         cache: PassCache | None = None,
     ) -> Tensor:

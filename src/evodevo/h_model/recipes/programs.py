@@ -62,6 +62,7 @@ def programs(size: Size) -> ExperimentSettings:
         tied=True,
         iteration_embedding=True,
     )
+    routers = mixture.model_copy(update={"pass_routers": True, "iteration_embedding": False})
     apart = mixture.model_copy(update={"tied": False, "iteration_embedding": False})
     arms = [
         _searched(routed, search, "evolved routes, then learned by the router"),
@@ -71,6 +72,7 @@ def programs(size: Size) -> ExperimentSettings:
         h_model(loop, "constant c = 1, one layer three times").model_copy(update={"role": "control"}),
         stack(StackStructure(**bare, layers=layers), "stack of three"),
         _opponent(mixture, "mixture of experts in a loop, top-1"),
+        _opponent(routers, "mixture of experts in a loop, top-1, a router for each pass"),
         _opponent(apart, "Switch, three mixtures"),
         _saw_the_routes(imposed(shared, GIVEN), "given routes (the ceiling)", training=left),
         _saw_the_routes(routed, "given routes, then learned by the router", training=left, **told),

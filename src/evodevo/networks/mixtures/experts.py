@@ -78,16 +78,21 @@ class ExpertDecision:
 class Mixture(nn.Module):
     """The mixture in place of a feed-forward part, (B, L, d) -> (B, L, d). Padding is not routed and takes no capacity.
 
+    Args:
+        structure: Sizes of the mixture.
+        routers: Number of its routers, of styles with a fixed number of experts of a token; each call names one.
+
     Attributes:
-        gates: Gate vectors compared with tokens, (E, d), or (E P, d) for soft slots.
+        gates: Gate vectors compared with tokens, (E, d), of several routers one after the other, or (E P, d) for soft
+            slots.
         thresholds: Thresholds of ``dyn_moe``, (E,); None for others.
         scale: Scale of the slots of ``soft_moe``, a scalar; None for others.
     """
 
-    def __init__(self, structure: MixtureSizes) -> None:
+    def __init__(self, structure: MixtureSizes, routers: int = 1) -> None:
         super().__init__()
         self.structure = structure
-        rows = structure.experts * (structure.slots if structure.style == "soft_moe" else 1)
+        rows = routers * structure.experts * (structure.slots if structure.style == "soft_moe" else 1)
         self.experts = Experts(structure)
         self.gates = nn.Parameter(torch.randn(rows, structure.width) * structure.width**-0.5)
         self.thresholds = nn.Parameter(torch.zeros(structure.experts)) if structure.style == "dyn_moe" else None
@@ -98,16 +103,16 @@ class Mixture(nn.Module):
         y, decision = self.decide(x, mask)
         return y, {} if decision is None else self.losses([decision])
 
-    def decide(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, ExpertDecision | None]:
+    def decide(self, x: Tensor, mask: Tensor | None, router: int = 0) -> tuple[Tensor, ExpertDecision | None]:
         """Outputs, and in training the decision that there are losses on; None for slots and in evaluation."""
         if self.scale is not None:
             return self._soft(x, mask, self.scale), None
         flat = x.flatten(0, 1)
         if mask is None:
-            y, decision = self._route(flat)
+            y, decision = self._route(flat, router)
             return y.view_as(x), decision
         places = mask.flatten().nonzero().squeeze(-1)
-        y, decision = self._route(flat[places])
+        y, decision = self._route(flat[places], router)
         return torch.zeros_like(flat, dtype=y.dtype).index_copy(0, places, y).view_as(x), decision
 
     def losses(self, decisions: Sequence[ExpertDecision]) -> dict[str, Tensor]:
@@ -126,11 +131,12 @@ class Mixture(nn.Module):
                 terms["z"] = structure.z * z_loss(logits)
         return terms
 
-    def _route(self, x: Tensor) -> tuple[Tensor, ExpertDecision | None]:
+    def _route(self, x: Tensor, router: int) -> tuple[Tensor, ExpertDecision | None]:
         """Outputs and decision for real tokens (T, d)."""
         structure = self.structure
         with full_precision(x.device):
-            precise, gates = _precise(x), _precise(self.gates)
+            own = self.gates[router * structure.experts : (router + 1) * structure.experts]
+            precise, gates = _precise(x), _precise(own)
             if self.thresholds is not None:
                 routes = routing.top_any(precise, gates, self.thresholds)
                 logits = probabilities = precise.new_zeros(0, structure.experts)

@@ -52,6 +52,7 @@ def mixture_cost(
     positions = ends.length(length)
     one = width + mixture_parameters(structure)
     parameters = ends.input_parameters() + ends.output_parameters() + structure.built * one
+    parameters += (structure.routers - 1) * structure.experts * width
     parameters += structure.depth * width if structure.iteration_embedding else 0
     flops, executed = (
         (
@@ -85,7 +86,11 @@ class MixtureNetwork(NetworkSpec):
         """See ``NetworkSpec``."""
         structure = self.structure
         slots = f" with {structure.slots} slots each" if structure.style == "soft_moe" else ""
-        how = f"one mixture {structure.depth} times over" if structure.tied else f"{structure.depth} mixtures"
+        how = (
+            f"one mixture {structure.depth} times over" + ", a router each" * structure.pass_routers
+            if structure.tied
+            else f"{structure.depth} mixtures"
+        )
         made = f"{how}, of {structure.experts} experts{slots} with {structure.hidden} hidden units"
         ends = ends_words(structure.input_blocks, structure.output_blocks)
         return [f"{_NAMES[structure.style]} of width {structure.width}: {made}; {ends}."]

@@ -35,11 +35,11 @@ class MixtureStep(Operator):
         super().__init__()
         self.causal = self.streamable = structure.style != "soft_moe"
         self.norm = nn.RMSNorm(structure.width, eps=NORM_EPSILON)
-        self.mixture = Mixture(structure)
+        self.mixture = Mixture(structure, structure.routers)
 
-    def decide(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, ExpertDecision | None]:
+    def decide(self, x: Tensor, mask: Tensor | None, router: int = 0) -> tuple[Tensor, ExpertDecision | None]:
         """(B, S, d) -> the same shape, and in training what was decided."""
-        y, decision = self.mixture.decide(self.norm(x.to(self.norm.weight.dtype)), mask)
+        y, decision = self.mixture.decide(self.norm(x.to(self.norm.weight.dtype)), mask, router)
         return x + y, decision
 
     def forward(
@@ -95,7 +95,8 @@ class MixtureStack(SingleStream, LayeredNetwork):
         decisions: list[list[ExpertDecision]] = [[] for _ in steps]
         for t in range(self.structure.depth):
             place = t % len(steps)
-            x, decision = steps[place].decide(self.embedding.on_input(x, t), mask)
+            router = t if self.structure.pass_routers else 0
+            x, decision = steps[place].decide(self.embedding.on_input(x, t), mask, router)
             if decision is not None:
                 decisions[place].append(decision)
         extra: dict[str, Tensor] = {}

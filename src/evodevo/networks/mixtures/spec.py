@@ -53,6 +53,7 @@ class MixtureStructure(Settings):
         width: Channels d.
         depth: Number of mixtures that a sample passes, T.
         tied: All of them are one: a single router and its experts in a loop.
+        pass_routers: The router of each pass is its own, in a loop of ``switch`` or ``st_moe``.
         iteration_embedding: The number of the pass is embedded in the input of each.
         experts: Number of experts of a mixture, E.
         hidden: Hidden units of each expert.
@@ -72,6 +73,7 @@ class MixtureStructure(Settings):
     width: int = Field(default=64, ge=4, le=65536)
     depth: int = Field(default=2, ge=1, le=256)
     tied: bool = False
+    pass_routers: bool = Field(default=False, exclude_if=lambda value: not value)
     iteration_embedding: bool = False
     experts: int = Field(default=8, ge=2, le=4096)
     hidden: int = Field(default=128, ge=1, le=1 << 20)
@@ -93,7 +95,17 @@ class MixtureStructure(Settings):
             raise ValueError("slots of soft_moe hold tokens of all positions; a causal mixture needs another style")
         if self.causal and self.canvas != "segments":
             raise ValueError("a causal model needs the canvas segments: other positions have no order")
+        if self.pass_routers and not (self.tied and self.style in EXPERTS_PER_TOKEN):
+            raise ValueError(
+                "pass_routers are of one mixture in a loop, of the styles switch and st_moe; set tied = true, or leave"
+                " them out: mixtures one after the other have routers of their own"
+            )
         return self
+
+    @property
+    def routers(self) -> int:
+        """Routers of one mixture."""
+        return self.depth if self.pass_routers else 1
 
     @property
     def built(self) -> int:
