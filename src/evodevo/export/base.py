@@ -69,6 +69,19 @@ class SampleInput(ABC):
             call: expression of a function from a tensor to logits.
         """
 
+    def function(self, beside: str) -> str:
+        """Python of the function ``encoded``, which makes the input of what a user has and which the examples of
+        ``files`` call; empty where they need none.
+
+        Args:
+            beside: pattern of an expression of the place of a file in the folder of the export.
+        """
+        return ""
+
+    def beside(self) -> Mapping[str, str]:
+        """Files that the function reads: name -> text."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Component:
