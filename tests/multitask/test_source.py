@@ -20,7 +20,6 @@ from evodevo.multitask.paths.text.evaluate import read_texts, tokenizer_of
 from evodevo.multitask.paths.text.model import MASK, TOKENS, TextPath
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source.program import path_program
-from evodevo.tasks.text.tokenizers import train_bpe
 from evodevo.testing.exporters import (
     IMAGE,
     ROWS,
@@ -29,13 +28,14 @@ from evodevo.testing.exporters import (
     mlp_multipath,
     mlp_path,
     multipath,
+    subword_texts,
     text_multipath,
     text_path,
     vision_path,
 )
 
-BPE = train_bpe([f"the cat number {n} sat on the mat, größer and 東京".encode() for n in range(40)], 300)
-SUBWORDS = TextInput(20, 45, BPE)
+SUBWORDS = subword_texts()
+BPE = SUBWORDS.tokenizer
 LAYERS = {"encoderblock_0": {"kind": "mlp", "hidden": 6}}
 NETWORKS: dict[str, Any] = {
     "path": lambda: vision_path(0),

@@ -32,7 +32,7 @@ def encoded(texts):
     """Texts as the model reads them: {length} subwords of the first {most} bytes, {end} behind the end of a text."""
     from tokenizers import Tokenizer
 
-    subwords = Tokenizer.from_file({file})
+    subwords = Tokenizer.from_file(str({file}))
     whole = [text.encode()[:{most}].decode(errors="ignore") for text in texts]
     rows = [subwords.encode(text, add_special_tokens=False).ids[:{length}] for text in whole]
     return torch.tensor([row + [{end}] * ({length} - len(row)) for row in rows])

@@ -8,11 +8,13 @@ Legend: B samples, C classes.
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from keyword import iskeyword
 from pathlib import Path
 
 import torch
@@ -131,7 +133,7 @@ def exported(module: nn.Module, subject: ExportSubject) -> torch.export.Exported
             f"{subject.provenance.path} cannot be written as pt2: {reason(error)}. A path of plain transformer blocks"
             " can; see --agent."
         ) from error
-    forget_origin(program)
+    tidy(program)
     return program
 
 
@@ -148,24 +150,36 @@ def reason(error: Exception) -> str:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Without torch's warnings about itself, and without its log, which prints whole graphs where it cannot go on: what
-    went wrong is in the error."""
+    """Without torch's warnings about itself, its log, and the graph that it prints where it cannot go on.
+
+    What went wrong is in the error."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(before)
 
 
-def forget_origin(program: torch.export.ExportedProgram) -> None:
-    """Remove from a graph what torch.export recorded about the origin of its nodes."""
+def tidy(program: torch.export.ExportedProgram) -> None:
+    """Remove from a graph what torch.export recorded about the origin of its nodes, and rename parts that are called as
+    a word of Python is, such as the head of an output ``class``.
+
+    ``torch.export.load(…).module()`` writes code with their names, and that of torch 2.13 does not quote such words."""
     for part in program.graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
             for key in _TRACES:
                 node.meta.pop(key, None)
+    for spec in program.graph_signature.input_specs:
+        name = spec.target or ""
+        plain = ".".join(f"{part}_" if iskeyword(part) else part for part in name.split("."))
+        if plain != name:
+            for tensors in (program.state_dict, program.constants):
+                if name in tensors:
+                    tensors[plain] = tensors.pop(name)
+            spec.target = plain
 
 
 PT2 = TorchExport()

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -41,7 +41,7 @@ from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.multitask.paths.vision.model import VisionPath
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.multitask.run.dense_export import DensePath
-from evodevo.tasks.text.tokenizers import Tokenizer
+from evodevo.tasks.text.tokenizers import Tokenizer, train_bpe
 
 CLASSES = ("circle", "square", "star")
 IMAGE = ImageInput(6, 9, 3)
@@ -53,9 +53,17 @@ ROWS = RowInput(
     np.array([2, 1, 0.5, 0.5, 0.5, 0.5], np.float32),
 )
 TEXTS = TextInput(20, 30)
+"""Bytes; see ``subword_texts``."""
 LONGER = "Größe, 東京 and 🙂 are longer than what is read"
 SIZES = (1, 4, 31)
 """Numbers of samples that a fresh process answers."""
+
+
+@cache
+def subword_texts() -> TextInput:
+    """Texts as the subwords of a small tokenizer."""
+    tokenizer = train_bpe([f"the cat number {n} sat on the mat, größer and 東京".encode() for n in range(40)], 300)
+    return TextInput(TEXTS.length, 45, tokenizer)
 
 
 def vision_path(seed: int = 0, **changed: object) -> VisionPath:
@@ -240,16 +248,19 @@ class ExporterTests:
             assert all(any(name in line for name in CLASSES) for line in printed.splitlines())
 
     def test_texts_are_written_like_images(self, tmp_path: Path) -> None:
-        for number, network in enumerate((text_path(), text_multipath())):
-            given = subject(network, TEXTS)
+        subwords = subword_texts()
+        networks = ((text_path(), TEXTS), (text_multipath(), TEXTS), (text_path(2, subwords.tokenizer), subwords))
+        for number, (network, read) in enumerate(networks):
+            given = subject(network, read)
             written = write_export(self.exporter, given, tmp_path / str(number))
             assert written.verified.difference <= 1e-5 * written.verified.scale
             spec = json.loads((written.folder / "spec.json").read_text())
-            assert (spec["input"]["shape"], spec["input"]["tokens"]) == ([None, TEXTS.length], "utf-8")
+            tokens = "utf-8" if read is TEXTS else "tokenizer.json"
+            assert (spec["input"]["shape"], spec["input"]["tokens"]) == ([None, TEXTS.length], tokens)
             assert "pipeline_tag: text-classification" in (written.folder / CARD).read_text(encoding="utf-8")
             tensors, texts = (code for _, code in self.exporter.usage(given))
             assert len(_run_without_us(tensors, written.folder, tmp_path).splitlines()) == 4
-            chosen = [CLASSES[place] for place in given.answer(TEXTS.encoded(["", "a", LONGER])).argmax(1)]
+            chosen = [CLASSES[place] for place in given.answer(read.encoded(["", "a", LONGER])).argmax(1)]
             printed = _run_without_us(texts, written.folder, "", "a", LONGER)
             assert [line.split()[0] for line in printed.splitlines()] == chosen
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,11 @@ from evodevo.multitask.paths.network.spec import (
     role_of,
     structure_of,
 )
+from evodevo.multitask.run import export
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source.program import path_program
 from evodevo.settings import validate
+from evodevo.tasks.inputs import InputSpec
 from fixtures.imports import small_structure
 
 IMAGE = NetworkInput(name="image", modality="image", height=8, width=8, channels=1)
@@ -274,3 +277,11 @@ def test_an_export_reads_one_input() -> None:
     several = small_structure(IMAGE, TEXT.model_copy(update={"use": "optional"})).changed(classes=5)
     with pytest.raises(UsageError, match=r"reads image \(image\), text \(tokens\); exported are those that read one"):
         DensePath(NetworkPath(several))
+
+
+def test_rows_that_only_an_imported_network_reads_are_probed_without_statistics() -> None:
+    dense = DensePath(NetworkPath(small_structure(NUMBERS).changed(classes=5)))
+    answerer: Any = SimpleNamespace(samples=SimpleNamespace(table=None))
+    read, _ = export._INPUTS["vector"](InputSpec("numbers", "vector", size=4), answerer, dense)
+    assert dense(torch.from_numpy(read.probe(3))).shape == (3, 5)
+    assert 0.5 < read.probe(500).std() < 2

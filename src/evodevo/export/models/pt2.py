@@ -17,7 +17,7 @@ import torch
 from evodevo.errors import DiskFullError, UsageError
 from evodevo.export.models.base import Arrays, ModelExporter, ModelSubject, Written
 from evodevo.export.models.process import ask
-from evodevo.export.torch_export import MOST_SAMPLES, forget_origin, reason, share_equal, silence
+from evodevo.export.torch_export import MOST_SAMPLES, reason, share_equal, silence, tidy
 
 FILE = "model.pt2"
 MOST_TOKENS = 1 << 16
@@ -146,7 +146,7 @@ def _traced(subject: ModelSubject, way: _Way) -> torch.export.ExportedProgram:
     axes = tuple(_axes(one.shape, samples, length) for one in subject.inputs)
     with torch.no_grad(), silence():
         program = torch.export.export(subject.network, probe, dynamic_shapes=(axes,), strict=False)
-    forget_origin(program)
+    tidy(program)
     return program
 
 
