@@ -65,7 +65,7 @@ class SampleInput(ABC):
         """(heading, Python) of examples that classify files.
 
         Args:
-            load: Python that defines ``spec``, and what is called.
+            load: Python that defines ``spec``, what is called, and what ``function`` writes.
             call: expression of a function from a tensor to logits.
         """
 

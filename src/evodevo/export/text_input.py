@@ -109,7 +109,7 @@ class TextInput(SampleInput):
         return data, mask
 
     def probe(self, size: int) -> NDArray[Any]:
-        """Texts of all lengths up to twice what is read, of ASCII or of any letters; one is empty."""
+        """Texts of chance, of ASCII or of any letters; one is empty, and of bytes some are longer than what is read."""
         chance = generator(0, size, "probe")
         texts = [
             "".join(map(chr, chance.integers(32, 127 if row % 2 else 0x3000, chance.integers(2 * self.length))))
