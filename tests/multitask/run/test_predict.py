@@ -127,18 +127,24 @@ def test_an_export_of_texts_answers_as_predict_does_where_evodevo_is_not(tmp_pat
     assert len(found) == len(texts)
 
 
-def test_a_task_of_several_inputs_or_with_a_tokenizer_of_its_own_is_not_exported(tmp_path: Path) -> None:
+def test_of_several_inputs_a_path_is_exported_that_reads_one(tmp_path: Path) -> None:
     answering_texts(tmp_path / "runs")
+    image = InputSpec("image", "image", height=8, width=8, channels=1)
     with Store.open(tmp_path / "runs", "ro", create=False) as store:
         answerer = open_answerer(store, LETTERS, "style")
         (text,) = answerer.samples.inputs
+        alone = subject_of(answerer)
+        answerer.samples.inputs = (image, text)
+        given = subject_of(answerer)
+        probe = given.input.probe(3)
+        assert given.input == alone.input
+        assert np.array_equal(given.answer(probe), alone.answer(probe))
+        for inputs in ((image,), (text, replace(text, name="other"))):
+            answerer.samples.inputs = inputs
+            with pytest.raises(UsageError, match=r"task 'style' hands out .*; exported are paths that read one image,"):
+                subject_of(answerer)
         answerer.samples.inputs = (replace(text, vocabulary=300),)
         with pytest.raises(UsageError, match="hands out the ids of a tokenizer of its own"):
-            subject_of(answerer)
-        answerer.samples.inputs = (text, InputSpec("image", "image", height=8, width=8, channels=1))
-        with pytest.raises(
-            UsageError, match=r"reads text \(tokens\), image \(image\); exported are paths that read one"
-        ):
             subject_of(answerer)
 
 

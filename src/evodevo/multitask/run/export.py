@@ -70,19 +70,21 @@ def subject_of(answerer: PathPredictor) -> ExportSubject:
     """The subject of an export from an answerer's path; it runs all supports, on the CPU.
 
     Raises:
-        UsageError: its samples are not one image, text or vector, or paths of its kind cannot be exported.
+        UsageError: it reads more of a sample than one image, text or vector, or paths of its kind cannot be exported.
     """
     from evodevo.export.base import ExportSubject
     from evodevo.multitask.run.dense_export import DensePath
 
-    spec = answerer.samples.only
-    if spec is None or spec.modality not in _INPUTS:
+    network = DensePath(answerer.built.model)
+    modalities = [_MODALITIES[name] for name in {entry.name for entry in network.reads.values()}]
+    inputs = [spec for spec in answerer.samples.inputs if spec.modality in modalities]
+    if len(modalities) != 1 or len(inputs) != 1:
         given = ", ".join(f"{source.name} ({source.modality})" for source in answerer.samples.inputs)
         raise UsageError(
-            f"the task {answerer.task!r} reads {given}; exported are paths that read one image, text or vector. Ask it"
-            f" with: evodevo predict {answerer.system.row.name} --task {answerer.task}"
+            f"the task {answerer.task!r} hands out {given}; exported are paths that read one image, text or vector of"
+            f" them. Ask it with: evodevo predict {answerer.system.row.name} --task {answerer.task}"
         )
-    network = DensePath(answerer.built.model)
+    (spec,) = inputs
     read, notes = _INPUTS[spec.modality](spec, answerer, network)
     if not answerer.named:
         notes.append("Classes are called by their numbers: nobody recorded their names, and the data are gone.")
@@ -167,6 +169,8 @@ _INPUTS: Mapping[str, Callable[[InputSpec, PathPredictor, DensePath], tuple[Samp
     "vector": _rows,
 }
 """Modality of a sample -> what an export reads, with remarks for people."""
+_MODALITIES = {"images": "image", "texts": "tokens", "rows": "vector"}
+"""``DenseInput.name`` -> modality of the input of the task."""
 
 
 def provenance(system: System, known: PublishedPath, flops: float) -> Provenance:
