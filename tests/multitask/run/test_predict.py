@@ -143,6 +143,12 @@ def test_of_several_inputs_a_path_is_exported_that_reads_one(tmp_path: Path) -> 
             answerer.samples.inputs = inputs
             with pytest.raises(UsageError, match=r"task 'style' hands out .*; exported are paths that read one image,"):
                 subject_of(answerer)
+        answerer.samples.inputs = (text,)
+        with pytest.MonkeyPatch.context() as patch:
+            odd = replace(answerer.built.model.dense_inputs()[""], name="graphs")  # type: ignore[operator]
+            patch.setattr(answerer.built.model, "dense_inputs", lambda: {"": odd}, raising=False)
+            with pytest.raises(UsageError, match="exported are paths that read one image, text or vector"):
+                subject_of(answerer)
         answerer.samples.inputs = (replace(text, vocabulary=300),)
         with pytest.raises(UsageError, match="hands out the ids of a tokenizer of its own"):
             subject_of(answerer)

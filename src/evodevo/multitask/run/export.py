@@ -76,7 +76,7 @@ def subject_of(answerer: PathPredictor) -> ExportSubject:
     from evodevo.multitask.run.dense_export import DensePath
 
     network = DensePath(answerer.built.model)
-    modalities = [_MODALITIES[name] for name in {entry.name for entry in network.reads.values()}]
+    modalities = {_MODALITIES.get(entry.name) for entry in network.reads.values()}
     inputs = [spec for spec in answerer.samples.inputs if spec.modality in modalities]
     if len(modalities) != 1 or len(inputs) != 1:
         given = ", ".join(f"{source.name} ({source.modality})" for source in answerer.samples.inputs)
