@@ -65,9 +65,22 @@ class SampleInput(ABC):
         """(heading, Python) of examples that classify files.
 
         Args:
-            load: Python that defines ``spec``, and what is called.
+            load: Python that defines ``spec``, what is called, and what ``function`` writes.
             call: expression of a function from a tensor to logits.
         """
+
+    def function(self, beside: str) -> str:
+        """Python of the function ``encoded``, which makes the input of what a user has and which the examples of
+        ``files`` call; empty where they need none.
+
+        Args:
+            beside: pattern of an expression of the place of a file in the folder of the export.
+        """
+        return ""
+
+    def beside(self) -> Mapping[str, str]:
+        """Files that the function reads: name -> text."""
+        return {}
 
 
 @dataclass(frozen=True)

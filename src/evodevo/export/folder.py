@@ -61,6 +61,8 @@ def write_export(exporter: Exporter, subject: ExportSubject, target: Path) -> Ex
 
     def fill(draft: Path) -> tuple[Verified, dict[str, Any]]:
         exporter.write(subject, draft)
+        for name, text in subject.input.beside().items():
+            write_text(draft / name, text)
         verified = verify(exporter, subject, draft)
         write_json(draft / SPEC, _spec(exporter, subject))
         write_text(draft / CARD, model_card(exporter, subject, verified))

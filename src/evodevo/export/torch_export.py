@@ -8,9 +8,13 @@ Legend: B samples, C classes.
 from __future__ import annotations
 
 import hashlib
+import io
+import logging
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
+from keyword import iskeyword
 from pathlib import Path
 
 import torch
@@ -70,7 +74,9 @@ class TorchExport(Exporter):
         """See ``Exporter.usage``: tensors with PyTorch alone; files."""
         given, load = subject.input, _LOAD.format(file=self.file)
         code = _ALONE.format(load=load, example=given.example, name=given.name)
-        return (("Tensors, with PyTorch alone", code), *given.files(load, "program"))
+        function = given.function('"{}"')
+        own = f"{load}\n\n\n{function}" if function else load
+        return (("Tensors, with PyTorch alone", code), *given.files(own, "program"))
 
     def notes(self, subject: ExportSubject) -> Sequence[str]:
         """See ``Exporter.notes``."""
@@ -119,26 +125,61 @@ def exported(module: nn.Module, subject: ExportSubject) -> torch.export.Exported
     sample = torch.zeros(_TRACED, *subject.input.shape, dtype=getattr(torch, subject.input.dtype))
     batch = torch.export.Dim("samples", min=1, max=MOST_SAMPLES)
     try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of torch about itself
+        with torch.no_grad(), silence():
             program = torch.export.export(module, (sample,), dynamic_shapes=({0: batch},), strict=False)
     # See export.models.pt2.graph: errors of torch.export have no common class.
     except Exception as error:
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise UsageError(
-            f"{subject.provenance.path} cannot be written as pt2: torch.export cannot follow a layer of it"
-            f" ({reason[:300]}). A path of plain transformer blocks can; see --agent."
+            f"{subject.provenance.path} cannot be written as pt2: {reason(error)}. A path of plain transformer blocks"
+            " can; see --agent."
         ) from error
-    forget_origin(program)
+    tidy(program)
     return program
 
 
-def forget_origin(program: torch.export.ExportedProgram) -> None:
-    """Remove from a graph what torch.export recorded about the origin of its nodes."""
+def reason(error: Exception) -> str:
+    """What torch.export cannot follow, in words."""
+    if "data-dependent" in str(error):
+        return (
+            "it decides by the numbers of each sample which layers or modules run, and a graph is fixed; choose a"
+            " network that runs all of them (an H-Model whose inference mode is dense)"
+        )
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return f"torch.export cannot follow a part of it ({first[:300]})"
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Without torch's warnings about itself, its log, and the graph that it prints where it cannot go on.
+
+    What went wrong is in the error."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def tidy(program: torch.export.ExportedProgram) -> None:
+    """Remove from a graph what torch.export recorded about the origin of its nodes, and rename parts that are called as
+    a word of Python is, such as the head of an output ``class``.
+
+    ``torch.export.load(…).module()`` writes code with their names, and that of torch 2.13 does not quote such words."""
     for part in program.graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
             for key in _TRACES:
                 node.meta.pop(key, None)
+    for spec in program.graph_signature.input_specs:
+        name = spec.target or ""
+        plain = ".".join(f"{part}_" if iskeyword(part) else part for part in name.split("."))
+        if plain != name:
+            for tensors in (program.state_dict, program.constants):
+                if name in tensors:
+                    tensors[plain] = tensors.pop(name)
+            spec.target = plain
 
 
 PT2 = TorchExport()

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,16 +26,22 @@ from evodevo.export.base import Component, Exporter, ExportSubject, Logits, Prov
 from evodevo.export.folder import CARD, Export, write_export
 from evodevo.export.image_input import ImageInput
 from evodevo.export.row_input import RowInput
+from evodevo.export.text_input import TextInput
 from evodevo.export.verify import probes
+from evodevo.multitask.paths.blocks_spec import EMBEDDING
 from evodevo.multitask.paths.convolution.model import ConvolutionPath
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.mlp.model import MLPPath
 from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.text.model import TextPath
+from evodevo.multitask.paths.text.model import build_component as text_component
+from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.multitask.paths.vision.model import VisionPath
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.multitask.run.dense_export import DensePath
+from evodevo.tasks.text.tokenizers import Tokenizer, train_bpe
 
 CLASSES = ("circle", "square", "star")
 IMAGE = ImageInput(6, 9, 3)
@@ -46,8 +52,18 @@ ROWS = RowInput(
     np.array([3, -2, 0, 0, 0.5, 0.5], np.float32),
     np.array([2, 1, 0.5, 0.5, 0.5, 0.5], np.float32),
 )
+TEXTS = TextInput(20, 30)
+"""Bytes; see ``subword_texts``."""
+LONGER = "Größe, 東京 and 🙂 are longer than what is read"
 SIZES = (1, 4, 31)
 """Numbers of samples that a fresh process answers."""
+
+
+@cache
+def subword_texts() -> TextInput:
+    """Texts as the subwords of a small tokenizer."""
+    tokenizer = train_bpe([f"the cat number {n} sat on the mat, größer and 東京".encode() for n in range(40)], 300)
+    return TextInput(TEXTS.length, 45, tokenizer)
 
 
 def vision_path(seed: int = 0, **changed: object) -> VisionPath:
@@ -82,6 +98,34 @@ def mlp_multipath() -> Multipath:
     main, other = mlp_path(1), mlp_path(2, classes=0)
     frozen = [FrozenPath(path, reads=f"{path.structure.inputs} numbers") for path in (main, other)]
     joint = Multipath(frozen[0], frozen[1:], len(CLASSES), [6])
+    for part in joint.components().values():
+        _draw(part, 3)
+    return joint.eval()
+
+
+def text_path(seed: int = 0, subwords: Tokenizer | None = None, **changed: object) -> TextPath:
+    """A small path over texts with drawn weights, which reads bytes or the ids of a tokenizer."""
+    if subwords is not None:
+        changed |= {"tokenizer": "bpe", "vocabulary": subwords.vocabulary}
+    kept = b"" if subwords is None else subwords.to_bytes()
+    sizes = {"width": 8, "heads": 2, "hidden": 8, "layers": 2, "length": TEXTS.length, "classes": len(CLASSES)}
+    structure = TextStructure.model_validate({**sizes, **changed})
+    made = {
+        role: text_component(structure, role, seed, tokenizer=kept if role == EMBEDDING else b"")
+        for role in structure.roles
+    }
+    path = TextPath(structure, made)
+    _draw(path, seed)
+    return path
+
+
+def text_multipath(subwords: Tokenizer | None = None) -> Multipath:
+    """A path over texts, and two supports: one that shares all its blocks with it, and one that reads less."""
+    main = text_path(1, subwords)
+    same = TextPath(main.structure.changed(classes=0), {role: main.parts[role] for role in main.structure.roles[:-1]})
+    other = text_path(2, subwords, length=7, classes=0, layers=1)
+    frozen = [FrozenPath(path, reads=f"{path.structure.length} tokens") for path in (main, same, other)]
+    joint = Multipath(frozen[0], frozen[1:], len(CLASSES), [8, 8])
     for part in joint.components().values():
         _draw(part, 3)
     return joint.eval()
@@ -203,6 +247,23 @@ class ExporterTests:
             assert len(printed.splitlines()) == 4
             assert all(any(name in line for name in CLASSES) for line in printed.splitlines())
 
+    def test_texts_are_written_like_images(self, tmp_path: Path) -> None:
+        subwords = subword_texts()
+        networks = ((text_path(), TEXTS), (text_multipath(), TEXTS), (text_path(2, subwords.tokenizer), subwords))
+        for number, (network, read) in enumerate(networks):
+            given = subject(network, read)
+            written = write_export(self.exporter, given, tmp_path / str(number))
+            assert written.verified.difference <= 1e-5 * written.verified.scale
+            spec = json.loads((written.folder / "spec.json").read_text())
+            tokens = "utf-8" if read is TEXTS else "tokenizer.json"
+            assert (spec["input"]["shape"], spec["input"]["tokens"]) == ([None, TEXTS.length], tokens)
+            assert "pipeline_tag: text-classification" in (written.folder / CARD).read_text(encoding="utf-8")
+            tensors, texts = (code for _, code in self.exporter.usage(given))
+            assert len(_run_without_us(tensors, written.folder, tmp_path).splitlines()) == 4
+            chosen = [CLASSES[place] for place in given.answer(read.encoded(["", "a", LONGER])).argmax(1)]
+            printed = _run_without_us(texts, written.folder, "", "a", LONGER)
+            assert [line.split()[0] for line in printed.splitlines()] == chosen
+
     def test_the_manifest_holds_the_digest_of_every_file(self, written: Export) -> None:
         import hashlib
 
@@ -214,11 +275,14 @@ class ExporterTests:
         assert self.exporter.file in files
 
 
-def _run_without_us(code: str, folder: Path, images: Path) -> str:
-    """Output of a script about a.png in an interpreter that cannot import evodevo."""
+def _run_without_us(code: str, folder: Path, *given: str | Path) -> str:
+    """Output of a script about a folder's a.png, or about texts, in an interpreter that cannot import evodevo."""
     script = f"import sys\nsys.modules['evodevo'] = None\n{code}"
     done = subprocess.run(
-        [sys.executable, "-I", "-B", "-W", "ignore", "-c", script, str(images / "a.png")],
+        [
+            *(sys.executable, "-I", "-B", "-W", "ignore", "-c", script),
+            *(str(one / "a.png") if isinstance(one, Path) else one for one in given),
+        ],
         cwd=folder,
         env=worker_environment(os.environ, threads=1),
         capture_output=True,

@@ -13,10 +13,11 @@ import torch
 from evodevo.errors import UsageError
 from evodevo.export.models import onnx
 from evodevo.export.models.base import ModelSubject, Story, Written
-from evodevo.export.models.pt2 import graph
+from evodevo.export.models.pt2 import PT2, graph
 from evodevo.networks.tensors import TensorNetwork
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.export import model_subject
+from evodevo.tasks.base import OutputSpec
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_model
 from fixtures.small_zoo import lively, small_zoo
 
@@ -49,6 +50,17 @@ def test_a_graph_gives_the_answers_for_any_number_of_samples(name: str) -> None:
         found = program.module()(*(torch.from_numpy(one) for one in probe))
         for got, wanted in zip(found, whole.answer(probe), strict=True):
             np.testing.assert_allclose(got.detach().numpy(), wanted, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_output_may_be_called_as_a_word_of_python(tmp_path: Path) -> None:
+    """Tasks of images call theirs ``class``; the file is read as its user reads it."""
+    whole = subject(small_model((IMAGE,), (OutputSpec("class", "class", 3),)), "h_model")
+    assert any(".class." in name for name, _ in whole.network.named_parameters())
+    written = PT2.write(whole, tmp_path)
+    probes = whole.probes(written.lengths)
+    for probe, ((got,),) in zip(probes, PT2.ask(tmp_path, probes), strict=True):
+        np.testing.assert_allclose(got, whole.answer(probe)[0], rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from evodevo import canonical
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.kinds import KINDS, can_read
-from evodevo.multitask.paths.network.evaluate import read_samples, sized
+from evodevo.multitask.paths.network.dense import sized
+from evodevo.multitask.paths.network.evaluate import read_samples
 from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.paths.network.model import Loose, NetworkPath, part_of
 from evodevo.multitask.paths.network.spec import (
@@ -28,7 +30,11 @@ from evodevo.multitask.paths.network.spec import (
     role_of,
     structure_of,
 )
+from evodevo.multitask.run import export
+from evodevo.multitask.run.dense_export import DensePath
+from evodevo.multitask.source.program import path_program
 from evodevo.settings import validate
+from evodevo.tasks.inputs import InputSpec
 from fixtures.imports import small_structure
 
 IMAGE = NetworkInput(name="image", modality="image", height=8, width=8, channels=1)
@@ -238,3 +244,44 @@ def test_what_is_optional_or_unread_is_left_out() -> None:
     assert set(read_samples(inputs, [("x", "vector")], batch, nothing)) == {"numbers"}
     with pytest.raises(UsageError, match="reads tokens as 'text'"):
         read_samples([inputs[0], TEXT], [("x", "vector")], batch, nothing)
+
+
+# As an export reads it
+
+
+@pytest.mark.parametrize("spec", [IMAGE, TEXT, NUMBERS], ids=lambda spec: spec.modality)
+@torch.no_grad()
+def test_an_export_reads_samples_as_the_path_does(spec: NetworkInput) -> None:
+    path = NetworkPath(small_structure(spec).changed(classes=5), seed=1)
+    path.own[HEAD].weight.normal_()  # type: ignore[union-attr,operator]
+    chance = np.random.default_rng(3)
+    batch: dict[str, Any] = {"numbers": chance.normal(size=(3, 4)).astype(np.float32)}
+    raw = torch.from_numpy(chance.integers(0, 256, (3, 11, 7, 3), dtype=np.uint8))
+    ids = chance.integers(0, 256, (3, 9))
+    real = np.arange(9) < np.asarray([[1], [3], [9]])
+    batch |= {"text": ids, "text/mask": real}
+    wanted = path(read_samples([spec], [(spec.name, spec.modality)], batch, lambda: [raw.permute(0, 3, 1, 2).float()]))
+    given = {
+        "image": raw,
+        "tokens": torch.from_numpy(np.where(real, ids, -1)),
+        "vector": torch.from_numpy(batch["numbers"]),
+    }
+    dense = DensePath(path)
+    assert torch.equal(dense(given[spec.modality]), wanted)
+    assert len(set(wanted.argsort(1).flatten().tolist())) > 1
+    with pytest.raises(UsageError, match=r"^a path described by a NetworkStructure has no source; take --to pt2\.$"):
+        path_program(dense)
+
+
+def test_an_export_reads_one_input() -> None:
+    several = small_structure(IMAGE, TEXT.model_copy(update={"use": "optional"})).changed(classes=5)
+    with pytest.raises(UsageError, match=r"reads image \(image\), text \(tokens\); exported are those that read one"):
+        DensePath(NetworkPath(several))
+
+
+def test_rows_that_only_an_imported_network_reads_are_probed_without_statistics() -> None:
+    dense = DensePath(NetworkPath(small_structure(NUMBERS).changed(classes=5)))
+    answerer: Any = SimpleNamespace(samples=SimpleNamespace(table=None))
+    read, _ = export._INPUTS["vector"](InputSpec("numbers", "vector", size=4), answerer, dense)
+    assert dense(torch.from_numpy(read.probe(3))).shape == (3, 5)
+    assert 0.5 < read.probe(500).std() < 2

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,14 @@ from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UsageErr
 from evodevo.multitask.evaluate import open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.paths.multipath.model import Multipath
-from evodevo.multitask.run.export import subject_of
+from evodevo.multitask.run.export import export_system, subject_of
 from evodevo.multitask.run.predict import PathPredictor, chosen_path, find_system, open_answerer
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
 from evodevo.storage import Store
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.multitask.answering import (
     CLASSES,
     COLOURS,
@@ -96,7 +100,57 @@ def test_texts_are_read_as_bytes_without_the_data_of_their_task(tmp_path: Path, 
         assert answerer.predict(["Grüße"])[0].probabilities == pytest.approx(dict(other.probabilities), abs=1e-6)
         with pytest.raises(UsageError, match="image"):
             answerer.predict([np.zeros((4, 4), np.uint8)])
-        with pytest.raises(UsageError, match="reads text"):
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["source", "pt2"])
+def test_an_export_of_texts_answers_as_predict_does_where_evodevo_is_not(tmp_path: Path, form: str) -> None:
+    texts = ["a", "Grüße, 東京 🙂 and what is longer than any path reads" * 3, "two words", "\t"]
+    answering_texts(tmp_path / "runs")
+    with Store.open(tmp_path / "runs") as store:
+        made = export_system(store, LETTERS, "style", tmp_path / "out", to=form)
+        wanted = [
+            (one.chosen, one.probabilities[one.chosen])
+            for one in open_answerer(store, LETTERS, "style").predict(texts[:3])
+        ]
+    assert made.verified.difference <= made.verified.to_json()["limit"]
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    code = card.split("## Texts")[1].split("```python\n")[1].split("```")[0]
+    script = f"import sys\nsys.modules['evodevo'] = None\n{code}"
+    words = [sys.executable, "-I", "-B", "-c", script, *texts]
+    done = subprocess.run(words, cwd=tmp_path / "out", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [line.split()[:2] for line in done.stdout.splitlines() if line.strip()]
+    assert [(name, float(value)) for name, value in found[:3]] == [
+        (name, pytest.approx(value, abs=2e-4)) for name, value in wanted
+    ]
+    assert len(found) == len(texts)
+
+
+def test_of_several_inputs_a_path_is_exported_that_reads_one(tmp_path: Path) -> None:
+    answering_texts(tmp_path / "runs")
+    image = InputSpec("image", "image", height=8, width=8, channels=1)
+    with Store.open(tmp_path / "runs", "ro", create=False) as store:
+        answerer = open_answerer(store, LETTERS, "style")
+        (text,) = answerer.samples.inputs
+        alone = subject_of(answerer)
+        answerer.samples.inputs = (image, text)
+        given = subject_of(answerer)
+        probe = given.input.probe(3)
+        assert given.input == alone.input
+        assert np.array_equal(given.answer(probe), alone.answer(probe))
+        for inputs in ((image,), (text, replace(text, name="other"))):
+            answerer.samples.inputs = inputs
+            with pytest.raises(UsageError, match=r"task 'style' hands out .*; exported are paths that read one image,"):
+                subject_of(answerer)
+        answerer.samples.inputs = (text,)
+        with pytest.MonkeyPatch.context() as patch:
+            odd = replace(answerer.built.model.dense_inputs()[""], name="graphs")  # type: ignore[operator]
+            patch.setattr(answerer.built.model, "dense_inputs", lambda: {"": odd}, raising=False)
+            with pytest.raises(UsageError, match="exported are paths that read one image, text or vector"):
+                subject_of(answerer)
+        answerer.samples.inputs = (replace(text, vocabulary=300),)
+        with pytest.raises(UsageError, match="hands out the ids of a tokenizer of its own"):
             subject_of(answerer)
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.backbone.diagrams.genome import Arc, LivMark, backbone_diagram, sharing_groups
-from evodevo.backbone.diagrams.glyph_line import StripRow, genome_strip, population_strips, text_strip
-from report.charts.drawn import SVG, corner_of, marked, size_of, words_of
+from evodevo.backbone.diagrams.glyph_line import StripRow, population_strips, text_strip
+from report.charts.drawn import SVG, corner_of, marked, size_of
 from report.charts.sample_run import genome as sample_genome
 
 FAMILIES = ("attention", "recurrence", "convolution", "memoryless", "something new")
@@ -91,7 +91,7 @@ def test_an_arc_that_cannot_be_is_refused(arc: Arc) -> None:
     with pytest.raises(ValueError, match="owner first"):
         backbone_diagram(livs, [arc])
     with pytest.raises(ValueError, match="owner first"):
-        genome_strip(livs, [arc])
+        population_strips([StripRow("", livs, [arc])])
 
 
 def test_text_strip_has_one_safe_character_per_liv() -> None:
@@ -102,11 +102,9 @@ def test_text_strip_has_one_safe_character_per_liv() -> None:
     assert shown.isprintable()
 
 
-def test_strips_have_letters_of_their_groups_and_nothing_is_drawn_too() -> None:
-    livs = [LivMark("SA-1", "attention") for _ in range(5)]
-    assert words_of(genome_strip(livs, [Arc(0, 2), Arc(1, 4)])) == "a b a b"
+def test_groups_are_counted_from_the_left_and_nothing_is_drawn_too() -> None:
     assert sharing_groups(7, [Arc(1, 4), Arc(0, 3), Arc(4, 6)]) == [0, 1, None, 0, 1, None, 1]
-    for svg in (backbone_diagram([]), genome_strip([]), population_strips([])):
+    for svg in (backbone_diagram([]), population_strips([])):
         ElementTree.fromstring(svg)
     assert text_strip([]) == ""
 

@@ -14,7 +14,7 @@ import pytest
 
 from evodevo.backbone.diagrams.composition import Composition, composition_chart
 from evodevo.backbone.diagrams.genome import Arc, LivMark, backbone_diagram
-from evodevo.backbone.diagrams.glyph_line import StripRow, genome_strip, population_strips
+from evodevo.backbone.diagrams.glyph_line import StripRow, population_strips
 from evodevo.growth.diagrams.curve import EditMark, growth_curve
 from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
 from evodevo.growth.diagrams.timeline import growth_timeline
@@ -83,7 +83,6 @@ def every_drawing(text: str) -> dict[str, str]:
         ),
         "supports": support_usage([SupportUse(text, text, 2, 1)]),
         "backbone": backbone_diagram(livs, arcs, arcs, [Arc(0, 3, text, text)], text, text),
-        "strip": genome_strip(livs, arcs, text),
         "population": population_strips([StripRow(text, livs, arcs, text, text)], text),
         "front": front_chart(points, axis, other, [BaselinePoint(text, 1.5, 2.5, title=text)]),
         "curves": training_curves([TrainingCurve(text, [(0, 1), (1, 2)], "stable", True, text)], axis, other),

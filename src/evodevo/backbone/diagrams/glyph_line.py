@@ -14,8 +14,6 @@ from evodevo.report.charts.glyphs import ASCII_GLYPHS, TEXT_GLYPHS, family_glyph
 from evodevo.report.palette import family_role, group_role
 from evodevo.report.svg import Drawing, empty, one_line, shorten, text_width
 
-_CELL = 17.0
-
 
 @dataclass(frozen=True)
 class StripRow:
@@ -34,33 +32,6 @@ def text_strip(livs: Sequence[LivMark], ascii_only: bool = False) -> str:
     """
     glyphs = ASCII_GLYPHS if ascii_only else TEXT_GLYPHS
     return "".join(glyphs[family_role(liv.family)][liv.differential] for liv in livs)
-
-
-def genome_strip(livs: Sequence[LivMark], arcs: Sequence[Arc] = (), label: str = "") -> str:
-    """One row of cells. LIVs that ``arcs`` (of either kind) connect have one tint and one letter."""
-    if not livs:
-        return empty("no LIVs", 120, 28)
-    drawing = Drawing(len(livs) * _CELL + 4, 30, label or f"genome: {text_strip(livs, ascii_only=True)}")
-    groups = sharing_groups(len(livs), arcs)
-    for index, (liv, group) in enumerate(zip(livs, groups, strict=True)):
-        x, role = 2 + index * _CELL, family_role(liv.family)
-        words = f"LIV {index + 1}: {one_line(liv.name, 80)}"
-        letter = "" if group is None else _letter(group)
-        words += f"\nsharing group {letter}" if letter else ""
-        words += f"\n{liv.title}" if liv.title else ""
-        with drawing.group("liv", title=words):
-            tint = "fill-panel" if group is None else f"fill-{group_role(group)}"
-            drawing.rect(x + 0.5, 2, _CELL - 1, 26, tint, rx=2)
-            fill = f"hollow stroke-{role}" if liv.differential else f"fill-{role} stroke-{role}"
-            drawing.path(family_glyph(liv.family, x + _CELL / 2, 10, 4.2), fill, stroke_width=1.3)
-            if letter:
-                drawing.text(x + _CELL / 2, 25, letter, "fill-ink", size=8.5, anchor="middle")
-    return drawing.svg()
-
-
-def _letter(group: int) -> str:
-    letter = chr(ord("a") + group % 26)
-    return letter if group < 26 else f"{letter}{group // 26}"
 
 
 def population_strips(rows: Sequence[StripRow], note_heading: str = "") -> str:

@@ -6,11 +6,8 @@ over the whole text, whose memory grows with the square of its length, as attent
 
 from __future__ import annotations
 
-import logging
 import os
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ import torch
 from evodevo.errors import DiskFullError, UsageError
 from evodevo.export.models.base import Arrays, ModelExporter, ModelSubject, Written
 from evodevo.export.models.process import ask
-from evodevo.export.torch_export import MOST_SAMPLES, forget_origin, share_equal
+from evodevo.export.torch_export import MOST_SAMPLES, reason, share_equal, silence, tidy
 
 FILE = "model.pt2"
 MOST_TOKENS = 1 << 16
@@ -109,7 +106,7 @@ def graph(subject: ModelSubject, format_name: str) -> tuple[torch.export.Exporte
             failure = error
         else:
             return program, _described(subject, way, texts)
-    raise UsageError(f"{subject.name} cannot be written as {format_name}: {_reason(failure)}.") from failure
+    raise UsageError(f"{subject.name} cannot be written as {format_name}: {reason(failure)}.") from failure
 
 
 @dataclass(frozen=True)
@@ -118,16 +115,6 @@ class _Way:
 
     samples: int | None
     tokens: int | None
-
-
-def _reason(error: Exception) -> str:
-    if "data-dependent" in str(error):
-        return (
-            "it decides by the numbers of each sample which layers or modules run, and a graph is fixed; choose a"
-            " network that runs all of them (an H-Model whose inference mode is dense)"
-        )
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return f"torch.export cannot follow a part of it ({first[:300]})"
 
 
 def _described(subject: ModelSubject, way: _Way, texts: bool) -> Written:
@@ -157,27 +144,15 @@ def _traced(subject: ModelSubject, way: _Way) -> torch.export.ExportedProgram:
     tokens = min(_TRACED[1], subject.longest or MOST_TOKENS) if free else way.tokens or 0
     probe = tuple(torch.from_numpy(one.drawn(way.samples or _TRACED[0], tokens)) for one in subject.inputs)
     axes = tuple(_axes(one.shape, samples, length) for one in subject.inputs)
-    with torch.no_grad(), warnings.catch_warnings(), _silence():
-        warnings.simplefilter("ignore")  # of torch about itself
+    with torch.no_grad(), silence():
         program = torch.export.export(subject.network, probe, dynamic_shapes=(axes,), strict=False)
-    forget_origin(program)
+    tidy(program)
     return program
 
 
 def _axes(shape: tuple[int | None, ...], samples: Any, tokens: Any) -> dict[int, Any]:
     free = {axis: tokens for axis, size in enumerate(shape, 1) if size is None and tokens is not None}
     return free if samples is None else {0: samples, **free}
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Without torch's log, which prints whole graphs where it cannot go on: what went wrong is in the error."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _variable(name: str) -> str:

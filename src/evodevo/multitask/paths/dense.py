@@ -18,9 +18,28 @@ class DenseInput:
         read: function from samples, as the task hands them out, to the entry.
         name: name of the samples in a generated file, in the plural.
         words: description of the samples in the docstring of that file.
+        length: of texts the largest number of tokens that are read, else 0.
+        tokenizer: what ``tasks.text.tokenizers.from_bytes`` reads; empty where the tokens of a text are its bytes.
     """
 
     structure: Any
-    read: Callable[[Tensor], Tensor]
+    read: Callable[[Tensor], Tensor | dict[str, Tensor]]
     name: str
     words: str
+    length: int = 0
+    tokenizer: bytes = b""
+
+
+DENSE_WORDS = "(B, L) ids of tokens, -1 behind the end of a text, as encoded() makes them"
+
+
+def dense_texts(texts: Tensor, *, length: int, tokens: str, mask: str) -> dict[str, Tensor]:
+    """The entry of a batch from texts as an exported path takes them: one tensor, so that the mask is part of it.
+
+    Args:
+        texts: (B, L) ids of tokens, -1 behind the end of a text.
+        length: largest number of tokens that are read.
+        tokens, mask: names of the ids and of their mask in the entry.
+    """
+    read = texts[:, :length]
+    return {tokens: read.clamp(min=0), mask: read >= 0}

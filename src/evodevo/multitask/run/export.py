@@ -4,7 +4,7 @@ contents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from evodevo.multitask.system import System
 from evodevo.storage import Store
 
 if TYPE_CHECKING:
-    from evodevo.export.base import Component, ExportSubject, Provenance, SampleInput
+    from evodevo.export.base import Component, ExportSubject, Provenance, SampleInput, Samples
     from evodevo.export.folder import Export
     from evodevo.multitask.run.dense_export import DensePath
     from evodevo.multitask.run.predict import PathPredictor
@@ -70,33 +70,45 @@ def subject_of(answerer: PathPredictor) -> ExportSubject:
     """The subject of an export from an answerer's path; it runs all supports, on the CPU.
 
     Raises:
-        UsageError: its samples are neither images nor vectors, or paths of its kind cannot be exported.
+        UsageError: it reads more of a sample than one image, text or vector, or paths of its kind cannot be exported.
     """
     from evodevo.export.base import ExportSubject
     from evodevo.multitask.run.dense_export import DensePath
 
-    spec = answerer.samples.only
-    if spec is None or spec.modality not in ("image", "vector"):
+    network = DensePath(answerer.built.model)
+    modalities = {_MODALITIES.get(entry.name) for entry in network.reads.values()}
+    inputs = [spec for spec in answerer.samples.inputs if spec.modality in modalities]
+    if len(modalities) != 1 or len(inputs) != 1:
         given = ", ".join(f"{source.name} ({source.modality})" for source in answerer.samples.inputs)
         raise UsageError(
-            f"the task {answerer.task!r} reads {given}; exported are paths that read one image, or one vector. Ask it"
-            f" with: evodevo predict {answerer.system.row.name} --task {answerer.task}"
+            f"the task {answerer.task!r} hands out {given}; exported are paths that read one image, text or vector of"
+            f" them. Ask it with: evodevo predict {answerer.system.row.name} --task {answerer.task}"
         )
-    network = DensePath(answerer.built.model)
-    read, notes = _image(spec) if spec.modality == "image" else _rows(spec, answerer, network)
+    (spec,) = inputs
+    read, notes = _INPUTS[spec.modality](spec, answerer, network)
     if not answerer.named:
         notes.append("Classes are called by their numbers: nobody recorded their names, and the data are gone.")
     return ExportSubject(
         network=network,
         input=read,
         classes=answerer.classes,
-        answer=lambda samples: answerer.logits({spec.name: samples}),
+        answer=lambda samples: answerer.logits(_batch(spec.name, read, samples)),
         provenance=provenance(answerer.system, answerer.known, answerer.built.flops),
         notes=(*notes, *_weights(answerer)),
     )
 
 
-def _image(spec: InputSpec) -> tuple[SampleInput, list[str]]:
+def _batch(name: str, read: SampleInput, samples: Samples) -> dict[str, Samples]:
+    """Samples of an export as the task hands them out."""
+    from evodevo.export.text_input import TextInput
+
+    if not isinstance(read, TextInput):
+        return {name: samples}
+    data, mask = read.decoded(samples)
+    return {name: data, f"{name}/mask": mask}
+
+
+def _image(spec: InputSpec, *_: object) -> tuple[SampleInput, list[str]]:
     from evodevo.export.image_input import ImageInput
 
     size = f"{spec.height} x {spec.width}"
@@ -113,20 +125,52 @@ def _rows(spec: InputSpec, answerer: PathPredictor, network: DensePath) -> tuple
     from evodevo.export.row_input import RowInput
     from evodevo.multitask.paths.mlp.model import RowEmbedding
 
-    first = next(part for part in network.modules() if isinstance(part, RowEmbedding))
-    factor = first.factor.numpy()
+    first = next((part for part in network.modules() if isinstance(part, RowEmbedding)), None)
+    middle, factor = np.zeros(spec.size, np.float32), np.ones(spec.size, np.float32)
+    if first is not None:  # an imported network keeps no statistics of the rows
+        middle, factor = first.mean.numpy(), first.factor.numpy()
     spread = np.divide(1, factor, out=np.zeros_like(factor), where=factor > 0)
     table = answerer.samples.table
     read = RowInput(
         spec.size,
         () if table is None else table.meanings,
         () if table is None else table.columns,
-        first.mean.numpy(),
+        middle,
         spread,
     )
     if table is None:
         return read, ["Numbers come as the task hands them out; nobody recorded what they mean."]
     return read, ["A value of a category that the training rows did not have counts as `(other)`."]
+
+
+def _text(spec: InputSpec, answerer: PathPredictor, network: DensePath) -> tuple[SampleInput, list[str]]:
+    """The tokens of a text, as many as the path that reads most of it reads."""
+    from evodevo.export.text_input import TextInput
+    from evodevo.multitask.paths.text.spec import BYTES
+    from evodevo.tasks.text.tokenizers import SubwordTokenizer, from_bytes
+
+    if spec.vocabulary != BYTES:
+        raise UsageError(
+            f"the task {answerer.task!r} hands out the ids of a tokenizer of its own; exported are paths of tasks that"
+            " hand out bytes."
+        )
+    entries = list(network.reads.values())
+    kept = entries[0].tokenizer
+    tokenizer = from_bytes(kept) if kept else None
+    assert tokenizer is None or isinstance(tokenizer, SubwordTokenizer)
+    # Each of the bytes that the task hands out makes one token at most.
+    read = TextInput(min(spec.length, max(entry.length for entry in entries)), spec.length, tokenizer)
+    return read, ["An empty text has an answer here, too; `evodevo predict` refuses it."]
+
+
+_INPUTS: Mapping[str, Callable[[InputSpec, PathPredictor, DensePath], tuple[SampleInput, list[str]]]] = {
+    "image": _image,
+    "tokens": _text,
+    "vector": _rows,
+}
+"""Modality of a sample -> what an export reads, with remarks for people."""
+_MODALITIES = {"images": "image", "texts": "tokens", "rows": "vector"}
+"""``DenseInput.name`` -> modality of the input of the task."""
 
 
 def provenance(system: System, known: PublishedPath, flops: float) -> Provenance:

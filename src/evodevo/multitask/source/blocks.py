@@ -1,9 +1,8 @@
-"""Classes of generated files for the components of vision paths and of multipath models (``multitask.paths``)."""
+"""Classes of generated files for the components of paths of blocks and of multipath models (``multitask.paths``)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from evodevo.operators.source.sheet import Fragment
 
@@ -53,7 +52,9 @@ ATTENTION_BLOCK = Fragment(
     "AttentionBlock",
     '''
 class AttentionBlock(nn.Module):
-    """x + attention(norm(x)), then x + W_2 activation(W_1 norm(x))."""
+    """x + attention(norm(x)), then x + W_2 activation(W_1 norm(x)).
+
+    Tokens (B, n) at which the mask is false are not read."""
 
     def __init__(self, width, heads, key_width, value_width, hidden, epsilon, activation):
         super().__init__()
@@ -67,12 +68,12 @@ class AttentionBlock(nn.Module):
         self.inner = nn.Linear(width, hidden)
         self.outer = nn.Linear(hidden, width)
 
-    def forward(self, x):
+    def forward(self, x, mask=None):
         y = self.attention_norm(x)
         query, key, value = (
             part(y).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
-        mixed = F.scaled_dot_product_attention(query, key, value)
+        mixed = F.scaled_dot_product_attention(query, key, value, None if mask is None else mask[:, None, None])
         x = x + self.out(mixed.transpose(1, 2).flatten(2))
         return x + self.outer(self.activation(self.inner(self.hidden_norm(x))))
 ''',
@@ -96,8 +97,8 @@ class LayerBlock(nn.Module):
         self.layer = layer
         self.gate = nn.Parameter(torch.empty(width))
 
-    def forward(self, x):
-        return torch.lerp(x, self.layer(x, None), self.gate)
+    def forward(self, x, mask=None):
+        return torch.lerp(x, self.layer(x, mask), self.gate)
 ''',
 )
 HEAD = Fragment(
@@ -167,20 +168,13 @@ class PathRouter(nn.Module):
 )
 
 
-class _Reads(Protocol):
-    @property
-    def channels(self) -> int: ...
-    @property
-    def image_size(self) -> int: ...
-
-
-def path_of(name: str, structure: _Reads, parts: Sequence[tuple[str, str]]) -> str:
-    """The expression of a path that reads images.
+def path_of(name: str, sizes: str, parts: Sequence[tuple[str, str]]) -> str:
+    """The expression of a path.
 
     Args:
-        name: Class of the path; its arguments are channels, size and parts.
-        structure: Channels and size of the images.
+        name: Class of the path; its last argument is the parts.
+        sizes: Its other arguments.
         parts: (role, expression of the component), in the order in which a sample passes them.
     """
     lines = "\n".join(f'                "{role}": {made},' for role, made in parts)
-    return f"{name}(\n            {structure.channels}, {structure.image_size}, {{\n{lines}\n            }}\n        )"
+    return f"{name}(\n            {sizes}, {{\n{lines}\n            }}\n        )"

@@ -97,4 +97,4 @@ def convolution_source(structure: ConvolutionStructure, sheet: SourceSheet) -> s
             sizes = f"{block.inputs}, {block.hidden}, {block.outputs}, {block.stride}"
             made = f"{sheet.add(BLOCK)}({sizes}, {norm})"
         parts.append((role, made))
-    return path_of(sheet.add(PATH), structure, parts)
+    return path_of(sheet.add(PATH), f"{structure.channels}, {structure.image_size}", parts)

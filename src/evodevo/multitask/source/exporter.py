@@ -52,7 +52,8 @@ class PathSource(Exporter):
     def write(self, subject: ExportSubject, folder: Path) -> None:
         """See ``Exporter.write``; its weights are beside it."""
         program = path_program(subject.network)
-        write_text(folder / FILE, program.text)
+        function = subject.input.function('Path(__file__).with_name("{}")')
+        write_text(folder / FILE, f"{program.text}\n\n{function}" if function else program.text)
         save_file(dict(program.weights), folder / WEIGHTS)
 
     def ask(self, folder: Path, probes: Sequence[Samples]) -> list[Logits]:
@@ -62,7 +63,8 @@ class PathSource(Exporter):
     def usage(self, subject: ExportSubject) -> Sequence[tuple[str, str]]:
         """See ``Exporter.usage``: tensors; files."""
         code = _ALONE.format(load=_MODEL, example=subject.input.example, name=subject.input.name)
-        return (("Tensors, with PyTorch and safetensors", code), *subject.input.files(_MODEL, "model"))
+        load = f"{_MODEL}\nencoded = written.encoded" if subject.input.function("") else _MODEL
+        return (("Tensors, with PyTorch and safetensors", code), *subject.input.files(load, "model"))
 
     def notes(self, subject: ExportSubject) -> Sequence[str]:
         """See ``Exporter.notes``."""

@@ -17,11 +17,13 @@ from evodevo.errors import UsageError
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
 from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
+from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source import blocks
 from evodevo.multitask.source.convolution import convolution_source
 from evodevo.multitask.source.mlp import mlp_source
+from evodevo.multitask.source.text import text_source
 from evodevo.multitask.source.vision import vision_source
 from evodevo.operators.source.sheet import Program, SourceSheet
 
@@ -29,6 +31,7 @@ WRITERS: Mapping[type[Any], Callable[[Any, SourceSheet], str]] = {
     VisionStructure: vision_source,
     ConvolutionStructure: convolution_source,
     MLPStructure: mlp_source,
+    TextStructure: text_source,
 }
 """Structure of a path -> the function that writes the expression of its module."""
 
@@ -51,8 +54,8 @@ def path_program(network: nn.Module) -> Program:
     """
     if not isinstance(network, DensePath):
         raise UsageError(
-            f"a {type(network).__name__} has no source; exported are paths that read images or rows of numbers, and"
-            " multipaths."
+            f"a {type(network).__name__} has no source; exported are paths that read an image, a text or a row of"
+            " numbers, and multipaths."
         )
     return _PathProgram(network).program()
 
@@ -110,7 +113,7 @@ class _PathProgram:
 
     def _path(self, structure: Any) -> str:
         if type(structure) not in WRITERS:
-            raise UsageError(f"paths that are described by a {type(structure).__name__} have no source yet.")
+            raise UsageError(f"a path described by a {type(structure).__name__} has no source; take --to pt2.")
         return WRITERS[type(structure)](structure, self.sheet)
 
     def _single(self) -> Iterator[str]:

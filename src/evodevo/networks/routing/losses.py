@@ -5,7 +5,6 @@ Weights are (B, P, K, N) after the gate, logits the same shape before it; hidden
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from evodevo.networks.routing.gates import FAR, widened
@@ -41,11 +40,3 @@ def sparsity(weights: Tensor) -> Tensor:
 def self_routing(weights: Tensor) -> Tensor:
     """Mean weight of hidden layers to themselves; sources must be the hidden layers in order."""
     return weights[..., : weights.shape[-2]].diagonal(dim1=-2, dim2=-1).mean()
-
-
-def effective_number(shares: Tensor) -> Tensor:
-    """exp(entropy) of the mean shares (..., N): N if all are used equally, 1 after a collapse onto one."""
-    mean = shares.reshape(-1, shares.shape[-1]).mean(0)
-    mean = mean / mean.sum().clamp(min=1e-12)
-    entropy: Tensor = torch.special.entr(mean).sum()
-    return entropy.exp()

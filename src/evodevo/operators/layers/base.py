@@ -66,8 +66,6 @@ class LayerSpec(Settings):
     kind_family: ClassVar[str] = "other"
     """Family of a layer of which only the kind is known: ``attention``, ``recurrence``, ``convolution``,
     ``memoryless``, or ``other`` for a kind whose layers are of several. It has a colour and a glyph in drawings."""
-    reads_files: ClassVar[bool] = False
-    """Whether the cost is read from files that may be absent; drawings leave it out then."""
 
     # Cost
 

@@ -5,7 +5,7 @@ Legend: S positions, d channels of the pretrained model.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -38,8 +38,6 @@ class PretrainedLayer(LayerSpec):
     index: int = Field(ge=0, le=1023)
     train: Literal["none", "all"] = "none"
     digest: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
-
-    reads_files: ClassVar[bool] = True
 
     def read_sizes(self, width: int) -> PretrainedSizes:
         """Sizes of the layer, from the configuration of its model.

@@ -13,7 +13,6 @@ from pydantic import Field
 from evodevo.randomness import generator
 from evodevo.settings import Settings
 
-VERSION = 1
 ALPHABETS = {
     "aral": "abcdefghiklmnoprstuv",
     "bemo": "abcdefghiklmnoprstuv",

@@ -17,7 +17,6 @@ from evodevo.settings import Settings
 from evodevo.tasks.base import SPLITS, Split
 from evodevo.tasks.generated import SplitSizes
 
-VERSION = 1
 _SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 _WORDS = 800
 _SHORTEST, _LONGEST = 16, 48  # range of the number of words in a text

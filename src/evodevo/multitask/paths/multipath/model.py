@@ -176,8 +176,8 @@ class Multipath(nn.Module):
             inputs = getattr(part.module, "dense_inputs", None)
             if inputs is None:
                 raise UsageError(
-                    f"this multipath model reads a {type(part.module).__name__}, which is not exported yet; exported "
-                    "are models all of whose paths read images or rows of numbers."
+                    f"this multipath model reads a {type(part.module).__name__}, which is not exported; exported are"
+                    " models all of whose paths read an image, a text or a row of numbers."
                 )
             (entries[str(part.reads)],) = inputs().values()
         return entries

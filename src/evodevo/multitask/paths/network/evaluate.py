@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError
@@ -24,8 +23,8 @@ from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples
 from evodevo.multitask.paths.frozen import FrozenPath
-from evodevo.multitask.paths.images import with_channels
 from evodevo.multitask.paths.network.cost import path_flops
+from evodevo.multitask.paths.network.dense import sized
 from evodevo.multitask.paths.network.model import NetworkPath
 from evodevo.multitask.paths.network.spec import NetworkInput, NetworkStructure, structure_of
 from evodevo.multitask.paths.weights import load_state
@@ -125,12 +124,3 @@ def read_samples(
         if f"{name}/present" in batch:
             tensors[f"{spec.name}/present"] = torch.from_numpy(batch[f"{name}/present"])
     return tensors
-
-
-def sized(images: Tensor, wanted: NetworkInput) -> Tensor:
-    """Numbers (B, c, height, width) in [0, 255] -> bytes (B, height, width, channels) of the network's size."""
-    x = with_channels(images, wanted.channels)
-    size = (wanted.height, wanted.width)
-    if tuple(x.shape[2:]) != size:
-        x = F.interpolate(x, size, mode="bilinear", antialias=True, align_corners=False)
-    return x.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError
+from evodevo.multitask.paths.dense import DenseInput
+from evodevo.multitask.paths.network.dense import network_input
 from evodevo.multitask.paths.network.spec import HEAD, LOOSE, NORM, NetworkStructure
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.build import build_network
@@ -45,6 +47,10 @@ class NetworkPath(nn.Module):
                 self.own[NORM] = nn.LayerNorm(structure.width, structure.norm_epsilon)
                 self.own[HEAD] = zero_head(structure.width, structure.classes)
         self._parts = {part.role: part_of(self.network, part.name) for part in structure.parts}
+
+    def dense_inputs(self) -> dict[str, DenseInput]:
+        """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""
+        return {"": network_input(self.structure)}
 
     def put(self, role: str, state: Mapping[str, Tensor]) -> None:
         """Give a component its weights.

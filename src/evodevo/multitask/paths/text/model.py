@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
+from evodevo.multitask.paths.dense import DENSE_WORDS, DenseInput, dense_texts
 from evodevo.multitask.paths.model import BlockPath, filled, new_component
 from evodevo.multitask.paths.text.spec import TextStructure, role_parameters
 from evodevo.networks.base import Representation
@@ -97,6 +98,13 @@ class TextPath(BlockPath[TextStructure]):
     @staticmethod
     def sizes(structure: TextStructure) -> dict[str, int]:
         return role_parameters(structure)
+
+    def dense_inputs(self) -> dict[str, DenseInput]:
+        """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""
+        kept, length = self.parts[EMBEDDING].state_dict().get("tokenizer"), self.structure.length
+        read = partial(dense_texts, length=length, tokens=TOKENS, mask=MASK)
+        tokenizer = b"" if kept is None else bytes(kept.cpu().numpy())
+        return {"": DenseInput(self.structure, read, "texts", DENSE_WORDS, length, tokenizer)}
 
     def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Logits (B, classes), or class tokens (B, h) without a head; see ``represent``."""
