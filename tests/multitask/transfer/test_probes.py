@@ -115,6 +115,23 @@ def test_draws_by_probes_have_their_chances_and_uniform_ones_stay_what_they_were
     plain, _ = select_parents((), IDS, again, ParentSettings(fallback="uniform"))
     unprobed, _ = select_parents((), IDS, [generator(0, n) for n in range(50)], ParentSettings(fallback="probed"))
     assert plain == unprobed
+    # The first two take the best one; where nothing was probed they are drawn.
+    some, _ = select_parents(
+        (), IDS, [generator(0, n) for n in range(4000)], ParentSettings(fallback="probed"), weights=weights, best=2
+    )
+    assert [(one.parent, one.probability) for one in some[:2]] == [("a", 1.0)] * 2
+    assert some[2:] == chosen[2:]
+    blind, _ = select_parents((), IDS, [generator(0, n) for n in range(50)], ParentSettings(fallback="probed"), best=2)
+    assert blind == unprobed
+    owned, _ = select_parents(
+        (ScoredPath("x", 0, 0.5),),
+        IDS,
+        [generator(1)],
+        ParentSettings(fallback="probed"),
+        weights={**weights, "x": 9},
+        best=1,
+    )
+    assert owned[0].how == "population", "an own path comes first"
     population = (ScoredPath("x", 0, 0.5),)
     first, _ = select_parents(population, IDS, [generator(1)], ParentSettings(fallback="probed"), weights=None)
     assert first[0].how == "population"

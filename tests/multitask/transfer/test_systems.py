@@ -76,6 +76,24 @@ def test_parents_of_the_first_children_are_drawn_by_the_probes(whole: System) ->
     assert max(chances, key=chances.__getitem__) == best.id or best.id not in chances
 
 
+def test_what_trains_all_of_its_parent_begins_with_the_best_probed_one() -> None:
+    """One child of six, in each of eight tasks; the others are drawn."""
+    system = grown(child={"fine_tuned": 1})
+    names = [f"new_{number}" for number in range(8)]
+    for name in names:
+        add(system, name)
+    go(system)
+    drawn = []
+    for name in names:
+        made, selections = table_of(system, name), parents_of(system, name)
+        assert made is not None
+        best = next(offer for offer in system.view().offers.values() if offer.path.id == made.rows[0].path)
+        assert (selections[0]["parent"], selections[0]["how"], selections[0]["probability"]) == (best.id, "probed", 1.0)
+        drawn += [one for one in selections[1:] if one["how"] == "probed"]
+    assert drawn
+    assert all(one["probability"] < 1 for one in drawn)
+
+
 def test_the_uniform_choice_stays_as_a_setting() -> None:
     system = grown()
     settings = system.agent("VitTiny~new").settings

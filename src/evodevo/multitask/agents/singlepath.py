@@ -137,10 +137,11 @@ class Singlepath(AgentClass):
             weights = transfer_weights(
                 [*own, *strangers], own, situation.losses, temperature=rule.temperature, explore=rule.explore
             )
-        chosen, _ = select_parents(situation.population, strangers, generators, rule, weights=weights)
-        shared = self._shared(situation, space, draw)
         settings = situation.cycle.child
         earlier = len(situation.history()) if settings.fine_tuned else 0
+        first = max(0, settings.fine_tuned - earlier)
+        chosen, _ = select_parents(situation.population, strangers, generators, rule, weights=weights, best=first)
+        shared = self._shared(situation, space, draw)
         return [
             self._child(situation, selection, space, shared, draw(place, "child"), settings.of_child(earlier + place))
             for place, selection in enumerate(chosen)

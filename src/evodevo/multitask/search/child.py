@@ -40,7 +40,7 @@ class ChildSettings(Settings):
         ge=0,
         exclude_if=lambda value: not value,
         description="an agent's first children, which copy and train all components of their parent, with its values; "
-        "the papers have none",
+        "where the agent has no path yet, that is the one whose probe is best; the papers have none",
     )
 
     def of_child(self, earlier: int) -> ChildSettings:

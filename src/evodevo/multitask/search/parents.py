@@ -97,6 +97,7 @@ def select_parent(
     settings: ParentSettings,
     *,
     weights: Mapping[str, float] | None = None,
+    best: bool = False,
 ) -> ParentChoice:
     """Choose the parent of one child.
 
@@ -106,6 +107,7 @@ def select_parent(
         rng: draws one number for each path considered, and one for a choice from the pool.
         settings: settings of the choice.
         weights: weights of paths in the uniform draw, by id, positive; None = all alike. An informed agent gives some.
+        best: whether the path of the largest weight is taken instead of a draw, where there are weights.
 
     Raises:
         UsageError: there is no path to choose from.
@@ -122,7 +124,10 @@ def select_parent(
     pool = [*(path.id for path in ordered(population)), *strangers]
     if not pool:
         raise UsageError("there is no path to begin with: a system needs a root before its first agent.")
-    place, probability = draw(pool, weights, rng)
+    if best and weights:
+        place, probability = max(range(len(pool)), key=lambda one: weights[pool[one]]), 1.0  # of equal ones the first
+    else:
+        place, probability = draw(pool, weights, rng)
     own = place < len(population)
     how: Literal["uniform", "probed"] = "probed" if settings.fallback == "probed" and weights else "uniform"
     return ParentChoice(pool[place], how, own, tuple(considered), chance, len(pool), probability)
@@ -135,12 +140,14 @@ def select_parents(
     settings: ParentSettings,
     *,
     weights: Mapping[str, float] | None = None,
+    best: int = 0,
 ) -> tuple[tuple[ParentChoice, ...], Population]:
     """Choose the parents of a generation, one after another: each choice makes the next of the same parent rarer.
 
     Args:
         population, strangers, settings, weights: as in ``select_parent``.
         generators: one for each child.
+        best: number of first children with ``best`` of ``select_parent``.
 
     Returns:
         The choices, and the population with its counts of offspring as they are then.
@@ -150,8 +157,8 @@ def select_parents(
     """
     choices: list[ParentChoice] = []
     members = tuple(population)
-    for rng in generators:
-        choice = select_parent(members, strangers, rng, settings, weights=weights)
+    for number, rng in enumerate(generators):
+        choice = select_parent(members, strangers, rng, settings, weights=weights, best=number < best)
         choices.append(choice)
         # Only an accepted parent counts; a path that a uniform draw chose keeps its chance.
         if choice.parent is not None and choice.how == "population":
