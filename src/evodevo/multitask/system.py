@@ -166,7 +166,8 @@ class System:
             EvaluationsFailedError: no child of an agent ever succeeded.
         """
         chosen = self._with_roots(agents)
-        gone = [agent.name for agent in chosen if self.is_withdrawn(agent)]
+        withdrawn = self.withdrawn()
+        gone = [agent.name for agent in chosen if agent.id in withdrawn]
         if gone:
             raise UsageError(f"{quoted_list(gone)} was withdrawn; add the task under another name to begin anew.")
 
@@ -202,8 +203,8 @@ class System:
 
     def recorded(self) -> list[tuple[str, int | None]]:
         """(agent's name, view) of each cycle that ended, in the order in which they did; None: it was withdrawn."""
-        gone = {agent.id for agent in self.agents() if self.is_withdrawn(agent)}
-        return replay_order(past(self.store, self.row.id), self.store.systems.publications(self.row.id), gone)
+        published = self.store.systems.publications(self.row.id)
+        return replay_order(past(self.store, self.row.id), published, self.withdrawn())
 
     def stop(self) -> None:
         """End the run soon; children that are under way are done again when it goes on."""
@@ -227,9 +228,12 @@ class System:
             self.store.release(lease)
 
     def is_withdrawn(self, agent: AgentRow) -> bool:
-        """Whether it was withdrawn. The event alone would not do: a process killed after it withdrew nothing."""
-        now = self.store.systems.visible(self.row.id, self.store.systems.view_now(self.row.id))
-        return agent.name not in now and any(event.type == WITHDRAWN for event in self.store.events(agent.id))
+        """Whether it was withdrawn; of several agents, ``withdrawn`` says it at once."""
+        return bool(self._withdrawn([agent]))
+
+    def withdrawn(self) -> frozenset[str]:
+        """Ids of the agents that were withdrawn."""
+        return self._withdrawn(self.agents())
 
     # Reading
 
@@ -266,15 +270,21 @@ class System:
 
     # Inside
 
+    def _withdrawn(self, agents: Sequence[AgentRow]) -> frozenset[str]:
+        # The event alone would not do: a process killed after it withdrew nothing.
+        now = self.store.systems.visible(self.row.id, self.store.systems.view_now(self.row.id))
+        silent = [agent.id for agent in agents if agent.name not in now]
+        return frozenset(event.run_id for event in self.store.systems.events_of(silent, WITHDRAWN) if event.run_id)
+
     def _with_roots(self, agents: Sequence[AgentRow]) -> list[AgentRow]:
         chosen = {agent.id for agent in agents}
         kinds = {agent.kind for agent in agents}
         every = self.agents()
         if unknown := [agent.name for agent in agents if agent.id not in {row.id for row in every}]:
             raise NotFoundError(f"system {self.row.name!r} has no agents {quoted_list(unknown)}.")
-        before = past(self.store, self.row.id)
+        before, withdrawn = past(self.store, self.row.id), self.withdrawn()
         lacking = [
-            agent for agent in every if is_root(agent) and not before.finished(agent) and not self.is_withdrawn(agent)
+            agent for agent in every if is_root(agent) and not before.finished(agent) and agent.id not in withdrawn
         ]
         chosen |= {agent.id for agent in lacking if any(AGENTS.get(kind).reads(agent) for kind in kinds)}
         return [agent for agent in every if agent.id in chosen]
