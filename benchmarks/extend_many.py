@@ -92,7 +92,7 @@ class Taken:
     Attributes:
         wall: seconds from its start to its end.
         own, workers: CPU seconds of its own process, and of all that it began.
-        peak, peak_worker: largest resident memory of its own process, and of the largest of the others, in MB.
+        peak, peak_worker: largest resident memory of its own process, and of the largest of the others, in MiB.
         lines: (seconds after the start, line) of all that it printed.
     """
 
@@ -141,7 +141,7 @@ def cut(data: Path, folder: Path, task: NewTask, samples: int) -> np.ndarray:
 
 
 def memory(pid: int) -> float:
-    """Largest resident memory of a process so far, in MB; 0 where it is gone."""
+    """Largest resident memory of a process so far, in MiB; 0 where it is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -246,8 +246,8 @@ QUANTITIES = {
     "wall seconds of the probes in it": "probes",
     "wall seconds of training": "training",
     "wall seconds of the rest": "rest",
-    "peak MB, own process": "peak",
-    "peak MB, largest worker": "peak_worker",
+    "peak MiB, own process": "peak",
+    "peak MiB, largest worker": "peak_worker",
     "parameters added": "parameters",
     "kB added to the store": "kilobytes",
     "kB added to caches": "cached",
