@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
-from evodevo.execution.base import Executor
 from evodevo.multitask.agent import AGENTS, PublishedPath, SystemView
-from evodevo.multitask.budgets.spending import Spending
-from evodevo.multitask.budgets.spending import recorded as allowances_of
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import WITHDRAWN
 from evodevo.multitask.rules import whole_settings
-from evodevo.multitask.runner import AgentRunner, withdraw
 from evodevo.multitask.schedule import is_root, past, replay_order
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.stored import system_settings
-from evodevo.randomness import integer_seed
-from evodevo.search.dispatch import Dispatcher
-from evodevo.search.members import Listener
 from evodevo.storage import Lease, Store
 from evodevo.storage.base import RunState
 from evodevo.storage.systems.base import AgentRow, SystemRow
+
+# What only reads a system loads nothing that runs agents, nor numpy.
+if TYPE_CHECKING:
+    from evodevo.execution.base import Executor
+    from evodevo.multitask.budgets.spending import Spending
+    from evodevo.multitask.runner import AgentRunner
+    from evodevo.search.members import Listener
 
 ROOT_TASK = "root_model"
 Schedule = Literal["rounds", "free"]
@@ -111,6 +111,8 @@ class System:
         Raises:
             UsageError: unknown class, a name that no task may have, or the class has this task already.
         """
+        from evodevo.randomness import integer_seed
+
         if kind not in AGENTS:
             raise unknown_name("class of agents", kind, AGENTS)
         name = checked_name(kind, task, root=settings.root)
@@ -188,6 +190,8 @@ class System:
         Raises:
             UsageError: it has not, or has begun otherwise.
         """
+        from evodevo.multitask.budgets.spending import recorded as allowances_of
+
         mine = {agent.name: agent for agent in self.agents()}
         names = {agent.id: agent.name for agent in other.agents()}
         if missing := sorted(set(names.values()) - set(mine)):
@@ -218,6 +222,8 @@ class System:
             RunOwnedError: another process holds it.
             UsageError: it was withdrawn already.
         """
+        from evodevo.multitask.runner import withdraw
+
         agent = self.agent(name)
         if self.is_withdrawn(agent):
             raise UsageError(f"{name} was withdrawn already.")
@@ -292,6 +298,9 @@ class System:
     def _work(
         self, agents: Sequence[AgentRow], executor: Executor, cache: str | None, work: Callable[[AgentRunner], None]
     ) -> RunResult:
+        from evodevo.multitask.runner import AgentRunner
+        from evodevo.search.dispatch import Dispatcher
+
         self._stop = False
         places = {"blobs": self.store.blobs_address, "cache": cache}
         limits = self.settings.work
