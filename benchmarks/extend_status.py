@@ -1,4 +1,4 @@
-"""How long ``evodevo extend status`` takes as a process, for a system of many tasks.
+"""How long ``evodevo extend status`` and ``graph`` take as processes, for a system of many tasks.
 
 Run: python benchmarks/extend_status.py [--json PATH] [--tasks 100 --cycles 3 --rounds 15]
 
@@ -55,13 +55,16 @@ def main() -> None:
         sizes = f"{options.tasks} tasks, {options.cycles} cycles of {CHILDREN} children, made in {seconds:.0f} s"
         report = Report("Status of a system", settings={"system": sizes, "clock": "wall time of a process"})
         store = ["--store", str(folder)]
-        command = [sys.executable, "-m", "evodevo.cli", "extend", "status"]
+        evodevo = [sys.executable, "-m", "evodevo.cli", "extend"]
+        command = [*evodevo, "status"]
         processes = {
             "python -c pass": [sys.executable, "-c", "pass"],
             "evodevo extend status zoo": [*command, "zoo", *store],
             "evodevo extend status zoo --json": [*command, "zoo", "--json", *store],
             "evodevo extend status zoo --task task_000": [*command, "zoo", "--task", "task_000", *store],
             "evodevo extend status": [*command, *store],
+            "evodevo extend graph zoo": [*evodevo, "graph", "zoo", *store],
+            "evodevo extend graph zoo -o FILE": [*evodevo, "graph", "zoo", "-o", f"{scratch}/zoo.svg", *store],
         }
         runs = {
             name: lambda words=words: subprocess.run(words, capture_output=True, check=True)
@@ -83,6 +86,7 @@ def main() -> None:
             )
             if name != "python -c pass":
                 report.at_most(f"{name}, median seconds", found.median, SECONDS)
+                report.at_most(f"{name}, CPU seconds", min(used[name]), SECONDS)
         seen = subprocess.run(
             [sys.executable, "-c", SEEN, "extend", "status", "zoo", *store], capture_output=True, text=True, check=True
         )

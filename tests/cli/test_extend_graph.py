@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,19 @@ def test_it_is_drawn_into_a_file(folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert "MultiVitTiny~a" in model.read_text(encoding="utf-8")
     assert graph(folder, "bare", "-o", str(model)) == ExitCode.SUCCESS
     assert "no path yet" in model.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_it_loads_neither_torch_nor_numpy_nor_what_runs_agents(folder: Path, tmp_path: Path) -> None:
+    script = f"""
+import sys
+from evodevo.cli.application import run
+for arguments in ([], ["-o", {str(tmp_path / "zoo.svg")!r}], ["--task", "a", "--model"]):
+    assert run(["extend", "graph", "zoo", *arguments, "--store", {str(folder)!r}]) == 0
+print([name for name in ("torch", "numpy", "evodevo.multitask.runner") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_json_holds_the_facts_of_a_moment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

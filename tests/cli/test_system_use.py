@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,19 @@ def test_people_see_classes_and_paths(gallery: Path, pictures: list[str], capsys
     shown = capsys.readouterr()
     assert len(shown.out.splitlines()) == 4
     assert "paths used" not in shown.out
+
+
+@pytest.mark.slow
+def test_nobody_waits_for_what_other_verbs_load(gallery: Path, pictures: list[str]) -> None:
+    words = ["predict", NAME, "--task", SHAPES, "--input", pictures[0], "--store", str(gallery)]
+    script = f"""
+import sys
+from evodevo.cli.application import run
+assert run({words!r}) == 0
+print([name for name in ("sklearn", "scipy.stats", "transformers") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_likeliest_classes_of_many_samples(gallery: Path, pictures: list[str], capsys: Said) -> None:

@@ -95,6 +95,31 @@ def test_a_change_is_noticed_by_readers_and_by_check(whole: Path, tmp_path: Path
         assert not store.check(deep=True).ok
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "UPDATE event SET payload = '{}' WHERE type = 'publication'",
+        "UPDATE event SET type = 'other' WHERE type = 'publication'",
+        "DELETE FROM event WHERE seq = (SELECT max(seq) FROM event)",
+    ],
+)
+def test_events_of_several_agents_are_those_of_each_and_a_change_is_noticed(
+    whole: Path, tmp_path: Path, script: str
+) -> None:
+    folder = tmp_path / "runs"
+    shutil.copytree(whole, folder)
+    with Store.open(folder, "ro") as store:
+        names = [agent.id for agent in store.systems.agents(system_of(store))]
+        each = [event for name in names for event in store.events(name, type="publication")]
+        assert store.systems.events_of(names, "publication") == sorted(each, key=lambda event: event.seq)
+        assert {event.run_id for event in each} == set(names)
+        assert store.systems.events_of(names[1:], "publication") == store.events(names[1], type="publication")
+        assert store.systems.events_of([], "publication") == []
+    change(folder, script)
+    with Store.open(folder, "ro") as store, pytest.raises(StoreDamagedError, match="evodevo"):
+        store.systems.events_of(names, "cycle.begun")
+
+
 def test_garbage_is_not_collected_by_changed_rows(whole: Path, tmp_path: Path) -> None:
     for number, name in enumerate(("a publication of another path", "all uses gone", "a sub-path gone")):
         folder = tmp_path / str(number)

@@ -8,9 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from evodevo import canonical
 from evodevo.errors import StoreDamagedError
@@ -26,11 +24,14 @@ from evodevo.settings import validate
 from evodevo.storage.base import IndividualRow
 from evodevo.storage.systems.base import AgentRow, ComponentRow
 
+if TYPE_CHECKING:
+    import numpy as np
+
 SPACE = "path"
 IMPORT = "Import"
 """Class of the agents that hand in networks which were trained elsewhere."""
 
-Draw = Callable[..., np.random.Generator]
+Draw = Callable[..., "np.random.Generator"]
 """``draw(purpose, ...)``: a generator keyed by system, agent, cycle and child, besides the purpose."""
 
 

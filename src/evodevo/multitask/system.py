@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
-from evodevo.execution.base import Executor
 from evodevo.multitask.agent import AGENTS, PublishedPath, SystemView
-from evodevo.multitask.budgets.spending import Spending
-from evodevo.multitask.budgets.spending import recorded as allowances_of
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import WITHDRAWN
 from evodevo.multitask.rules import whole_settings
-from evodevo.multitask.runner import AgentRunner, withdraw
 from evodevo.multitask.schedule import is_root, past, replay_order
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.stored import system_settings
-from evodevo.randomness import integer_seed
-from evodevo.search.dispatch import Dispatcher
-from evodevo.search.members import Listener
 from evodevo.storage import Lease, Store
 from evodevo.storage.base import RunState
 from evodevo.storage.systems.base import AgentRow, SystemRow
+
+# What only reads a system loads nothing that runs agents, nor numpy.
+if TYPE_CHECKING:
+    from evodevo.execution.base import Executor
+    from evodevo.multitask.budgets.spending import Spending
+    from evodevo.multitask.runner import AgentRunner
+    from evodevo.search.members import Listener
 
 ROOT_TASK = "root_model"
 Schedule = Literal["rounds", "free"]
@@ -111,6 +111,8 @@ class System:
         Raises:
             UsageError: unknown class, a name that no task may have, or the class has this task already.
         """
+        from evodevo.randomness import integer_seed
+
         if kind not in AGENTS:
             raise unknown_name("class of agents", kind, AGENTS)
         name = checked_name(kind, task, root=settings.root)
@@ -166,7 +168,8 @@ class System:
             EvaluationsFailedError: no child of an agent ever succeeded.
         """
         chosen = self._with_roots(agents)
-        gone = [agent.name for agent in chosen if self.is_withdrawn(agent)]
+        withdrawn = self.withdrawn()
+        gone = [agent.name for agent in chosen if agent.id in withdrawn]
         if gone:
             raise UsageError(f"{quoted_list(gone)} was withdrawn; add the task under another name to begin anew.")
 
@@ -187,6 +190,8 @@ class System:
         Raises:
             UsageError: it has not, or has begun otherwise.
         """
+        from evodevo.multitask.budgets.spending import recorded as allowances_of
+
         mine = {agent.name: agent for agent in self.agents()}
         names = {agent.id: agent.name for agent in other.agents()}
         if missing := sorted(set(names.values()) - set(mine)):
@@ -202,8 +207,8 @@ class System:
 
     def recorded(self) -> list[tuple[str, int | None]]:
         """(agent's name, view) of each cycle that ended, in the order in which they did; None: it was withdrawn."""
-        gone = {agent.id for agent in self.agents() if self.is_withdrawn(agent)}
-        return replay_order(past(self.store, self.row.id), self.store.systems.publications(self.row.id), gone)
+        published = self.store.systems.publications(self.row.id)
+        return replay_order(past(self.store, self.row.id), published, self.withdrawn())
 
     def stop(self) -> None:
         """End the run soon; children that are under way are done again when it goes on."""
@@ -217,6 +222,8 @@ class System:
             RunOwnedError: another process holds it.
             UsageError: it was withdrawn already.
         """
+        from evodevo.multitask.runner import withdraw
+
         agent = self.agent(name)
         if self.is_withdrawn(agent):
             raise UsageError(f"{name} was withdrawn already.")
@@ -227,9 +234,12 @@ class System:
             self.store.release(lease)
 
     def is_withdrawn(self, agent: AgentRow) -> bool:
-        """Whether it was withdrawn. The event alone would not do: a process killed after it withdrew nothing."""
-        now = self.store.systems.visible(self.row.id, self.store.systems.view_now(self.row.id))
-        return agent.name not in now and any(event.type == WITHDRAWN for event in self.store.events(agent.id))
+        """Whether it was withdrawn; of several agents, ``withdrawn`` says it at once."""
+        return bool(self._withdrawn([agent]))
+
+    def withdrawn(self) -> frozenset[str]:
+        """Ids of the agents that were withdrawn."""
+        return self._withdrawn(self.agents())
 
     # Reading
 
@@ -266,15 +276,21 @@ class System:
 
     # Inside
 
+    def _withdrawn(self, agents: Sequence[AgentRow]) -> frozenset[str]:
+        # The event alone would not do: a process killed after it withdrew nothing.
+        now = self.store.systems.visible(self.row.id, self.store.systems.view_now(self.row.id))
+        silent = [agent.id for agent in agents if agent.name not in now]
+        return frozenset(event.run_id for event in self.store.systems.events_of(silent, WITHDRAWN) if event.run_id)
+
     def _with_roots(self, agents: Sequence[AgentRow]) -> list[AgentRow]:
         chosen = {agent.id for agent in agents}
         kinds = {agent.kind for agent in agents}
         every = self.agents()
         if unknown := [agent.name for agent in agents if agent.id not in {row.id for row in every}]:
             raise NotFoundError(f"system {self.row.name!r} has no agents {quoted_list(unknown)}.")
-        before = past(self.store, self.row.id)
+        before, withdrawn = past(self.store, self.row.id), self.withdrawn()
         lacking = [
-            agent for agent in every if is_root(agent) and not before.finished(agent) and not self.is_withdrawn(agent)
+            agent for agent in every if is_root(agent) and not before.finished(agent) and agent.id not in withdrawn
         ]
         chosen |= {agent.id for agent in lacking if any(AGENTS.get(kind).reads(agent) for kind in kinds)}
         return [agent for agent in every if agent.id in chosen]
@@ -282,6 +298,9 @@ class System:
     def _work(
         self, agents: Sequence[AgentRow], executor: Executor, cache: str | None, work: Callable[[AgentRunner], None]
     ) -> RunResult:
+        from evodevo.multitask.runner import AgentRunner
+        from evodevo.search.dispatch import Dispatcher
+
         self._stop = False
         places = {"blobs": self.store.blobs_address, "cache": cache}
         limits = self.settings.work

@@ -70,11 +70,11 @@ class AgentsProgress:
         self.session, self._begun = session, self._clock()
         system = session.system
         systems = system.store.systems
-        before, view = past(system.store, system.row.id), system.view()
+        before, view, withdrawn = past(system.store, system.row.id), system.view(), system.withdrawn()
         chosen = {agent.id for agent in session.agents}
         for row in system.agents():
             root = is_root(row)
-            if row.id not in chosen and not (root and not before.finished(row) and not system.is_withdrawn(row)):
+            if row.id not in chosen and not (root and not before.finished(row) and row.id not in withdrawn):
                 continue
             cycle = row.settings["cycle"] or {}
             size, count = int(cycle.get("generation_size", 1)), int(cycle.get("samples", 1))

@@ -17,6 +17,8 @@ MOST_SHOWN = 20
 
 def is_fitted(what: str) -> bool:
     """Whether it is the folder of a fitted model."""
+    if not Path(what).is_dir():  # a name of a run or a system shall not wait for scikit-learn
+        return False
     from evodevo.estimators.automatic.keeping import ABOUT
 
     return (Path(what) / ABOUT).is_file()

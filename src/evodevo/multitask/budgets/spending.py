@@ -72,10 +72,9 @@ def recorded(store: Store, agents: Sequence[AgentRow]) -> Recorded:
     Raises:
         UsageError: a record that evodevo does not write.
     """
-    events = [event for agent in agents for event in store.events(agent.id, type=ALLOWED)]
     found: dict[tuple[str, int], tuple[int, Allowance]] = {}
     last: BudgetCourse | None = None
-    for event in sorted(events, key=lambda event: event.seq):
+    for event in store.systems.events_of([agent.id for agent in agents], ALLOWED):
         of_cycles = event.fact("cycles", _of_cycles)
         last = BudgetCourse(
             event.fact("run", int),

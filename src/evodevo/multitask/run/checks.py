@@ -46,7 +46,8 @@ def check_new(system: System, kinds: Sequence[str], task: str) -> None:
 
 def check_root(system: System, kind: str) -> None:
     """Refuse a class whose agents would find nothing to build on: they would keep all others from running."""
-    alive = [agent for agent in system.agents() if not system.is_withdrawn(agent)]
+    withdrawn = system.withdrawn()
+    alive = [agent for agent in system.agents() if agent.id not in withdrawn]
     if not any(AGENTS.get(kind).reads(agent) for agent in alive):
         kinds = quoted_list(dict.fromkeys(agent.kind for agent in alive if is_root(agent))) or "no class at all"
         raise UsageError(

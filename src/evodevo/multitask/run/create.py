@@ -285,7 +285,8 @@ def withdrawable(system: System, name: str) -> list[AgentRow]:
         raise NotFoundError(
             f"system {system.row.name!r} has no task and no agent {name!r}; its tasks are {quoted_list(known)}."
         )
-    chosen = [agent for agent in named if not system.is_withdrawn(agent)]
+    withdrawn = system.withdrawn()
+    chosen = [agent for agent in named if agent.id not in withdrawn]
     if not chosen:
         raise UsageError(f"{name} was withdrawn already.")
     return chosen
@@ -311,7 +312,8 @@ def classes_of_roots(system: System) -> tuple[str, ...]:
     Raises:
         UsageError: it has none.
     """
-    roots = [agent.kind for agent in system.agents() if is_root(agent) and not system.is_withdrawn(agent)]
+    withdrawn = system.withdrawn()
+    roots = [agent.kind for agent in system.agents() if is_root(agent) and agent.id not in withdrawn]
     kinds = dict.fromkeys(root_kind for root_kind in roots if root_kind != IMPORT) or dict.fromkeys(
         ["Net"] if roots else []
     )

@@ -226,7 +226,8 @@ def chosen_path(system: System, task: str | None, agent: str | None = None) -> P
             f"name a task of system {system.row.name!r} with --task: {quoted_list(tasks) or _none(system)}."
         )
     if task not in tasks:
-        waiting = {row.task for row in system.agents() if not row.settings.get("root") and not system.is_withdrawn(row)}
+        withdrawn = system.withdrawn()
+        waiting = {row.task for row in system.agents() if not row.settings.get("root") and row.id not in withdrawn}
         if task in waiting:
             raise NotFoundError(
                 f"nobody has published a path for task {task!r} yet. Next: evodevo extend run {system.row.name}"

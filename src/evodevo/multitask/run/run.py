@@ -237,7 +237,8 @@ def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[A
         UsageError: an unknown name, or no agent is left.
     """
     every = [agent for agent in system.agents() if not is_root(agent)]
-    alive = [agent for agent in every if not system.is_withdrawn(agent)]
+    withdrawn = system.withdrawn()
+    alive = [agent for agent in every if agent.id not in withdrawn]
     for task in tasks:
         if task not in {agent.task for agent in every}:
             raise unknown_name("task", task, {agent.task for agent in every})
@@ -255,7 +256,7 @@ def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[A
             matching = [
                 row
                 for row in rows
-                if not system.is_withdrawn(row)
+                if row.id not in withdrawn
                 and (name == row.kind or name == (SINGLE if _is_single(row) else MULTI.lower()))
             ]
         chosen.update({agent.id: agent for agent in matching if not tasks or agent.task in tasks})

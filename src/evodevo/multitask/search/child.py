@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evodevo.multitask.genome import Path, Value
@@ -18,6 +17,9 @@ from evodevo.multitask.hyperparameters import DATA, MU, Hyperparameters
 from evodevo.multitask.search.components import ComponentPlan, ComponentSettings, Place, plan_components
 from evodevo.multitask.search.mutation import Move, MutationDecision, MutationSettings, Mutator, entry
 from evodevo.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
 """Places of a path with these values, in order."""

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evodevo.multitask.genome import Value
 from evodevo.multitask.hyperparameters import MU, Hyperparameter
 from evodevo.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class MutationSettings(Settings):

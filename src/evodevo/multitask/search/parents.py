@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evodevo.errors import UsageError
@@ -19,6 +18,9 @@ from evodevo.multitask.search.population import Population, ScoredPath, ordered,
 from evodevo.multitask.search.sampler import draw
 from evodevo.multitask.search.transfer import TEMPERATURE
 from evodevo.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Fallback = Literal["uniform", "probed", "none"]
 EXPLORE = 0.1

@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evodevo.errors import UsageError
 from evodevo.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class PopulationSettings(Settings):

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evodevo.errors import UsageError
 from evodevo.multitask.search.transfer import TEMPERATURE, transfer_weights
 from evodevo.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class SamplerSettings(Settings):
@@ -137,6 +139,8 @@ def draw(names: Sequence[str], weights: Mapping[str, float] | None, rng: np.rand
     Returns:
         The drawn index, and its probability.
     """
+    import numpy as np  # commands that only read a system do without
+
     shares = np.array([1.0 if weights is None else weights[name] for name in names])
     shares /= shares.sum()
     # The sum may end a rounding below 1, and the draw above it.

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evodevo.errors import NotFoundError, UsageError
@@ -22,6 +21,9 @@ from evodevo.multitask.search.components import ComponentPlan, ComponentSettings
 from evodevo.multitask.search.mutation import Move, MutationDecision, MutationSettings, Mutator, matches
 from evodevo.multitask.search.sampler import Evidence, SamplerSettings, agent_weights, draw
 from evodevo.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _NOTHING_KNOWN = Evidence()
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, Select, and_, select
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.storage import queries, seals
-from evodevo.storage.base import EvaluationRow, IndividualRow
+from evodevo.storage.base import EvaluationRow, EventRow, IndividualRow
 from evodevo.storage.queries import read_names, read_object
 from evodevo.storage.schema import evaluation_table, run_table
 from evodevo.storage.systems import sealing
@@ -198,6 +198,12 @@ def evaluations_of(connection: Connection, ids: Collection[str]) -> dict[str, li
         for row in queries.evaluations(connection, individual_ids=batch):
             evaluations[row.individual_id].append(row)
     return evaluations
+
+
+def events_of(connection: Connection, agent_ids: Collection[str], type: str) -> list[EventRow]:
+    """Events of one type of these agents, in order."""
+    found = [row for batch in batches(agent_ids) for row in queries.events_of(connection, batch, type)]
+    return sorted(found, key=lambda row: row.seq)
 
 
 def batches(names: Collection[str]) -> Iterator[list[str]]:

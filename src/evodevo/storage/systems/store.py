@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection
 
 from evodevo.storage import recording
-from evodevo.storage.base import Evaluation, EvaluationRow, IndividualRow, Lease
+from evodevo.storage.base import Evaluation, EvaluationRow, EventRow, IndividualRow, Lease
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.engine import Database
 from evodevo.storage.failpoints import failpoint
@@ -307,3 +307,7 @@ class Systems:
     def evaluations_of(self, individuals: Collection[str]) -> dict[str, list[EvaluationRow]]:
         """All evaluations of each of these individuals, in order of completion."""
         return self._database.read(reading.evaluations_of, individuals)
+
+    def events_of(self, agent_ids: Collection[str], type: str) -> list[EventRow]:
+        """Events of one type of these agents, in order."""
+        return self._database.read(reading.events_of, agent_ids, type)
