@@ -146,6 +146,7 @@ def test_a_core_is_as_it_was_after_an_error() -> None:
     [
         ({"own": [{"output": "tags", "layers": [3]}]}, "layers are 0 to 2"),
         ({"own": [{"output": "tags", "layers": [0]}, {"output": "tags", "layers": [1]}]}, "an output twice"),
+        ({"own": [{"output": "sums", "layers": [0]}]}, "own names the output 'sums'; the model has answer, tags"),
         ({"own": [{"output": "tags", "layers": [0, 1, 2]}]}, "no hidden layer to the other"),
         ({"own": [{"output": "tags", "layers": [0]}], "window": 1}, "do not go with a window"),
         ({"own": [{"output": "tags", "layers": [0]}], "halting": {"rule": "kl"}}, "do not go with halting"),

@@ -157,7 +157,7 @@ def disable(model: HModelParts, place: int) -> None:
 def give(model: HModelParts, output: str, places: Sequence[int]) -> None:
     """Make hidden layers an output's own: from now on they take part in its answers alone.
 
-    The answers of all other outputs are then those of the model without them. Its own connections to them begin open,
+    The answers of all other outputs are then those of the model without them. Connections to these layers begin anew,
     with weight 1/2 where routers are as ``add_node`` makes them: there is no old answer to be kept.
 
     Raises:
@@ -338,7 +338,7 @@ def _check_place(core: HCore, place: int) -> None:
 
 
 def _open(core: HCore, places: Sequence[int]) -> None:
-    """Every connection from and to these layers begins with a logit of 0, but those to themselves."""
+    """Every connection to these layers begins with a logit of 0, but that of each to itself."""
     routers = cast("list[Router]", [*core.routers, *core.input_routers])
     for number, router in enumerate(routers):
         for biases in (router.logits, None if router.outer is None else router.outer.bias):

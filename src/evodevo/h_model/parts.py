@@ -64,7 +64,8 @@ class HModelParts(LayeredNetwork):
             entry.
 
     Raises:
-        UsageError: a causal model whose outputs are not tokens of its input, or no input or output.
+        UsageError: a causal model whose outputs are not tokens of its input, no input or output, or hidden layers of an
+            output's own that is not there.
     """
 
     structure: HModelStructure
@@ -79,6 +80,11 @@ class HModelParts(LayeredNetwork):
         if not structure.causal and any(spec.kind == "tokens" for spec in outputs):
             raise UsageError(
                 "predicting the next token needs a causal model: set causal = true, or it would read its answer."
+            )
+        unknown = [entry.output for entry in structure.own if entry.output not in {spec.name for spec in outputs}]
+        if unknown:
+            raise UsageError(
+                f"own names the output {unknown[0]!r}; the model has {', '.join(spec.name for spec in outputs)}."
             )
         self.structure = structure
         self._iterations = structure.iterations
