@@ -16,7 +16,8 @@ it builds on the path that has learned the set whole. Arms, each with ``--steps`
 
 All arms of networks have the same settings of training and look at validation equally often in a third of the steps.
 Accuracy on the whole test split, which nothing has chosen by; CPU seconds of one process of one thread, where the
-probes count for ``extend`` alone. With ``--store`` a stopped benchmark goes on.
+probes count for ``extend`` alone. With ``--store`` a stopped benchmark goes on; CPU seconds of the task in which it was
+stopped are then those after it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Few:
         names = self.options.base.split(",")
         if not (self.folder / "runs").exists():
             create_system(SYSTEM, kind=self.options.kind, seed=0, **self.common)
-            for name in names:
+        for name in names:
+            if not self.has(name):
                 add_task(SYSTEM, name, data=self.data(name), overrides={"builds_on": ["*~root_model~*"]}, **self.common)
         with SerialExecutor() as executor:
             for name in names:
@@ -91,6 +93,11 @@ class Few:
         """Folder of a set."""
         return Path(self.options.data).resolve() / name
 
+    def has(self, task: str) -> bool:
+        """Whether the system has an agent of a task, be it that it was stopped."""
+        with Store.open(self.folder / "runs") as store:
+            return bool(System.open(store, SYSTEM).agents(tasks=[task]))
+
     def published(self, task: str) -> float | None:
         """Quality on validation of the path of a task; None without one."""
         with Store.open(self.folder / "runs") as store:
@@ -101,17 +108,9 @@ class Few:
         """Accuracy on test of what a new agent publishes."""
         others = [other for other in self.options.base.split(",") if other != name]
         reads = ["*~root_model~*", *(f"{self.options.kind}~{other}" for other in others)]
-        add_task(
-            SYSTEM,
-            task,
-            data=self.data(name),
-            overrides={
-                "task": {"few": few},
-                "training": {"objective": self.options.objective},
-                "builds_on": reads,
-            },
-            **self.common,
-        )
+        overrides = {"task": {"few": few}, "training": {"objective": self.options.objective}, "builds_on": reads}
+        if not self.has(task):
+            add_task(SYSTEM, task, data=self.data(name), overrides=overrides, **self.common)
         with SerialExecutor() as executor:
             given = f"{self.options.steps}steps"
             run_system(SYSTEM, tasks=[task], budget=given, cycles=1, test=True, executor=executor, **self.common)

@@ -175,6 +175,11 @@ def test_each_group_of_outputs_is_a_pass_without_the_layers_of_others(training: 
     assert one["hidden"].products < work["hidden"].products < 2 * one["hidden"].products
     assert work["routing"].products == 2 * one["routing"].products
     assert work["outputs"] == one["outputs"]
+    ends = {"inputs": (TOKENS,), "outputs": (CLASS, LABELS)}
+    total = sum(part.total for part in work.values())
+    assert executed_flops(structure, [4, 2, 2], **ends) == total, "layer 0 in both passes of two iterations"
+    with pytest.raises(UsageError, match="at most once per pass"):
+        executed_flops(structure, [5, 2, 2], **ends)
 
 
 def h_model_length(structure: HModelStructure, inputs: tuple[InputSpec, ...]) -> int:

@@ -152,7 +152,8 @@ def reason(error: Exception) -> str:
 def silence() -> Iterator[None]:
     """Without torch's warnings about itself, its log, and the graph that it prints where it cannot go on.
 
-    What went wrong is in the error."""
+    What went wrong is in the error.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -167,7 +168,8 @@ def tidy(program: torch.export.ExportedProgram) -> None:
     """Remove from a graph what torch.export recorded about the origin of its nodes, and rename parts that are called as
     a word of Python is, such as the head of an output ``class``.
 
-    ``torch.export.load(…).module()`` writes code with their names, and that of torch 2.13 does not quote such words."""
+    ``torch.export.load(…).module()`` writes code with their names, and that of torch 2.13 does not quote such words.
+    """
     for part in program.graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
             for key in _TRACES:

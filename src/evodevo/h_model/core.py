@@ -517,7 +517,7 @@ class HCore(nn.Module):
         return harden(weights, hidden, self.inference, prices, total)
 
     def _active(self, inflow: Tensor) -> Active | None:
-        """Layers with connections to them, (B, H); None where all layers run."""
+        """Layers with connections to them; in a graph, where all samples have the same, as one tuple; None for all."""
         if not self.may_be_silent:
             return None
         if torch.compiler.is_exporting() and self._alike:

@@ -174,7 +174,7 @@ def executed_flops(
 
     Args:
         structure: structure of the model.
-        calls: mean number of runs of each hidden layer per sample, all iterations together.
+        calls: mean number of runs of each hidden layer per sample, all iterations and passes together.
         inputs, outputs, length: as in ``h_model_cost``.
         iterations: mean number of iterations per sample, where samples halt early; T if left out.
 
@@ -184,8 +184,10 @@ def executed_flops(
     rounds = float(structure.iterations) if iterations is None else iterations
     if len(calls) != len(structure.hidden):
         raise UsageError(f"{len(calls)} numbers of calls; the model has {len(structure.hidden)} hidden layers.")
-    if rounds < 0 or any(not 0 <= count <= rounds + 1e-9 for count in calls):
-        raise UsageError(f"a layer runs at most once per iteration ({rounds:g}); calls are {list(calls)[:8]}.")
+    passes = len(structure.passes(len(outputs) or 1))
+    if rounds < 0 or any(not 0 <= count <= passes * rounds + 1e-9 for count in calls):
+        most = passes * rounds
+        raise UsageError(f"a layer runs at most once per pass and iteration ({most:g}); calls are {list(calls)[:8]}.")
     positions = _ends(structure, inputs, outputs).length(length)
     work = h_model_work(structure, positions, inputs, outputs, visible=False)
     share = rounds / structure.iterations if structure.iterations else 1.0
@@ -193,8 +195,7 @@ def executed_flops(
         count * layer_work(layer, structure.width, positions, causal=structure.causal, visible=False).total
         for count, layer in zip(calls, structure.hidden, strict=True)
     )
-    routing = _routing_work(structure, positions, len(inputs) or 1, len(outputs) or 1, rounds).total
-    routing *= len(structure.passes(len(outputs) or 1))
+    routing = passes * _routing_work(structure, positions, len(inputs) or 1, len(outputs) or 1, rounds).total
     return work["inputs"].total + hidden + routing + share * work["halting"].total + work["outputs"].total
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
+from evodevo.errors import UsageError
 from evodevo.h_model.procedures.adapters import adapt, fold
 from evodevo.testing.networks import small_batch, small_model
 
@@ -40,6 +42,11 @@ def test_they_learn_alone_and_are_folded(rank: int) -> None:
     again = small_model().double()
     adapt(again, rank, 5)
     assert all(torch.equal(a, b) for a, b in zip(again.parameters(), drawn(rank), strict=True)), "by the seed alone"
+
+
+def test_a_network_without_a_linear_map_is_refused() -> None:
+    with pytest.raises(UsageError, match="has none between inputs and outputs"):
+        adapt(nn.ModuleDict({"inputs": nn.Sequential(nn.Linear(2, 2)), "hidden": nn.Conv1d(2, 2, 3)}), 2, 0)
 
 
 def drawn(rank: int) -> list[torch.Tensor]:

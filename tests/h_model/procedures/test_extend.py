@@ -102,6 +102,14 @@ def test_layers_of_its_own_leave_the_other_domains_as_they_were(
     assert [(one.output, one.layers) for one in network.structure.own] == [("letters", (2,))]
 
 
+def test_layers_of_its_own_that_cannot_be_are_refused_before_anything_is_trained() -> None:
+    """The pointer task has one output for all of its domains."""
+    told: list[dict[str, Any]] = []
+    with pytest.raises(UsageError, match="the model has no output '2'; it has answer"):
+        evaluate(problem(), extended({**NEW, "own": True}), report=told.append)
+    assert told == []
+
+
 @pytest.mark.parametrize("maker", [h_model, transformer])
 def test_adapters_learn_and_are_folded_into_the_maps(tmp_path: Path, maker: Any) -> None:
     outcome = evaluate(problem(LITTLE, blobs=tmp_path), extended({**HOPS, "learn": "adapters", "rank": 2}, maker))

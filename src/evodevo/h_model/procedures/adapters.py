@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from evodevo.errors import UsageError
+
 WEIGHT = "weight"
 ENDS = ("inputs.", "outputs.")
 """Parts of a network without adapters, by the beginning of their names."""
@@ -47,10 +49,15 @@ def adapt(network: nn.Module, rank: int, seed: int) -> list[str]:
 
     Returns:
         Names of the maps.
+
+    Raises:
+        UsageError: there is none.
     """
     generator = torch.Generator().manual_seed(seed)
     maps = {name: part for name, part in network.named_modules() if isinstance(part, nn.Linear)}
     chosen = {name: part for name, part in maps.items() if not name.startswith(ENDS)}
+    if not chosen:
+        raise UsageError("adapters stand beside linear maps, and the network has none between inputs and outputs.")
     for part in chosen.values():
         part.weight.requires_grad_(False)
         parametrize.register_parametrization(part, WEIGHT, LowRank(part.weight, rank, generator))

@@ -9,6 +9,7 @@ domain is measured.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, Self, cast
@@ -86,6 +87,10 @@ def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     grown = as_h_model(network) if settings.add or settings.learn == "new" else None
     if grown is not None:
         grown.core.check_growth()  # before anything is trained
+    if settings.own:
+        rehearsal = copy.deepcopy(network)
+        for name in settings.then:
+            _prepare(rehearsal, settings, name, bench.seed)
     trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
     stages = [settings.first, *((name,) for name in settings.then)]
     parts = {name: SelectedTask(bench.task, settings.group, (name,)) for stage in stages for name in stage}

@@ -18,8 +18,9 @@ class DenseInput:
         read: function from samples, as the task hands them out, to the entry.
         name: name of the samples in a generated file, in the plural.
         words: description of the samples in the docstring of that file.
-        length: of texts the largest number of tokens that are read, else 0.
-        tokenizer: what ``tasks.text.tokenizers.from_bytes`` reads; empty where the tokens of a text are its bytes.
+        length: largest number of tokens that are read of a text, 1 or more; 0 where the samples are no texts.
+        tokenizer: tokenizer of the texts, in the form of ``tasks.text.tokenizers.from_bytes``; empty where the tokens
+            of a text are its bytes, and where the samples are no texts.
     """
 
     structure: Any
