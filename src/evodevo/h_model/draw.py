@@ -36,6 +36,7 @@ def h_model_drawing(structure: HModelStructure, *, title: str, subtitle: str) ->
         temperature,
         f"router {structure.router.head}, aggregation {structure.aggregation.kind}",
         f"answers {mode}{kept.get(mode, '')}",
+        *(f"{entry.output} alone: layers {', '.join(map(str, entry.layers))}" for entry in structure.own),
     ]
     if structure.stream == "carried":
         facts = [temperature, "carried stream", f"m = {structure.carried.m}, at most {structure.carried.most} run"]

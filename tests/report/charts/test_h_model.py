@@ -27,6 +27,7 @@ from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.bars import Measure, bars_beside, histogram
 from evodevo.report.charts.heat_map import HeatRows, heat_map
 from evodevo.report.stack import stacked
+from evodevo.testing.networks import CLASS, LABELS, TEXT, small_model
 from fixtures.traces import chain_trace, classes_trace, random_trace, trace_of
 from report.charts.drawn import SVG, boxes_inside, corner_of, marked, size_of, words_of
 
@@ -253,3 +254,11 @@ def test_a_structure_says_what_it_is() -> None:
         assert words in texts, words
     assert "answers target_topm, m = 2" in texts
     assert {"attention", "recurrence", "memoryless"} <= set(texts.split())
+
+
+def test_layers_of_an_outputs_own_are_named() -> None:
+    model = small_model((TEXT,), (CLASS, LABELS))
+    assert "alone" not in words_of(h_model_drawing(model.structure, title="", subtitle=""))
+    model.give("tags", [model.add_node(TransformerLayer(heads=2), enabled=True).place])
+    svg = h_model_drawing(model.structure, title="", subtitle="")
+    assert "tags alone: layers 3" in words_of(svg)
