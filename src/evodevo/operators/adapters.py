@@ -82,7 +82,8 @@ class Adapted(Operator):
         else:
             entered = x.new_zeros(*x.shape[:2], self.enter.out_features)
             entered = entered.index_put((mask,), self.enter(x[mask]).to(x.dtype))
-        return self.leave(self.operator.at(entered, wanted, mask=mask)).to(x.dtype)
+        y: Tensor = self.leave(self.operator.at(entered, wanted, mask=mask)).to(x.dtype)
+        return y
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """The operator's."""

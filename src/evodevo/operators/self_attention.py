@@ -116,12 +116,12 @@ class SelfAttention(Operator):
         """See ``Operator``: queries at the wanted positions, keys and values at the real ones."""
         if not bool(wanted.any()):
             return x[wanted]
-        width = x.shape[2]
+        width, size = x.shape[2], x.shape[2] // self.heads
         real = torch.ones_like(wanted) if mask is None else mask
         asked, known = Packing(wanted), Packing(real)
         weight, bias = self.project.weight, self.project.bias
-        query = asked.spread(F.linear(x[wanted], weight[:width], bias[:width])).unflatten(-1, (self.heads, -1))
-        both = known.spread(F.linear(x[real], weight[width:], bias[width:])).unflatten(-1, (2, self.heads, -1))
+        query = asked.spread(F.linear(x[wanted], weight[:width], bias[:width]).view(-1, self.heads, size))
+        both = known.spread(F.linear(x[real], weight[width:], bias[width:]).view(-1, 2, self.heads, size))
         visible = known.real.unsqueeze(1)
         if self.causal:
             visible = visible & (known.positions.unsqueeze(1) <= asked.positions.unsqueeze(2))

@@ -49,6 +49,10 @@ class TransformerLayer(LayerSpec):
         attention = Work(8 * length * width**2 + score_products(width, length, half=causal and visible))
         return attention + feedforward_work(width, self.feedforward or 2 * width, length)
 
+    def own_context_work(self, width: int, length: int, *, causal: bool, visible: bool) -> Work:
+        """Keys and values: two products of S d² multiply-adds."""
+        return Work(4 * length * width**2)
+
     def own_state_bytes(self, width: int, length: int) -> int:
         """Keys and values of all tokens."""
         return STATE_BYTES * 2 * length * width
