@@ -98,6 +98,8 @@ OTHERS: dict[str, Callable[[], LayeredNetwork]] = {
     "Switch": mixture,
     "ST-MoE in a loop": lambda: mixture(style="st_moe", tied=True, depth=3, iteration_embedding=True),
     "DynMoE": lambda: mixture(style="dyn_moe"),
+    "Switch with attention": lambda: mixture(heads=2, depth=3),
+    "Switch with attention, in a loop": lambda: mixture(heads=2, tied=True, depth=3, iteration_embedding=True),
     "hyper-connections": lambda: hyper(dynamic=False),
     "dynamic hyper-connections": lambda: hyper(dynamic=True),
 }
