@@ -133,11 +133,12 @@ class LayerRunner(ABC):
         wanted = here.scatter(-1, slots, True)[..., :nobody].transpose(1, 2)
         places = slots.flatten()
         order = places.argsort(stable=True)
+        inputs = x.unbind(1)  # one backward for all layers; see ``_run_all``
         outputs: list[Tensor] = []
         for place, rows in enumerate(rows_of(wanted.any(-1))):
             if rows is not None:
                 layer = cast(Operator, layers[place])
-                outputs.append(layer.at(x[rows, place], wanted[rows, place], mask=known[rows, place]))
+                outputs.append(layer.at(inputs[place][rows], wanted[rows, place], mask=known[rows, place]))
                 self.count(place, nobody, size_of(rows, x))
         idle = len(places) - sum(map(len, outputs))
         outputs.append(torch.zeros(idle, x.shape[-1], dtype=outputs[0].dtype if outputs else x.dtype, device=x.device))
