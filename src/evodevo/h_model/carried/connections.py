@@ -61,7 +61,8 @@ def connect(
     """Weights from logits, in float32 at least.
 
     The M layers that receive most from all sources together are chosen first, then each source keeps its m largest
-    connections among them: so no active source is left without a target. What is kept is not normalised again.
+    connections among them: so no active source is left without a target, where all may address all. With a window a
+    source may have none among the chosen ones; it sends to no layer then. What is kept is not normalised again.
 
     Args:
         logits: (B, P, K, H + O).
@@ -82,16 +83,22 @@ def connect(
     else:
         soft = soft.softmax(-1)
     dense = (soft * relative).sum(-2)
-    # Of equal ones the first, whatever the rounding.
-    even = evened(dense.detach())
+    even = _ranked(dense, legal)
     if cap == 1:
         chosen = even.argmax(-1, keepdim=True)
     else:
         chosen = even.sort(dim=-1, descending=True, stable=True).indices[..., :cap]
     near = soft.gather(-1, chosen.unsqueeze(-2).expand(*soft.shape[:-1], cap))
     if m < cap:
-        near = near * largest(evened(near.detach()), m)
+        near = near * largest(_ranked(near, legal), m)
     outputs = torch.sigmoid(scaled[..., hidden:])
     if legal is not None:
         outputs = outputs * legal[..., hidden:]
     return Connections(chosen, near * relative, outputs * relative, dense)
+
+
+def _ranked(weights: Tensor, legal: Tensor | None) -> Tensor:
+    """Weights by which the largest are chosen: of equal ones the first, whatever the rounding; but none that nobody may
+    have before one of next to nothing."""
+    even = evened(weights.detach())
+    return even if legal is None else even.masked_fill(weights == 0, -1.0)

@@ -232,7 +232,8 @@ class CarriedCore(HCore):
 
     def _legal(self, table: Tensor, kept: Tensor | None) -> Tensor | None:
         """Connections that may exist, with layer dropout: (sources, N); None where all may."""
-        if kept is None and self.structure.self_routing and not self.structure.disabled:
+        structure = self.structure
+        if kept is None and structure.self_routing and not structure.disabled and structure.window is None:
             return None
         return table if kept is None else table & torch.cat([kept, kept.new_ones(self.output_count)])
 

@@ -151,8 +151,9 @@ _BY_ROUTER = '''
         logits, strength = logits / alpha, strength.unsqueeze(-1)
         may = legal[..., :{count}]
         soft = logits[..., :{count}].masked_fill(~may, -1e9).softmax(-1) * may
-        inflow = evened((soft * strength).sum(-2))
-        chosen = inflow.sort(dim=-1, descending=True, stable=True).indices[..., :{cap}]
+        inflow = (soft * strength).sum(-2)
+        ranks = evened(inflow).masked_fill(inflow == 0, -1.0)
+        chosen = ranks.sort(dim=-1, descending=True, stable=True).indices[..., :{cap}]
         near = soft.gather(-1, chosen.unsqueeze(-2).expand(*soft.shape[:-1], {cap})){fewer}
         outputs = torch.sigmoid(logits[..., {count}:]) * legal[..., {count}:]
         return chosen, near * strength, outputs * strength
@@ -215,7 +216,8 @@ def _by_router(sheet: SourceSheet, core: CarriedCore, router: SharedRouter) -> d
     cap = min(structure.carried.most, count)
     fewer = ""
     if structure.carried.m < cap:
-        fewer = f"\n        near = near * {sheet.add(LARGEST)}(evened(near), {structure.carried.m})"
+        largest = sheet.add(LARGEST)
+        fewer = f"\n        near = near * {largest}(evened(near).masked_fill(near == 0, -1.0), {structure.carried.m})"
     made = call(
         sheet.add(SHARED_ROUTER),
         pool_source(sheet, router.pool),
