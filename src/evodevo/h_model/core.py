@@ -250,7 +250,7 @@ class HCore(nn.Module):
         return (enabled.cumsum(0) - 1).clamp(min=0)
 
     def check_growth(self) -> None:
-        """Raise ``UsageError`` where layers cannot be added, removed, disabled later or be partly born."""
+        """Raise ``UsageError`` where layers cannot be partly born."""
 
     # Settings of a pass
 

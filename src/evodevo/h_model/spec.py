@@ -136,6 +136,11 @@ class CarriedStructure(Settings):
         """The cap, M."""
         return self.cap or self.m
 
+    def fitting(self, layers: int) -> Self:
+        """With numbers no larger than so many layers allow."""
+        cap = None if self.cap is None else min(self.cap, layers)
+        return self.model_copy(update={"m": min(self.m, layers), "cap": cap})
+
 
 class OwnLayers(Settings):
     """Hidden layers that take part in the answers of one output alone.

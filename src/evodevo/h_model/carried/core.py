@@ -95,10 +95,7 @@ class CarriedCore(HCore):
 
     def check_growth(self) -> None:
         """See ``HCore``."""
-        raise UsageError(
-            "layers of a carried stream cannot be added, removed, disabled or be partly born once it is built; "
-            "use stream = paper for a model that grows."
-        )
+        raise UsageError("layers of a carried stream cannot be partly born; use stream = paper for a model that grows.")
 
     @property
     def may_be_silent(self) -> bool:
