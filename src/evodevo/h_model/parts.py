@@ -263,8 +263,6 @@ class HModelParts(LayeredNetwork):
 
     @births.setter
     def births(self, factors: dict[int, float | Tensor]) -> None:
-        if factors:
-            self.core.check_growth()
         self.core.births = factors
 
     def state_extras(self) -> dict[str, Any]:

@@ -532,7 +532,3 @@ def test_the_streams_do_not_mix() -> None:
     carried = core_of().structure
     assert paper(carried).stream == "paper"
     assert HModelStructure.model_validate({"width": 8}).stream == "paper", "stored structures keep their meaning"
-    core = core_of()
-    core.births = {0: 0.5}
-    with pytest.raises(UsageError, match="cannot be partly born"):
-        core.run(torch.randn(1, 1, 2, WIDTH, dtype=torch.float64))
