@@ -11,7 +11,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.errors import UsageError
-from evodevo.growth.h_model.growable import GrowableHModel
 from evodevo.h_model.cost import executed_flops, h_model_cost, h_model_parameters, h_model_work
 from evodevo.h_model.draw import h_model_drawing, h_model_words
 from evodevo.h_model.extension import usage
@@ -230,11 +229,6 @@ def test_inference_modes_are_refused() -> None:
     model = carried()
     with pytest.raises(UsageError, match="bound the work"):
         model.inference = InferenceStructure(mode="target_topm", m=1)
-
-
-def test_growth_is_refused_before_anything_is_trained() -> None:
-    with pytest.raises(UsageError, match="carried stream cannot grow"):
-        GrowableHModel.of(carried().structure)
 
 
 def test_a_space_draws_models_of_the_carried_stream() -> None:
