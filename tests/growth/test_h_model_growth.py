@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -245,6 +246,22 @@ def test_a_probe_says_what_it_says_of_zoos(stream: dict[str, Any]) -> None:
     assert any(abs(zero.impact[name] - whole.impact[name]) > 1e-9 for name in whole.ids)
 
 
+@pytest.mark.parametrize("changes", [{}, CARRIED[0], CARRIED[1], EVERY], ids=str)
+def test_a_layer_set_to_zero_answers_zero(changes: dict[str, Any]) -> None:
+    one, given = grown(**changes), batch()
+    seen = one.probe([given], FitnessSettings(ablation="zero"))
+    moved = 0.0
+    for name, place in one.structure.places.items():
+        hook = one.model.core.layers[place].register_forward_hook(
+            lambda layer, arguments, output: replace(output, y=torch.zeros_like(output.y))
+        )
+        zeroed = one.probe([given], FitnessSettings())
+        hook.remove()
+        assert zeroed.dense_loss - seen.dense_loss == pytest.approx(seen.impact[name], abs=1e-9)
+        moved = max(moved, abs(seen.impact[name]))
+    assert moved > 1e-4
+
+
 def test_a_copy_has_no_distance_and_equal_usage() -> None:
     one, given = grown(hidden("mlp", "transformer")), batch()
     born(one, 1.0, parents=("mlp-0",))
@@ -288,6 +305,7 @@ def test_the_others_learn_before_a_layer_goes(stream: dict[str, Any]) -> None:
     lessons = [batch() for _ in range(2)]
     theirs = {name: value.clone() for name, value in one.weights("mlp-0").items()}
     ends = {name: value.clone() for name, value in one.model.outputs.state_dict().items()}
+    routing = {name: value.clone() for name, value in one.model.state_dict().items() if "router" in name}
     done = one.distil(
         "mlp-0",
         lambda number: lessons[number % 2],  # type: ignore[arg-type,return-value]
@@ -301,6 +319,8 @@ def test_the_others_learn_before_a_layer_goes(stream: dict[str, Any]) -> None:
     assert done.after < 0.5 * done.before
     assert all(torch.equal(value, theirs[name]) for name, value in one.weights("mlp-0").items())
     assert all(torch.equal(value, ends[name]) for name, value in one.model.outputs.state_dict().items())
+    moved = [not torch.equal(one.model.state_dict()[name], value) for name, value in routing.items()]
+    assert any(moved), "routers learn too"
     assert one.model.births == {}
     assert all(parameter.requires_grad for parameter in one.model.parameters())
 
@@ -309,6 +329,8 @@ def test_the_others_learn_before_a_layer_goes(stream: dict[str, Any]) -> None:
 def test_gates_have_a_gradient_through_an_inner_step(stream: dict[str, Any]) -> None:
     one, given = grown(hidden("mlp", "transformer"), **stream), batch()
     whole = one.unroll(given, given)
+    named = {name.split(".")[1] for name in whole.parameters}
+    assert named == ({"layers", "router"} if stream else {"layers", "routers", "input_routers"})
     gates = {name: torch.ones((), dtype=torch.float64, requires_grad=True) for name in one.live}
     parameters = {name: value.clone().requires_grad_() for name, value in whole.parameters.items()}
     inner = whole.inner_loss(parameters, gates)

@@ -116,7 +116,7 @@ def connect(
 
 
 def _ranked(weights: Tensor, *, all_may: bool) -> Tensor:
-    """Weights by which the largest are chosen: of equal ones the first, whatever the rounding; but none that nobody may
-    have before one of next to nothing."""
+    """Values to rank by: on a grid, so that rounding decides nothing and of equal ones the first is taken; what is
+    exactly 0, as where no connection may exist, comes behind all others."""
     even = evened(weights.detach())
     return even if all_may else even.masked_fill(weights == 0, -1.0)
