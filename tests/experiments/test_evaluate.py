@@ -14,6 +14,7 @@ import pytest
 from evodevo.errors import DataError, UnsafeFileError, UsageError
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.evaluate import measure_pace
+from evodevo.experiments.flop_counter import look_at_step
 from evodevo.experiments.measure import measure, places
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES, TrainedBy
@@ -21,8 +22,13 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import CURVE, Trainer
 from evodevo.h_model.model import HModel
+from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.spec import HModelStructure
 from evodevo.h_model.trace.file import FORMAT, trace_from_bytes, trace_to_bytes
+from evodevo.networks.build import build_network
 from evodevo.networks.saved import load_network
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
@@ -141,6 +147,26 @@ def test_the_seed_is_the_arms_and_the_runs() -> None:
     given = problem({"training": {"budget": {"steps": 2}}})
     losses = [evaluate(given, h_model(seed=seed)).series["train_loss"] for seed in (0, 0, 1)]
     assert [one == losses[0] for one in losses] == [True, True, False]
+
+
+def test_flops_are_those_of_the_beginning_wherever_a_training_goes_on(tmp_path: Path) -> None:
+    """Which layers of a carried stream run depends on weights: who counts again where it goes on counts otherwise."""
+    hidden = (TransformerLayer(heads=2), MLPLayer(hidden=2), TransformerLayer(heads=2, feedforward=200))
+    carried = HModelStructure(
+        width=16, hidden=hidden, iterations=2, input_blocks=0, output_blocks=0, stream="carried", carried={"m": 1}
+    )
+    network = HModelNetwork(structure=carried)
+    given, told = problem({"training": {"checkpoint_every": 2, "budget": {"steps": 8}}}, tmp_path), Told()
+    arm = h_model(network=network, learning_rate=0.1)
+    whole = evaluate(given, arm, report=told.append)
+    end, _ = load_network(FolderPool(tmp_path), whole.blobs["weights"])
+    first = build_network(network, *(getattr(given.open_task({}), name) for name in ("inputs", "outputs")), seed=5)
+    batch = decide("cpu").place(given.open_task({}).batch("train", 5, 0, 8))
+    assert look_at_step(first, batch).flops != look_at_step(end, batch).flops, "else the case tests nothing"
+    assert len(told.checkpoints) >= 3
+    for checkpoint in told.checkpoints:
+        resumed = evaluate(given, arm, resume=checkpoint)
+        assert_equal(resumed, whole, "flops", "training_flops", "steps")
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from evodevo.growth.growable import GROWABLES, GrowingNetwork, TaskSizes
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.learned import outer_gradient
 from evodevo.h_model.network import HModelNetwork
-from evodevo.h_model.spec import HModelStructure
+from evodevo.h_model.spec import CarriedStructure, HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
@@ -48,7 +48,8 @@ def h_model(**more: Any) -> NetworkSpec:
 
 def dense(network: NetworkSpec) -> bool:
     if isinstance(network, HModelNetwork):
-        return network.structure.inference.mode == "dense"
+        few = network.structure.stream == "carried" and network.structure.carried.most < 4
+        return network.structure.inference.mode == "dense" and not few
     assert isinstance(network, ModuleZooNetwork)
     return network.structure.router.keys == "output"
 
@@ -72,8 +73,10 @@ NETWORKS = pytest.mark.parametrize(
         zoo(keys="genotype", top_k=2),
         h_model(),
         h_model(inference=InferenceStructure(mode="source_topk", k=2)),
+        h_model(stream="carried", carried=CarriedStructure(m=4)),
+        h_model(stream="carried"),
     ],
-    ids=["zoo", "zoo that runs two", "H-Model", "sparse H-Model"],
+    ids=["zoo", "zoo that runs two", "H-Model", "sparse H-Model", "carried, all run", "carried, one runs"],
 )
 
 
@@ -84,7 +87,9 @@ def test_of_a_probe(network: NetworkSpec, ablation: Any) -> None:
     one, price = grown(network, settings)
     with counting(one.network) as counter:
         one.probe([batch()], settings)
-    assert 0.95 <= SAMPLES * price.probe / counter.flops <= 1.2
+    few = isinstance(network, HModelNetwork) and network.structure.stream == "carried" and not dense(network)
+    # Of few layers the most expensive ones are priced.
+    assert 0.95 <= SAMPLES * price.probe / counter.flops <= (1.6 if few else 1.2)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch
 from evodevo.training.precision import decide
 
@@ -45,6 +47,23 @@ VARIANTS: list[dict[str, Any]] = [
     {"inference": {"mode": "source_topk", "k": 2}},
     {"halting": {"rule": "output_mass", "threshold": 0.6}},
 ]
+EVERY = {"stream": "carried", "carried": {"m": 3}}
+"""All of three layers run."""
+CARRIED: list[dict[str, Any]] = [
+    {"stream": "carried"},
+    {"stream": "carried", "carried": {"m": 2, "source_bias": True, "iteration_bias": True}},
+    {"stream": "carried", "carried": {"m": 1, "cap": 2, "iteration_router": True}},
+    EVERY,
+    {**EVERY, "disabled": [1], "self_routing": False},
+    {"stream": "carried", "halting": {"rule": "output_mass", "threshold": 0.6}},
+]
+CODES = InputSpec("codes", "vector", size=9)
+ROUTED = {
+    "inputs": (CODES,),
+    "stream": "carried",
+    "carried": {"routes": {"input": "codes", "slots": [0, 3], "layers": [0, 1]}},
+}
+STREAMS = pytest.mark.parametrize("stream", [{}, EVERY], ids=["paper", "carried"])
 
 
 def module(family: str, name: str, **more: Any) -> ZooModule:
@@ -72,7 +91,7 @@ def grown(
         torch.manual_seed(3)
         model = HModel(validate(HModelStructure, values, what="a structure"), inputs, outputs)
         for name, parameter in model.named_parameters():
-            if "routers" in name:
+            if "router" in name:
                 parameter.data += 0.2 * torch.randn_like(parameter)
     return growing(model.double().eval())
 
@@ -97,7 +116,10 @@ def born(one: GrowingHModel, factor: float, family: str = "mlp", **more: Any) ->
 
 @pytest.mark.parametrize(
     ("changes", "parents"),
-    [*((one, ()) for one in VARIANTS), *((one, ("mlp-0",)) for one in VARIANTS[:3] + VARIANTS[10:12])],
+    [
+        *((one, ()) for one in VARIANTS + CARRIED),
+        *((one, ("mlp-0",)) for one in VARIANTS[:3] + VARIANTS[10:12] + CARRIED),
+    ],
     ids=str,
 )
 def test_a_birth_changes_no_answer_and_then_trains(changes: dict[str, Any], parents: tuple[str, ...]) -> None:
@@ -109,7 +131,8 @@ def test_a_birth_changes_no_answer_and_then_trains(changes: dict[str, Any], pare
     one.model.train().loss(given).backward()  # type: ignore[no-untyped-call]
     child = one.model.core.layers[one.structure.place("child")]
     sizes = [0.0 if p.grad is None else float(p.grad.norm()) for p in child.parameters()]
-    if changes.get("router", {}).get("gate") != "sparsemax_in" or parents:
+    some_run = changes.get("stream") == "carried" and "disabled" not in changes
+    if not some_run and (changes.get("router", {}).get("gate") != "sparsemax_in" or parents):
         assert max(sizes) > 0, "nothing reaches the child"
     one.model.eval()
     one.births = {"child": 1e-9}
@@ -117,9 +140,10 @@ def test_a_birth_changes_no_answer_and_then_trains(changes: dict[str, Any], pare
         torch.testing.assert_close(answers(one, given), before, rtol=0, atol=1e-6)
 
 
+@STREAMS
 @pytest.mark.parametrize("family", PAPER)
-def test_every_family_is_born_unheard(family: str) -> None:
-    one, given = grown(), batch()
+def test_every_family_is_born_unheard(family: str, stream: dict[str, Any]) -> None:
+    one, given = grown(**stream, **({"disabled": [1]} if stream else {})), batch()
     before = answers(one, given)
     born(one, 0.0, family)
     torch.testing.assert_close(answers(one, given), before, rtol=0, atol=1e-12)
@@ -138,7 +162,54 @@ def test_a_child_is_called_as_loudly_as_its_parent() -> None:
     torch.testing.assert_close(torch.tensor(trace.norms[..., child]), torch.tensor(trace.norms[..., parent]))
 
 
-DENSE = [one for one in VARIANTS if not {"disabled", "inference", "halting"} & one.keys()]
+@pytest.mark.parametrize("parents", [(), ("mlp-0",)])
+@pytest.mark.parametrize("changes", CARRIED, ids=str)
+def test_in_a_softmax_a_child_is_a_rival_of_one_other_layer(changes: dict[str, Any], parents: tuple[str, ...]) -> None:
+    """Its row is that of its parent, or of some other one, apart from a little noise, which is drawn from its seed."""
+    one, twin = grown(**changes), grown(**changes)
+    for growing_model in (one, twin):
+        torch.rand(1)
+        born(growing_model, 1.0, parents=parents, seed=7)
+    router = one.model.core.router  # type: ignore[union-attr]
+    child = one.structure.place("child")
+    enabled = [place for place in range(child) if place not in one.model.structure.disabled]
+    tables = [table for table in (router.source_bias, router.moment_bias) if table is not None]
+    alike = []
+    for place in enabled:
+        differences = [float((one.weight[child] - one.weight[place]).detach().abs().max()) for one in router.maps()]
+        same = all(bool(linear.bias[child] == linear.bias[place]) for linear in router.maps())
+        same = same and all(bool((table[:, child] == table[:, place]).all()) for table in tables)
+        if router.source_bias is not None:
+            first = one.model.core.input_count
+            same = same and torch.equal(router.source_bias[first + child], router.source_bias[first + place])
+        if same and 0 < max(differences) < 0.15:
+            alike.append(place)
+    assert len(alike) == 1
+    assert not parents or alike == [0]
+    twins = twin.model.core.router.maps()  # type: ignore[union-attr]
+    assert all(torch.equal(a.weight, b.weight) for a, b in zip(router.maps(), twins, strict=True))
+
+
+def test_where_one_layer_runs_a_child_takes_a_part_of_its_parents_samples() -> None:
+    one = grown(hidden("mlp", "transformer"), **CARRIED[0])
+    given = small_batch((TEXT, IMAGE), (CLASS, LABELS), padded=True, count=64)
+    one.model.core.runner.reset()
+    before = answers(one, given)
+    parent_ran = list(one.model.core.runner.rows)
+    parent = ("mlp-0", "transformer-1")[parent_ran.index(max(parent_ran))]
+    born(one, 1.0, parent.split("-")[0], parents=(parent,), seed=2)
+    weights = {name: value.clone() for name, value in one.weights(parent).items()}
+    one.model.core.layers[one.structure.place("child")].load_state_dict(weights)
+    one.model.core.runner.reset()
+    after = answers(one, given)
+    ran = one.model.core.runner.rows
+    assert ran[one.structure.place("child")] > 0
+    assert ran[one.structure.place(parent)] > 0
+    assert sum(ran) == sum(parent_ran)
+    assert not torch.equal(after, before), "two share what one had, so that each has less"
+
+
+DENSE = [one for one in VARIANTS + CARRIED if not {"disabled", "inference", "halting"} & one.keys()]
 
 
 @pytest.mark.parametrize("changes", DENSE, ids=str)
@@ -153,8 +224,9 @@ def test_leaving_out_is_what_removing_would_be(changes: dict[str, Any]) -> None:
     assert sum(seen.usage.values()) == pytest.approx(1)
 
 
-def test_a_probe_says_what_it_says_of_zoos() -> None:
-    one, given = grown(), batch()
+@STREAMS
+def test_a_probe_says_what_it_says_of_zoos(stream: dict[str, Any]) -> None:
+    one, given = grown(**stream), batch()
     state = {name: value.clone() for name, value in one.model.state_dict().items()}
     torch.manual_seed(0)
     draw = torch.get_rng_state()
@@ -174,6 +246,22 @@ def test_a_probe_says_what_it_says_of_zoos() -> None:
     assert any(abs(zero.impact[name] - whole.impact[name]) > 1e-9 for name in whole.ids)
 
 
+@pytest.mark.parametrize("changes", [{}, CARRIED[0], CARRIED[1], EVERY], ids=str)
+def test_a_layer_set_to_zero_answers_zero(changes: dict[str, Any]) -> None:
+    one, given = grown(**changes), batch()
+    seen = one.probe([given], FitnessSettings(ablation="zero"))
+    moved = 0.0
+    for name, place in one.structure.places.items():
+        hook = one.model.core.layers[place].register_forward_hook(
+            lambda layer, arguments, output: replace(output, y=torch.zeros_like(output.y))
+        )
+        zeroed = one.probe([given], FitnessSettings())
+        hook.remove()
+        assert zeroed.dense_loss - seen.dense_loss == pytest.approx(seen.impact[name], abs=1e-9)
+        moved = max(moved, abs(seen.impact[name]))
+    assert moved > 1e-4
+
+
 def test_a_copy_has_no_distance_and_equal_usage() -> None:
     one, given = grown(hidden("mlp", "transformer")), batch()
     born(one, 1.0, parents=("mlp-0",))
@@ -184,8 +272,9 @@ def test_a_copy_has_no_distance_and_equal_usage() -> None:
     assert seen.usage["child"] == pytest.approx(seen.usage["mlp-0"], abs=1e-6)
 
 
-def test_ids_stay_when_places_move() -> None:
-    one = grown()
+@STREAMS
+def test_ids_stay_when_places_move(stream: dict[str, Any]) -> None:
+    one = grown(**stream)
     opaque = {name: value.clone() for name, value in one.weights("transformer-2").items()}
     one.remove("mlp-0")
     born(one, 1.0)
@@ -209,12 +298,14 @@ def test_rates_and_factors_follow_the_layer() -> None:
 
 
 @pytest.mark.slow
-def test_the_others_learn_before_a_layer_goes() -> None:
-    one = grown()
+@STREAMS
+def test_the_others_learn_before_a_layer_goes(stream: dict[str, Any]) -> None:
+    one = grown(**stream)
     one.model.float()
     lessons = [batch() for _ in range(2)]
     theirs = {name: value.clone() for name, value in one.weights("mlp-0").items()}
     ends = {name: value.clone() for name, value in one.model.outputs.state_dict().items()}
+    routing = {name: value.clone() for name, value in one.model.state_dict().items() if "router" in name}
     done = one.distil(
         "mlp-0",
         lambda number: lessons[number % 2],  # type: ignore[arg-type,return-value]
@@ -228,13 +319,18 @@ def test_the_others_learn_before_a_layer_goes() -> None:
     assert done.after < 0.5 * done.before
     assert all(torch.equal(value, theirs[name]) for name, value in one.weights("mlp-0").items())
     assert all(torch.equal(value, ends[name]) for name, value in one.model.outputs.state_dict().items())
+    moved = [not torch.equal(one.model.state_dict()[name], value) for name, value in routing.items()]
+    assert any(moved), "routers learn too"
     assert one.model.births == {}
     assert all(parameter.requires_grad for parameter in one.model.parameters())
 
 
-def test_gates_have_a_gradient_through_an_inner_step() -> None:
-    one, given = grown(hidden("mlp", "transformer")), batch()
+@pytest.mark.parametrize("stream", [{}, {"stream": "carried", "carried": {"m": 2}}], ids=["paper", "carried"])
+def test_gates_have_a_gradient_through_an_inner_step(stream: dict[str, Any]) -> None:
+    one, given = grown(hidden("mlp", "transformer"), **stream), batch()
     whole = one.unroll(given, given)
+    named = {name.split(".")[1] for name in whole.parameters}
+    assert named == ({"layers", "router"} if stream else {"layers", "routers", "input_routers"})
     gates = {name: torch.ones((), dtype=torch.float64, requires_grad=True) for name in one.live}
     parameters = {name: value.clone().requires_grad_() for name, value in whole.parameters.items()}
     inner = whole.inner_loss(parameters, gates)
@@ -249,8 +345,9 @@ def test_gates_have_a_gradient_through_an_inner_step() -> None:
     assert one.model.core.gates is None
 
 
-def test_a_causal_model_has_causal_children_only() -> None:
-    structure = {"causal": True, "width": WIDTH, "iterations": 2}
+@pytest.mark.parametrize("stream", [{}, {"stream": "carried"}], ids=["paper", "carried"])
+def test_a_causal_model_has_causal_children_only(stream: dict[str, Any]) -> None:
+    structure = {"causal": True, "width": WIDTH, "iterations": 2, **stream}
     one = grown(hidden("mlp"), (TEXT,), (NEXT,), **structure)
     given = batch((TEXT,), (NEXT,))
     before = answers(one, given)
@@ -267,6 +364,8 @@ def test_a_causal_model_has_causal_children_only() -> None:
     ("layers", "more", "words"),
     [
         (None, {"window": 1}, "with a window cannot grow"),
+        (None, {"window": 1, **EVERY}, "with a window cannot grow"),
+        (None, ROUTED, "with given routes cannot grow"),
         ((*hidden("mlp"), *hidden("mlp")), {}, "have the id 'mlp-0'"),
     ],
 )

@@ -36,7 +36,7 @@ from evodevo.growth.zoo.growing import GrowingZoo
 from evodevo.h_model.model import HModel
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.opponents import parameter_matched
-from evodevo.h_model.spec import HModelStructure
+from evodevo.h_model.spec import CarriedStructure, HModelStructure
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import HYBRID, ZooModule
@@ -111,7 +111,12 @@ def h_model(**more: Any) -> HModelNetwork:
     )
 
 
-NETWORKS = pytest.mark.parametrize("network", [zoo(), h_model()], ids=["zoo", "H-Model"])
+def carried() -> HModelNetwork:
+    """The same layers on a carried stream."""
+    return h_model(stream="carried", carried=CarriedStructure(m=2, cap=3))
+
+
+NETWORKS = pytest.mark.parametrize("network", [zoo(), h_model(), carried()], ids=["zoo", "H-Model", "carried"])
 
 
 def arm(network: NetworkSpec | None = None, **changes: Any) -> Trial:
@@ -289,7 +294,13 @@ def grown_h_model(tmp_path_factory: pytest.TempPathFactory, _scripted: None) -> 
     return watched(tmp_path_factory.mktemp("h_model"), arm(h_model()), {"select": {"metric": "loss"}})
 
 
-@pytest.fixture(scope="module", params=["zoo", "h_model"])
+@pytest.fixture(scope="module")
+def grown_carried(tmp_path_factory: pytest.TempPathFactory, _scripted: None) -> Grown:
+    """Three of the layers run."""
+    return watched(tmp_path_factory.mktemp("carried"), arm(carried()), {"select": {"metric": "loss"}})
+
+
+@pytest.fixture(scope="module", params=["zoo", "h_model", "carried"])
 def grown(request: pytest.FixtureRequest) -> Grown:
     found: Grown = request.getfixturevalue(f"grown_{request.param}")
     return found

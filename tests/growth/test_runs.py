@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -222,7 +222,8 @@ def test_a_changed_log_is_one_clear_error(one: Individual, copied: Path, change:
 
 
 @pytest.mark.slow
-def test_an_h_model_that_grew_has_a_history_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stream", ["paper", "carried"])
+def test_an_h_model_that_grew_has_a_history_too(stream: Literal["paper", "carried"], tmp_path: Path) -> None:
     """Layers that are no modules have names by their places, which move."""
     _, mlp, _, _, _, squeeze = start_zoo(16)
     structure = HModelStructure(
@@ -236,6 +237,7 @@ def test_an_h_model_that_grew_has_a_history_too(tmp_path: Path) -> None:
         iterations=2,
         input_blocks=0,
         output_blocks=0,
+        stream=stream,
     )
     arm = Variant(
         name="grown",

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from evodevo.canonical import digest
 from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
 from evodevo.execution.base import Report
 from evodevo.experiments.checkpoint_selection import BestWeights
@@ -138,7 +139,7 @@ class Trainer:
         self._spent_before = self._memory.spent_before  # of earlier stages than the present one
         self._border: tuple[TrainingSnapshot, float] | None = None  # between two segments: its position, and since when
         self._unsent: list[dict[str, Any]] = []
-        self._counted: object = None  # the network whose step has been counted
+        self._counted = ""  # digest of the network whose step has been counted
 
     # For procedures
 
@@ -209,12 +210,15 @@ class Trainer:
             self._spent_before = self.spent
         snapshot = self._restore(network) if stage == self._memory.stage else None
         cut_short = snapshot is not None
+        if cut_short:
+            self.flops_per_step, self._counted = self._memory.flops_per_step, self._memory.counted
         self._best = self._selection(stage, network, cut_short) if watched else None
         if snapshot is None:
             snapshot = self._cross_border(network)
         batch_of = batch_at or (lambda step: source.batch("train", self.seed, step, settings.batch_size))
         network.to(self.precision.device)
-        self._count_flops(network, batch_of, again=bool(self._steps_of_segments))
+        if not (cut_short and self.flops_per_step and not self._memory.border):
+            self._count_flops(network, batch_of, again=bool(self._steps_of_segments))
         # A stage that was cut short has points already.
         points = sum(step > self._steps for step, _ in self._series["validation_loss"])
 
@@ -501,8 +505,8 @@ class Trainer:
             return
         batch = batch_of(0)
         assert isinstance(batch, Mapping), "the batch is a mapping"
-        shapes = {name: tuple(values.shape) for name, values in batch.items()}
-        counted = specification_of(self.arm.network, network), _counted_as(network), shapes
+        shapes = {name: list(values.shape) for name, values in batch.items()}
+        counted = digest([_counted_as(self.arm.network, network), shapes])
         if again and counted == self._counted:
             return
         first = self.precision.place(batch)
@@ -604,16 +608,19 @@ class Trainer:
             paused=self._paused,
             spent=self._spent,
             spent_before=self._spent_before,
+            flops_per_step=self.flops_per_step,
+            counted=self._counted,
         )
         return memory.model_dump(mode="json")
 
 
-def _counted_as(network: Network) -> object:
-    """Properties that a step's FLOPs depend on beside structure and batch: parameters, which learn, births, and whether
-    given routes are followed."""
-    births = {str(name): factor > 0 for name, factor in getattr(network, "births", {}).items()}
-    shapes = {name: (parameter.shape, parameter.requires_grad) for name, parameter in network.named_parameters()}
-    return shapes, births, getattr(network, "follows", False)
+def _counted_as(began: NetworkSpec, network: Network) -> list[Any]:
+    """Properties that a step's FLOPs depend on beside the batch, as plain data: structure, parameters, which of them
+    learn, births, and whether given routes are followed."""
+    structure = NetworkEnvelope(network=specification_of(began, network)).model_dump(mode="json")
+    births = {str(name): bool(factor > 0) for name, factor in getattr(network, "births", {}).items()}
+    shapes = {name: [list(one.shape), one.requires_grad] for name, one in network.named_parameters()}
+    return [structure, shapes, births, bool(getattr(network, "follows", False))]
 
 
 def _shape(state: Mapping[str, Any]) -> torch.Size:

@@ -69,6 +69,9 @@ class Memory(Settings):
         paused: seconds of measurements and between segments, which count as no training.
         spent: FLOPs of other work than training steps, by name (``Bench.spend``).
         spent_before: their sum when the stage began.
+        flops_per_step: FLOPs of a step as they were counted last; 0 where they were not. Which layers run may depend on
+            weights, so that they are not counted again where a training goes on.
+        counted: digest of what was counted.
     """
 
     stage: int = 0
@@ -82,6 +85,8 @@ class Memory(Settings):
     paused: float = 0.0
     spent: dict[str, float] = Field(default_factory=dict)
     spent_before: float = 0.0
+    flops_per_step: float = 0.0
+    counted: str = ""
 
 
 def read_memory(kept: checkpoints.Checkpoint) -> Memory:

@@ -249,9 +249,6 @@ class HCore(nn.Module):
         enabled[list(self.structure.disabled)] = 0
         return (enabled.cumsum(0) - 1).clamp(min=0)
 
-    def check_growth(self) -> None:
-        """Raise ``UsageError`` where layers cannot be added, removed, disabled later or be partly born."""
-
     # Settings of a pass
 
     def set_progress(self, share: float) -> None:

@@ -21,7 +21,8 @@ def h_model_words(structure: HModelStructure) -> list[str]:
         carried, where = structure.carried, "position" if structure.causal else "sample"
         few = f"a message goes to {carried.m} of the layers, and at most {carried.most} run per {where} and iteration"
         who = "a router for each iteration" if carried.iteration_router else "one router for all"
-        return [hidden, f"Carried stream: {who}, alpha {structure.alpha:g}; {few}."]
+        near = "" if structure.window is None else f", at most {structure.window} places away"
+        return [hidden, f"Carried stream: {who}, alpha {structure.alpha:g}; {few}{near}."]
     routing = f"Router {structure.router.head}, gate {structure.router.gate}, alpha {structure.alpha:g}"
     own = [f"Hidden layers {list(entry.layers)} answer {entry.output} alone." for entry in structure.own]
     return [hidden, f"{routing}; it answers in the mode {structure.inference.mode}.", *own]

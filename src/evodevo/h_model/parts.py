@@ -6,7 +6,7 @@ Code in other files (halting early, growing, tracing) depends on this class alon
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -149,6 +149,23 @@ class HModelParts(LayeredNetwork):
         device = next(self.parameters()).device
         self._reader = RouteReader(routes).to(device)
 
+    def check_routes(self, new: Callable[[int], int | None], structure: HModelStructure | None = None) -> None:
+        """Raise ``UsageError`` where the table that is followed does not go with a change of the layers.
+
+        Args:
+            new: place of each layer after the change; None for one that is there no longer.
+            structure: structure after the change; looked at if given.
+        """
+        if self._reader is not None:
+            moved = self._reader.routes.moved(new)
+            if structure is not None and self.follows:
+                imposed(structure, moved)
+
+    def move_routes(self, new: Callable[[int], int | None]) -> None:
+        """Follow the same layers after a change of their places."""
+        if self._reader is not None:
+            self._read_routes(self._reader.routes.moved(new))
+
     def routes_of(self, batch: Batch) -> Tensor | None:
         """The given hidden layer of each sample in each iteration, (B, T); None where the router decides."""
         return None if self._reader is None else self._reader(batch)
@@ -246,8 +263,6 @@ class HModelParts(LayeredNetwork):
 
     @births.setter
     def births(self, factors: dict[int, float | Tensor]) -> None:
-        if factors:
-            self.core.check_growth()
         self.core.births = factors
 
     def state_extras(self) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class HModelSpace(Space[HModelGenome]):
 
     def _check_carried(self) -> None:
         """Raise ``UsageError`` for genes that the carried stream does not have."""
-        allowed = {"modes": ("dense",), "aggregations": ("sum",), "windows": (0,)}
+        allowed = {"modes": ("dense",), "aggregations": ("sum",)}
         for name, values in allowed.items():
             given = tuple(getattr(self.settings, name))
             if given != values:

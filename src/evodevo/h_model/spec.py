@@ -136,6 +136,11 @@ class CarriedStructure(Settings):
         """The cap, M."""
         return self.cap or self.m
 
+    def fitting(self, layers: int) -> Self:
+        """With numbers no larger than so many layers allow."""
+        cap = None if self.cap is None else min(self.cap, layers)
+        return self.model_copy(update={"m": min(self.m, layers), "cap": cap})
+
 
 class OwnLayers(Settings):
     """Hidden layers that take part in the answers of one output alone.
@@ -340,6 +345,7 @@ class HModelStructure(Settings):
             "router": self.router == RouterStructure(),
             "alpha": self.alpha == 1 and self.alpha_rate == 1 and self.alpha_end is None,
             "self_routing": self.self_routing,
+            "window": self.window is None,
             "missing": not self.missing,
             "regularisation": not (wanted.balance or wanted.z or wanted.self_routing or wanted.layer_dropout),
         }
@@ -363,7 +369,7 @@ def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
-_OF_PAPER = ("normaliser", "aggregation", "inflow_gate", "output_division", "window")
+_OF_PAPER = ("normaliser", "aggregation", "inflow_gate", "output_division")
 """Fields that count only with the stream ``paper``."""
 
 Preset = Literal["wide", "deep", "balanced", "full"]

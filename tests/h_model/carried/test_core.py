@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -40,6 +41,18 @@ def naive(core: CarriedCore, values: Tensor, masks: Tensor, total: int) -> Tenso
     each = list(range(length)) if core.per_position else [None]
     m, cap = structure.carried.m, structure.carried.cap or structure.carried.m
 
+    live = [k for k in range(hidden) if k not in structure.disabled]
+
+    def may(source: int | None, target: int) -> bool:
+        """Whether a hidden layer, or an input (None), may address a target."""
+        window = len(live) if structure.window is None else structure.window
+        if target >= hidden:
+            return source is None or live.index(source) >= len(live) - window
+        if target not in live or (source == target and not structure.self_routing):
+            return False
+        row = live.index(target)
+        return row < window if source is None else abs(row - live.index(source)) <= window
+
     def positions(p: int | None) -> list[int]:
         return list(range(length)) if p is None else [p]
 
@@ -59,14 +72,18 @@ def naive(core: CarriedCore, values: Tensor, masks: Tensor, total: int) -> Tenso
             made = made + core.router.moment_bias[min(moment, len(core.router.moment_bias) - 1)]
         return cast(Tensor, made)
 
-    def kept(rows: list[tuple[float, Tensor]]) -> list[dict[int, Tensor]]:
+    def kept(rows: list[tuple[float, Tensor, int | None]]) -> list[dict[int, Tensor]]:
         """For each source: the hidden targets that it keeps, with r c."""
-        soft = [F.softmax(row[:hidden], 0) for _, row in rows]
-        dense = [sum(r * one[k] for (r, _), one in zip(rows, soft, strict=True)) for k in range(hidden)]
-        chosen = sorted(range(hidden), key=lambda k: -float(dense[k]))[:cap]
+        soft: list[dict[int, Tensor]] = []
+        for _, row, source in rows:
+            open_ = [k for k in range(hidden) if may(source, k)]
+            soft.append(dict(zip(open_, F.softmax(row[open_], 0), strict=True)))
+        dense = [sum(row[0] * one[k] for row, one in zip(rows, soft, strict=True) if k in one) for k in range(hidden)]
+        reached = [k for k in range(hidden) if dense[k] > 0]
+        chosen = sorted(reached, key=lambda k: -round(float(dense[k]) * 2**18))[:cap]
         links = []
-        for (r, _), one in zip(rows, soft, strict=True):
-            own = sorted(chosen, key=lambda k: -float(one[k]))[:m]
+        for (r, _, _), one in zip(rows, soft, strict=True):
+            own = sorted((k for k in chosen if k in one), key=lambda k: -round(float(one[k]) * 2**18))[:m]
             links.append({k: r * one[k] for k in own if r > 0})
         return links
 
@@ -79,9 +96,9 @@ def naive(core: CarriedCore, values: Tensor, masks: Tensor, total: int) -> Tenso
     known = torch.zeros(hidden, length, dtype=torch.bool)
     inflow: dict[int | None, list[Any]] = {p: [0.0] * hidden for p in each}
 
-    def receive(p: int | None, sources: list[tuple[Tensor, Tensor, float, Tensor]]) -> None:
-        """Sources are message (S, d), mask (S,), r, logits."""
-        links = kept([(r, row) for _, _, r, row in sources])
+    def receive(p: int | None, sources: list[tuple[Tensor, Tensor, float, Tensor, int | None]]) -> None:
+        """Sources are message (S, d), mask (S,), r, logits, hidden layer (None for an input)."""
+        links = kept([(r, row, source) for _, _, r, row, source in sources])
         inflow[p] = [0.0] * hidden
         for k in range(hidden):
             ways = [(source, link[k]) for source, link in zip(sources, links, strict=True) if k in link]
@@ -98,7 +115,10 @@ def naive(core: CarriedCore, values: Tensor, masks: Tensor, total: int) -> Tenso
         return y
     for p in each:
         there = [float(masks[i].any()) if p is None else float(masks[i, p]) for i in range(len(values))]
-        receive(p, [(values[i], masks[i], there[i], logits(values[i], masks[i], i, 0, p)) for i in range(len(values))])
+        first = [
+            (values[i], masks[i], there[i], logits(values[i], masks[i], i, 0, p), None) for i in range(len(values))
+        ]
+        receive(p, first)
     for t in range(total):
         before, seen, states = x.clone(), core.embedding.on_input(x.clone(), t), known.clone()
         gates = {p: [min(1.0, float(a)) for a in inflow[p]] for p in each}
@@ -121,11 +141,15 @@ def naive(core: CarriedCore, values: Tensor, masks: Tensor, total: int) -> Tenso
             for j in active:
                 mask = states[j] if p is None else torch.arange(length) == p
                 sources.append(
-                    (messages[j], mask, gates[p][j] / top, logits(messages[j], mask, len(values) + j, t + 1, p))
+                    (messages[j], mask, gates[p][j] / top, logits(messages[j], mask, len(values) + j, t + 1, p), j)
                 )
             for o in range(outputs):
                 for s in positions(p):
-                    here = [(msg[s], r * torch.sigmoid(row[hidden + o])) for msg, mask, r, row in sources if mask[s]]
+                    here = [
+                        (message[s], r * torch.sigmoid(row[hidden + o]))
+                        for message, mask, r, row, source in sources
+                        if mask[s] and may(source, hidden + o)
+                    ]
                     weight = sum(c for _, c in here)
                     if here:
                         share = min(1.0, float(weight))
@@ -153,6 +177,16 @@ CASES: dict[str, dict[str, Any]] = {
     "embedding of the input": {"iteration_embedding": "input", "carried": {"m": 2}},
     "film": {"iteration_embedding": "film", "carried": {"m": 2}},
     "T = 0": {"iterations": 0},
+    "window": {"window": 1, "iterations": 4, "carried": {"m": 2, "cap": 3}},
+    "window of two, top-1": {"window": 2, "hidden": [BLOCK, ALONE] * 3, "carried": {"cap": 2}},
+    "window around a disabled layer": {
+        "window": 1,
+        "hidden": [BLOCK, ALONE, ALONE, BLOCK, ALONE],
+        "disabled": [2],
+        "iterations": 4,
+        "self_routing": False,
+        "carried": {"m": 2},
+    },
 }
 
 
@@ -336,6 +370,86 @@ def test_no_more_than_m_and_the_cap_are_addressed() -> None:
     assert record[-1].weights.shape[-1] == 1
 
 
+def told(core: CarriedCore, logits: dict[tuple[int, int], float]) -> None:
+    """A router that says this alone: logits by number of the source, inputs first, and target; 0 else."""
+    with torch.no_grad():
+        core.router.linear.weight.zero_()
+        core.router.linear.bias.zero_()
+        bias = cast(nn.Parameter, core.router.source_bias)
+        bias.zero_()
+        for (source, target), logit in logits.items():
+            bias[source, target] = logit
+
+
+@pytest.mark.parametrize(("cap", "reached"), [(2, [1, 4]), (1, [1])])
+def test_within_a_window_a_source_may_be_left_without_a_target(cap: int, reached: list[int]) -> None:
+    """Both ends of a row are active, each reaches the layer beside it; where one is chosen, one end sends to none."""
+    core = core_of(window=1, hidden=[ALONE] * 6, iterations=3, carried={"cap": cap, "source_bias": True})
+    told(core, {(1, 1): 9.0, (6, 4): 3.0, (6, 6): 2.0})
+    values, _ = inputs_of(1, 1, 4, padded=False)
+    record: list[Any] = []
+    flow = core.begin(values, None, 3, record=record)
+    both = torch.zeros_like(flow.inflow)
+    both[..., [0, 5]] = 1.0
+    flow = core.iterate(replace(flow, inflow=both, chosen=torch.tensor([[[0, 5]]]), x=torch.ones_like(flow.x)))
+    assert flow.inflow[0, 0].nonzero().flatten().tolist() == reached
+    links = record[-1].weights[0, 0]
+    assert links[0, :6].nonzero().flatten().tolist() == [1]
+    assert links[5, :6].nonzero().flatten().tolist() == [4] * (cap == 2)
+    assert links[0, 6] == 0, "only the last layer reaches the output"
+    assert float(links[5, 6].detach()) == pytest.approx(float(torch.sigmoid(torch.tensor(2.0, dtype=torch.float64))))
+
+
+def test_outputs_keep_the_mean_of_the_inputs_until_a_message_can_reach_them() -> None:
+    core = core_of(window=2, hidden=[ALONE] * 6, iterations=4, carried={"m": 2, "cap": 6})
+    values, _ = inputs_of(3, 1, 4, padded=False)
+    said = []
+    flow = core.begin(values, None, 4)
+    for _ in range(4):
+        said.append(core.answer(flow))
+        assert not flow.inflow[..., 2 * (flow.t + 1) :].any(), "a message goes two places in an iteration"
+        flow = core.iterate(flow)
+    for answer in said[:3]:
+        torch.testing.assert_close(answer, values, rtol=1e-12, atol=1e-12)
+    assert not torch.allclose(said[3], values), "wT > H - w: the fifth and sixth layer were reached"
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_where_nobody_may_be_reached_nothing_runs_and_nothing_is_balanced(causal: bool) -> None:
+    """The window lets inputs reach the first layer alone, and that one is left out of the step."""
+    settings = {"balance": 1.0, "layer_dropout": 0.5, "z": 0.0}
+    core = core_of(window=1, hidden=[ALONE] * 3, causal=causal, carried={"m": 2}, regularisation=settings).train()
+    core._drawn_layers = lambda device: torch.tensor([False, True, True])  # type: ignore[method-assign]
+    values, _ = inputs_of(3, 1, 4, padded=False)
+    flow = core.run(values)
+    torch.testing.assert_close(core.answer(flow), values, rtol=1e-12, atol=1e-12)
+    assert sum(core.runner.rows) == 0
+    assert float(flow.penalties["balance"].detach()) == 0
+
+
+def test_balance_within_a_window_pulls_towards_layers_that_can_be_reached() -> None:
+    """With T = 1 inputs reach w layers: the loss is least, H / w - 1, where these are used evenly, and not 0."""
+    core = core_of(
+        2, 1, window=2, hidden=[ALONE] * 4, iterations=1, carried={"source_bias": True}, regularisation={"balance": 1.0}
+    ).train()
+
+    def loss(logit: float) -> tuple[float, list[float]]:
+        told(core, {(0, 0): logit, (1, 0): logit})
+        values, _ = inputs_of(5, 2, 3, padded=False)
+        core.zero_grad()
+        penalty = core.run(values).penalties["balance"]
+        penalty.backward()
+        gradient = cast(Tensor, cast(nn.Parameter, core.router.source_bias).grad)
+        return float(penalty.detach()), gradient[0].tolist()
+
+    even, _ = loss(0.0)
+    assert even == pytest.approx(4 / 2 - 1)
+    more, gradient = loss(1.0)
+    assert more > even
+    assert gradient[0] > 0 > gradient[1], "away from the one that is used too much"
+    assert gradient[2] == gradient[3] == 0
+
+
 def test_samples_do_not_depend_on_each_other() -> None:
     core = core_of(2, 1, carried={"m": 2})
     values, masks = inputs_of(5, 2, 4, padded=True)
@@ -399,7 +513,6 @@ def test_balance_is_that_of_switch_pooled_over_iterations() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"window": 1},
         {"aggregation": "attention"},
         {"normaliser": "softmax"},
         {"inflow_gate": False},
@@ -424,7 +537,3 @@ def test_the_streams_do_not_mix() -> None:
     carried = core_of().structure
     assert paper(carried).stream == "paper"
     assert HModelStructure.model_validate({"width": 8}).stream == "paper", "stored structures keep their meaning"
-    core = core_of()
-    core.births = {0: 0.5}
-    with pytest.raises(UsageError, match="cannot be added"):
-        core.run(torch.randn(1, 1, 2, WIDTH, dtype=torch.float64))

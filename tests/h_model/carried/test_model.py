@@ -11,7 +11,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.errors import UsageError
-from evodevo.growth.h_model.growable import GrowableHModel
 from evodevo.h_model.cost import executed_flops, h_model_cost, h_model_parameters, h_model_work
 from evodevo.h_model.draw import h_model_drawing, h_model_words
 from evodevo.h_model.extension import usage
@@ -52,6 +51,8 @@ CASES: dict[str, dict[str, Any]] = {
     "T = 0": {"iterations": 0},
     "alpha": {"alpha": 2.0, "alpha_rate": 0.5},
     "disabled": {"disabled": [1], "self_routing": False, "carried": {"m": 2}},
+    "window": {"window": 1, "hidden": [BLOCK] * 5, "disabled": [2], "iterations": 4, "carried": {"m": 2, "cap": 3}},
+    "window, top-1": {"window": 2, "hidden": [BLOCK] * 4},
     "mixed layers": {"hidden": MIXED, "carried": {"m": 2}},
     "act": {"halting": {"rule": "act", "threshold": 0.6}},
 }
@@ -82,8 +83,9 @@ def test_inside_another_model_it_is_a_layer_like_any_other() -> None:
     "settings",
     [{}, {"m": 2}, {"m": 1, "cap": 3, "source_bias": True, "iteration_bias": True}, {"iteration_router": True}],
 )
-def test_stated_parameters_are_built(settings: dict[str, Any]) -> None:
-    model = carried(*ENDS[False], carried=settings)
+@pytest.mark.parametrize("window", [None, 1])
+def test_stated_parameters_are_built(settings: dict[str, Any], window: int | None) -> None:
+    model = carried(*ENDS[False], carried=settings, window=window)
     stated = h_model_parameters(model.structure, *ENDS[False])
     assert stated["routers"] == sum(p.numel() for n, p in model.named_parameters() if n.startswith("core.router."))
     assert sum(stated.values()) == sum(p.numel() for p in model.parameters())
@@ -96,7 +98,9 @@ def products() -> FlopCounterMode:
     )
 
 
-@pytest.mark.parametrize("changes", [{}, {"carried": {"m": 2}}, {"carried": {"cap": 2}}, {"iterations": 0}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"carried": {"m": 2}}, {"carried": {"cap": 2}}, {"iterations": 0}, {"window": 2}], ids=str
+)
 @pytest.mark.parametrize("causal", [False, True])
 def test_stated_flops_are_those_executed(changes: dict[str, Any], causal: bool) -> None:
     """With one position a layer's work is the same for every sample; unaddressed layers do none."""
@@ -167,7 +171,9 @@ def test_halting_in_a_batch_is_halting_alone(rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"carried": {"m": 2}}, {"halting": {"rule": "act", "threshold": 0.6}}], ids=str
+    "changes",
+    [{}, {"carried": {"m": 2}}, {"halting": {"rule": "act", "threshold": 0.6}}, {"window": 1, "carried": {"m": 2}}],
+    ids=str,
 )
 def test_the_last_token_moves_no_earlier_answer(changes: dict[str, Any]) -> None:
     model = carried(*ENDS[True], causal=True, **changes)
@@ -253,38 +259,28 @@ def test_layer_dropout_leaves_out_layers() -> None:
     assert flow.inflow[..., flow.kept].any()
 
 
-def test_what_changes_layers_or_modes_afterwards_is_refused() -> None:
+def test_inference_modes_are_refused() -> None:
     model = carried()
     with pytest.raises(UsageError, match="bound the work"):
         model.inference = InferenceStructure(mode="target_topm", m=1)
-    for change in (
-        lambda: model.add_node(MLPLayer()),
-        lambda: model.remove_node(0),
-        lambda: model.enable(0),
-        lambda: setattr(model, "births", {0: 0.5}),
-    ):
-        with pytest.raises(UsageError, match="cannot be added, removed"):
-            change()
-
-
-def test_growth_is_refused_before_anything_is_trained() -> None:
-    with pytest.raises(UsageError, match="carried stream cannot grow"):
-        GrowableHModel.of(carried().structure)
 
 
 def test_a_space_draws_models_of_the_carried_stream() -> None:
     structure = {"stream": "carried", "carried": {"m": 1, "cap": 2}}
-    only = {"modes": ["dense"], "aggregations": ["sum"], "windows": [0], "hidden_range": [2, 4]}
+    only = {"modes": ["dense"], "aggregations": ["sum"], "windows": [0, 1], "hidden_range": [2, 4]}
 
     def space_of(**changes: Any) -> HModelSpace:
         return HModelSpace(validate(HModelSpaceSettings, {"structure": structure, **only, **changes}, what="x"))
 
     space = space_of()
     rng = np.random.default_rng(0)
-    for _ in range(5):
+    windows = set()
+    for _ in range(12):
         drawn = space.structure(space.mutate(space.sample(rng), rng))
         assert drawn.stream == "carried"
         assert drawn.carried.most == 2
+        windows.add(drawn.window)
+    assert windows == {None, 1}
     routes = {"input": "facts", "slots": [0, 0, 0, 0], "layers": [0, 1]}
     for wrong, match in (
         ({"modes": ["dense", "target_topm"]}, "modes"),
@@ -303,4 +299,6 @@ def test_it_is_described_and_drawn() -> None:
     assert "a router for each iteration" in " ".join(
         h_model_words(carried(carried={"iteration_router": True}).structure)
     )
+    near = carried(carried={"m": 2, "cap": 3}, window=1).structure
+    assert "at most 3 run per sample and iteration, at most 1 places away" in " ".join(h_model_words(near))
     assert "carried stream" in h_model_drawing(structure, title="one", subtitle="")

@@ -15,8 +15,10 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.model import HModel
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures import extend_procedure
 from evodevo.h_model.procedures.extend_procedure import ExtendSettings, forgetting
+from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.base import Network
 from evodevo.networks.saved import load_network
 from evodevo.runs.recipe import RECIPES, Changes
@@ -100,6 +102,34 @@ def test_layers_of_its_own_leave_the_other_domains_as_they_were(
     network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
     assert isinstance(network, HModel)
     assert [(one.output, one.layers) for one in network.structure.own] == [("letters", (2,))]
+
+
+def carried_h_model(**more: Any) -> Any:
+    """The small H-Model with a carried stream."""
+    trial = h_model(**more)
+    structure = {**trial.network.structure.model_dump(mode="json"), "stream": "carried", "router": {}}
+    return trial.model_copy(update={"network": HModelNetwork(structure=validate(HModelStructure, structure, what="x"))})
+
+
+def test_a_carried_stream_is_extended_too(tmp_path: Path) -> None:
+    outcome = evaluate(problem(LITTLE, blobs=tmp_path), extended(NEW, carried_h_model))
+    network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
+    assert isinstance(network, HModel)
+    assert network.structure.stream == "carried"
+    assert len(network.structure.hidden) == 4
+    assert 0 < outcome.extra["learning"] < outcome.cost["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"routers": False}, "share one router"), ({"own": True}, "the model has no output '2'")]
+)
+def test_what_a_carried_stream_cannot_learn_is_refused_before_anything_is_trained(
+    changes: dict[str, Any], words: str
+) -> None:
+    told: list[dict[str, Any]] = []
+    with pytest.raises(UsageError, match=words):
+        evaluate(problem(), extended({**NEW, **changes}, carried_h_model), report=told.append)
+    assert told == []
 
 
 def test_layers_of_its_own_that_cannot_be_are_refused_before_anything_is_trained() -> None:

@@ -289,6 +289,7 @@ def test_a_structure_with_routes_is_read_again_and_others_are_written_as_before(
         ({"router": {"pool": "mean"}}, "settings router"),
         ({"alpha_rate": 0.5}, "settings alpha"),
         ({"self_routing": False}, "settings self_routing"),
+        ({"window": 1}, "settings window"),
         ({"missing": True}, "settings missing"),
         ({"regularisation": {"balance": 0.1}}, "settings regularisation"),
         ({"regularisation": {"layer_dropout": 0.1}}, "settings regularisation"),

@@ -14,7 +14,7 @@ from evodevo.growth.flops import Prices
 from evodevo.growth.growable import OPAQUE, Growable, TaskSizes
 from evodevo.growth.spec import FitnessSettings, GrowthSettings
 from evodevo.h_model.cost import h_model_cost
-from evodevo.h_model.spec import HModelStructure
+from evodevo.h_model.spec import CarriedStructure, HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.nodes.layer import LayerNode
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
@@ -43,10 +43,12 @@ class GrowableHModel(Growable):
         """See ``Growable``: a model that has not grown yet.
 
         Raises:
-            UsageError: Two layers have one id, or the layers have a window or a carried stream.
+            UsageError: Two layers have one id, or the layers have a window or given routes.
         """
-        if structure.stream == "carried":
-            raise UsageError("an H-Model with a carried stream cannot grow; use stream = paper.")
+        if structure.carried.routes is not None:
+            raise UsageError(
+                "an H-Model with given routes cannot grow: nothing would lead to a newborn. Leave carried.routes out."
+            )
         if structure.own:
             raise UsageError("an H-Model with layers of an output's own cannot grow; grow it before they are added.")
         if structure.window is not None:
@@ -80,25 +82,39 @@ class GrowableHModel(Growable):
     def structure(self) -> HModelStructure:
         """The H-Model with these layers.
 
-        Top-k and top-m are no larger than it allows.
+        Top-k, top-m and the numbers of a carried stream are no larger than it allows.
         """
         count = len(self.modules)
         mode = self.model.inference
         mode = mode.model_copy(update={"m": min(mode.m, count), "k": min(mode.k, count + 1)})
         places = tuple(place for place, module in enumerate(self.modules) if module.id in self.disabled)
         hidden = tuple(layer_of(module) for module in self.modules)
-        return self.model.model_copy(update={"hidden": hidden, "disabled": places, "inference": mode})
+        carried = self.model.carried.fitting(count)
+        changes = {"hidden": hidden, "disabled": places, "inference": mode, "carried": carried}
+        return self.model.model_copy(update=changes)
 
     def cost(self, task: TaskSizes) -> Cost:
-        """See ``Growable``; all layers run."""
+        """See ``Growable``; all layers run, or as many as a carried stream lets run."""
         return h_model_cost(self.structure, inputs=task.inputs, outputs=task.outputs)
 
     def prices(self, task: TaskSizes, settings: FitnessSettings) -> Prices:
         """See ``Growable``."""
         forward = float(self.cost(task).flops)
         # Without one of N layers N - 1 run, and alone one does: together a pass for each; a layer set to 0 still runs.
-        sparse, zeroed = self.model.inference.mode != "dense", settings.ablation == "zero"
-        return Prices(forward, forward * (len(self.live) + 2 + sparse + zeroed), 1.0)
+        sparse, zeroed, live = self.model.inference.mode != "dense", settings.ablation == "zero", len(self.live)
+        if self.model.stream == "carried":
+            most = self.model.carried.most
+            without = self._running(min(most, live if zeroed else live - 1), task)
+            # One pass as it is, one that runs all alike, one without each layer, and each layer alone.
+            probe = forward + self._running(live, task) + live * (without + self._running(1, task))
+            return Prices(forward, probe, 1.0)
+        return Prices(forward, forward * (live + 2 + sparse + zeroed), 1.0)
+
+    def _running(self, layers: int, task: TaskSizes) -> float:
+        """FLOPs of a forward pass of a carried stream in which so many layers run."""
+        numbers = CarriedStructure(m=1, cap=max(layers, 1))
+        structure = self.structure.model_copy(update={"carried": numbers})
+        return float(h_model_cost(structure, inputs=task.inputs, outputs=task.outputs).flops)
 
     def check(self, growth: GrowthSettings) -> None:
         """Refuse a kind of inheritance and a cap that an H-Model does not have; raises UsageError."""

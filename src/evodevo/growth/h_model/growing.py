@@ -2,31 +2,26 @@
 
 Source: docs/spec/h_model.md#adding-and-removing-layers.
 
-Connections to a newborn are as strong as those to its parent, or as those to the other layers on average; its own are
-as strong as its parent's. Its birth factor removes the effect of all of them at first (``h_model/births.py``).
-
-Legend: H hidden layers, N targets, d width.
+A newborn is addressed as its parent is, or as the others are (``addressing.py``). Its birth factor removes the effect
+of that at first (``h_model/births.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
 
-import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.growth.growable import OPAQUE, Growable, GrowingNetwork
 from evodevo.growth.h_model import probing, unrolling
+from evodevo.growth.h_model.addressing import address_alike
 from evodevo.growth.h_model.teaching import distil_layer
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.base import Unroll
 from evodevo.growth.training.distillation_buffer import Distilled
-from evodevo.h_model.core import HCore
 from evodevo.h_model.model import HModel
-from evodevo.h_model.router import Router
 from evodevo.module_zoo.modules.build import build_module, part_name
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
@@ -134,7 +129,7 @@ class GrowingHModel(GrowingNetwork):
         except RuntimeError:
             self.model.remove_node(change.place)
             raise
-        address_alike(self.model.core, change.place, like)
+        address_alike(self.model.core, change.place, like, seed)
         self._changed((*self._pool.modules, module), change.origins)
 
     def remove(self, name: str) -> None:
@@ -200,60 +195,3 @@ class GrowingHModel(GrowingNetwork):
             if any(parameter.requires_grad for parameter in self.model.core.layers[place].parameters())
         }
         self.model.newborn_rates = {places[name]: rate for name, rate in self._rates.items() if name in learning}
-
-
-@torch.no_grad()
-def address_alike(core: HCore, place: int, like: int | None) -> None:
-    """Copy the connections to and from another layer to the newborn.
-
-    Args:
-        core: Core to which the layer was just added.
-        place: Index of the newborn.
-        like: Index of its parent. None: connections to it are as strong as those to the other layers on average, for
-            every input, and its own router begins like that of a new model.
-    """
-    if core.structure.window is not None:
-        return
-    own = cast(Router, core.routers[place])
-    if like is not None:
-        _copy(own, cast(Router, core.routers[like]))
-    else:
-        _begin(own, core)
-    for router in cast("list[Router]", [*core.input_routers, *core.routers]):
-        for table in _tables(router):
-            others = [
-                layer for layer in range(core.hidden_count) if layer != place and layer not in core.structure.disabled
-            ]
-            if like is not None:
-                table[place] = table[like]
-            elif table.ndim == 1:
-                table[place] = table[others].mean()
-            else:
-                table[place] = 0.0
-    if like is not None:
-        for name in (*core.aggregation.by_target, *core.aggregation.by_source):
-            rows = core.aggregation.get_parameter(name)
-            rows[place] = rows[like]
-
-
-def _tables(router: Router) -> list[Tensor]:
-    """Parameters of a routing head by target, (N,) or (N, units)."""
-    if router.outer is not None:
-        return [router.outer.weight, router.outer.bias]
-    return [] if router.logits is None else [router.logits]
-
-
-def _copy(own: Router, parent: Router) -> None:
-    """Copy the parent's router; a router of another kind keeps its start."""
-    theirs = dict(parent.named_parameters())
-    for name, parameter in own.named_parameters():
-        if name in theirs and theirs[name].shape == parameter.shape:
-            parameter.copy_(theirs[name])
-
-
-def _begin(own: Router, core: HCore) -> None:
-    """Set the starting biases of a model of this size; ``add_node`` had closed the routes."""
-    with torch.random.fork_rng(devices=[]):
-        fresh = core._router(len(core.routers) - 1, own.head)
-    for table, new in zip(_tables(own), _tables(fresh), strict=True):
-        table.copy_(new)

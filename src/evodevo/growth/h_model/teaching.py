@@ -24,7 +24,7 @@ from evodevo.growth.training.distillation_buffer import Distilled, learn_in_turn
 from evodevo.h_model.model import HModel
 from evodevo.training.precision import Batch, Precision
 
-LEARNING = ("core.layers.", "core.routers.", "core.input_routers.", "core.aggregation.")
+LEARNING = ("core.layers.", "core.routers.", "core.input_routers.", "core.router.", "core.aggregation.")
 """Prefixes of the parameters that are trained."""
 TEMPERATURE = 2.0
 BATCHES = 8

@@ -15,7 +15,7 @@ from evodevo.h_model.model import HModel
 from evodevo.h_model.runners.loop import LoopRunner
 from evodevo.networks.base import Batch
 
-LEARNING = ("core.layers.", "core.routers.", "core.input_routers.")
+LEARNING = ("core.layers.", "core.routers.", "core.input_routers.", "core.router.")
 """Prefixes of the parameters that the inner steps change: layers and routers."""
 
 

@@ -20,12 +20,14 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.h_model.aggregations.module import at_positions, weighted_sum
+from evodevo.h_model.carried.births import factors, living, unborn
 from evodevo.h_model.carried.connections import Connections, connect, given
 from evodevo.h_model.carried.imitation import naming_loss
 from evodevo.h_model.carried.load import RoutedLoad
 from evodevo.h_model.carried.router import SharedRouter
 from evodevo.h_model.core import HCore, RoutingState, StepTrace, Streams
 from evodevo.networks.routing import losses
+from evodevo.networks.routing.gates import widened
 from evodevo.networks.routing.pools import Pooling, masked_mean
 from evodevo.operators.base import full_precision
 
@@ -63,7 +65,11 @@ class CarriedState(RoutingState):
 
 
 class CarriedCore(HCore):
-    """Hidden layers with one router for all; arguments and attributes as in ``HCore``, of which births are refused.
+    """Hidden layers with one router for all; arguments and attributes as in ``HCore``.
+
+    Births, gates and ``level`` go with a router alone: birth factors stand in its softmax, a gate is a factor of the
+    relative strength r of its layer, and under ``level`` each source spreads what it keeps over all layers, which all
+    run then.
 
     Attributes:
         router: The router; None where routes are given.
@@ -93,13 +99,6 @@ class CarriedCore(HCore):
         """See ``HCore``."""
         return [] if self.router is None else list(self.router.maps())
 
-    def check_growth(self) -> None:
-        """See ``HCore``."""
-        raise UsageError(
-            "layers of a carried stream cannot be added, removed, disabled or be partly born once it is built; "
-            "use stream = paper for a model that grows."
-        )
-
     @property
     def may_be_silent(self) -> bool:
         """See ``HCore``."""
@@ -128,8 +127,8 @@ class CarriedCore(HCore):
         routes: Tensor | None = None,
     ) -> CarriedState:
         """See ``HCore``. Outputs begin as the mean of the inputs."""
-        if self.births or self.gates is not None or self.level:
-            self.check_growth()
+        if routes is not None and (self.births or self.gates is not None or self.level):
+            raise UsageError("given routes lead to a layer however far it is born; births and probes need a router.")
         batch, inputs, length, width = values.shape
         positions, hidden = length if self.per_position else 1, self.hidden_count
         kept = self._drawn_layers(values.device)
@@ -188,7 +187,7 @@ class CarriedCore(HCore):
             messages = messages * masks.unsqueeze(-1)
         logits = self._read(messages, masks, chosen + self.input_count, t + 1)
         legal = self._legal(cast(Tensor, self.legal_hidden), flow.kept)
-        strength = _relative(gate)
+        strength = self._gated(_relative(gate), chosen)
         links = self._connect(logits, strength, None if legal is None else legal[chosen], t, flow.target(t + 1))
         last = t == flow.total - 1
         after = replace(flow, y=self._answered(flow, messages, links, masks), t=t + 1)
@@ -206,8 +205,13 @@ class CarriedCore(HCore):
     # Its parts
 
     @property
-    def _cap(self) -> int:
+    def _most(self) -> int:
         return min(self.structure.carried.most, self.hidden_count)
+
+    @property
+    def _cap(self) -> int:
+        """Number of slots, M; H where all are addressed alike."""
+        return self.hidden_count if self.level else self._most
 
     @property
     def _by_slot(self) -> bool:
@@ -238,9 +242,18 @@ class CarriedCore(HCore):
 
     def _legal(self, table: Tensor, kept: Tensor | None) -> Tensor | None:
         """Connections that may exist, with layer dropout: (sources, N); None where all may."""
-        if kept is None and self.structure.self_routing and not self.structure.disabled:
+        structure, absent = self.structure, unborn(self.births)
+        whole = structure.self_routing and not structure.disabled and structure.window is None and not absent
+        if kept is None and whole:
             return None
+        if absent:
+            table = table.clone()
+            table[:, absent] = False
         return table if kept is None else table & torch.cat([kept, kept.new_ones(self.output_count)])
+
+    def _gated(self, strength: Tensor, chosen: Tensor) -> Tensor:
+        """r times the gate of the layer in each slot: it is a factor of all connections from that layer."""
+        return strength if self.gates is None else strength * self.gates[chosen].to(strength.dtype)
 
     def _read(self, messages: Tensor, masks: Tensor | None, sources: Tensor, moment: int) -> Tensor | None:
         if self.router is None:
@@ -258,9 +271,10 @@ class CarriedCore(HCore):
             said = None if logits is None else torch.sigmoid(logits[..., self.hidden_count :] / self.alpha_at(t))
             return given(target, self.hidden_count, self.output_count, strength, said)
         assert logits is not None, "a model without given routes has a router"
-        m = min(self.structure.carried.m, self._cap)
+        most, hidden = self._most, self.hidden_count
+        m, factor = min(self.structure.carried.m, most), factors(self.births, hidden, widened(logits))
         with full_precision(logits.device):
-            return connect(logits, self.hidden_count, strength, legal, self.alpha_at(t), m, self._cap)
+            return connect(logits, hidden, strength, legal, self.alpha_at(t), m, most, factor=factor, level=self.level)
 
     def _slot_masks(self, flow: CarriedState, inflow: Tensor) -> Tensor | None:
         """Real positions of the message in each slot, (B, M, S)."""
@@ -311,7 +325,8 @@ class CarriedCore(HCore):
         if wanted.balance and links is not None:
             load = load.plus(links.dense, links.chosen, links.inflow > 0, flow.real if self.per_position else None)
             if flow.t >= flow.total - 1:  # nothing is decided after that
-                penalties["balance"] = wanted.balance * load.loss(self.hidden_count - len(self.structure.disabled))
+                layers = living(self.births, self.hidden_count, self.structure.disabled)
+                penalties["balance"] = wanted.balance * load.loss(layers)
         if wanted.self_routing and links is not None and chosen is not None:
             own = (links.chosen.unsqueeze(-2) == chosen.unsqueeze(-1)) * links.hidden
             mean = own.sum((-1, -2)).mean()

@@ -44,7 +44,7 @@ class RoutedLoad:
         chance = (dense / torch.where(total > 0, total, torch.ones_like(total)) * here.unsqueeze(-1)).sum((0, 1))
         return RoutedLoad(self.run + run, self.chance + chance, self.count + here.sum())
 
-    def loss(self, layers: int) -> Tensor:
+    def loss(self, layers: Tensor | float) -> Tensor:
         """H sum_k f_k p_k - 1, with f the share of the decisions and p the mean probability; 0 where all are equal."""
         assert isinstance(self.count, Tensor)
         assert isinstance(self.chance, Tensor)

@@ -84,10 +84,7 @@ def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """
     settings = validate(ExtendSettings, dict(options), what="options of extend")
     network = bench.build()
-    grown = as_h_model(network) if settings.add or settings.learn == "new" else None
-    if grown is not None:
-        grown.core.check_growth()  # before anything is trained
-    if settings.own:
+    if settings.learn == "new":  # what cannot be is refused before anything is trained
         rehearsal = copy.deepcopy(network)
         for name in settings.then:
             _prepare(rehearsal, settings, name, bench.seed)

@@ -5,7 +5,7 @@ Source: docs/spec/h_model.md#given-routes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -35,6 +35,20 @@ class RoutesStructure(Settings):
             if wrong:
                 raise ValueError(f"routes.{name} holds {wrong[0]}; places are counted from 0")
         return self
+
+    def moved(self, new: Callable[[int], int | None]) -> Self:
+        """The same table after a change of the layers' places; ``new`` has None for a layer that is there no longer.
+
+        Raises:
+            UsageError: the table names that layer.
+        """
+        places = tuple(new(place) for place in self.layers)
+        gone = [place for place, moved in zip(self.layers, places, strict=True) if moved is None]
+        if gone:
+            raise UsageError(
+                f"the routes lead to the hidden layer {gone[0]}; give a table that names another one before it goes."
+            )
+        return self.model_copy(update={"layers": places})
 
     def check(self, inputs: Sequence[InputSpec]) -> None:
         """

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
+from evodevo.h_model.carried.births import factors
 from evodevo.h_model.carried.core import CarriedCore
 from evodevo.h_model.carried.router import SharedRouter
 from evodevo.h_model.source.tables import alpha_source, table_source
@@ -150,9 +152,10 @@ _BY_ROUTER = '''
         """The layers (B, P, M) that are addressed, and the weights of the connections to them and to the outputs."""
         logits, strength = logits / alpha, strength.unsqueeze(-1)
         may = legal[..., :{count}]
-        soft = logits[..., :{count}].masked_fill(~may, -1e9).softmax(-1) * may
-        inflow = evened((soft * strength).sum(-2))
-        chosen = inflow.sort(dim=-1, descending=True, stable=True).indices[..., :{cap}]
+        soft = ({hidden}).masked_fill(~may, -1e9).softmax(-1) * may
+        inflow = (soft * strength).sum(-2)
+        ranks = evened(inflow).masked_fill(inflow == 0, -1.0)
+        chosen = ranks.sort(dim=-1, descending=True, stable=True).indices[..., :{cap}]
         near = soft.gather(-1, chosen.unsqueeze(-2).expand(*soft.shape[:-1], {cap})){fewer}
         outputs = torch.sigmoid(logits[..., {count}:]) * legal[..., {count}:]
         return chosen, near * strength, outputs * strength
@@ -175,7 +178,8 @@ def carried_source(sheet: SourceSheet, core: CarriedCore, iterations: int, name:
         name: Wanted name.
     """
     numbers = (core.input_count, core.output_count, core.alpha, core.alpha_rate, iterations)
-    key = ("carried", core.structure.model_dump_json(), *numbers)
+    births = str({place: float(factor) for place, factor in core.births.items()})
+    key = ("carried", core.structure.model_dump_json(), *numbers, births)
     return sheet.write(key, name, lambda free: _text(sheet, core, iterations, free))
 
 
@@ -215,7 +219,8 @@ def _by_router(sheet: SourceSheet, core: CarriedCore, router: SharedRouter) -> d
     cap = min(structure.carried.most, count)
     fewer = ""
     if structure.carried.m < cap:
-        fewer = f"\n        near = near * {sheet.add(LARGEST)}(evened(near), {structure.carried.m})"
+        largest = sheet.add(LARGEST)
+        fewer = f"\n        near = near * {largest}(evened(near).masked_fill(near == 0, -1.0), {structure.carried.m})"
     made = call(
         sheet.add(SHARED_ROUTER),
         pool_source(sheet, router.pool),
@@ -225,11 +230,18 @@ def _by_router(sheet: SourceSheet, core: CarriedCore, router: SharedRouter) -> d
         0 if router.moment_bias is None else len(router.moment_bias),
         0 if isinstance(router.linear, nn.Linear) else len(router.linear),
     )
+    births = {place: float(factor) for place, factor in core.births.items()}
+    there = torch.tensor([births.get(place, 1.0) > 0 for place in range(count)] + [True] * core.output_count)
     tables = {"legal_inputs": core.legal_input, "legal": core.legal_hidden}
     legal = "".join(
-        f'\n        self.register_buffer("{name}", {table_source(sheet, cast(Tensor, table))}, persistent=False)'
-        for name, table in tables.items()
+        f'\n        self.register_buffer("{name}", {table_source(sheet, table & there)}, persistent=False)'
+        for name, table in cast("dict[str, Tensor]", tables).items()
     )
+    half = factors(births, count, torch.zeros((), dtype=torch.float64))
+    hidden = f"logits[..., :{count}]"
+    if half is not None:  # log b of each layer, and 0 of those that are not born, which are illegal
+        legal += f'\n        self.register_buffer("births", torch.tensor({half.log().tolist()}), persistent=False)'
+        hidden += " + self.births"
     return {
         "decides": "a router that all sources share",
         "router": f"\n        self.router = {made}",
@@ -239,7 +251,7 @@ def _by_router(sheet: SourceSheet, core: CarriedCore, router: SharedRouter) -> d
         f"links = self.connect(logits, strength, self.legal_inputs, {alpha_source(core, '0')})",
         "following": f"logits = self.router(messages, real, chosen + {core.input_count}, t + 1)\n            "
         f"links = self.connect(logits, strength, self.legal[chosen], {alpha_source(core, 't')})",
-        "connect": _BY_ROUTER.format(count=count, cap=cap, fewer=fewer),
+        "connect": _BY_ROUTER.format(count=count, cap=cap, fewer=fewer, hidden=hidden),
     }
 
 
