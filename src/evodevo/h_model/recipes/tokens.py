@@ -24,14 +24,14 @@ EXPERTS = 8
 BALANCE = 0.02
 ALPHA = 0.1
 """At 1 the largest of 16 probabilities weights the update of a layer by a third; at 0.1 by 0.8 (docs/results.md)."""
-RATES = (2e-3, 4e-3)
+RATES = (1e-3, 2e-3, 4e-3)
 
 
 def tokens(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     """Every arm costs a token about five transformer blocks, besides its routing.
 
-    ``baselines``: ``none`` leaves the H-Model and what does not route; ``quick`` adds Switch; ``all`` adds other uses of
-    the same layers.
+    ``baselines``: ``none`` leaves the H-Model and what does not route; ``quick`` adds Switch; ``all`` adds other uses
+    of the same layers.
     """
     changes.refuse_strategists()
     full = size == "full"
@@ -41,7 +41,7 @@ def tokens(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
             title="next byte of several texts, layers of each token",
             arms=tuple(_arms(WIDTHS["full" if full else "quick"], chosen)),
             learning_rates=RATES if full else RATES[-1:],
-            seeds=5 if full else 1,
+            seeds=3 if full else 1,
             caveats=(
                 "All arms cost a token about as much and are not of one size: those that route have more parameters.",
                 "Routes that predict the language count only beyond those of the same network before its training.",
@@ -64,24 +64,23 @@ def _arms(width: int, chosen: Baselines) -> list[Variant]:
     def ends(blocks: int) -> dict[str, Any]:
         return {"width": width, "input_blocks": blocks, "output_blocks": 0, "causal": True}
 
-    def routed(blocks: int, **changes: Any) -> HModelStructure:
-        return HModelStructure(
-            **ends(blocks),
-            stream="carried",
-            carried=CarriedStructure(iteration_router=True),
-            alpha=ALPHA,
-            regularisation=RegularisationStructure(balance=BALANCE),
-            **changes,
-        )
-
     def switch(blocks: int, **changes: Any) -> MixtureNetwork:
         values = {**ends(blocks), "experts": EXPERTS, "balance": BALANCE, **changes}
         return MixtureNetwork(structure=MixtureStructure.model_validate(values))
 
+    routed = HModelStructure(
+        **ends(BLOCKS - 2),
+        hidden=(layer,) * COUNT,
+        iterations=2,
+        stream="carried",
+        carried=CarriedStructure(iteration_router=True),
+        alpha=ALPHA,
+        regularisation=RegularisationStructure(balance=BALANCE),
+    )
     loop = StackStructure(**ends(1), layers=(block,), repeats=BLOCKS - 1, iteration_embedding=True)
     # Feed-forward layers of 4 d units cost as much as transformer blocks of 2 d units without their scores.
     arms = [
-        h_model(routed(BLOCKS - 2, hidden=(layer,) * COUNT, iterations=2), "H-Model, carried stream, top-1"),
+        h_model(routed, "H-Model, carried stream, top-1"),
         stack(StackStructure(**ends(1), layers=(block,) * (BLOCKS - 1)), "stack of five"),
         stack(loop, "one layer four times", role="control"),
     ]
@@ -91,10 +90,7 @@ def _arms(width: int, chosen: Baselines) -> list[Variant]:
         arms += [
             stack(StackStructure(**ends(BLOCKS - 2), layers=(layer,) * 2), "three blocks and two feed-forward layers"),
             _opponent(switch(BLOCKS - 2, depth=2, hidden=4 * width), "three blocks and two Switch mixtures"),
-            h_model(
-                routed(1, hidden=(block,) * (BLOCKS - 1), iterations=BLOCKS - 1),
-                "H-Model, carried stream, transformer layers",
-            ),
+            h_model(routed.model_copy(update={"alpha": 1.0}), "H-Model, carried stream, top-1, alpha 1"),
         ]
     return arms
 
