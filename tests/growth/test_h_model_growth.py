@@ -246,7 +246,10 @@ def test_a_probe_says_what_it_says_of_zoos(stream: dict[str, Any]) -> None:
     assert any(abs(zero.impact[name] - whole.impact[name]) > 1e-9 for name in whole.ids)
 
 
-@pytest.mark.parametrize("changes", [{}, CARRIED[0], CARRIED[1], EVERY], ids=str)
+BY_POSITION = {**CARRIED[0], "router": {"pool": "token"}, "layers": hidden("mlp", "transformer", "mlp")}
+
+
+@pytest.mark.parametrize("changes", [{}, CARRIED[0], CARRIED[1], EVERY, BY_POSITION], ids=str)
 def test_a_layer_set_to_zero_answers_zero(changes: dict[str, Any]) -> None:
     one, given = grown(**changes), batch()
     seen = one.probe([given], FitnessSettings(ablation="zero"))
@@ -260,6 +263,28 @@ def test_a_layer_set_to_zero_answers_zero(changes: dict[str, Any]) -> None:
         assert zeroed.dense_loss - seen.dense_loss == pytest.approx(seen.impact[name], abs=1e-9)
         moved = max(moved, abs(seen.impact[name]))
     assert moved > 1e-4
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("stream", [{}, CARRIED[1]], ids=["paper", "carried"])
+def test_where_positions_decide_usage_is_a_mean_over_real_ones(stream: dict[str, Any], padded: bool) -> None:
+    one = grown(**stream, router={"pool": "token"})
+    given = small_batch((TEXT, IMAGE), (CLASS, LABELS), padded=padded)
+    messages, moments = one.model.inputs(given), []
+    with torch.no_grad():
+        one.model._final(messages.values, messages.masks, messages.places, moments)
+    count = len(given["text"])
+    real = torch.ones(count, messages.values.shape[2], dtype=torch.bool)
+    if messages.masks is not None:
+        real = messages.masks.any(1)
+    assert bool(real.all()) != padded
+    shares = torch.zeros(count, 3, dtype=torch.float64)
+    for moment in moments[:-1]:  # the last one reaches outputs alone
+        for sample in range(count):
+            shares[sample] += moment.inflow[sample, real[sample], :3].mean(0)
+    expected = (shares / shares.sum(-1, keepdim=True)).mean(0)
+    usage = one.probe([given], FitnessSettings()).usage
+    assert [usage[name] for name in one.live] == pytest.approx(expected.tolist(), abs=1e-9)
 
 
 def test_a_copy_has_no_distance_and_equal_usage() -> None:

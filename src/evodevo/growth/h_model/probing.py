@@ -181,11 +181,7 @@ class _HModelSums:
                 continue  # after the last iteration hidden layers receive nothing
             inflow, rows = moment.inflow[..., :hidden], moment.rows
             mask = real if real is None or rows is None else real[rows]
-            if inflow.shape[1] == 1:
-                inflows = inflow[:, 0]
-            else:
-                mask = None if mask is None else mask.unsqueeze(1).expand(-1, hidden, -1)  # (B, H, S)
-                inflows = masked_mean(inflow.transpose(1, 2), mask)
+            inflows = inflow[:, 0] if inflow.shape[1] == 1 else masked_mean(inflow, mask)
             inflows = inflows[:, list(self.places.values())]
             if total is None:
                 total = inflows.new_zeros(size, inflows.shape[-1])
