@@ -97,6 +97,12 @@ CASES = {
     "mixture in a loop, a router for each pass": NetworkCase(
         MixtureNetwork(structure=MixtureStructure(tied=True, pass_routers=True, experts=3, **SMALL_MIXTURE))
     ),
+    "mixture with attention": NetworkCase(
+        MixtureNetwork(structure=MixtureStructure(heads=2, experts=3, **SMALL_MIXTURE))
+    ),
+    "mixture with attention in a loop": NetworkCase(
+        MixtureNetwork(structure=MixtureStructure(heads=2, tied=True, depth=3, experts=3, **SMALL_MIXTURE))
+    ),
     "hyper_connections, static": NetworkCase(HyperConnectionsNetwork(structure=hyper()), counted="elsewhere"),
     "hyper_connections, dynamic": NetworkCase(
         HyperConnectionsNetwork(structure=hyper(dynamic=True)),
@@ -199,6 +205,15 @@ def test_matched_opponents_match() -> None:
     assert many.flops == tied.flops
     assert few.flops < many.flops < whole.flops < 1.1 * many.flops
     assert whole == h_model_cost(structure, **ENDS)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_causal_mixture_with_attention_keeps_what_as_many_transformer_layers_keep(tied: bool) -> None:
+    mixture = MixtureNetwork(structure=MixtureStructure(width=8, depth=3, heads=2, tied=tied, causal=True))
+    layers = (TransformerLayer(heads=2),) * (1 if tied else 3)
+    stack = StackNetwork(structure=StackStructure(width=8, layers=layers, repeats=3 if tied else 1, causal=True))
+    sizes: dict[str, Any] = {"inputs": (TOKENS,), "outputs": (NEXT,), "batch": 2}
+    assert mixture.cost(**sizes).cache_bytes == stack.cost(**sizes).cache_bytes > 0
 
 
 def test_batch_and_training_multiply_and_members_add_up() -> None:

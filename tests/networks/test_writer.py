@@ -33,6 +33,16 @@ from evodevo.testing.networks import CLASS, NEXT, TEXT, small_backbone, small_mo
 
 MIXED: list[dict[str, Any]] = [{"kind": "lstm"}, {"kind": "convolution"}, {"kind": "transformer", "heads": 2}]
 MIXED_LAYERS = {"hidden": MIXED}
+INNER = {"width": 8, "hidden": [{"kind": "transformer", "heads": 2}] * 3, "iterations": 2, "causal": True}
+CARRIED: list[dict[str, Any]] = [
+    {},
+    {"carried": {"m": 2}},
+    {"carried": {"m": 1, "cap": 2, "source_bias": True}, "iteration_embedding": "film"},
+    {"hidden": [*MIXED, {"kind": "mlp", "width": 12}], "carried": {"m": 1, "cap": 3, "iteration_router": True}},
+    {"hidden": [{"kind": "liv", "operator": name, "head_size": 4} for name in ("SA-1", "Rec-1", "GConv-1")]},
+    {"hidden": [MIXED[2], {"kind": "h_model", "structure": {**INNER, "stream": "carried"}}], "carried": {"m": 2}},
+    {"iterations": 0},
+]
 STREAMING: list[dict[str, Any]] = [
     {},
     MIXED_LAYERS,
@@ -45,6 +55,7 @@ STREAMING: list[dict[str, Any]] = [
     {"disabled": [1]},
     {"iterations": 0},
     {"input_blocks": 0, "output_blocks": 2},
+    *({"stream": "carried", "router": {"hidden": None}, **changes} for changes in CARRIED),
 ]
 READING_AGAIN: list[dict[str, Any]] = [
     {"inference": {"mode": "target_topm", "m": 1}},
@@ -87,6 +98,8 @@ OTHERS: dict[str, Callable[[], LayeredNetwork]] = {
     "Switch": mixture,
     "ST-MoE in a loop": lambda: mixture(style="st_moe", tied=True, depth=3, iteration_embedding=True),
     "DynMoE": lambda: mixture(style="dyn_moe"),
+    "Switch with attention": lambda: mixture(heads=2, depth=3),
+    "Switch with attention, in a loop": lambda: mixture(heads=2, tied=True, depth=3, iteration_embedding=True),
     "hyper-connections": lambda: hyper(dynamic=False),
     "dynamic hyper-connections": lambda: hyper(dynamic=True),
 }

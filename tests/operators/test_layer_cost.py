@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.errors import UsageError
@@ -20,7 +21,7 @@ from evodevo.operators.cost import Work
 from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
 from evodevo.operators.layers.convolution import ConvolutionLayer
-from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
+from evodevo.operators.layers.cost import layer_context_work, layer_parameters, layer_state_bytes, layer_work
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.operators.layers.lstm import LSTMLayer
 from evodevo.operators.layers.mlp import MLPLayer
@@ -73,6 +74,40 @@ def test_stated_parameters_are_built_and_stated_products_executed(spec: Layer, c
             layer(x)
     assert layer_parameters(spec, WIDTH, causal) == sum(p.numel() for p in layer.parameters())
     assert layer_work(spec, WIDTH, length, causal=causal, visible=False).products == counted()
+
+
+@given(
+    spec=layers().filter(lambda spec: spec.kind != "lstm"),  # counted by the shapes of whole calls
+    causal=st.booleans(),
+    known=st.integers(1, 24),
+    share=st.floats(0, 1),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=25, deadline=None)
+def test_positions_that_want_no_output_cost_the_stated_part(
+    spec: Layer, causal: bool, known: int, share: float, seed: int
+) -> None:
+    length = 24
+    draw = torch.Generator().manual_seed(seed)
+    layer = build_layer(spec, WIDTH, causal=causal)
+    mask = torch.zeros(1, length, dtype=torch.bool)
+    mask[0, torch.randperm(length, generator=draw)[:known]] = True
+    wanted = mask & (torch.rand(1, length, generator=draw) < share)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counting(layer) as counted:
+        layer.at(torch.zeros(1, length, WIDTH), wanted, mask=mask)
+    count = int(wanted.sum())
+    whole = layer_work(spec, WIDTH, length, causal=causal, visible=False).products
+    context = layer_context_work(spec, WIDTH, length, causal=causal, visible=False).products
+    if context == whole:  # such a layer computes all positions
+        assert counted() <= whole
+    elif count == 0:
+        assert counted() <= context
+    else:
+        scores = 0
+        if isinstance(spec, TransformerLayer):
+            scores = 4 * (spec.width or WIDTH)
+        own = (whole - context - scores * length**2) // length
+        assert counted() == count * own + known * (context // length) + scores * count * known
 
 
 @given(spec=layers(), length=st.integers(1, 30))

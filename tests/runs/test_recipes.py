@@ -99,6 +99,10 @@ CONTROLS: dict[str, tuple[set[str], set[str]]] = {
         },
         {"stack of nine", "given routes, then learned by the router"},
     ),
+    "h_model.tokens": (
+        {"stack of five", "one layer four times", "Switch, four mixtures"},
+        {"three blocks and two feed-forward layers", "three blocks and two Switch mixtures"},
+    ),
 }
 """Controls in both sizes, and those of the full one, of experiments whose opponents are not the paper's."""
 PAPER_CONTROLS = {"Tr(I+H+O)", "constant c = 0.5"}, {"Tr(I+HT+O)", "Universal Transformer", "input-independent"}

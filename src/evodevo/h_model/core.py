@@ -287,6 +287,11 @@ class HCore(nn.Module):
         return self.hard or self.structure.router.gate == "sparsemax_in"
 
     @property
+    def may_stream(self) -> bool:
+        """Whether a text may go on token by token: layers must not keep positions at which they do not run."""
+        return not self.positions_may_differ
+
+    @property
     def _alike(self) -> bool:
         """Whether all samples have the same layers: a graph can leave the others out."""
         return not self.training and not self.positions_may_differ and self.structure.window is None

@@ -66,7 +66,7 @@ def h_model_cost(
         else 0
     )
     cache = 0
-    if structure.causal and structure.stream == "paper":  # a carried stream reads the whole text again
+    if structure.causal:
         cache = batch * (core_state_bytes(structure, len(inputs) or 1, positions) + ends.state_bytes(positions))
     return Cost(
         parameters=sum(parameters.values()),
@@ -170,7 +170,8 @@ def executed_flops(
 ) -> float:
     """FLOPs per sample of passes that skip layers or stop early (docs/spec/h_model.md#skipping).
 
-    Routers and aggregation run for all layers in every iteration that takes place, as they do in the model.
+    Routers and aggregation run for all layers in every iteration that takes place, as they do in the model. Of a
+    carried stream that decides at each position, a run on some positions counts as their share.
 
     Args:
         structure: structure of the model.
@@ -283,8 +284,13 @@ def _aggregation(structure: HModelStructure, length: int, sources: int, targets:
 
 
 def core_state_bytes(structure: HModelStructure, inputs: int, length: int) -> int:
-    """Bytes that a causal core keeps per sample after S tokens: the state of every layer in every iteration."""
+    """Bytes that a causal core keeps per sample after S tokens: the state of every layer in every iteration.
+
+    Of a carried stream at most: as if every layer knew all positions, with a byte for each of these that tells it.
+    """
     hidden = sum(layer_state_bytes(layer, structure.width, length) for layer in structure.hidden)
+    if structure.stream == "carried":
+        hidden += len(structure.hidden) * length
     sums = 0
     if structure.pool == "prefix_mean":
         # A running sum and a count for every router.

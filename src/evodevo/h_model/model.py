@@ -219,8 +219,7 @@ class HModel(HModelParts):
 
     def decides_by_position(self) -> bool:
         """See ``LayeredNetwork``."""
-        # Layers that do not run at some positions must not keep these in their state; halting rereads a sample.
-        return not self.core.positions_may_differ and self.structure.halting.rule == "none"
+        return self.core.may_stream and self.structure.halting.rule == "none"  # halting rereads a sample
 
     def before_output(self, batch: Batch, number: int) -> tuple[Tensor, Tensor | None]:
         """See ``LayeredNetwork``."""

@@ -32,9 +32,7 @@ class NestedHModel(Operator):
         self.structure = structure
         self.core = build_core(structure, 1, 1)
         self.causal = structure.causal
-        # A carried layer must not keep positions at which it was not addressed; the whole sequence is read again.
-        goes_on = structure.causal and structure.stream == "paper"
-        self.streamable = goes_on and all(layer.streamable for layer in self._layers())
+        self.streamable = structure.causal and all(layer.streamable for layer in self._layers())
 
     def _layers(self) -> list[Operator]:
         return cast("list[Operator]", list(self.core.layers))
@@ -62,10 +60,8 @@ class NestedHModel(Operator):
         """The states of every layer in every iteration.
 
         Raises:
-            UsageError: it is not causal, or its stream is carried.
+            UsageError: it is not causal.
         """
-        if self.structure.stream == "carried":
-            raise UsageError("a carried stream cannot go on token by token; read the whole sequence again.")
         if not self.streamable:
             raise UsageError("an H-Model that looks both ways cannot go on token by token; set causal = true.")
         layers = self._layers()

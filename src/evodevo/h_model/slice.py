@@ -21,6 +21,7 @@ declare(
         "h_model.proofs": "evodevo.h_model.recipes.proofs:PROOFS",
         "h_model.small": "evodevo.h_model.recipes.search:SMALL",
         "h_model.sweep": "evodevo.h_model.recipes.sweep:SWEEP",
+        "h_model.tokens": "evodevo.h_model.recipes.tokens:TOKENS",
     },
 )
 declare(

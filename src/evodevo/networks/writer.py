@@ -1,8 +1,8 @@
 """Networks of hidden layers between input and output layers, and how a causal one continues a text.
 
-Where every layer streams and every connection is dense, each new token costs one step, and the answer is that of the
-whole text at once. Otherwise, and beyond the positions that the network has, the text so far is read again: its last
-tokens, as many as there are positions.
+Where every layer streams and connections of a position depend on that position alone, each new token costs one step,
+and the answer is that of the whole text at once. Otherwise, and beyond the positions that the network has, the text so
+far is read again: its last tokens, as many as there are positions.
 
 Legend: B samples, L tokens of this call, d width, V vocabulary.
 """

@@ -52,6 +52,7 @@ class Adapted(Operator):
     def __init__(self, operator: Operator, width: int, inner: int) -> None:
         super().__init__()
         self.causal, self.streamable = operator.causal, operator.streamable
+        self.memoryless, self.skips_padding = operator.memoryless, operator.skips_padding
         self.enter = nn.Linear(width, inner)
         self.operator = operator
         self.leave = nn.Linear(inner, width)
@@ -71,6 +72,18 @@ class Adapted(Operator):
         # Under autocast maps answer in half precision; a stream keeps the precision of what came in.
         output: Output = self.operator(self.enter(x).to(x.dtype), mask=mask, state=state)
         return Output(self.leave(output.y).to(x.dtype), {}, output.state)
+
+    def at(self, x: Tensor, wanted: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """See ``Operator``; the way in is computed at real positions alone."""
+        if self.memoryless:
+            return super().at(x, wanted, mask=mask)
+        if mask is None:
+            entered = self.enter(x).to(x.dtype)
+        else:
+            entered = x.new_zeros(*x.shape[:2], self.enter.out_features)
+            entered = entered.index_put((mask,), self.enter(x[mask]).to(x.dtype))
+        y: Tensor = self.leave(self.operator.at(entered, wanted, mask=mask)).to(x.dtype)
+        return y
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """The operator's."""

@@ -41,10 +41,14 @@ class Operator(nn.Module, ABC):
     Attributes:
         causal: the output at t is blind to inputs after t.
         streamable: any split of a sequence gives the same outputs.
+        memoryless: the output at t depends on the input at t alone.
+        skips_padding: a call with a state may be left out where none of its tokens is real.
     """
 
     causal: bool = True
     streamable: bool = True
+    memoryless: bool = False
+    skips_padding: bool = False
 
     @abstractmethod
     def forward(
@@ -55,6 +59,22 @@ class Operator(nn.Module, ABC):
         shared: Mapping[str, Any] | None = None,
         state: dict[str, Any] | None = None,
     ) -> Output: ...
+
+    def at(self, x: Tensor, wanted: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """Outputs at N positions alone, (N, D), in the order of ``wanted.nonzero()``.
+
+        By default the others are computed too, unless the operator is memoryless.
+
+        Args:
+            x: (B, T, D).
+            wanted: (B, T), true at positions whose output is wanted; all of them are real.
+            mask: (B, T), true at real positions; None where all are.
+        """
+        if self.memoryless:
+            y: Tensor = self(x[wanted].unsqueeze(0)).y
+            return y[0]
+        every: Tensor = self(x, mask=mask).y
+        return every[wanted]
 
     @abstractmethod
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class Block(Operator):
     def __init__(self, operator: Operator, width: int, *, normed: bool = True, residual: bool = True) -> None:
         super().__init__()
         self.causal, self.streamable = operator.causal, operator.streamable
+        self.memoryless, self.skips_padding = operator.memoryless, operator.skips_padding
         self.residual = residual
         self.norm = nn.RMSNorm(width, eps=NORM_EPSILON) if normed else nn.Identity()
         self.operator = operator
@@ -63,12 +64,22 @@ class Block(Operator):
         state: dict[str, Any] | None = None,
     ) -> Output:
         """(B, T, D) -> the same shape; groups and state are the operator's."""
-        # Under autocast a stream may be in half precision, and the gain is not.
-        given = x.to(self.norm.weight.dtype) if isinstance(self.norm, nn.RMSNorm) else x
-        output: Output = self.operator(self.norm(given), mask=mask, shared=shared, state=state)
+        output: Output = self.operator(self._normed(x), mask=mask, shared=shared, state=state)
         if self.residual:
             output.y = x + output.y
         return output
+
+    def at(self, x: Tensor, wanted: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """See ``Operator``."""
+        if self.memoryless:
+            return super().at(x, wanted, mask=mask)
+        y = self.operator.at(self._normed(x), wanted, mask=mask)
+        return x[wanted] + y if self.residual else y
+
+    def _normed(self, x: Tensor) -> Tensor:
+        # Under autocast a stream may be in half precision, and the gain is not.
+        normed: Tensor = self.norm(x.to(self.norm.weight.dtype) if isinstance(self.norm, nn.RMSNorm) else x)
+        return normed
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """The operator's."""

@@ -50,6 +50,8 @@ class FeedForward(Operator):
     """y = W_2 phi(W_1 x): nothing passes between tokens."""
 
     grouped = GroupedFeedForward
+    memoryless = True
+    skips_padding = True
 
     def __init__(self, width: int, hidden: int, *, dropout: float = 0.0, activation: Activation = "gelu") -> None:
         super().__init__()

@@ -37,6 +37,8 @@ class LSTM(Operator):
         causal: one way only.
     """
 
+    skips_padding = True
+
     def __init__(self, width: int, *, causal: bool) -> None:
         super().__init__()
         self.causal = causal

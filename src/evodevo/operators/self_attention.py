@@ -18,6 +18,7 @@ from evodevo.operators.attention import attend
 from evodevo.operators.base import Operator, Output, Slab
 from evodevo.operators.featurizer_spec import SOFTMAX
 from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack, dropout_now, signature, together
+from evodevo.operators.packing import Packing
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class SelfAttention(Operator):
     """
 
     grouped = GroupedAttention
+    skips_padding = True
 
     def __init__(self, width: int, heads: int, *, causal: bool, dropout: float = 0.0) -> None:
         super().__init__()
@@ -109,6 +111,26 @@ class SelfAttention(Operator):
             mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible_keys(valid))
         y = self.out(mixed.transpose(1, 2).flatten(2))
         return Output(F.dropout(y, self.dropout, self.training), {}, after)
+
+    def at(self, x: Tensor, wanted: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """See ``Operator``: queries at the wanted positions, keys and values at the real ones."""
+        if not bool(wanted.any()):
+            return x[wanted]
+        width, size = x.shape[2], x.shape[2] // self.heads
+        real = torch.ones_like(wanted) if mask is None else mask
+        asked, known = Packing(wanted), Packing(real)
+        weight, bias = self.project.weight, self.project.bias
+        query = asked.spread(F.linear(x[wanted], weight[:width], bias[:width]).view(-1, self.heads, size))
+        both = known.spread(F.linear(x[real], weight[width:], bias[width:]).view(-1, 2, self.heads, size))
+        visible = known.real.unsqueeze(1)
+        if self.causal:
+            visible = visible & (known.positions.unsqueeze(1) <= asked.positions.unsqueeze(2))
+        # An empty slot attends to all, since softmax needs something; nobody reads it.
+        visible = visible | ~asked.real.unsqueeze(2)
+        key, value = (heads.transpose(1, 2) for heads in both.unbind(2))
+        mixed = F.scaled_dot_product_attention(query.transpose(1, 2), key, value, attn_mask=visible.unsqueeze(1))
+        y = self.out(asked.gather(mixed.transpose(1, 2).flatten(2)))
+        return F.dropout(y, self.dropout, self.training)
 
     @staticmethod
     def _remember(

@@ -64,6 +64,7 @@ class TransformerBlock(Operator):
         super().__init__()
         self.causal = causal
         self.streamable = causal
+        self.skips_padding = True
         self.attention = Block(SelfAttention(width, heads, causal=causal, dropout=dropout), width, residual=residual)
         thought = FeedForward(width, feedforward, dropout=dropout, activation=activation)
         self.feedforward = Block(thought, width, residual=residual)
@@ -79,6 +80,12 @@ class TransformerBlock(Operator):
         """See ``Operator``."""
         mixed = self.attention(x, mask=mask, state=state)
         return Output(self.feedforward(mixed.y, mask=mask).y, {}, mixed.state)
+
+    def at(self, x: Tensor, wanted: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """See ``Operator``: keys and values at all real positions, everything else at the wanted ones."""
+        mixed = self.attention.at(x, wanted, mask=mask)
+        y: Tensor = self.feedforward(mixed.unsqueeze(0)).y
+        return y[0]
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """Attention's."""

@@ -174,6 +174,33 @@ class MapTests:
         assert float(gradient[~mask].abs().max()) <= TOLERANCE
         assert float(gradient[mask].abs().max()) > 0
 
+    def test_some_positions_alone_are_those_of_the_whole_call(self, case: MapCase) -> None:
+        layer, x = case.build(), case.inputs().requires_grad_()
+        learned = [x, *(p for p in layer.parameters() if p.requires_grad)]
+        drawn = torch.rand(x.shape[:2], generator=torch.Generator().manual_seed(5))
+        for mask in (None, holes(x)):
+            real = torch.ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
+            for share in (0.4, 1.1):
+                wanted = real & (drawn < share)
+                wanted[1] = False  # nobody wants anything of this sample
+                some, every = layer.at(x, wanted, mask=mask), layer(x, mask=mask).y[wanted]
+                assert len(some) == int(wanted.sum()) > 0
+                torch.testing.assert_close(some, every, rtol=0, atol=TOLERANCE)
+                expected = torch.autograd.grad(every.square().sum(), learned, allow_unused=True, materialize_grads=True)
+                found = torch.autograd.grad(some.square().sum(), learned, allow_unused=True, materialize_grads=True)
+                for one, other in zip(found, expected, strict=True):
+                    torch.testing.assert_close(one, other, rtol=0, atol=1e3 * TOLERANCE)
+        with torch.no_grad():
+            assert layer.at(x, torch.zeros_like(real)).shape == (0, x.shape[2])
+
+    def test_without_memory_a_position_is_alone(self, case: MapCase) -> None:
+        layer, x = case.build(), case.inputs()
+        if not layer.memoryless:
+            pytest.skip("looks at other positions")
+        with torch.no_grad():
+            alone = torch.cat([layer(x[:, s : s + 1]).y for s in range(POSITIONS)], 1)
+            torch.testing.assert_close(layer(x).y, alone, rtol=0, atol=TOLERANCE)
+
     def test_padding_changes_nothing(self, case: MapCase) -> None:
         layer, x = case.build(), case.inputs()
         short = POSITIONS - 5
@@ -301,6 +328,33 @@ class LayerTests(MapTests):
                     torch.testing.assert_close(y[real], whole[real], rtol=0, atol=TOLERANCE, msg=str(pieces))
                     if masks is None:  # what a state holds for padding means nothing
                         assert_states_close(state, reference)
+
+    def test_any_split_with_holes_equals_one_call(self, case: LayerCase) -> None:
+        layer = _streamable(case)
+        x = case.inputs()
+        mask = holes(x)
+        with torch.no_grad():
+            whole = layer(x, mask=mask).y
+            for pieces in _splits():
+                y, _ = run_in_pieces(layer, x, pieces, mask)
+                torch.testing.assert_close(y[mask], whole[mask], rtol=0, atol=TOLERANCE, msg=str(pieces))
+
+    def test_calls_without_a_real_token_may_be_left_out(self, case: LayerCase) -> None:
+        layer = _streamable(case)
+        if not layer.skips_padding:
+            pytest.skip("counts every token")
+        x = case.inputs(batch=1)
+        mask = holes(x)
+        with torch.no_grad():
+            whole = layer(x, mask=mask).y
+            kept = mask[0].nonzero().squeeze(1).tolist()
+            assert 0 < len(kept) < POSITIONS
+            for told in (True, False):  # the mask of a call in which all is real may be left out
+                state = layer.initial_state(1, 0, x.dtype, x.device)
+                for s in kept:
+                    output = layer(x[:, s : s + 1], mask=mask[:, s : s + 1] if told else None, state=state)
+                    torch.testing.assert_close(output.y[:, 0], whole[:, s], rtol=0, atol=TOLERANCE)
+                    state = output.state
 
     def test_states_of_samples_can_be_chosen(self, case: LayerCase) -> None:
         layer = _streamable(case)

@@ -283,7 +283,7 @@ def test_gradients_are_those_of_differences() -> None:
 
 
 class Everybody(nn.Module):
-    """Counts as the runner of a core: every layer on every sample, whoever addresses it."""
+    """Counts as the runner of a core: every layer on every sample and position, whoever addresses it."""
 
     def __init__(self, runner: Any) -> None:
         super().__init__()
@@ -306,6 +306,11 @@ class Everybody(nn.Module):
         made = self.run(layers, every, real, active, None)
         rows = torch.arange(len(x)).unsqueeze(1)
         return made[rows, chosen] * active[..., None, None]
+
+    def run_positions(self, layers: Any, x: Tensor, known: Tensor, chosen: Tensor, active: Tensor) -> Tensor:
+        made = self.run(layers, x, known, active, None).transpose(1, 2)  # (B, S, H, d)
+        index = chosen.unsqueeze(-1).expand(*chosen.shape, x.shape[-1])
+        return (made.gather(2, index) * active.unsqueeze(-1)).transpose(1, 2)
 
 
 @settings(max_examples=12, deadline=None)

@@ -21,6 +21,7 @@ from evodevo.h_model.space_settings import HModelSpaceSettings
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.networks.sampling import SamplingSettings
+from evodevo.operators.base import used_bytes
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.settings import validate
 from evodevo.tasks.inputs import InputSpec
@@ -187,7 +188,7 @@ def test_the_last_token_moves_no_earlier_answer(changes: dict[str, Any]) -> None
 
 def test_it_writes_token_by_token_what_it_reads_at_once() -> None:
     model = carried(*ENDS[True], causal=True)
-    assert not model.decides_by_position(), "so the text is read again for every token"
+    assert model.decides_by_position(), "so that a token costs one step"
     start = small_batch(*ENDS[True], count=2, length=3)["text"]
     written = model.continue_text(start, 4, sampling=SamplingSettings(temperature=0))
     text = start
@@ -196,6 +197,39 @@ def test_it_writes_token_by_token_what_it_reads_at_once() -> None:
             word = model({"text": text})["next"][:, -1].argmax(-1, keepdim=True)
         assert torch.equal(word[:, 0], written[:, place])
         text = torch.cat([text, word], 1)
+
+
+def test_a_token_asks_only_the_layers_that_know_it() -> None:
+    """One layer of each iteration is addressed; those of iterations before it go on knowing the token."""
+    model = carried(*ENDS[True], causal=True, hidden=[BLOCK] * 6, iterations=3)
+    writer = model.writer()
+    state = writer.initial_state(1, 8)
+    model.core.runner.reset()
+    for token in small_batch(*ENDS[True], count=1, length=8)["text"][0]:
+        writer.hidden(token.view(1, 1), state=state)
+    assert sum(model.core.runner.calls) <= 8 * (1 + 2 + 3)
+    assert (
+        used_bytes({str(t): dict(enumerate(row)) for t, row in enumerate(state.hidden.layers)})
+        <= h_model_cost(model.structure, inputs=ENDS[True][0], outputs=ENDS[True][1], length=None).cache_bytes
+    )
+
+
+@pytest.mark.parametrize("kind", ["transformer", "mlp", "convolution"])
+@pytest.mark.parametrize("m", [1, 2])
+def test_positions_pay_for_the_layers_that_they_address(kind: str, m: int) -> None:
+    """Counted products of one text: at most those stated, and without context exactly."""
+    changes = {"hidden": [{"kind": kind}] * 6, "iterations": 3, "carried": {"m": m}, "causal": True}
+    model = carried(*ENDS[True], **changes)
+    text = small_batch(*ENDS[True], count=1, length=TEXT.length)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), products() as counter:
+        model(text)
+    stated = h_model_work(model.structure, TEXT.length, *ENDS[True], visible=False)
+    dense = h_model_work(model.structure.model_copy(update={"stream": "paper"}), TEXT.length, *ENDS[True])
+    counted, total = counter.get_total_flops(), sum(part.products for part in stated.values())
+    assert counted <= total
+    assert (counted == total) == (kind == "mlp")
+    if kind != "convolution":  # which computes all positions
+        assert stated["hidden"].total < dense["hidden"].total / 2
 
 
 @pytest.mark.parametrize("changes", [{"checkpointing": True}, {"regularisation": {"backprop_last": 1}}], ids=str)

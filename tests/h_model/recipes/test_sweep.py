@@ -67,13 +67,23 @@ def test_mixture_has_both_kinds_of_layers_with_equal_and_unequal_routers_and_eac
     assert swept("mixture").evaluation.task == "image_text"
 
 
-def test_what_it_sweeps_is_one_of_three_and_alpha_unless_chosen() -> None:
+def test_stream_has_the_same_layers_in_both() -> None:
+    printed, carried = arms("stream", "H-Model, paper's stream"), arms("stream", "H-Model, carried stream")
+    assert [len(model.hidden) for _, model in printed] == [cell["H"] for cell, _ in printed] == [2, 4]
+    assert [(len(model.hidden), model.carried.m) for _, model in carried] == [(2, 1), (2, 2), (4, 1), (4, 2), (4, 4)]
+    layers = {len(model.hidden): model.hidden for _, model in printed}
+    for cell, model in carried:
+        assert (model.stream, model.iterations, model.hidden) == ("carried", 4, layers[int(cell["H"])])
+    assert {model.stream for _, model in printed} == {"paper"}
+
+
+def test_what_it_sweeps_is_one_of_four_and_alpha_unless_chosen() -> None:
     assert list(SWEEPS) == SweepSettings.model_json_schema()["properties"]["over"]["enum"]
     plain = resolve("h_model.sweep", driver="train", overrides={})
     assert plain == swept("alpha", "quick")
     assert len({swept(over).experiment.title for over in SWEEPS}) == len(SWEEPS)  # type: ignore[attr-defined]
     for part, words in (
-        ({"over": "width"}, "over: input should be 'alpha', 'depth' or 'mixture', got 'width'"),
+        ({"over": "width"}, "over: input should be 'alpha', 'depth', 'mixture' or 'stream', got 'width'"),
         ({"under": 1}, "unknown key 'under'; known: over"),
         ("depth", "sweep is a table of settings"),
     ):

@@ -16,6 +16,7 @@ from evodevo.networks.mixtures.mixture import MixtureNetwork
 from evodevo.networks.mixtures.mixture_model import MixtureStack, MixtureStep
 from evodevo.networks.mixtures.spec import MixtureStructure
 from evodevo.operators.liv import NORM_EPSILON
+from evodevo.operators.transformer import TransformerBlock
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import TEXT
@@ -106,6 +107,33 @@ def test_a_router_of_each_pass_is_read_in_it_alone() -> None:
         assert not torch.equal(loop.update(x, None)[0], expected)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_attention_before_a_mixture_of_equal_experts_makes_it_a_transformer_layer(tied: bool, causal: bool) -> None:
+    model = network(style="st_moe", heads=2, depth=2, tied=tied, causal=causal)
+    x = torch.randn(3, 5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    mask = torch.arange(5) < torch.tensor([5, 3, 1])[:, None]
+    expected = x
+    with torch.no_grad():
+        for t in range(2):
+            step = model.layers[0 if tied else t]
+            assert isinstance(step, MixtureStep)
+            assert step.attention is not None
+            experts = step.mixture.experts
+            for parameter in (experts.inner, experts.inner_bias, experts.outer, experts.outer_bias):
+                parameter[1:] = parameter[:1]
+            layer = TransformerBlock(8, 2, 6, causal=causal).double()
+            layer.attention.load_state_dict(step.attention.state_dict())
+            given = (experts.inner, experts.inner_bias, experts.outer, experts.outer_bias, step.norm.weight)
+            for parameter, value in zip(
+                (*layer.feedforward.operator.parameters(), layer.feedforward.norm.weight), given, strict=True
+            ):
+                parameter.copy_(value if value is step.norm.weight else value[0])
+            expected = layer(expected, mask=mask).y
+        y = model.update(x, mask)[0]
+    torch.testing.assert_close(y[mask], expected[mask], atol=1e-12, rtol=1e-10)
+
+
 @pytest.mark.parametrize("changes", [{}, {"tied": True, "style": "soft_moe"}, {"tied": True, "style": "dyn_moe"}])
 def test_routers_of_passes_are_of_a_loop_with_a_fixed_number_of_experts(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="pass_routers are of one mixture in a loop"):
@@ -149,9 +177,11 @@ def test_every_expert_of_a_loop_learns_and_its_loss_falls() -> None:
     assert set(model.terms) == {"task", "balance", "z"}
 
 
-def test_what_a_causal_mixture_cannot_be() -> None:
+def test_what_a_mixture_cannot_be() -> None:
     with pytest.raises(ValidationError, match="slots of soft_moe"):
         MixtureStructure(style="soft_moe", causal=True)
+    with pytest.raises(ValidationError, match="3 attention heads do not divide the width 8"):
+        MixtureStructure(width=8, heads=3)
     with pytest.raises(ValidationError, match="canvas segments"):
         MixtureStructure(causal=True, canvas="latents")
     with pytest.raises(UsageError, match="set causal = true"):

@@ -107,6 +107,11 @@ class Muted(LayerRunner):
         outputs = self.inner.run_slots(layers, x, masks, chosen, active)
         return outputs.masked_fill((chosen == self.place)[..., None, None], 0)
 
+    def run_positions(self, layers: nn.ModuleList, x: Tensor, known: Tensor, chosen: Tensor, active: Tensor) -> Tensor:
+        """See ``LayerRunner``."""
+        outputs = self.inner.run_positions(layers, x, known, chosen, active)
+        return outputs.masked_fill((chosen == self.place).transpose(1, 2).unsqueeze(-1), 0)
+
 
 class _HModelSums:
     """Running sums over batches."""

@@ -109,6 +109,11 @@ class CarriedCore(HCore):
         """See ``HCore``."""
         return True
 
+    @property
+    def may_stream(self) -> bool:
+        """See ``HCore``; states of layers hold which positions these know."""
+        return self.per_position
+
     # A pass
 
     def begin(
@@ -122,8 +127,6 @@ class CarriedCore(HCore):
         routes: Tensor | None = None,
     ) -> CarriedState:
         """See ``HCore``. Outputs begin as the mean of the inputs."""
-        if streams is not None:
-            raise UsageError("a carried stream cannot go on token by token; read the whole sequence again.")
         if routes is not None and (self.births or self.gates is not None or self.level):
             raise UsageError("given routes lead to a layer however far it is born; births and probes need a router.")
         batch, inputs, length, width = values.shape
@@ -160,7 +163,7 @@ class CarriedCore(HCore):
         links = self._connect(logits, shares.squeeze(-1), legal, 0, flow.target(0))
         flow = self._receive(flow, values, links, masks)
         # Layers that run by slot are not grouped; else, of many samples each has its own layers, and stacking is lost.
-        if not self._by_slot and (batch == 1 or self._cap == hidden):
+        if streams is None and not self._by_slot:
             flow = replace(flow, cache=self.runner.prepare(self.layers, flow.x))
         if record is not None:
             told = torch.cat([self._scattered(links), first.to(links.hidden.dtype)], -1)
@@ -170,7 +173,6 @@ class CarriedCore(HCore):
     def iterate(self, flow: RoutingState, *, streams: Streams | None = None) -> CarriedState:
         """See ``HCore``: the addressed layers update their states and send them on."""
         assert isinstance(flow, CarriedState)
-        assert streams is None
         t, chosen = flow.t, flow.chosen
         inflow = flow.inflow.gather(-1, chosen)
         gate = inflow.clamp(max=1.0)
@@ -178,7 +180,7 @@ class CarriedCore(HCore):
         stayed = _slots(flow.x, chosen)
         seen = self.embedding.on_input(stayed, t)
         # m = X + g (L(X) - X) + e
-        change = self._made(flow, seen, masks, inflow) - seen
+        change = self._made(flow, seen, masks, inflow, streams) - seen
         messages = stayed + gate.transpose(1, 2).unsqueeze(-1).to(change.dtype) * change
         messages = self.embedding.on_message(messages, t)
         if masks is not None:
@@ -213,17 +215,21 @@ class CarriedCore(HCore):
 
     @property
     def _by_slot(self) -> bool:
-        """Whether layers run on the slots alone: each sample has at most M, which are fewer than all.
+        """Whether layers run on the slots alone: each sample or position has at most M, which are fewer than all."""
+        return self._cap < self.hidden_count
 
-        Where positions decide for themselves, a layer runs on whole samples, whichever slot of a position it is in.
-        """
-        return not self.per_position and self._cap < self.hidden_count
-
-    def _made(self, flow: CarriedState, seen: Tensor, masks: Tensor | None, inflow: Tensor) -> Tensor:
+    def _made(
+        self, flow: CarriedState, seen: Tensor, masks: Tensor | None, inflow: Tensor, streams: Streams | None
+    ) -> Tensor:
         """Outputs of the layers in the slots, (B, M, S, d), for their inputs there; 0 of those without inflow."""
-        if self._by_slot:
+        if self._by_slot and not self.per_position:
             return self.runner.run_slots(self.layers, seen, masks, flow.chosen[:, 0], inflow[:, 0] > 0)
         every = self.embedding.on_input(flow.x, flow.t)
+        if streams is not None:
+            known = cast(Tensor, flow.masks)
+            return _slots(self.runner.run_stream(self.layers, every, known, streams.layers[flow.t]), flow.chosen)
+        if self._by_slot:
+            return self.runner.run_positions(self.layers, every, cast(Tensor, flow.masks), flow.chosen, inflow > 0)
         active = (flow.inflow > 0).any(1)
         return _slots(self.runner.run(self.layers, every, flow.masks, active, None, flow.cache), flow.chosen)
 

@@ -6,10 +6,12 @@ decisions per sample: 1, or S where connections are decided at each position.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.routing.spec import CAUSAL_POOLS, pool_parameters, pool_products
 from evodevo.operators.cost import Work, total_work
-from evodevo.operators.layers.cost import layer_work
+from evodevo.operators.layers.cost import layer_context_work, layer_work
 
 
 def router_parameters(structure: HModelStructure, inputs: int, outputs: int) -> int:
@@ -28,16 +30,29 @@ def router_parameters(structure: HModelStructure, inputs: int, outputs: int) -> 
 def hidden_work(structure: HModelStructure, length: int, *, visible: bool) -> Work:
     """Work of the addressed layers in all iterations; of unequal ones the M with the most work, an upper bound.
 
-    Where every position decides for itself, a layer runs on the whole sample as soon as one position addresses it:
-    min(H, M S) layers at most.
+    Where every position decides for itself, a layer computes the outputs of those that address it, and reads of the
+    others that it knows what it needs, such as keys and values; t iterations make a position known to M t layers at
+    most. A layer that cannot compute some positions alone runs on all of them.
     """
-    each = [
-        layer_work(layer, structure.width, length, causal=structure.causal, visible=visible)
-        for layer in structure.hidden
+    width, most = structure.width, min(len(structure.hidden), structure.carried.most)
+    options = {"causal": structure.causal, "visible": visible}
+    each = [layer_work(layer, width, length, **options) for layer in structure.hidden]
+    if not _per_position(structure):
+        return _dearest(each, most).times(structure.iterations)
+    context = [layer_context_work(layer, width, length, **options) for layer in structure.hidden]
+    whole = [read for work, read in zip(each, context, strict=True) if read == work]
+    parts = [read for work, read in zip(each, context, strict=True) if read != work]
+    own = [
+        Work(work.products - read.products, work.other - read.other) for work, read in zip(each, context, strict=True)
     ]
-    most = min(len(each), structure.carried.most * (length if _per_position(structure) else 1))
-    dearest = sorted(each, key=lambda work: work.total, reverse=True)[:most]
-    return total_work(dearest).times(structure.iterations)
+    every = _dearest(own, most) + _dearest(whole, most * length)
+    return every.times(structure.iterations) + total_work(
+        _dearest(parts, most * t) for t in range(1, structure.iterations + 1)
+    )
+
+
+def _dearest(works: Sequence[Work], count: int) -> Work:
+    return total_work(sorted(works, key=lambda work: work.total, reverse=True)[:count])
 
 
 def routing_work(structure: HModelStructure, length: int, inputs: int, outputs: int, rounds: float) -> Work:

@@ -1,4 +1,4 @@
-"""One thing of an H-Model swept: alpha and its rate, depth, or the mixture of its kinds of layers.
+"""One thing of an H-Model swept: alpha and its rate, depth, the mixture of its kinds of layers, or its stream.
 
 Source: docs/spec/h_model.md#experiments.
 """
@@ -14,7 +14,7 @@ from evodevo.experiments.settings import ProbeSettings
 from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import compute_matched
 from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
-from evodevo.h_model.spec import HModelStructure, RegularisationStructure
+from evodevo.h_model.spec import CarriedStructure, HModelStructure, RegularisationStructure
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.networks.stacks.spec import StackStructure
 from evodevo.operators.layers.convolution import ConvolutionLayer
@@ -34,11 +34,12 @@ class SweepSettings(Settings):
     """What ``h_model.sweep`` varies.
 
     Attributes:
-        over: ``alpha`` (and its rate over iterations), ``depth`` (T, beside stacks as deep), or ``mixture``
-            (convolutions and transformers, with equal and with unequal routers).
+        over: ``alpha`` (and its rate over iterations), ``depth`` (T, beside stacks as deep), ``mixture`` (convolutions
+            and transformers, with equal and with unequal routers), or ``stream`` (the paper's, and the carried one with
+            as many layers, few or all of which run).
     """
 
-    over: Literal["alpha", "depth", "mixture"] = "alpha"
+    over: Literal["alpha", "depth", "mixture", "stream"] = "alpha"
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,33 @@ def mixture(size: Size) -> Sweep:
     )
 
 
-SWEEPS: dict[str, Callable[[Size], Sweep]] = {"alpha": alpha, "depth": depth, "mixture": mixture}
+def stream(size: Size) -> Sweep:
+    """The paper's stream and the carried one, on k-hop pointers: with the same two or four layers, of which one, two or
+    all run."""
+    full = size == "full"
+    arms: list[Variant] = []
+    for count in (2, 4):
+        base = _on_pointers(count)
+        arms.append(h_model(base, "H-Model, paper's stream", cell={"H": float(count)}))
+        for m in (1, 2, 4):
+            if m <= count:
+                changes = {
+                    "stream": "carried",
+                    "carried": CarriedStructure(m=m, iteration_router=True),
+                    "regularisation": RegularisationStructure(balance=0.02 if m < count else 0.0),
+                }
+                cell: dict[str, str | float] = {"H": float(count), "m": float(m)}
+                arms.append(h_model(base.model_copy(update=changes), "H-Model, carried stream", cell=cell))
+    return Sweep(
+        title="the paper's stream and the carried one, on k-hop pointers",
+        arms=(*arms, *opponents(_on_pointers(2), size)),
+        caveats=("With m below H a carried stream runs fewer layers than the paper's: compare at equal FLOPs too.",),
+        rate=POINTER_RATE,
+        evaluation={"task": "pointer", "steps": 4_000 if full else 2_000},
+    )
+
+
+SWEEPS: dict[str, Callable[[Size], Sweep]] = {"alpha": alpha, "depth": depth, "mixture": mixture, "stream": stream}
 
 
 def sweep(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
@@ -196,7 +223,7 @@ def _as_deep(structure: HModelStructure) -> list[Variant]:
 
 SWEEP = Recipe(
     "h_model.sweep",
-    "E5 to E7: alpha and its rate, depth beside deep stacks, or convolutions and transformers mixed",
+    "E5 to E7: alpha and its rate, depth beside deep stacks, convolutions and transformers mixed, or both streams",
     ("train",),
     sweep,
     part=PART,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+
+from evodevo.operators.base import Operator
 
 States = list[dict[str, Any]]
 Rows = Tensor | slice
@@ -111,6 +113,56 @@ class LayerRunner(ABC):
         if counts[nobody]:
             outputs.append(torch.zeros_like(parts[nobody]))
         return torch.cat(outputs).index_select(0, order.argsort()).view_as(x)
+
+    def run_positions(self, layers: nn.ModuleList, x: Tensor, known: Tensor, chosen: Tensor, active: Tensor) -> Tensor:
+        """Run a few layers at each position; a layer looks at all positions that it knows.
+
+        Args:
+            layers: The H layers.
+            x: Inputs of the layers, (B, H, S, d).
+            known: Positions that each layer may look at, (B, H, S); those at which it runs are among them.
+            chosen: The layer in each slot of a position, (B, S, M); those in active slots differ.
+            active: True where a slot is to be run, (B, S, M). Elsewhere the output is 0.
+
+        Returns:
+            Outputs of the slots, (B, M, S, d).
+        """
+        nobody = len(layers)
+        slots = torch.where(active, chosen, nobody)
+        here = torch.zeros(*chosen.shape[:2], nobody + 1, dtype=torch.bool, device=x.device)
+        wanted = here.scatter(-1, slots, True)[..., :nobody].transpose(1, 2)
+        places = slots.flatten()
+        order = places.argsort(stable=True)
+        inputs = x.unbind(1)  # one backward for all layers; see ``_run_all``
+        outputs: list[Tensor] = []
+        for place, rows in enumerate(rows_of(wanted.any(-1))):
+            if rows is not None:
+                layer = cast(Operator, layers[place])
+                outputs.append(layer.at(inputs[place][rows], wanted[rows, place], mask=known[rows, place]))
+                self.count(place, nobody, size_of(rows, x))
+        idle = len(places) - sum(map(len, outputs))
+        outputs.append(torch.zeros(idle, x.shape[-1], dtype=outputs[0].dtype if outputs else x.dtype, device=x.device))
+        # Of every layer by sample and position, which is the order of the slots that name it.
+        back = torch.cat(outputs).index_select(0, order.argsort())
+        return back.view(*chosen.shape, x.shape[-1]).permute(0, 2, 1, 3)
+
+    def run_stream(self, layers: nn.ModuleList, x: Tensor, known: Tensor, states: States) -> Tensor:
+        """Continue the sequences of all layers; arguments and result as for ``run`` with states.
+
+        A layer that knows none of the new positions is not run where its state does not count them.
+        """
+        some, every = torch.stack([known.any(-1).any(0), known.all(-1).all(0)]).tolist()
+        outputs = []
+        for place, layer in enumerate(layers):
+            if not some[place] and layer.skips_padding:
+                outputs.append(torch.zeros_like(x[:, place]))
+                continue
+            # Without a mask there is nothing to remember of it.
+            output = layer(x[:, place], mask=None if every[place] else known[:, place], state=states[place])
+            states[place] = output.state
+            outputs.append(output.y)
+            self.count(place, len(layers), x.shape[0])
+        return torch.stack(outputs).transpose(0, 1)
 
     def one_by_one(
         self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, active: Active | None, states: States | None

@@ -12,7 +12,8 @@ from evodevo.networks.ends_cost import Ends
 from evodevo.networks.mixtures.cost import mixture_parameters, mixture_work
 from evodevo.networks.mixtures.spec import MixtureStructure
 from evodevo.networks.spec import NetworkSpec
-from evodevo.operators.cost import Cost, Mode
+from evodevo.operators.cost import Cost, Mode, Work
+from evodevo.operators.layers.transformer import attention_parameters, attention_state_bytes, attention_work
 
 if TYPE_CHECKING:
     from evodevo.networks.mixtures.mixture_model import MixtureStack
@@ -50,19 +51,21 @@ def mixture_cost(
         structure.missing,
     )
     positions = ends.length(length)
-    one = width + mixture_parameters(structure)
+    attends = structure.heads is not None
+    one = width + mixture_parameters(structure) + (attention_parameters(width) if attends else 0)
     parameters = ends.input_parameters() + ends.output_parameters() + structure.built * one
     parameters += (structure.routers - 1) * structure.experts * width
     parameters += structure.depth * width if structure.iteration_embedding else 0
     flops, executed = (
         (
             ends.input_work(visible=visible)
-            + mixture_work(structure, positions).times(structure.depth)
+            + _step_work(structure, positions, visible=visible).times(structure.depth)
             + ends.output_work(positions, visible=visible)
         ).total
         for visible in (True, False)
     )
-    cache = batch * ends.state_bytes(positions) if structure.causal else 0
+    kept = structure.depth * attention_state_bytes(width, positions) if attends else 0
+    cache = batch * (kept + ends.state_bytes(positions)) if structure.causal else 0
     passes = batch * (3 if mode == "train" else 1)
     read = parameters + (structure.depth - structure.built) * one + ends.head_parameters()
     return Cost(
@@ -73,6 +76,14 @@ def mixture_cost(
         executed_flops=passes * executed,
         bytes_read=WEIGHT_BYTES * read + cache,
     )
+
+
+def _step_work(structure: MixtureStructure, length: int, *, visible: bool) -> Work:
+    """Work of one pass of one mixture on one sample, with the attention before it; ``visible`` as in ``LayerSpec``."""
+    work = mixture_work(structure, length)
+    if structure.heads is None:
+        return work
+    return attention_work(structure.width, length, half=structure.causal and visible) + work
 
 
 class MixtureNetwork(NetworkSpec):
@@ -92,6 +103,8 @@ class MixtureNetwork(NetworkSpec):
             else f"{structure.depth} mixtures"
         )
         made = f"{how}, of {structure.experts} experts{slots} with {structure.hidden} hidden units"
+        if structure.heads is not None:
+            made += f", attention of {structure.heads} heads before each"
         ends = ends_words(structure.input_blocks, structure.output_blocks)
         return [f"{_NAMES[structure.style]} of width {structure.width}: {made}; {ends}."]
 

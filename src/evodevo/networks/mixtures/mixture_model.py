@@ -19,13 +19,15 @@ from evodevo.networks.outputs import Outputs
 from evodevo.networks.stream import SingleStream, check_order
 from evodevo.networks.writer import LayeredNetwork, States
 from evodevo.operators.base import Operator, Output
+from evodevo.operators.block import Block
 from evodevo.operators.liv import NORM_EPSILON
+from evodevo.operators.self_attention import SelfAttention
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 
 
 class MixtureStep(Operator):
-    """x + mixture(norm(x)).
+    """x + mixture(norm(x)), with attention before it where the structure has heads.
 
     Args:
         structure: Sizes of the mixture.
@@ -33,14 +35,23 @@ class MixtureStep(Operator):
 
     def __init__(self, structure: MixtureStructure) -> None:
         super().__init__()
-        self.causal = self.streamable = structure.style != "soft_moe"
+        self.causal = self.streamable = structure.style != "soft_moe" and (structure.heads is None or structure.causal)
         self.norm = nn.RMSNorm(structure.width, eps=NORM_EPSILON)
         self.mixture = Mixture(structure, structure.routers)
+        self.attention: Block | None = None
+        if structure.heads is not None:
+            attention = SelfAttention(structure.width, structure.heads, causal=structure.causal)
+            self.attention = Block(attention, structure.width)
 
-    def decide(self, x: Tensor, mask: Tensor | None, router: int = 0) -> tuple[Tensor, ExpertDecision | None]:
-        """(B, S, d) -> the same shape, and in training what was decided."""
+    def decide(
+        self, x: Tensor, mask: Tensor | None, router: int = 0, state: dict[str, Any] | None = None
+    ) -> tuple[Tensor, ExpertDecision | None, dict[str, Any] | None]:
+        """(B, S, d) -> the same shape, in training what was decided, and the state brought up to date."""
+        if self.attention is not None:
+            mixed = self.attention(x, mask=mask, state=state)
+            x, state = mixed.y, mixed.state
         y, decision = self.mixture.decide(self.norm(x.to(self.norm.weight.dtype)), mask, router)
-        return x + y, decision
+        return x + y, decision, state
 
     def forward(
         self,
@@ -51,11 +62,12 @@ class MixtureStep(Operator):
         state: dict[str, Any] | None = None,
     ) -> Output:
         """See ``Operator``."""
-        return Output(self.decide(x, mask)[0], {}, state)
+        y, _, state = self.decide(x, mask, state=state)
+        return Output(y, {}, state)
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
-        """Nothing is kept."""
-        return {}
+        """Attention's; without it nothing is kept."""
+        return {} if self.attention is None else self.attention.initial_state(batch, max_length, dtype, device)
 
 
 class MixtureStack(SingleStream, LayeredNetwork):
@@ -91,12 +103,21 @@ class MixtureStack(SingleStream, LayeredNetwork):
 
     def update(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Mapping[str, Tensor]]:
         """See ``SingleStream``."""
+        return self._update(x, mask, None)
+
+    def _update(
+        self, x: Tensor, mask: Tensor | None, states: list[States] | None
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """See ``update``; ``states`` of a text, by round and layer, are brought up to date."""
         steps = cast("list[MixtureStep]", list(self.layers))
         decisions: list[list[ExpertDecision]] = [[] for _ in steps]
         for t in range(self.structure.depth):
-            place = t % len(steps)
+            number, place = divmod(t, len(steps))
             router = t if self.structure.pass_routers else 0
-            x, decision = steps[place].decide(self.embedding.on_input(x, t), mask, router)
+            state = None if states is None else states[number][place]
+            x, decision, state = steps[place].decide(self.embedding.on_input(x, t), mask, router, state)
+            if states is not None and state is not None:
+                states[number][place] = state
             if decision is not None:
                 decisions[place].append(decision)
         extra: dict[str, Tensor] = {}
@@ -115,5 +136,4 @@ class MixtureStack(SingleStream, LayeredNetwork):
 
     def stream(self, x: Tensor, stream: list[States], number: int) -> Tensor:
         """See ``LayeredNetwork``."""
-        # Nothing is kept of a text but its tokens.
-        return self.update(x, None)[0]
+        return self._update(x, None, stream)[0]

@@ -45,7 +45,8 @@ class MixtureSizes(Protocol):
 class MixtureStructure(Settings):
     """A stack of mixtures of experts, or one mixture in a loop, with the inputs and outputs of an H-Model around it.
 
-    x <- x + mixture(norm(x)), ``depth`` times; nothing passes between positions but through slots of ``soft_moe``.
+    x <- x + mixture(norm(x)), ``depth`` times, each after x <- x + attention(norm(x)) where ``heads`` are set. Without
+    them nothing passes between positions but through slots of ``soft_moe``.
 
     Attributes:
         style: ``switch`` (top-1, Fedus et al. 2022), ``st_moe`` (top-2, Zoph et al. 2022), ``soft_moe`` (slots,
@@ -58,6 +59,7 @@ class MixtureStructure(Settings):
         experts: Number of experts of a mixture, E.
         hidden: Hidden units of each expert.
         activation: Activation of these.
+        heads: Attention heads before each mixture, a divisor of the width; left out, there is no attention.
         slots: Slots of each expert, of ``soft_moe``.
         capacity: Largest number of tokens of an expert of ``switch`` and ``st_moe`` while training, as a multiple of
             its even share; left out, none is dropped.
@@ -78,6 +80,7 @@ class MixtureStructure(Settings):
     experts: int = Field(default=8, ge=2, le=4096)
     hidden: int = Field(default=128, ge=1, le=1 << 20)
     activation: Activation = "gelu"
+    heads: int | None = Field(default=None, ge=1, le=1024, exclude_if=lambda value: value is None)
     slots: int = Field(default=1, ge=1, le=256)
     capacity: float | None = Field(default=None, gt=0, le=4096)
     balance: float = Field(default=0.01, ge=0)
@@ -90,9 +93,11 @@ class MixtureStructure(Settings):
     missing: bool = False
 
     @model_validator(mode="after")
-    def _no_position_reads_later_ones(self) -> Self:
+    def _it_can_be_built(self) -> Self:
         if self.causal and self.style == "soft_moe":
             raise ValueError("slots of soft_moe hold tokens of all positions; a causal mixture needs another style")
+        if self.heads is not None and self.width % self.heads:
+            raise ValueError(f"{self.heads} attention heads do not divide the width {self.width}; take a divisor of it")
         if self.causal and self.canvas != "segments":
             raise ValueError("a causal model needs the canvas segments: other positions have no order")
         if self.pass_routers and not (self.tied and self.style in EXPERTS_PER_TOKEN):

@@ -92,6 +92,11 @@ class LayerSpec(Settings):
             visible: count the visible half of causal attention scores only; else what is computed.
         """
 
+    def own_context_work(self, width: int, length: int, *, causal: bool, visible: bool) -> Work:
+        """The part of ``own_work`` that positions cost at which no output is wanted (``Operator.at``): all of it by
+        default, 0 of a layer without memory. Arguments as for ``own_work``."""
+        return self.own_work(width, length, causal=causal, visible=visible)
+
     def own_state_bytes(self, width: int, length: int) -> int:
         """Bytes in float32 that the causal layer keeps per sample after S = ``length`` tokens; 0 keeps nothing."""
         return 0

@@ -40,6 +40,17 @@ def layer_work(spec: LayerSpec, width: int, length: int, *, causal: bool, visibl
     return Work(adapters) + spec.own_work(inner, length, causal=causal, visible=visible)
 
 
+def layer_context_work(spec: LayerSpec, width: int, length: int, *, causal: bool, visible: bool = True) -> Work:
+    """The part of ``layer_work`` that positions cost at which no output is wanted; arguments as there."""
+    inner = spec.width or width
+    own = spec.own_context_work(inner, length, causal=causal, visible=visible)
+    whole = spec.own_work(inner, length, causal=causal, visible=visible)
+    if spec.width is None or not own.total:
+        return own
+    ways = 2 if own == whole else 1  # the way out is computed for all positions only where the layer is
+    return Work(ways * 2 * length * width * inner) + own
+
+
 def layer_state_bytes(spec: LayerSpec, width: int, length: int) -> int:
     """Bytes that a causal layer keeps per sample after S tokens, in float32."""
     return spec.own_state_bytes(spec.width or width, length)

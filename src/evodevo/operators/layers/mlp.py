@@ -41,6 +41,10 @@ class MLPLayer(LayerSpec):
         """See ``feedforward_work``."""
         return feedforward_work(width, self.hidden or 2 * width, length)
 
+    def own_context_work(self, width: int, length: int, *, causal: bool, visible: bool) -> Work:
+        """None."""
+        return Work()
+
     def build(self, width: int, *, causal: bool, residual: bool) -> Operator:
         """See ``LayerSpec``."""
         from evodevo.operators.block import Block

@@ -42,16 +42,20 @@ class TransformerLayer(LayerSpec):
 
     def own_parameters(self, width: int, causal: bool) -> int:
         """Four projections with biases and a norm, 4 d² + 5 d, and the feed-forward network."""
-        return 4 * width**2 + 5 * width + feedforward_parameters(width, self.feedforward or 2 * width)
+        return attention_parameters(width) + feedforward_parameters(width, self.feedforward or 2 * width)
 
     def own_work(self, width: int, length: int, *, causal: bool, visible: bool) -> Work:
         """Four products of S d² multiply-adds, the scores, and the feed-forward network."""
-        attention = Work(8 * length * width**2 + score_products(width, length, half=causal and visible))
+        attention = attention_work(width, length, half=causal and visible)
         return attention + feedforward_work(width, self.feedforward or 2 * width, length)
+
+    def own_context_work(self, width: int, length: int, *, causal: bool, visible: bool) -> Work:
+        """Keys and values: two products of S d² multiply-adds."""
+        return Work(4 * length * width**2)
 
     def own_state_bytes(self, width: int, length: int) -> int:
         """Keys and values of all tokens."""
-        return STATE_BYTES * 2 * length * width
+        return attention_state_bytes(width, length)
 
     def build(self, width: int, *, causal: bool, residual: bool) -> Operator:
         """See ``LayerSpec``."""
@@ -75,6 +79,21 @@ class TransformerLayer(LayerSpec):
     def sized(cls, sizes: LayerSizes) -> Self:
         """See ``LayerSpec``."""
         return cls(heads=sizes.heads, feedforward=sizes.feedforward)
+
+
+def attention_parameters(width: int) -> int:
+    """Four projections with biases and a norm, 4 d² + 5 d."""
+    return 4 * width**2 + 5 * width
+
+
+def attention_work(width: int, length: int, *, half: bool) -> Work:
+    """Four products of S d² multiply-adds, and the scores; ``half`` as in ``score_products``."""
+    return Work(8 * length * width**2 + score_products(width, length, half=half))
+
+
+def attention_state_bytes(width: int, length: int) -> int:
+    """Keys and values of S tokens."""
+    return STATE_BYTES * 2 * length * width
 
 
 def score_products(width: int, length: int, *, half: bool) -> int:
