@@ -17,6 +17,7 @@ from evodevo.h_model.carried.births import weighted_softmax
 from evodevo.h_model.extension import disable
 from evodevo.h_model.model import HModel
 from evodevo.h_model.source.program import h_model_program
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import CLASS, FACTS, IMAGE, LABELS, NEXT, TEXT, small_batch, small_model
 from evodevo.testing.sources import check_network
@@ -196,6 +197,32 @@ def test_layers_that_are_half_born_are_in_the_source(
     network.births = births
     check_network(network, h_model_program(network))
     assert h_model_program(network).text != plain
+
+
+@pytest.mark.parametrize(
+    ("changes", "births"),
+    [
+        ({"carried": {"m": 2}}, {1: 0.0, 2: 0.4}),
+        ({"carried": {"m": 4}}, {0: 0.3}),
+        ({"window": 1, "iterations": 4, "carried": {"m": 2}}, {}),
+        ({"window": 2, "disabled": [1]}, {3: 0.5}),
+    ],
+    ids=str,
+)
+def test_texts_go_on_token_by_token(changes: dict[str, Any], births: dict[int, float]) -> None:
+    """Within a window, with layers that are partly born and with one that was added later, too."""
+    model = carried(causal=True, **changes)
+    model.add_node(TransformerLayer(heads=2), enabled=True)
+    model.births = births
+    text = batch_of(causal=True)["text"]
+    with torch.no_grad():
+        whole = model({"text": text})["next"]
+        writer = model.writer()
+        state = writer.initial_state(len(text), text.shape[1])
+        parts = [writer.hidden(text[:, place : place + 1], state=state) for place in range(text.shape[1])]
+        logits = writer.logits(torch.cat(parts, 1))
+    assert writer.streams
+    torch.testing.assert_close(logits, whole, rtol=1e-9, atol=1e-9)
 
 
 def test_given_routes_have_no_births() -> None:

@@ -234,7 +234,7 @@ def _by_router(sheet: SourceSheet, core: CarriedCore, router: SharedRouter) -> d
     there = torch.tensor([births.get(place, 1.0) > 0 for place in range(count)] + [True] * core.output_count)
     tables = {"legal_inputs": core.legal_input, "legal": core.legal_hidden}
     legal = "".join(
-        f'\n        self.register_buffer("{name}", {table_source(sheet, table & there)}, persistent=False)'
+        f'\n        self.register_buffer("{name}", {table_source(sheet, table.cpu() & there)}, persistent=False)'
         for name, table in cast("dict[str, Tensor]", tables).items()
     )
     half = factors(births, count, torch.zeros((), dtype=torch.float64))
