@@ -20,6 +20,7 @@ from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, TEXT, small_batch, small_model
+from evodevo.testing.sources import check_network
 
 NEW = TransformerLayer(heads=4, feedforward=10)
 INPUTS, OUTPUTS = (TEXT, IMAGE), (CLASS, LABELS)
@@ -61,6 +62,14 @@ def test_the_others_answer_as_before_and_it_answers_with_all_layers(changes: dic
         whole = model(batch)
     torch.testing.assert_close(after["tags"], whole["tags"], rtol=0, atol=1e-12)
     assert not torch.allclose(after["answer"], whole["answer"], atol=1e-6), "layers of all change all answers"
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_its_source_answers_as_the_library(changes: dict[str, Any]) -> None:
+    model = extended(**changes)[0].float()
+    check_network(model, h_model_program(model))
+    model.give("answer", [0])  # a pass for each output
+    check_network(model, h_model_program(model))
 
 
 def test_they_learn_from_their_output_alone() -> None:
@@ -169,7 +178,8 @@ def test_what_is_refused_leaves_the_model_as_it_was() -> None:
         torch.testing.assert_close(model(batch), before, rtol=0, atol=0)
     with pytest.raises(UsageError, match="cannot grow"):
         GrowableHModel.of(model.structure)
-    with pytest.raises(UsageError, match="no source yet"):
+    model.births = {0: 0.5}
+    with pytest.raises(UsageError, match="while layers are partly born"):
         h_model_program(model)
 
 

@@ -24,7 +24,7 @@ EXPERTS = 8
 BALANCE = 0.02
 ALPHA = 0.1
 """At 1 the largest of 16 probabilities weights the update of a layer by a third; at 0.1 by 0.8 (docs/results.md)."""
-RATES = (1e-3, 2e-3, 4e-3)
+RATES = (2e-3, 4e-3, 8e-3)
 
 
 def tokens(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:

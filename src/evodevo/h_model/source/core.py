@@ -44,6 +44,7 @@ _ABOUT = '''\
 
         Inputs are (B, I, S, D), with their real positions (B, I, S) or None; each step gives (B, O, S, D) and
         (B, O, S) or None."""'''
+_ABOUT_A_PASS = _ABOUT.replace("and after each iteration.", "and after each iteration of the pass ``number``.")
 _FIXED = "torch.where(fixed.isnan()[:, None], weights, fixed.nan_to_num()[:, None] * legal)"
 _OPENED = '''
     def opened(self, logits, alpha, legal, fixed):
@@ -136,7 +137,8 @@ class _Core:
         self.input_routers = cast("list[Router]", list(core.input_routers))
         self.births = {place: float(factor) for place, factor in core.births.items()}
         self.embedding = embedding_source(sheet, core.embedding)
-        self.silent = core.may_be_silent
+        self.absent = self.structure.passes(self.outputs) if self.structure.own else ()
+        self.silent = core.may_be_silent or bool(self.absent)
         self.varied = core.per_position and core.positions_may_differ
         self.fixed = any(router.constant is not None for router in [*self.routers, *self.input_routers])
 
@@ -197,8 +199,7 @@ class _Core:
             ("legal_inputs", core.legal_input, True),
             ("legal", core.legal_hidden, False),
         ):
-            tables = [there for _, there in stages(cast(Tensor, legal), self.births, of_input=of_input)]
-            made = self._tables(tables, stacked=bool(self.births))
+            made = self._legal(cast(Tensor, legal), of_input)
             yield f'        self.register_buffer("{label}", {made}, persistent=False)'
         if self.fixed:
             for label, routers in (("fixed_inputs", self.input_routers), ("fixed", self.routers)):
@@ -210,6 +211,15 @@ class _Core:
             places, there = self._offsets()
             yield f'        self.register_buffer("targets", torch.tensor({places}), persistent=False)'
             yield f'        self.register_buffer("reached", {self._tables([torch.tensor(there)])}, persistent=False)'
+
+    def _legal(self, legal: Tensor, of_input: bool) -> str:
+        """The expression of the connections that exist: of all stages of a birth, and of each pass in front of them."""
+        each = []
+        for absent in self.absent or ((),):
+            without = {**self.births, **dict.fromkeys(absent, 0.0)}
+            tables = [there for _, there in stages(legal, without, of_input=of_input)]
+            each.append(self._tables(tables, stacked=bool(self.births)))
+        return f"torch.stack([{', '.join(each)}])" if self.absent else each[0]
 
     def _tables(self, tables: Sequence[Tensor], *, stacked: bool = False) -> str:
         """The expression of a table of booleans, or of several one behind the other."""
@@ -250,10 +260,11 @@ class _Core:
 
     def _open(self, legal: str, fixed: str, t: str) -> str:
         gate = f"open_{self.structure.router.gate}"
+        table = f"self.{legal}[number]" if self.absent else f"self.{legal}"
         if not self.fixed and not self.births:
-            return f"{gate}(logits, {alpha_source(self.core, t)}, self.{legal})"
+            return f"{gate}(logits, {alpha_source(self.core, t)}, {table})"
         more = f", self.{fixed}" if self.fixed else ""
-        return f"self.opened(logits, {alpha_source(self.core, t)}, self.{legal}{more}{self._shares(legal)})"
+        return f"self.opened(logits, {alpha_source(self.core, t)}, {table}{more}{self._shares(legal)})"
 
     def _shares(self, legal: str) -> str:
         if not self.births:
@@ -268,8 +279,8 @@ class _Core:
         hidden = self.hidden
         keep = f"{kept}(weights)" if kept else "weights"
         size = hidden + self.outputs
-        yield "    def forward(self, values, masks):"
-        yield _ABOUT
+        yield f"    def forward(self, values, masks{', number' if self.absent else ''}):"
+        yield (_ABOUT_A_PASS if self.absent else _ABOUT)
         yield f"        logits = self.logits(self.input_routers, values, masks, {size})"
         yield f"        weights = {self._open('legal_inputs', 'fixed_inputs', '0')}"
         yield "        if masks is not None:"

@@ -58,8 +58,8 @@ def h_model_program(network: HModel) -> Program:
     """
     if network.follows:
         raise UsageError("the network follows given routes in place of its router's; call follow(None) first.")
-    if network.structure.own:
-        raise UsageError("an H-Model with layers of an output's own has no source yet; take --to pt2.")
+    if network.structure.own and network.births:
+        raise UsageError("hidden layers of an output's own have no source while layers are partly born; take --to pt2.")
     return _HModelProgram(network).program()
 
 
@@ -131,11 +131,29 @@ class _HModelProgram:
             yield "        # The symbol in each slot names the layer of one iteration."
             yield f"        codes = [{name}[:, slot : slot + {len(routes.layers)}].argmax(-1) for slot in ({slots},)]"
             yield "        routes = self.table[torch.stack(codes, 1)]"
-        if self.rule == "none":
+        if self.structure.own:
+            yield from self._passes()
+        elif self.rule == "none":
             yield f"        *_, (y, y_masks) = self.core({self._core_arguments()})"
             yield "        return self.outputs(y, y_masks, lengths)"
         else:
             yield from self._halting()
+
+    def _passes(self) -> Iterator[str]:
+        """Each group of outputs has a pass in which the layers of others do not take part."""
+        structure, names = self.structure, [spec.name for spec in self.network.output_specs]
+        passes = structure.passes(len(names))
+        of = tuple(passes.index(structure.absent(name)) for name in names)
+        yield "        passes = []"
+        yield f"        for number in range({len(passes)}):  # one for all outputs with the same layers"
+        yield "            *_, last = self.core(values, masks, number)"
+        yield "            passes.append(last)"
+        yield f"        of = {of}  # the pass of each output"
+        yield "        y = torch.stack([passes[number][0][:, output] for output, number in enumerate(of)], 1)"
+        yield "        y_masks = None"
+        yield "        if passes[0][1] is not None:"
+        yield "            y_masks = torch.stack([passes[number][1][:, output] for output, number in enumerate(of)], 1)"
+        yield "        return self.outputs(y, y_masks, lengths)"
 
     def _core_arguments(self) -> str:
         return "values, masks" if self.structure.carried.routes is None else "values, masks, routes"
