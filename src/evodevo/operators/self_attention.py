@@ -1,6 +1,7 @@
 """Multi-head self-attention without positions of its own (Vaswani et al. 2017): the inputs carry them.
 
-Legend: B batch, T tokens of this call, S tokens seen with them, D width, H heads, P = D / H.
+Legend: B batch, T tokens of this call, S tokens seen with them, D width, H heads, P = D / H; N chosen positions of all
+samples, K of the sample that has most of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from evodevo.operators.attention import attend
 from evodevo.operators.base import Operator, Output, Slab
 from evodevo.operators.featurizer_spec import SOFTMAX
 from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack, dropout_now, signature, together
-from evodevo.operators.packing import Packing
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class SelfAttention(Operator):
             return x[wanted]
         width, size = x.shape[2], x.shape[2] // self.heads
         real = torch.ones_like(wanted) if mask is None else mask
-        asked, known = Packing(wanted), Packing(real)
+        asked, known = ChosenPositions(wanted), ChosenPositions(real)
         weight, bias = self.project.weight, self.project.bias
         query = asked.spread(F.linear(x[wanted], weight[:width], bias[:width]).view(-1, self.heads, size))
         both = known.spread(F.linear(x[real], weight[width:], bias[width:]).view(-1, 2, self.heads, size))
@@ -166,6 +166,35 @@ class SelfAttention(Operator):
             "value": Slab(shape, 1, max_length, dtype, device),
             "valid": None,
         }
+
+
+class ChosenPositions:
+    """The true positions of a mask, those of each sample moved to the front, so that only these are computed.
+
+    Args:
+        where: (B, T), true at N positions. Their greatest number in a sample is fetched from the device once.
+
+    Attributes:
+        real: (B, K), false in slots that a sample leaves empty.
+        positions: (B, K), position of each slot; 0 in empty ones.
+    """
+
+    def __init__(self, where: Tensor) -> None:
+        counts = where.sum(1)
+        size = int(counts.max()) if len(counts) else 0
+        self.rows, places = where.nonzero(as_tuple=True)
+        self.slots = (where.cumsum(1) - 1)[self.rows, places]
+        self.real = torch.arange(size, device=where.device) < counts.unsqueeze(1)
+        self.positions = self.spread(places)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """(N, ...) in the order of the mask's true entries -> (B, K, ...), 0 in empty slots."""
+        packed = values.new_zeros(*self.real.shape, *values.shape[1:])
+        return packed.index_put((self.rows, self.slots), values)
+
+    def gather(self, packed: Tensor) -> Tensor:
+        """(B, K, ...) -> (N, ...), the inverse of ``spread``."""
+        return packed[self.rows, self.slots]
 
 
 def visible_keys(mask: Tensor | None) -> Tensor | None:
