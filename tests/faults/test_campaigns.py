@@ -62,7 +62,7 @@ if __name__ == "__main__":
 
 def test_the_frame_counts_every_way_in_which_a_case_can_break(tmp_path: Path) -> None:
     script = tmp_path / "mixed.py"
-    script.write_text(MIXED.replace("SECONDS", "5"))
+    script.write_text(MIXED.replace("SECONDS", "15"))
     code, words, found = run(script, tmp_path, "--seed", "5", "--workers", "7")
     assert code == 1, words
     broken = {case["number"]: [promise for promise, _ in case["broken"]] for case in found["every_case"]}
