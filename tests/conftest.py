@@ -38,7 +38,7 @@ def room_in_memory() -> bool:
     return found.f_bavail * found.f_frsize >= ROOM_BYTES and not found.f_flag & os.ST_NOEXEC
 
 
-# No law is about the disk, and on one half of the time of a test with a store is spent on fsync.
+# No law is about the disk, on which half of the time of tests with a store is fsync.
 if room_in_memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
