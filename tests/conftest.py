@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import signal
 import sys
@@ -24,6 +25,22 @@ settings.load_profile("suite")  # ``--hypothesis-profile=thorough`` is loaded af
 # Ctrl-C need a machine on which it works.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 2**30
+
+
+def room_in_memory() -> bool:
+    """Whether files of tests may lie in memory: there is room, and programs among them may be run."""
+    if not os.access(MEMORY, os.W_OK | os.X_OK):
+        return False
+    found = os.statvfs(MEMORY)
+    return found.f_bavail * found.f_frsize >= ROOM_BYTES and not found.f_flag & os.ST_NOEXEC
+
+
+# No law is about the disk, on which half of the time of tests with a store is fsync.
+if room_in_memory():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -51,8 +51,10 @@ GresTypes=gpu
 ReturnToService=2
 # a dead node is found within seconds rather than minutes
 SlurmdTimeout=4
+# twice this long an answer of a dead node is waited for
+MessageTimeout=4
 SlurmctldTimeout=10
-KillWait=5
+KillWait=2
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
 SlurmdParameters=config_overrides
 """

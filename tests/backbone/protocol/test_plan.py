@@ -10,8 +10,9 @@ import pytest
 
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.backbone.protocol import plan as planning
+from evodevo.backbone.protocol import tested
 from evodevo.backbone.protocol.plan import Plan, _refusal, plan
-from evodevo.backbone.protocol.roofline import count_step
+from evodevo.backbone.protocol.roofline import CountedStep, count_step
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode, UsageError
 from evodevo.runs.archive import Run
@@ -23,6 +24,20 @@ if TYPE_CHECKING:
     from .conftest import Carried
 
 pytestmark = pytest.mark.slow
+_COUNTED: dict[str, CountedStep] = {}
+
+
+@pytest.fixture(autouse=True)
+def _each_step_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No device is among what a count depends on; it takes a second, and plans of several devices need the same."""
+
+    def counted(*given: Any, **how: Any) -> CountedStep:
+        key = repr((given, how))
+        if key not in _COUNTED:
+            _COUNTED[key] = count_step(*given, **how)
+        return _COUNTED[key]
+
+    monkeypatch.setattr(tested, "count_step", counted)
 
 
 def test_a_protocol_has_recorded_its_plan_and_made_as_many_trainings(protocol: Run) -> None:

@@ -125,8 +125,9 @@ def test_a_worker_that_cannot_start_is_a_clear_error() -> None:
 def test_a_process_that_is_killed_loses_its_job_alone(victim: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slurm does not notice the end of its own daemon of a step; the limit of the evaluation's time does."""
     monkeypatch.setattr(connection, "GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(connection, "_END_SECONDS", 2.0)
     with make() as executor:
-        executor.submit(Job("a", "testing.fork_grandchild", b"hang", seconds=5.0 if victim == "step" else None))
+        executor.submit(Job("a", "testing.fork_grandchild", b"hang", seconds=3.0 if victim == "step" else None))
         seen = first_message(executor).payload
         guard = _parent(seen["parent"])
         victims = {"warm": seen["parent"], "guard": guard, "step": _parent(guard), "srun": executor.pids()[0]}

@@ -98,20 +98,26 @@ def test_a_race_keeps_its_share_and_the_winner_its_weights(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("budget", "options"),
-    [({"steps": STEPS}, {}), ({"flops": 2e8}, {}), ({"flops": 2.5e8}, {"judge": "trend", "identity": True})],
-    ids=["steps", "flops", "trend"],
+    ("budget", "options", "every", "empty"),
+    [
+        ({"steps": STEPS}, {}, 2, False),
+        ({"flops": 1e8}, {}, 5, False),
+        ({"flops": 1.6e8}, {"judge": "trend", "identity": True}, 9, False),
+        ({"steps": 40}, {"judge": "trend", "identity": True}, 2, True),
+    ],
+    ids=["steps", "flops", "trend", "no module"],
 )
 def test_a_race_goes_on_from_any_checkpoint_to_the_same_network(
-    budget: dict[str, float], options: dict[str, Any], tmp_path: Path
+    budget: dict[str, float], options: dict[str, Any], every: int, empty: bool, tmp_path: Path
 ) -> None:
-    arm = raced(options, training={"budget": budget, "checkpoint_every": 2})
+    arm = raced(options, training={"budget": budget, "checkpoint_every": every})
     of = problem_of(tmp_path, (arm,))
     messages: list[dict[str, Any]] = []
     outcome = evaluate(of, arm, report=messages.append)
     kept = [message for message in messages if message.get("checkpoint")]
     assert len(kept) > 12
     assert len(outcome.extra["search"]["heats"]) == 2
+    assert (outcome.extra["search"]["chosen"] == ["identity"]) == empty
     pool = FolderPool(tmp_path)
     for number, message in enumerate(kept[:: len(kept) // 6]):
         # What a checkpoint names is enough: everything else may have been collected.
