@@ -38,7 +38,7 @@ def room_in_memory() -> bool:
     return found.f_bavail * found.f_frsize >= ROOM_BYTES and not found.f_flag & os.ST_NOEXEC
 
 
-# No law is about the disk, on which half of the time of tests with a store is fsync.
+# No law is about the disk, on which fsync takes a tenth to a half of the time of tests with a store.
 if room_in_memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
