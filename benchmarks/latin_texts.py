@@ -1,6 +1,6 @@
 """Rows of text in one script for ``h_model.tokens``: English, German, Swahili, and the standard library of Python.
 
-python benchmarks/latin_texts.py ../shared/data/multilingual6/train.jsonl.gz texts.jsonl
+Run: python benchmarks/latin_texts.py SOURCE TARGET, where SOURCE is the file of training rows of multilingual6.
 """
 
 from __future__ import annotations
