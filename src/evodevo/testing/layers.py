@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import pytest
 import torch
 from pydantic import TypeAdapter
-from torch import Tensor
+from torch import Tensor, nn
 
 from evodevo.operators.base import Operator, select_rows, used_bytes
 from evodevo.operators.layers.base import LAYERS, Layer, LayerSpec
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
+from evodevo.operators.layers.cost import layer_context_work, layer_parameters, layer_state_bytes, layer_work
 from evodevo.randomness import generator
 from evodevo.testing.operators import assert_states_close, run_in_pieces
 
@@ -290,6 +290,31 @@ class LayerTests(MapTests):
             pytest.skip("states no cost")
         short, long = (layer_work(case.spec, case.width, length, causal=case.causal).total for length in (4, 16))
         assert 0 <= short <= long
+
+    def test_positions_that_want_no_output_cost_no_more_than_the_others(self, case: LayerCase) -> None:
+        if not case.counted:
+            pytest.skip("states no cost")
+        whole = layer_work(case.spec, case.width, POSITIONS, causal=case.causal)
+        context = layer_context_work(case.spec, case.width, POSITIONS, causal=case.causal)
+        assert 0 <= context.total <= whole.total
+        if case.build().memoryless:
+            assert context.total == 0
+        if context == whole:  # a layer that states less computes less: ``Operator.at``
+            return
+        layer, x = case.build(), case.inputs()
+        wanted = torch.zeros(x.shape[:2], dtype=torch.bool)
+        wanted[:, 0] = True
+        calls: list[int] = []
+        hooks = [
+            one.register_forward_hook(lambda module, given, made: calls.append(made.shape[:-1].numel()))
+            for one in layer.modules()
+            if isinstance(one, nn.Linear)
+        ]
+        with torch.no_grad():
+            layer.at(x, wanted)
+        for hook in hooks:
+            hook.remove()
+        assert not calls or min(calls) <= len(x)
 
     # Order of time
 
