@@ -67,7 +67,7 @@ class CarriedState(RoutingState):
 class CarriedCore(HCore):
     """Hidden layers with one router for all; arguments and attributes as in ``HCore``.
 
-    Births, gates and ``level`` go with a router alone: birth factors stand in its softmax, a gate is a factor of the
+    Births, gates and ``level`` go with a router alone: birth factors are factors in its softmax, a gate is one of the
     relative strength r of its layer, and under ``level`` each source spreads what it keeps over all layers, which all
     run then.
 

@@ -57,7 +57,7 @@ def adapt(network: nn.Module, rank: int, seed: int) -> list[str]:
     maps = {name: part for name, part in network.named_modules() if isinstance(part, nn.Linear)}
     chosen = {name: part for name, part in maps.items() if not name.startswith(ENDS)}
     if not chosen:
-        raise UsageError("adapters stand beside linear maps, and the network has none between inputs and outputs.")
+        raise UsageError("adapters are put beside linear maps, and the network has none between inputs and outputs.")
     for part in chosen.values():
         part.weight.requires_grad_(False)
         parametrize.register_parametrization(part, WEIGHT, LowRank(part.weight, rank, generator))
