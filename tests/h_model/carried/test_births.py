@@ -14,6 +14,7 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.h_model.carried.births import weighted_softmax
+from evodevo.h_model.carried.connections import connect
 from evodevo.h_model.extension import disable
 from evodevo.h_model.model import HModel
 from evodevo.h_model.source.program import h_model_program
@@ -276,3 +277,14 @@ def test_levelled_connections_say_nothing_of_layers_and_all_of_outputs(changes: 
         assert not first[:, source][:, ~legal[source]].any()
     if "window" not in changes:
         assert all((rows(model)[place] > 0) == (place in enabled) for place in range(4)), "all run"
+
+
+def test_what_is_not_born_takes_no_place_of_one_that_is_hardly_addressed() -> None:
+    """Of layers whose shares are below the grid of ranks the first is taken, and not one whose share is 0."""
+    logits = torch.tensor([0.0, 0.0, 0.0, 50.0, 0.0], dtype=torch.float64).view(1, 1, 1, 5)
+    factor = torch.tensor([0.0, 1.0, 1.0, 1.0], dtype=torch.float64)
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    links = connect(logits, 4, one, None, 1.0, 2, 2, factor=factor)
+    assert links.chosen.flatten().tolist() == [3, 1]
+    assert bool((links.hidden > 0).all())
+    assert connect(logits, 4, one, None, 1.0, 2, 2).chosen.flatten().tolist() == [3, 0]
