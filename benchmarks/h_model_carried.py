@@ -43,7 +43,7 @@ def networks(width: int, layers: int, iterations: int) -> dict[str, NetworkSpec]
     ends = {"width": width, "input_blocks": 0, "output_blocks": 0}
     block = MLPLayer(hidden=width)
     dense = HModelStructure(
-        **ends, hidden=(block,) * layers, iterations=iterations, router=RouterStructure(pool="mean")
+        stream="paper", **ends, hidden=(block,) * layers, iterations=iterations, router=RouterStructure(pool="mean")
     )
     balanced = {"stream": "carried", "regularisation": RegularisationStructure(balance=0.02)}
     carried = dense.model_copy(update=balanced)

@@ -56,7 +56,10 @@ def main() -> None:
         for count in (8, 16):
             core = HCore(
                 HModelStructure(
-                    width=options.width, hidden=(TransformerLayer(),) * count, iterations=options.iterations
+                    stream="paper",
+                    width=options.width,
+                    hidden=(TransformerLayer(),) * count,
+                    iterations=options.iterations,
                 ),
                 1,
                 1,

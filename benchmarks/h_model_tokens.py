@@ -57,7 +57,7 @@ def networks(width: int, layers: int, iterations: int) -> dict[str, NetworkSpec]
     """Name -> network."""
     ends = {"width": width, "input_blocks": 1, "output_blocks": 0, "causal": True}
     block = TransformerLayer()
-    dense = HModelStructure(**ends, hidden=(block,) * layers, iterations=iterations)
+    dense = HModelStructure(stream="paper", **ends, hidden=(block,) * layers, iterations=iterations)
     carried = dense.model_copy(
         update={
             "stream": "carried",

@@ -42,6 +42,7 @@ class Run:
 def h_model(layers: int, iterations: int, **router: object) -> NetworkSpec:
     """An H-Model of small transformer blocks, one input block, no output block; routers read the last token."""
     structure = HModelStructure(
+        stream="paper",
         width=WIDTH,
         hidden=(BLOCK,) * layers,
         iterations=iterations,

@@ -21,7 +21,7 @@ def test_text_and_envelope_round_trip() -> None:
     assert SPACE.title(ARM) == "H-Model, alpha 0.3, lr 0.001, seed 2"
     assert SPACE.join(SPACE.segments(ARM)) == ARM
     assert len({ARM, SPACE.parse(SPACE.print(ARM))}) == 1
-    structure = HModelStructure(iterations=7, alpha=0.3, causal=True)
+    structure = HModelStructure(stream="paper", iterations=7, alpha=0.3, causal=True)
     arm = ARM.model_copy(update={"network": HModelNetwork(structure=structure)})
     assert SPACE.from_json(SPACE.to_json(arm)).network.structure == structure
 

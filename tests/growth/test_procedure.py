@@ -107,7 +107,9 @@ def h_model(**more: Any) -> HModelNetwork:
     """Its first layer is no module."""
     hidden = (TransformerLayer(heads=2), *(GenotypeLayer(module=one) for one in start_zoo(16)[:3]))
     return HModelNetwork(
-        structure=HModelStructure(width=16, iterations=2, input_blocks=0, output_blocks=0, hidden=hidden, **more)
+        structure=HModelStructure(
+            stream="paper", width=16, iterations=2, input_blocks=0, output_blocks=0, hidden=hidden, **more
+        )
     )
 
 

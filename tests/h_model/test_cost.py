@@ -59,6 +59,7 @@ def structures(draw: st.DrawFn) -> HModelStructure:
     )
     halting = draw(st.sampled_from(["none", "output_mass", "act", "ponder"]))
     return HModelStructure(
+        stream="paper",
         width=draw(st.sampled_from([32, 48])),
         hidden=hidden,
         iterations=draw(st.integers(0, 3)),
@@ -165,7 +166,7 @@ def test_products_of_a_pass_that_nothing_halts_are_those_stated(rule: str, causa
 def test_each_group_of_outputs_is_a_pass_without_the_layers_of_others(training: bool) -> None:
     own = (OwnLayers(output="tags", layers=(1, 2)),)
     layers = (MLPLayer(), MLPLayer(hidden=48), TransformerLayer())
-    structure = HModelStructure(width=32, hidden=layers, iterations=2, own=own)
+    structure = HModelStructure(stream="paper", width=32, hidden=layers, iterations=2, own=own)
     model = HModel(structure, (TOKENS,), (CLASS, LABELS)).train(training).requires_grad_(False)
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), products() as counter:
         model(zeros((TOKENS,)))
@@ -212,7 +213,7 @@ def mask_products(structure: HModelStructure, inputs: tuple[InputSpec, ...], out
 
 
 def test_blocks_are_run_i_plus_h_t_plus_o_times() -> None:
-    structure = preset("balanced")
+    structure = preset("balanced", stream="paper")
     work = h_model_work(structure, 20, (InputSpec("w", "tokens", length=20, vocabulary=9),), (CLASS,), visible=False)
     block = layer_flops(structure, 20)[0]
     head = 2 * structure.width * CLASS.size
@@ -220,7 +221,7 @@ def test_blocks_are_run_i_plus_h_t_plus_o_times() -> None:
 
 
 def test_all_calls_give_the_whole_pass_and_none_only_the_rest() -> None:
-    structure = preset("balanced", hidden=(TransformerLayer(), MLPLayer()), iterations=3)
+    structure = preset("balanced", stream="paper", hidden=(TransformerLayer(), MLPLayer()), iterations=3)
     ends: dict[str, Any] = {"inputs": (TOKENS,), "outputs": (CLASS,)}
     whole = h_model_cost(structure, **ends).executed_flops
     assert executed_flops(structure, [3, 3], **ends) == whole
@@ -236,6 +237,7 @@ def test_counted_calls_of_a_skipping_model_cost_what_is_stated() -> None:
     """A model that runs 1 of 3 layers per sample: its call counters, as FLOPs, equal the products that were made."""
     torch.manual_seed(0)
     structure = HModelStructure(
+        stream="paper",
         width=32,
         hidden=(TransformerLayer(), TransformerLayer(feedforward=16), TransformerLayer(feedforward=40)),
         iterations=3,
@@ -260,7 +262,7 @@ def test_each_sample_stays_within_its_budget(share: float) -> None:
     """It is spent on the layers that are heard most (docs/spec/h_model.md#skipping)."""
     torch.manual_seed(0)
     hidden = (TransformerLayer(), MLPLayer(), TransformerLayer(feedforward=128), MLPLayer())
-    structure = HModelStructure(width=16, hidden=hidden, iterations=3)
+    structure = HModelStructure(stream="paper", width=16, hidden=hidden, iterations=3)
     model = HModel(structure, (TOKENS,), (CLASS,)).eval()
     for router in model.core.routers:
         torch.nn.init.normal_(router.outer.weight, std=2.0)
@@ -290,7 +292,7 @@ def test_cost_grows_with_batch_and_training_and_is_json() -> None:
 
 def test_only_causal_models_keep_a_cache_and_see_half() -> None:
     layers = (TransformerLayer(), MLPLayer(), ConvolutionLayer())
-    structure = HModelStructure(causal=True, iterations=2, hidden=layers)
+    structure = HModelStructure(stream="paper", causal=True, iterations=2, hidden=layers)
     cost = h_model_cost(structure, inputs=(TOKENS,), outputs=(NEXT,))
     model = HModel(structure, (TOKENS,), (NEXT,)).eval()
     blocks = [*model.inputs.layers["words"].blocks, *model.outputs.layers["next"].blocks]
@@ -315,7 +317,7 @@ def test_impossible_questions_are_refused() -> None:
         ({"length": 4, "mode": "decode"}, "backbones only"),
     ):
         with pytest.raises(UsageError, match=message):
-            h_model_cost(HModelStructure(), **options)  # type: ignore[arg-type]
+            h_model_cost(HModelStructure(stream="paper"), **options)  # type: ignore[arg-type]
     for calls, message in (([1, 1], "4 hidden layers"), ([5, 0, 0, 0], "at most once"), ([-1, 0, 0, 0], "at most")):
         with pytest.raises(UsageError, match=message):
-            executed_flops(HModelStructure(), calls, length=4)
+            executed_flops(HModelStructure(stream="paper"), calls, length=4)

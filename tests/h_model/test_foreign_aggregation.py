@@ -99,7 +99,7 @@ def begun(tmp_path: Path, kind: str, recipe: str, settings: Any, listener: Any =
 def structure(**more: Any) -> HModelStructure:
     hidden = (TransformerLayer(heads=2),) * 2
     plain = {"width": WIDTH, "hidden": hidden, "iterations": 2, "input_blocks": 0, "output_blocks": 0}
-    return HModelStructure(**{**plain, "aggregation": EchoAggregation(power=3.0), **more})
+    return HModelStructure(stream="paper", **{**plain, "aggregation": EchoAggregation(power=3.0), **more})
 
 
 def model_of(given: HModelStructure) -> HModel:

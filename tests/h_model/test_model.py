@@ -148,9 +148,10 @@ def test_T_is_drawn_while_training_and_may_be_larger_afterwards() -> None:
     assert torch.equal(model(batch)["answer"], before)
 
 
+@pytest.mark.parametrize("stream", ["paper", "carried"])
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets(name: Any) -> None:
-    structure = preset(name, layer=MLPLayer(hidden=4), width=8, router={"hidden": 2}, output_blocks=0, input_blocks=0)
+def test_presets(name: Any, stream: str) -> None:
+    structure = preset(name, layer=MLPLayer(hidden=4), stream=stream, width=8, output_blocks=0, input_blocks=0)
     assert (len(structure.hidden), structure.iterations) == PRESETS[name]
     model = HModel(structure, (TEXT,), (CLASS,))
     model.loss(small_batch()).backward()  # type: ignore[no-untyped-call]

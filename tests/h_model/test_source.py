@@ -88,7 +88,8 @@ def test_every_option_answers_as_the_library(causal: bool, changes: dict[str, An
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_an_h_model_inside_another_answers_as_the_library(causal: bool) -> None:
-    inner = {"kind": "h_model", "structure": {"width": 8, "hidden": [BLOCK] * 2, "iterations": 2, "causal": causal}}
+    same = {"stream": "paper", "width": 8, "hidden": [BLOCK] * 2, "iterations": 2, "causal": causal}
+    inner = {"kind": "h_model", "structure": same}
     network = small_model(*ENDS[causal], causal=causal, hidden=[BLOCK, inner, inner])
     program = h_model_program(network)
     check_network(network, program)

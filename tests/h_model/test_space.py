@@ -23,7 +23,8 @@ from evodevo.testing.spaces import SpaceTests
 
 
 def space_of(**settings: Any) -> HModelSpace:
-    return HModelSpace(HModelSpaceSettings(**settings))
+    """A space of the paper's stream, unless a structure is given."""
+    return HModelSpace(HModelSpaceSettings(**{"structure": HModelStructure(stream="paper"), **settings}))
 
 
 class HModelSpaceTests(SpaceTests):
@@ -77,7 +78,7 @@ class TestCustomLayers(HModelSpaceTests):
     options: ClassVar[dict[str, Any]] = {
         "layers": (),
         "custom": {"wide-mlp": MLPLayer(hidden=512), "narrow": TransformerLayer(width=32)},
-        "structure": HModelStructure(causal=True, width=32),
+        "structure": HModelStructure(stream="paper", causal=True, width=32),
     }
 
 
@@ -157,7 +158,7 @@ def test_impossible_spaces_are_refused() -> None:
     for settings, message in (
         ({"layers": ()}, "no layers"),
         ({"layers": ("transformr",)}, "Did you mean 'transformer'"),
-        ({"layers": ("Rec-1",), "structure": HModelStructure(width=40)}, "width 40"),
+        ({"layers": ("Rec-1",), "structure": HModelStructure(stream="paper", width=40)}, "width 40"),
         ({"heads": 5}, "5 attention heads do not divide the width 64"),
         *(({"custom": {name: MLPLayer()}}, "a name of its own") for name in ("mlp", "tr", "two words")),
         ({"hidden_range": (3, 2)}, "hidden_range"),
@@ -169,7 +170,7 @@ def test_impossible_spaces_are_refused() -> None:
         ({"thresholds": (1.5,)}, "0.001 to 1 is wanted"),
         ({"windows": (-1,)}, "windows"),
         ({"modes": ()}, "modes"),
-        ({"structure": HModelStructure(disabled=(0,))}, "disabled"),
+        ({"structure": HModelStructure(stream="paper", disabled=(0,))}, "disabled"),
     ):
         with pytest.raises(UsageError, match=message):
             space_of(**settings)
@@ -225,7 +226,9 @@ def test_initial_genomes_are_presets_within_the_ranges() -> None:
 
 
 def test_the_structure_is_the_template_with_the_genes() -> None:
-    template = HModelStructure(width=32, causal=True, inference=InferenceStructure(outputs_count=True), slots=3)
+    template = HModelStructure(
+        stream="paper", width=32, causal=True, inference=InferenceStructure(outputs_count=True), slots=3
+    )
     space = space_of(structure=template, head_size=8)
     made = space.structure(space.parse("T2 a0.3 r1.4 attention w1 k2 | tr Rec-1 mlp"))
     assert (made.width, made.causal, made.slots) == (32, True, 3)
@@ -271,8 +274,12 @@ def test_what_the_template_makes_different_stays_different() -> None:
     """Outputs that count in k can lose their connections at k = H; a T drawn while training uses the rate."""
     drawn = RegularisationStructure(iterations_min=1, iterations_max=3)
     for structure, a, b in (
-        (HModelStructure(inference=InferenceStructure(outputs_count=True)), "T4 k2 | tr tr", "T4 | tr tr"),
-        (HModelStructure(regularisation=drawn), "T1 r0.7 | tr tr", "T1 r1.4 | tr tr"),
+        (
+            HModelStructure(stream="paper", inference=InferenceStructure(outputs_count=True)),
+            "T4 k2 | tr tr",
+            "T4 | tr tr",
+        ),
+        (HModelStructure(stream="paper", regularisation=drawn), "T1 r0.7 | tr tr", "T1 r1.4 | tr tr"),
     ):
         space = space_of(structure=structure)
         assert space.hash(space.parse(a)) != space.hash(space.parse(b))
@@ -291,7 +298,7 @@ def test_distance_compares_layers_as_sets_unless_windows_order_them() -> None:
 
 def test_hash_is_of_the_genome_alone() -> None:
     """A fixture: a change of this number makes every stored genome a stranger."""
-    wide, narrow = space_of(), space_of(structure=HModelStructure(width=128), alphas=(1.0,))
+    wide, narrow = space_of(), space_of(structure=HModelStructure(stream="paper", width=128), alphas=(1.0,))
     text = "T4 a1 r1 sum dense | tr tr mlp"
     assert wide.hash(wide.parse(text)) == narrow.hash(narrow.parse(text))
     assert wide.hash(wide.parse(text)) == ("f4c874f6bdf66346054dbb8ffc73176056c38ad07c2cf8b0b0b50aefba2495e9")

@@ -39,12 +39,12 @@ def test_what_is_gone_is_refused_wherever_a_structure_is_read(changes: dict[str,
 
 
 def test_a_structure_that_never_had_a_ring_reads_and_is_recorded_as_before() -> None:
-    recorded = {**HModelStructure(window=1).model_dump(mode="json"), "ring": False}
+    recorded = {**HModelStructure(stream="paper", window=1).model_dump(mode="json"), "ring": False}
     read = validate(HModelStructure, recorded, what="an H-Model")
-    assert read == HModelStructure(window=1)
+    assert read == HModelStructure(stream="paper", window=1)
     assert read.model_dump(mode="json") == recorded
     assert "ring" not in HModelStructure.model_fields
-    assert canonical.digest(HModelStructure().model_dump(mode="json")) == DIGEST
+    assert canonical.digest(HModelStructure(stream="paper").model_dump(mode="json")) == DIGEST
 
 
 def test_a_ring_that_is_no_truth_value_is_an_unknown_setting() -> None:

@@ -15,7 +15,7 @@ from evodevo.errors import UsageError
 from evodevo.h_model.cost import h_model_cost, h_model_parameters
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.opponents import compute_matched, parameter_matched, universal
-from evodevo.h_model.spec import preset
+from evodevo.h_model.spec import CarriedStructure, preset
 from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
@@ -49,6 +49,7 @@ TRANSFORMER = {"kind": "transformer", "heads": 2, "feedforward": 12}
 SILENT_AT_THE_START = ("core.routers", "core.input_routers")
 """Routers whose last layer starts at 0."""
 MODULES = [{"kind": "genotype", "module": one.model_dump(mode="json")} for one in start_zoo(8)[1:3]]
+CARRIED = small_structure(stream="carried", router={"hidden": None}, missing=True, hidden=[TRANSFORMER, *MODULES])
 ZOO = ZooStructure(
     width=8,
     modules=start_zoo(8)[:3],
@@ -79,6 +80,9 @@ CASES = {
         HModelNetwork(structure=small_structure(missing=True, hidden=[TRANSFORMER, *MODULES])),
         silent=SILENT_AT_THE_START,
         counted="elsewhere",
+    ),
+    "h_model with a carried stream": NetworkCase(
+        HModelNetwork(structure=CARRIED), silent=SILENT_AT_THE_START, counted="elsewhere"
     ),
     "stack": NetworkCase(StackNetwork(structure=STACK), counted="elsewhere"),
     "ensemble": NetworkCase(
@@ -193,7 +197,7 @@ def test_stated_stacks_are_built_and_run(layers: Any, repeats: int, causal: bool
 
 def test_matched_opponents_match() -> None:
     """Tr(I + H + O) has the H-Model's blocks, Tr(I + H T + O) runs as many (docs/spec/h_model.md#fair-comparison)."""
-    structure = preset("balanced")
+    structure = preset("balanced", stream="paper")
     parts = h_model_parameters(structure, (TOKENS,), (CLASS,))
     routing = parts["routers"] + parts["iterations"]
     whole = HModelNetwork(structure=structure).cost(**ENDS)
@@ -205,6 +209,15 @@ def test_matched_opponents_match() -> None:
     assert many.flops == tied.flops
     assert few.flops < many.flops < whole.flops < 1.1 * many.flops
     assert whole == h_model_cost(structure, **ENDS)
+
+
+def test_the_opponent_of_equal_compute_runs_as_many_layers_as_a_carried_stream() -> None:
+    """Two of four layers in each of four iterations are eight blocks."""
+    structure = preset("balanced", carried=CarriedStructure(m=2))
+    whole = HModelNetwork(structure=structure).cost(**ENDS)
+    many = StackNetwork(structure=compute_matched(structure)).cost(**ENDS)
+    assert len(compute_matched(structure).layers) == 8
+    assert many.executed_flops < whole.executed_flops < 1.1 * many.executed_flops
 
 
 @pytest.mark.parametrize("tied", [False, True])

@@ -128,14 +128,16 @@ def test_impossible_spans_are_refused(change: dict[str, Any], message: str) -> N
 
 def test_a_model_that_is_nested_twice_has_the_parameters_and_more_than_the_work_of_its_iterations() -> None:
     hidden = (TransformerLayer(), MLPLayer(hidden=30))
-    nested = NestedLayer(structure=HModelStructure(hidden=hidden, iterations=2, aggregation="attention"))
-    twice = NestedLayer(structure=HModelStructure(hidden=(nested, MLPLayer()), iterations=3))
+    nested = NestedLayer(
+        structure=HModelStructure(stream="paper", hidden=hidden, iterations=2, aggregation="attention")
+    )
+    twice = NestedLayer(structure=HModelStructure(stream="paper", hidden=(nested, MLPLayer()), iterations=3))
     assert layer_parameters(twice, WIDTH, False) == parameters_built(twice, False)
     assert layer_work(twice, WIDTH, 10, causal=False).total > 3 * layer_work(nested, WIDTH, 10, causal=False).total
 
 
 def test_a_nested_model_of_another_width_needs_adapters() -> None:
-    inner = HModelStructure(width=32, hidden=(MLPLayer(),), iterations=1)
+    inner = HModelStructure(stream="paper", width=32, hidden=(MLPLayer(),), iterations=1)
     with pytest.raises(UsageError, match="set the layer's width to 32"):
         layer_parameters(NestedLayer(structure=inner), WIDTH, False)
 

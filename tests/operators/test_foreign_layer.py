@@ -122,7 +122,7 @@ HIDDEN: tuple[LayerSpec, ...] = (SquashLayer(), TransformerLayer(heads=2), Squas
 @pytest.fixture
 def structure() -> HModelStructure:
     """An H-Model with two of them."""
-    return HModelStructure(width=WIDTH, hidden=HIDDEN, iterations=2, input_blocks=0, output_blocks=0)
+    return HModelStructure(stream="paper", width=WIDTH, hidden=HIDDEN, iterations=2, input_blocks=0, output_blocks=0)
 
 
 class TestSquash(LayerTests):
@@ -152,7 +152,7 @@ def test_who_is_no_row_is_refused() -> None:
         kind: Literal["other"] = "other"  # type: ignore[assignment]
 
     with pytest.raises(ValidationError, match=r"expected tags: 'convolution', .*'squash'"):
-        HModelStructure(hidden=(OtherLayer(),))
+        HModelStructure(stream="paper", hidden=(OtherLayer(),))
     with pytest.raises(ValidationError, match="'other'"):
         HModelStructure.model_validate_json('{"hidden": [{"kind": "other"}]}')
 

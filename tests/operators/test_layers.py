@@ -47,7 +47,7 @@ def span(first: int, last: int, width: int | None = None) -> SpanLayer:
 def nested(causal: bool, width: int = WIDTH, **options: Any) -> NestedLayer:
     """An H-Model of two layers and two iterations."""
     hidden = (TransformerLayer(heads=2), ConvolutionLayer())
-    structure = HModelStructure(width=width, hidden=hidden, iterations=2, causal=causal, **options)
+    structure = HModelStructure(stream="paper", width=width, hidden=hidden, iterations=2, causal=causal, **options)
     return NestedLayer(structure=structure, width=None if width == WIDTH else width)
 
 
@@ -162,7 +162,7 @@ def test_a_nested_model_is_the_core_of_an_h_model() -> None:
 
 def test_h_models_can_be_nested_twice() -> None:
     inner = nested(True)
-    outer = HModelStructure(width=WIDTH, hidden=(inner, MLPLayer()), iterations=2, causal=True)
+    outer = HModelStructure(stream="paper", width=WIDTH, hidden=(inner, MLPLayer()), iterations=2, causal=True)
     layer = build_layer(NestedLayer(structure=outer), WIDTH, causal=True)
     assert layer.streamable
     x = torch.randn(2, 5, WIDTH)

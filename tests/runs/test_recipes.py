@@ -135,7 +135,7 @@ def test_each_experiment_compares_with_its_controls(name: str, chosen: dict[str,
 
 
 def test_opponents_are_matched_as_they_say() -> None:
-    structure = HModelStructure(hidden=(TransformerLayer(),) * 3, iterations=5)
+    structure = HModelStructure(stream="paper", hidden=(TransformerLayer(),) * 3, iterations=5)
     plans = {plan.name: plan.network.structure for plan in opponents(structure, "full")}
     assert len(plans["Tr(I+H+O)"].layers) == 3
     assert len(plans["Tr(I+HT+O)"].layers) == 15

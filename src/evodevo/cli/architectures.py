@@ -91,7 +91,8 @@ def _h_models(width: int) -> Space[Any]:
     from evodevo.h_model.space_settings import HModelSpaceSettings
     from evodevo.settings import validate
 
-    values = {"structure": {"width": width}, "hidden_range": [1, 64], "iterations_range": [1, 256]}
+    # Of the paper's stream: a text names none, and its inference mode and aggregation are of that one.
+    values = {"structure": {"stream": "paper", "width": width}, "hidden_range": [1, 64], "iterations_range": [1, 256]}
     return HModelSpace(validate(HModelSpaceSettings, values, what="cost"))
 
 

@@ -5,7 +5,9 @@ Legend: S positions, d width.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import model_validator
 
 from evodevo.errors import UsageError
 from evodevo.h_model.cost import core_parameters, core_state_bytes, core_work
@@ -29,6 +31,12 @@ class NestedLayer(LayerSpec):
 
     kind: Literal["h_model"] = "h_model"
     structure: HModelStructure
+
+    @model_validator(mode="after")
+    def _no_usual_losses(self) -> Self:
+        """Losses on routing belong to the whole: here nothing follows from the stream."""
+        object.__setattr__(self, "structure", self.structure.without_usual_balance())
+        return self
 
     def own_parameters(self, width: int, causal: bool) -> int:
         """Parameters of the core with one input and one output."""

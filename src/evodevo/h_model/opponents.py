@@ -13,8 +13,13 @@ def parameter_matched(structure: HModelStructure) -> StackStructure:
 
 
 def compute_matched(structure: HModelStructure) -> StackStructure:
-    """The transformer Tr(I + H T + O): as many layers as the H-Model runs in one pass."""
-    return _stack(structure, structure.hidden * structure.iterations)
+    """The transformer Tr(I + H T + O): as many layers as the H-Model runs in one pass.
+
+    In a carried stream these are M in each iteration, whichever they are; here they are taken in order, over and over.
+    """
+    every = structure.hidden * structure.iterations
+    run = structure.carried.most * structure.iterations if structure.stream == "carried" else len(every)
+    return _stack(structure, every[:run])
 
 
 def universal(structure: HModelStructure) -> StackStructure:

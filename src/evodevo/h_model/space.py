@@ -27,7 +27,14 @@ from evodevo.h_model.genome import (
     parse_genome,
     print_genome,
 )
-from evodevo.h_model.space_settings import HModelSpaceSettings, checked_range, choices, named_layers, thousandths
+from evodevo.h_model.space_settings import (
+    OF_CARRIED,
+    HModelSpaceSettings,
+    checked_range,
+    choices,
+    named_layers,
+    thousandths,
+)
 from evodevo.h_model.spec import PRESETS, HModelStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.networks.routing.spec import InferenceStructure
@@ -85,8 +92,7 @@ class HModelSpace(Space[HModelGenome]):
 
     def _check_carried(self) -> None:
         """Raise ``UsageError`` for genes that the carried stream does not have."""
-        allowed = {"modes": ("dense",), "aggregations": ("sum",)}
-        for name, values in allowed.items():
+        for name, values in OF_CARRIED.items():
             given = tuple(getattr(self.settings, name))
             if given != values:
                 raise UsageError(f"{name} are {list(given)}; the carried stream of structure has {list(values)} alone.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError, unknown_name
 from evodevo.h_model.aggregations.base import BUILT_IN
@@ -15,6 +15,9 @@ from evodevo.operators.layers.base import CLASSIC, LAYERS, Layer, LayerSpec
 from evodevo.operators.layers.cost import layer_parameters
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.settings import Settings
+
+OF_CARRIED: dict[str, Any] = {"modes": ("dense",), "aggregations": ("sum",)}
+"""Choices of a space of H-Models with a carried stream."""
 
 
 class HModelSpaceSettings(Settings):
@@ -28,9 +31,9 @@ class HModelSpaceSettings(Settings):
             pretrained layer, another H-Model.
         heads, feedforward, kernel, head_size, band: sizes of the ``layers``; see ``operators.layers``.
         alphas, alpha_rates: values that a genome may have, at most three decimals each.
-        aggregations: rows of ``AGGREGATIONS``, each with its default settings.
+        aggregations: rows of ``AGGREGATIONS``, each with its default settings; a carried stream has ``sum`` alone.
         windows: windows that a genome may have; 0 is none. One that is not smaller than the number of layers is none.
-        modes: inference modes; k and m run up to the number of hidden layers.
+        modes: inference modes; k and m run up to the number of hidden layers. A carried stream has ``dense`` alone.
         thresholds: values of the mode ``threshold``, at most three decimals each.
         structure: everything else; its hidden layers, iterations, alpha, alpha rate, aggregation, window and inference
             mode are replaced by the genome's.
@@ -52,6 +55,15 @@ class HModelSpaceSettings(Settings):
     modes: tuple[GeneMode, ...] = MODES
     thresholds: tuple[float, ...] = (0.05, 0.1, 0.2)
     structure: HModelStructure = HModelStructure()
+
+    @model_validator(mode="after")
+    def _choices_of_the_stream(self) -> Self:
+        """What nobody has chosen is what a carried stream has."""
+        if self.structure.stream == "carried":
+            for name, value in OF_CARRIED.items():
+                if name not in self.model_fields_set:
+                    object.__setattr__(self, name, value)
+        return self
 
 
 def named_layers(settings: HModelSpaceSettings) -> dict[str, LayerSpec]:

@@ -22,6 +22,8 @@ from evodevo.settings import Settings, validate
 
 MAX_NESTING = 3
 """Largest nesting depth of H-Models in H-Models."""
+BALANCE = 0.02
+"""Weight of the loss on balance where a router chooses the layers that run: without it a few may take all samples."""
 
 
 class RouterStructure(Settings):
@@ -76,7 +78,9 @@ class RegularisationStructure(Settings):
     """Losses on the routing and noise while training; every weight 0 is off (docs/spec/h_model.md#routing-losses).
 
     Attributes:
-        balance: squared coefficient of variation of the inflow over hidden layers.
+        balance: of the paper's stream, squared coefficient of variation of the inflow over hidden layers; of a carried
+            one, Switch's loss on the load of layers. Left out, it is 0.02 where a router chooses the layers that run,
+            else 0.
         z: mean squared log-sum-exp of router logits.
         sparsity: mean c.
         self_routing: mean c of hidden layers to themselves.
@@ -158,8 +162,8 @@ class HModelStructure(Settings):
     """A whole H-Model, without its inputs and outputs, which follow from the task.
 
     Attributes:
-        stream: ``paper`` (every target gets the weighted sum of the messages that are sent to it), or ``carried``
-            (layers update a state that is carried along, and only addressed ones run, in training too).
+        stream: ``carried`` (layers update a state that is carried along, and only addressed ones run, in training
+            too), or ``paper`` (every target gets the weighted sum of the messages that are sent to it).
         carried: routing of the carried stream; see there.
         width: channels d of every message.
         hidden: the hidden layers, in order.
@@ -189,8 +193,8 @@ class HModelStructure(Settings):
         checkpointing: activations of an iteration are computed again in the backward pass.
     """
 
-    # Left out where they are the paper's, so that genomes and stored structures are those of before.
-    stream: Literal["paper", "carried"] = Field(default="paper", exclude_if=lambda value: value == "paper")
+    # The paper's is left out of records, as in those from when there was no other (``stored``).
+    stream: Literal["paper", "carried"] = Field(default="carried", exclude_if=lambda value: value == "paper")
     carried: CarriedStructure = Field(default=CarriedStructure(), exclude_if=lambda value: value == CarriedStructure())
     width: int = Field(default=64, ge=4, le=65536)
     hidden: tuple[Layer, ...] = Field(default=(TransformerLayer(),) * 4, min_length=1, max_length=1024)
@@ -239,6 +243,20 @@ class HModelStructure(Settings):
     @model_serializer(mode="wrap")
     def _recorded(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return as_recorded(handler(self))
+
+    @model_validator(mode="after")
+    def _balanced(self) -> Self:
+        """A weight of the loss on balance that nobody has given follows from the stream."""
+        chosen = self.stream == "carried" and self.carried.routes is None and self.carried.most < len(self.hidden)
+        if chosen and "balance" not in self.regularisation.model_fields_set:
+            object.__setattr__(self, "regularisation", _with_usual_balance(self.regularisation, BALANCE))
+        return self
+
+    def without_usual_balance(self) -> Self:
+        """The same with a weight of 0 of the loss on balance, unless somebody has set the weight."""
+        if "balance" in self.regularisation.model_fields_set:
+            return self
+        return self.model_copy(update={"regularisation": _with_usual_balance(self.regularisation, 0.0)})
 
     @model_validator(mode="after")
     def _it_can_be_built(self) -> Self:
@@ -364,13 +382,19 @@ class HModelStructure(Settings):
         return self.router.pool or usual_pool(causal=self.causal)
 
 
+def _with_usual_balance(losses: RegularisationStructure, weight: float) -> RegularisationStructure:
+    """With a weight of the loss on balance that counts as not set."""
+    values = {**dict(losses), "balance": weight}
+    return RegularisationStructure.model_construct(losses.model_fields_set, **values)
+
+
 def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values with tuples for lists."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 _OF_PAPER = ("normaliser", "aggregation", "inflow_gate", "output_division")
-"""Fields that count only with the stream ``paper``."""
+"""Fields that count with the paper's stream alone."""
 
 Preset = Literal["wide", "deep", "balanced", "full"]
 PRESETS: dict[Preset, tuple[int, int]] = {"wide": (10, 2), "deep": (2, 10), "balanced": (4, 4), "full": (10, 10)}
@@ -409,6 +433,8 @@ def paper(structure: HModelStructure) -> HModelStructure:
     Source: docs/spec/h_model.md#forward-pass.
     """
     router = structure.router.model_copy(update={"bias": "zero", "gate": "sigmoid"})
+    # A weight for one stream is none for the other, unless it was set.
+    structure = structure.without_usual_balance() if structure.stream == "carried" else structure
     return structure.model_copy(
         update={
             "stream": "paper",

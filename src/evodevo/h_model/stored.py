@@ -2,6 +2,9 @@
 
 The normalisers ``sinkhorn`` and ``rms`` and the ``ring`` of a window are gone: the paper does not name them, and no
 experiment supported them. A structure that has one is refused, since without it it would be another network.
+
+Records of the paper's stream do not name it: once there was no other. Every record has ``ring``, which no setting has
+any more; what has neither is no record, and its stream is the default.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ def upgraded(recorded: Mapping[str, Any]) -> dict[str, Any]:
                 f"{name} = {json.dumps(recorded[name])} is gone: no paper names it and no experiment supported it. "
                 "Leave it out for a new network, or read a recorded one with the evodevo that made it"
             )
-    return {name: value for name, value in recorded.items() if (name, value) not in NO_RING.items()}
+    stream = {"stream": "paper"} if "ring" in recorded else {}
+    return stream | {name: value for name, value in recorded.items() if (name, value) not in NO_RING.items()}
 
 
 def as_recorded(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,9 +35,9 @@ NEXT = OutputSpec("next", "tokens", 11, of="text")
 
 
 def small_structure(**changes: Any) -> HModelStructure:
-    """Three transformer layers of width 8 and T = 3, with changes as nested plain data."""
+    """Three transformer layers of width 8 and T = 3, of the paper's stream, with changes as nested plain data."""
     layer = {"kind": "transformer", "heads": 2, "feedforward": 12}
-    base = {"width": WIDTH, "hidden": [layer] * 3, "iterations": 3, "router": {"hidden": 6}}
+    base = {"stream": "paper", "width": WIDTH, "hidden": [layer] * 3, "iterations": 3, "router": {"hidden": 6}}
     return validate(HModelStructure, merge(base, changes), what="a small H-Model")
 
 

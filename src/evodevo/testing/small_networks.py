@@ -16,7 +16,12 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import merge, validate
 
 STRUCTURE = HModelStructure(
-    width=16, hidden=(TransformerLayer(heads=2),) * 2, iterations=2, input_blocks=0, output_blocks=0
+    stream="paper",
+    width=16,
+    hidden=(TransformerLayer(heads=2),) * 2,
+    iterations=2,
+    input_blocks=0,
+    output_blocks=0,
 )
 SETTINGS: dict[str, Any] = {
     "task": "pointer",

@@ -438,7 +438,7 @@ def test_an_h_model_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     monkeypatch.setattr(GrowingHModel, "insert", lambda *given, **more: calls.append(1) or insert(*given, **more))
     hidden = tuple(GenotypeLayer(module=one) for one in start_zoo(16)[:2])
-    structure = HModelStructure(width=16, iterations=2, input_blocks=0, output_blocks=0, hidden=hidden)
+    structure = HModelStructure(stream="paper", width=16, iterations=2, input_blocks=0, output_blocks=0, hidden=hidden)
     outcome = grown(arm(HModelNetwork(structure=structure), forks={"least": 1, "orders": 1}))
     forks = outcome.extra["growth"]["forks"]
     assert calls

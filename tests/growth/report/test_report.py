@@ -61,6 +61,7 @@ GROWTH: dict[str, Any] = {
 }
 RULES = {**GROWTH, "strategist": "ppo", "birth": {"most": 6}}
 MODEL = HModelStructure(
+    stream="paper",
     width=16,
     iterations=2,
     input_blocks=0,

@@ -130,7 +130,7 @@ def test_only_addressed_layers_are_paid_for() -> None:
         )
         for count in (2, 8)
     )
-    dense = h_model_cost(HModelStructure(hidden=(MLPLayer(),) * 8), length=9)
+    dense = h_model_cost(HModelStructure(stream="paper", hidden=(MLPLayer(),) * 8), length=9)
     assert every.executed_flops < 1.5 * few.executed_flops < dense.executed_flops
 
 

@@ -78,7 +78,12 @@ def _place(width: int) -> TransformerLayer:
 
 MIX = HModelNetwork(
     structure=HModelStructure(
-        width=16, hidden=(_place(8),) * 2 + (_place(12),) * 2, iterations=2, input_blocks=0, output_blocks=0
+        stream="paper",
+        width=16,
+        hidden=(_place(8),) * 2 + (_place(12),) * 2,
+        iterations=2,
+        input_blocks=0,
+        output_blocks=0,
     )
 )
 STACK = StackStructure(width=16, layers=(TransformerLayer(heads=2),), input_blocks=0, output_blocks=0)

@@ -26,7 +26,7 @@ Edge = tuple[str, str]
 
 
 CHAIN = graph("in>a a>b b>c in>c c>out", a="norm", b="feed_forward", c="sum")
-HALTING = HModelStructure(width=WIDTH, halting=HaltingStructure(rule="ponder"))
+HALTING = HModelStructure(stream="paper", width=WIDTH, halting=HaltingStructure(rule="ponder"))
 NARROW = node("p", "projection", width=8)
 
 

@@ -242,6 +242,7 @@ def test_equal_layers_are_one_box_and_boxes_do_not_overlap() -> None:
 
 def test_a_structure_says_what_it_is() -> None:
     structure = HModelStructure(
+        stream="paper",
         hidden=(TransformerLayer(), TransformerLayer(), LIVLayer(operator="Rec-1"), MLPLayer(width=32), LSTMLayer()),
         iterations=3,
         alpha=0.3,

@@ -40,7 +40,9 @@ def start(families: Sequence[str]) -> HModelStructure:
     """An H-Model of one module of each family."""
     hidden = tuple(GenotypeLayer(module=module) for module in named_zoo(families, WIDTH))
     # Without blocks in inputs, since these would read other positions.
-    return HModelStructure(width=WIDTH, hidden=hidden, iterations=4, input_blocks=0, output_blocks=0, router=AT_THE_END)
+    return HModelStructure(
+        stream="paper", width=WIDTH, hidden=hidden, iterations=4, input_blocks=0, output_blocks=0, router=AT_THE_END
+    )
 
 
 def arms(strategists: Sequence[str], starts: Sequence[str]) -> tuple[Variant, ...]:

@@ -107,7 +107,9 @@ def domains(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
 
 
 def _arms(chosen: Baselines, blocks: BlocksSettings) -> list[Variant]:
-    routed = HModelStructure(**BARE, hidden=(blocks.block,) * COUNT, iterations=ITERATIONS, router=POOLED)
+    routed = HModelStructure(
+        **BARE, stream="paper", hidden=(blocks.block,) * COUNT, iterations=ITERATIONS, router=POOLED
+    )
     carried = routed.model_copy(update={"stream": "carried", "regularisation": BALANCE})
     one = InferenceStructure(mode="target_topm", m=1)
     printed = routed.model_copy(update={"inference": one, "regularisation": BALANCE})

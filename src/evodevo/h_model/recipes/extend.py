@@ -24,7 +24,7 @@ def extend(size: Size) -> ExperimentSettings:
     full = size == "full"
     width, count = (64, 4) if full else (32, 3)
     layer = TransformerLayer()
-    base = HModelStructure(width=width, hidden=(layer,) * count, iterations=count, output_blocks=0)
+    base = HModelStructure(stream="paper", width=width, hidden=(layer,) * count, iterations=count, output_blocks=0)
     transformer = parameter_matched(base)
     together, after = DOMAINS[:3], DOMAINS[3:]
     new = {"learn": "new", "add": [layer.model_dump(mode="json", exclude_none=True)] * 2}

@@ -17,7 +17,9 @@ from evodevo.runs.recipe import Recipe, Size, by_size
 def image_text(size: Size) -> ExperimentSettings:
     """An answer about the picture, and whether the caption is its own; generated scenes unless ``--data`` is given."""
     full = size == "full"
-    base = HModelStructure(width=128 if full else 64, hidden=(TransformerLayer(),) * (4 if full else 2), iterations=4)
+    base = HModelStructure(
+        stream="paper", width=128 if full else 64, hidden=(TransformerLayer(),) * (4 if full else 2), iterations=4
+    )
     alphas = (0.1, 0.3, 3.0) if full else (0.1,)
     arms = [h_model(base), *opponents(base, size)]
     arms += [h_model(base.model_copy(update={"alpha": a}), "H-Model, alpha", cell={"alpha": a}) for a in alphas]

@@ -18,8 +18,9 @@ def languages(size: Size) -> ExperimentSettings:
     """The next byte; six invented languages unless ``--data`` names others."""
     full = size == "full"
     width = 128 if full else 64
-    four = HModelStructure(width=width, hidden=(TransformerLayer(),) * (4 if full else 2), iterations=4, causal=True)
-    once = HModelStructure(width=width, hidden=(TransformerLayer(),) * (6 if full else 4), iterations=1, causal=True)
+    ours = HModelStructure(stream="paper", width=width, causal=True)
+    four = ours.model_copy(update={"hidden": (TransformerLayer(),) * (4 if full else 2), "iterations": 4})
+    once = ours.model_copy(update={"hidden": (TransformerLayer(),) * (6 if full else 4), "iterations": 1})
     arms = [h_model(four), h_model(once, "H-Model, T = 1"), *opponents(four, size)]
     if full:
         prefix = four.router.model_copy(update={"pool": "prefix_mean"})

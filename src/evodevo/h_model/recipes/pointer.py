@@ -35,7 +35,9 @@ PILOT = PaperTable(
 def pointer(size: Size) -> ExperimentSettings:
     """H-Models of 2 layers run 4 times, against everything else."""
     full = size == "full"
-    structure = HModelStructure(hidden=(TransformerLayer(),) * 2, iterations=4, output_blocks=0, router=AT_THE_END)
+    structure = HModelStructure(
+        stream="paper", hidden=(TransformerLayer(),) * 2, iterations=4, output_blocks=0, router=AT_THE_END
+    )
     arms = [h_model(structure), *opponents(structure, size)]
     if full:
         arms += [

@@ -136,7 +136,7 @@ def _fresh(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[
 def _shape(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[int, int]]) -> HModelStructure:
     """The H-Model with fresh layers of the donors' sizes."""
     hidden = tuple(_layer(donors[donor]) for donor, _ in layers)
-    return HModelStructure(width=WIDTH, hidden=hidden, iterations=10 if size == "full" else 3)
+    return HModelStructure(stream="paper", width=WIDTH, hidden=hidden, iterations=10 if size == "full" else 3)
 
 
 def _layer(donor: dict[str, int]) -> TransformerLayer:

@@ -42,7 +42,7 @@ def programs(size: Size) -> ExperimentSettings:
     )
     routed = shared.model_copy(update={"carried": CarriedStructure(iteration_router=True)})
     fixed = RouterStructure(head="constant", value=1.0)
-    loop = HModelStructure(**bare, hidden=(BLOCK,), iterations=ITERATIONS, router=fixed)
+    loop = HModelStructure(**bare, stream="paper", hidden=(BLOCK,), iterations=ITERATIONS, router=fixed)
     layers = (BLOCK,) * ITERATIONS
     search = RouteSearchSettings(
         input=GIVEN.input,

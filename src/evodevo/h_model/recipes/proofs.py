@@ -13,7 +13,14 @@ from evodevo.experiments.settings import ProbeSettings
 from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes import paper_tables
-from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates, opponents, stack
+from evodevo.h_model.recipes.variants import (
+    evaluation,
+    h_model,
+    in_the_papers_stream,
+    learning_rates,
+    opponents,
+    stack,
+)
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.transformer import TransformerLayer
@@ -37,7 +44,7 @@ def proofs(size: Size) -> ExperimentSettings:
     """Trained on proofs of depth 0 to 2, measured on 0 to 5."""
     full = size == "full"
     # No block before the convolution, which binds the words themselves: facts are then learnt in fewer steps.
-    base = _of(HModelStructure(width=128 if full else 64, iterations=4, causal=True, input_blocks=0), 2)
+    base = _of(HModelStructure(stream="paper", width=128 if full else 64, iterations=4, causal=True, input_blocks=0), 2)
     arms = [h_model(base), *opponents(base, size)]
     arms += _more(base) if full else [h_model(_again(base, 2), "H-Model, sizes", cell={"transformers": 2.0, "T": 2.0})]
     easy = {"wording": "terse", "words": "few", "negated_questions": False}
@@ -75,10 +82,11 @@ def own_texts(size: Size, data: str) -> ExperimentSettings:
     """Texts of the user's own with a class each: facts and a question, and its answer."""
     full = size == "full"
     base = _of(HModelStructure(width=128 if full else 64, iterations=4, input_blocks=0), 2)
+    printed = h_model(in_the_papers_stream(base), "H-Model, paper's stream")
     return ExperimentSettings(
         experiment=Comparison(
             title=f"answers of {Path(data).name}",
-            arms=(h_model(base), *opponents(base, size)),
+            arms=(h_model(base), printed, *opponents(base, size)),
             learning_rates=learning_rates(size, 2e-3),
             seeds=3 if full else 1,
         ),

@@ -30,7 +30,9 @@ def small(size: Size) -> HModelSearchSettings:
     """Structures of at most 6 layers and 6 iterations on the pointer task."""
     full = size == "full"
     return HModelSearchSettings(
-        space=HModelSpaceSettings(hidden_range=(2, 6), iterations_range=(1, 6), structure=HModelStructure(width=64)),
+        space=HModelSpaceSettings(
+            hidden_range=(2, 6), iterations_range=(1, 6), structure=HModelStructure(stream="paper", width=64)
+        ),
         evaluation=NetworkEvaluationSettings(
             objectives=("error", "executed_flops"),
             task="pointer",

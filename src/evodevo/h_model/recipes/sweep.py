@@ -124,7 +124,9 @@ def mixture(size: Size) -> Sweep:
     half = 3 if full else 2
     transformers, convolutions = (TransformerLayer(),) * half, (ConvolutionLayer(),) * half
     simple = (ConvolutionLayer(router="channel"),) * half
-    base = HModelStructure(width=128 if full else 64, hidden=(*transformers, *convolutions), iterations=3)
+    base = HModelStructure(
+        stream="paper", width=128 if full else 64, hidden=(*transformers, *convolutions), iterations=3
+    )
 
     def of(*layers: TransformerLayer | ConvolutionLayer) -> HModelStructure:
         return base.model_copy(update={"hidden": layers})
@@ -207,7 +209,8 @@ def sweep(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
 
 def _on_pointers(count: int) -> HModelStructure:
     """Transformer layers whose routers read where the task gives the number of hops; T = 4."""
-    return HModelStructure(hidden=(TransformerLayer(),) * count, iterations=4, output_blocks=0, router=AT_THE_END)
+    hidden = (TransformerLayer(),) * count
+    return HModelStructure(stream="paper", hidden=hidden, iterations=4, output_blocks=0, router=AT_THE_END)
 
 
 def _as_deep(structure: HModelStructure) -> list[Variant]:

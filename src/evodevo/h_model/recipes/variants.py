@@ -12,7 +12,7 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Cell, Variant
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.opponents import compute_matched, parameter_matched, universal
-from evodevo.h_model.spec import HModelStructure, RouterStructure
+from evodevo.h_model.spec import CarriedStructure, HModelStructure, RouterStructure
 from evodevo.networks.stacks.spec import StackStructure
 from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.runs.recipe import Size
@@ -35,9 +35,17 @@ def stack(structure: StackStructure, name: str, **more: Any) -> Variant:
 
 
 def with_router(structure: HModelStructure, **changes: Any) -> HModelStructure:
-    """The same H-Model with another router."""
+    """The same H-Model with another router; of the paper's stream, since a carried one has a router of its own."""
     router = RouterStructure.model_validate({**structure.router.model_dump(), **changes})
-    return structure.model_copy(update={"router": router})
+    return in_the_papers_stream(structure).model_copy(update={"router": router})
+
+
+def in_the_papers_stream(structure: HModelStructure) -> HModelStructure:
+    """The same layers with the paper's stream."""
+    if structure.stream == "paper":
+        return structure
+    update = {"stream": "paper", "carried": CarriedStructure()}
+    return structure.without_usual_balance().model_copy(update=update)
 
 
 def constant(structure: HModelStructure, **more: Any) -> Variant:

@@ -114,7 +114,10 @@ def operator_layer(text: str, width: int) -> LayerSpec:
 
 @lru_cache(maxsize=64)
 def h_models(width: int) -> HModelSpace:
-    """H-Models that are small enough for a module; dense, so that what is stated is what is executed."""
+    """H-Models that are small enough for a module; dense, so that what is stated is what is executed.
+
+    Of the paper's stream: their texts name none, and always meant it.
+    """
     livs = [name for name in ("GConv-1", "Rec-1") if name in fitting_classes(width)]
     return HModelSpace(
         HModelSpaceSettings(
@@ -124,6 +127,6 @@ def h_models(width: int) -> HModelSpace:
             heads=fitting_heads(width),
             head_size=fitting_head_size(width),
             modes=("dense",),
-            structure=HModelStructure(width=width),
+            structure=HModelStructure(stream="paper", width=width),
         )
     )
