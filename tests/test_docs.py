@@ -667,7 +667,7 @@ def test_every_setting_of_an_h_model_is_documented_with_its_default() -> None:
         (ROOT / "docs" / "h-model.md").read_text(encoding="utf-8").partition("\n## Settings\n")[2].partition("\n## ")[0]
     )
     found = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", text, re.MULTILINE))
-    ours = {key: shown(value) for key, value in fields(HModelStructure(stream="paper"))}
+    ours = {key: shown(value) for key, value in fields(HModelStructure())}
     assert found == ours
 
 
