@@ -35,6 +35,7 @@ def read(values: dict[str, Any]) -> HModelStructure:
 
 def test_nobody_who_names_no_stream_gets_the_papers() -> None:
     assert HModelStructure().stream == preset("wide").stream == HModelNetwork().structure.stream == "carried"
+    assert "4 transformer, in 4 iterations" in HModelNetwork().describe()[0]
     assert read(SMALL).stream == validate(HModelStructure, SMALL, what="it").stream == "carried"
     inner = {"kind": "h_model", "structure": SMALL}
     assert [layer.structure.stream for layer in read({**SMALL, "hidden": [inner]}).hidden] == ["carried"]  # type: ignore[union-attr]

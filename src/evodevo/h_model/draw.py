@@ -11,6 +11,8 @@ from evodevo.operators.layers.base import LayerSpec
 def h_model_words(structure: HModelStructure) -> list[str]:
     """An H-Model in sentences."""
     times = f"run {structure.iterations} times" if structure.iterations != 1 else "run once"
+    if structure.stream == "carried":
+        times = f"in {structure.iterations} iteration{'s' * (structure.iterations != 1)}"
     around = ends_words(structure.input_blocks, structure.output_blocks)
     hidden = f"Hidden layers of width {structure.width}: {layers_words(structure.hidden)}, {times}; {around}."
     if structure.carried.routes is not None:
