@@ -115,6 +115,15 @@ class TestSpace:
             assert space.structure(genome).stream == "carried"
         assert len(HModelSpaceSettings(structure=HModelStructure(stream="paper")).modes) > 1
 
+    def test_a_genome_means_the_same_before_and_after_it_was_stored(self) -> None:
+        all_run = HModelStructure(width=64, hidden=(MLPLayer(),) * 2, carried=CarriedStructure(m=2))
+        made = HModelSpaceSettings(hidden_range=(2, 5), structure=all_run)
+        again = HModelSpaceSettings.model_validate_json(made.model_dump_json())
+        genome = HModelSpace(made).parse("T2 a1 r1 sum dense | mlp mlp mlp")
+        structures = [HModelSpace(each).structure(genome) for each in (made, again)]
+        assert structures[0] == structures[1]
+        assert structures[0].regularisation.balance == 0
+
     def test_what_is_asked_for_and_is_not_there_is_refused(self) -> None:
         with pytest.raises(UsageError, match="carried stream of structure has"):
             HModelSpace(HModelSpaceSettings(modes=("dense", "target_topm")))

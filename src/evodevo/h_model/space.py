@@ -35,7 +35,7 @@ from evodevo.h_model.space_settings import (
     named_layers,
     thousandths,
 )
-from evodevo.h_model.spec import PRESETS, HModelStructure
+from evodevo.h_model.spec import PRESETS, HModelStructure, RegularisationStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.cost import Cost, Mode
@@ -305,6 +305,8 @@ class HModelSpace(Space[HModelGenome]):
             inference[key] = genome.amount / THOUSAND if key == "threshold" else genome.amount
         values = {name: getattr(template, name) for name in HModelStructure.model_fields}
         values |= {
+            # All set: what follows from a stream follows from the template, not from the number of layers of a genome.
+            "regularisation": RegularisationStructure(**dict(template.regularisation)),
             "hidden": tuple(self.layers[name] for name in genome.layers),
             "iterations": genome.iterations,
             "alpha": genome.alpha / THOUSAND,
