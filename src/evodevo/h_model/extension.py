@@ -169,8 +169,8 @@ def give(model: HModelParts, output: str, places: Sequence[int]) -> dict[str, Or
     The answers of all other outputs are then those of the model without them. Connections to these layers begin anew,
     with weight 1/2 where routers are as ``add_node`` makes them: there is no old answer to be kept. In a carried stream
     their rows of the shared router become parameters of their own, which can learn while the others are frozen
-    (``freeze_old``); they begin anew, each with a share of 1/2 beside others that are alike. Rows of layers that were an
-    output's own before stay.
+    (``freeze_old``). They begin anew, each with a share of 1/2 beside others that are alike; rows of layers that were
+    an output's own before stay.
 
     Returns:
         Origins of the parameters, for ``training.surgery``.

@@ -15,6 +15,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.errors import UsageError
+from evodevo.export.models.base import Story
+from evodevo.export.models.pt2 import graph
 from evodevo.h_model.carried.core import CarriedCore, CarriedState
 from evodevo.h_model.carried.router import Apart, SharedRouter
 from evodevo.h_model.cost import executed_flops, h_model_cost, h_model_parameters, h_model_work
@@ -26,11 +28,14 @@ from evodevo.h_model.own_layers import output_groups, without
 from evodevo.h_model.routes.spec import RoutesStructure
 from evodevo.h_model.source.program import h_model_program
 from evodevo.h_model.spec import HModelStructure
+from evodevo.h_model.trace.diagnose import with_random_routers
 from evodevo.networks.build import build_network
 from evodevo.networks.routing.pools import Pooling
 from evodevo.networks.spec import NetworkEnvelope
+from evodevo.networks.tensors import TensorNetwork
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
+from evodevo.runs.export import model_subject
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.inputs import InputSpec
@@ -630,3 +635,23 @@ def test_a_stored_structure_is_the_same() -> None:
     structure = built().structure
     assert validate(HModelStructure, structure.model_dump(mode="json"), what="it") == structure
     assert structure.owned == OWN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [1, 5])
+def test_a_graph_is_refused_as_of_any_carried_stream(m: int) -> None:
+    """Which layers run follows from the samples, also where all may."""
+    subject = model_subject(
+        TensorNetwork(built(carried={"m": m}).float()), name="it", kind="h_model", story=Story("it", {})
+    )
+    with pytest.raises(
+        UsageError, match=r"it decides by the numbers of each sample which layers .* or take --to source"
+    ):
+        graph(subject, "pt2")
+
+
+def test_the_control_of_a_probe_draws_their_rows_too() -> None:
+    model = built(carried={"iteration_router": True})
+    drawn = with_random_routers(model, 0)
+    for before, after in zip(router_of(model).tables().weights, router_of(drawn).tables().weights, strict=True):
+        assert bool((before != after).any(-1).all())
