@@ -609,8 +609,9 @@ class HCore(nn.Module):
             hidden -= len(self.absent)
             if not of_input:
                 weights, logits = self._present(weights, -2), self._present(logits, -2)
-            logits, inflow = self._present(logits, -1), self._present(inflow, -1)
-            weights = self._present(weights, -1) if reaches_hidden else weights
+            logits = self._present(logits, -1)
+            if reaches_hidden:
+                weights, inflow = self._present(weights, -1), self._present(inflow, -1)
         penalties: dict[str, Tensor] = {}
         if wanted.sparsity:
             penalties["sparsity"] = wanted.sparsity * losses.sparsity(weights)

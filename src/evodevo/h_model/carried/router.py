@@ -141,22 +141,31 @@ class SharedRouter(nn.Module):
 
     def tables(self) -> Tables:
         """All rows in the order of targets and sources."""
-        maps, own = self.maps(), self.own_rows()
-        weights: list[Tensor] = [one.weight for one in maps]
-        biases: list[Tensor] = [one.bias for one in maps]
-        by_source: Tensor | None = self.source_bias
-        by_moment: Tensor | None = self.moment_bias
+        maps = [self._whole_map(number) for number in range(len(self.maps()))]
+        return Tables([weight for weight, _ in maps], [bias for _, bias in maps], self._by_source(), self._by_moment())
+
+    def _whole_map(self, number: int) -> tuple[Tensor, Tensor]:
+        """Weight (N, d) and bias (N,) of one map."""
+        one, own = self.maps()[number], [row.maps()[number] for row in self.own_rows()]
         if not own:
-            return Tables(weights, biases, by_source, by_moment)
-        weave, each = self.apart.weave, range(len(maps))
-        whole = [weave(weights[t], [row.maps()[t].weight[0] for row in own]) for t in each]
-        begins = [weave(biases[t], [row.maps()[t].bias[0] for row in own]) for t in each]
-        if by_source is not None:
-            said = weave(by_source, [cast(Tensor, row.to_targets) for row in own], self.apart.inputs)
-            by_source = weave(said.T, [cast(Tensor, row.from_sources) for row in own]).T
-        if by_moment is not None:
-            by_moment = weave(by_moment.T, [cast(Tensor, row.at_moments) for row in own]).T
-        return Tables(whole, begins, by_source, by_moment)
+            return one.weight, one.bias
+        weave = self.apart.weave
+        return weave(one.weight, [row.weight[0] for row in own]), weave(one.bias, [row.bias[0] for row in own])
+
+    def _by_source(self) -> Tensor | None:
+        """Biases (sources, N)."""
+        table: Tensor | None = self.source_bias
+        if table is None or not self.apart.layers:
+            return table
+        said = self.apart.weave(table, [cast(Tensor, row.to_targets) for row in self.own_rows()], self.apart.inputs)
+        return self.apart.weave(said.T, [cast(Tensor, row.from_sources) for row in self.own_rows()]).T
+
+    def _by_moment(self) -> Tensor | None:
+        """Biases (moments, N)."""
+        table: Tensor | None = self.moment_bias
+        if table is None or not self.apart.layers:
+            return table
+        return self.apart.weave(table.T, [cast(Tensor, row.at_moments) for row in self.own_rows()]).T
 
     def whole_state(self) -> dict[str, Tensor]:
         """The state of an equal router of which no rows are apart."""
@@ -183,13 +192,12 @@ class SharedRouter(nn.Module):
         pooled: Tensor = self.pool(scaled.flatten(0, 1), None if masks is None else masks.flatten(0, 1))
         # (B K, P, d) -> (B, P, K, d)
         rows = pooled.view(*messages.shape[:2], *pooled.shape[1:]).transpose(1, 2)
-        tables = self.tables()
-        at = min(moment, len(tables.weights) - 1)
-        logits = F.linear(rows, tables.weights[at], tables.biases[at])
-        if tables.by_source is not None:
-            logits = logits + tables.by_source[sources]
-        if tables.by_moment is not None:
-            logits = logits + tables.by_moment[min(moment, len(tables.by_moment) - 1)]
+        logits = F.linear(rows, *self._whole_map(min(moment, len(self.maps()) - 1)))
+        by_source, by_moment = self._by_source(), self._by_moment()
+        if by_source is not None:
+            logits = logits + by_source[sources]
+        if by_moment is not None:
+            logits = logits + by_moment[min(moment, len(by_moment) - 1)]
         return logits
 
 

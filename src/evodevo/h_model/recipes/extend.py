@@ -18,10 +18,8 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Baselines, Changes, Driver, Recipe, Size
 
 DOMAINS = ("digits", "shapes", "textures", "letters")
-
-
 CARRIED: dict[str, Any] = {"stream": "carried", "regularisation": RegularisationStructure(balance=0.02)}
-"""What makes an H-Model one of whose layers one runs per sample and iteration."""
+"""Changes of an H-Model to one of whose layers one runs per sample and iteration."""
 
 
 def extend(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
