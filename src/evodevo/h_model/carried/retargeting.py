@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.h_model.carried.core import CarriedCore
-from evodevo.h_model.carried.router import Apart, OwnRows, Tables
+from evodevo.h_model.carried.router import Apart, RowsApart, Tables
 from evodevo.h_model.retargeting import Replaced, RouterRows, Rows
 from evodevo.operators.layers.base import LayerSpec
 
@@ -141,7 +141,7 @@ class SharedRouterRows(RouterRows):
         router.apart = Apart(own, inputs)
 
     @torch.no_grad()
-    def _begun(self, tables: Tables, place: int) -> OwnRows:
+    def _begun(self, tables: Tables, place: int) -> RowsApart:
         """Rows of a layer to which no router has led: the mean of the n rows that every pass has, with ln n more in the
         bias, and the noise of a new router, a function of the place alone. Its share beside n rows that are alike is
         1/2."""
@@ -154,7 +154,7 @@ class SharedRouterRows(RouterRows):
         maps = len(tables.weights) if structure.carried.iteration_router else 0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(place)
-            row = OwnRows(structure.width, maps, sources, len(common), moments).to(tables.weights[0])
+            row = RowsApart(structure.width, maps, sources, len(common), moments).to(tables.weights[0])
         for one, weight, bias in zip(row.maps(), tables.weights, tables.biases, strict=True):
             one.weight.add_(weight[others].mean(0))
             one.bias.copy_(bias[others].mean() + structure.alpha * math.log(len(others)))

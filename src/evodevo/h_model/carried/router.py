@@ -52,7 +52,7 @@ class Apart:
         return torch.cat([*parts, common[taken:]])
 
 
-class OwnRows(nn.Module):
+class RowsApart(nn.Module):
     """What the router says to one hidden layer and, as far as it tells sources apart, for it.
 
     Args:
@@ -125,7 +125,7 @@ class SharedRouter(nn.Module):
         self.linear = _maps(width, common, own)
         self.source_bias = nn.Parameter(torch.zeros(sources - count, common)) if sources else None
         self.moment_bias = nn.Parameter(torch.zeros(moments, common)) if moments else None
-        self.rows = nn.ModuleList(OwnRows(width, own, sources, common, moments) for _ in range(count))
+        self.rows = nn.ModuleList(RowsApart(width, own, sources, common, moments) for _ in range(count))
 
     def maps(self) -> list[nn.Linear]:
         """The map of all moments, or that of each, without rows that are apart."""
@@ -135,9 +135,9 @@ class SharedRouter(nn.Module):
         """The maps, and those of rows that are apart."""
         return [*self.maps(), *(one for row in self.own_rows() for one in row.maps())]
 
-    def own_rows(self) -> list[OwnRows]:
+    def own_rows(self) -> list[RowsApart]:
         """The rows that are apart, by layer."""
-        return cast("list[OwnRows]", list(self.rows))
+        return cast("list[RowsApart]", list(self.rows))
 
     def tables(self) -> Tables:
         """All rows in the order of targets and sources."""
