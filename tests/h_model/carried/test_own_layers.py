@@ -442,16 +442,18 @@ def test_layers_come_and_go_beside_them(changes: dict[str, Any], tmp_path: Path)
     assert "own" not in model.structure.model_dump(mode="json"), "stored structures are those of before"
 
 
+@pytest.mark.parametrize("at", [2, 5])
 @pytest.mark.parametrize("changes", ROWS, ids=str)
-def test_a_new_layer_is_shut_in_every_pass(changes: dict[str, Any]) -> None:
+def test_a_new_layer_is_shut_in_every_pass(changes: dict[str, Any], at: int) -> None:
     """Its rows are means of those that every pass has, so that its share is bounded in each."""
     model = built(**changes)
     with torch.no_grad():
         for parameter in router_of(model).rows.parameters():
             parameter += 7.0
-    place = model.add_node(NEW[1], at=2, enabled=True).place
+    place = model.add_node(NEW[1], at=at, enabled=True).place
     tables = router_of(model).tables()
-    others = [one for one in range(3 + 1) if one != place]
+    others = [one for one in range(6) if one not in (place, *model.structure.owned)]
+    assert len(others) == 3
     for weight, bias in zip(tables.weights, tables.biases, strict=True):
         torch.testing.assert_close(weight[place], weight[others].mean(0))
         torch.testing.assert_close(bias[place], bias[others].mean() - 4.0)
@@ -559,15 +561,21 @@ def test_it_is_traced_described_and_drawn_with_all_layers() -> None:
     assert "tags alone: layers 3, 4" in h_model_drawing(model.structure, title="it", subtitle="")
 
 
-def test_a_disabled_layer_of_its_own_is_that_of_nobody() -> None:
-    model, batch = built(carried={"m": 2}), batch_of()
+@pytest.mark.parametrize("place", OWN)
+@pytest.mark.parametrize(
+    "carried",
+    [{"m": 2}, {"m": 3, "source_bias": True, "iteration_bias": True}, {"m": 4, "iteration_router": True}],
+    ids=str,
+)
+def test_a_disabled_layer_of_its_own_is_that_of_nobody(carried: dict[str, Any], place: int) -> None:
+    model, batch = built(carried=carried), batch_of(count=8)
     with torch.no_grad():
         before = model(batch)
-        disable(model, 4)
+        disable(model, place)
         after = model(batch)
         close(after["answer"], before["answer"])
         assert not torch.allclose(after["tags"], before["tags"], atol=1e-9)
-        model.remove_node(4)
+        model.remove_node(place)
         close(model(batch), after)
 
 
