@@ -159,7 +159,6 @@ def test_a_core_is_as_it_was_after_an_error() -> None:
         ({"own": [{"output": "tags", "layers": [0, 1, 2]}]}, "no hidden layer to the other"),
         ({"own": [{"output": "tags", "layers": [0]}], "window": 1}, "do not go with a window"),
         ({"own": [{"output": "tags", "layers": [0]}], "halting": {"rule": "kl"}}, "do not go with halting"),
-        ({"own": [{"output": "tags", "layers": [0]}], "stream": "carried"}, "do not go with stream"),
     ],
 )
 def test_what_does_not_go_together(changes: dict[str, Any], words: str) -> None:

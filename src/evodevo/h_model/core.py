@@ -583,9 +583,19 @@ class HCore(nn.Module):
             return None
         # On the CPU, so that a seed drops the same layers on every device.
         draw = torch.rand(self.hidden_count)
+        # The one that is kept in any case is one that this pass has.
+        draw[[*self.structure.disabled, *self.absent]] = -1.0
         kept = draw >= chance
         kept[draw.argmax()] = True
         return kept.to(device)
+
+    def _present(self, table: Tensor, axis: int) -> Tensor:
+        """A table of hidden layers along an axis, perhaps with more behind them, without those that are absent."""
+        if not self.absent:
+            return table
+        size = table.shape[axis]
+        kept = [place for place in range(size) if place not in self.absent]
+        return table.index_select(axis, torch.tensor(kept, device=table.device))
 
     def _penalties(
         self, before: dict[str, Tensor], weights: Tensor, logits: Tensor, inflow: Tensor, *, of_input: bool
@@ -595,6 +605,13 @@ class HCore(nn.Module):
         if not self.training:
             return before
         reaches_hidden = weights.shape[-1] > self.output_count
+        if self.absent:
+            hidden -= len(self.absent)
+            if not of_input:
+                weights, logits = self._present(weights, -2), self._present(logits, -2)
+            logits = self._present(logits, -1)
+            if reaches_hidden:
+                weights, inflow = self._present(weights, -1), self._present(inflow, -1)
         penalties: dict[str, Tensor] = {}
         if wanted.sparsity:
             penalties["sparsity"] = wanted.sparsity * losses.sparsity(weights)

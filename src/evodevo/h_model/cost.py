@@ -143,20 +143,18 @@ def core_work(
 ) -> dict[str, Work]:
     """Work of the routing machine on one sample: hidden layers in all iterations, and routing with aggregation, of each
     pass that answers some of the outputs."""
-    if structure.stream == "carried":
-        return {
-            "hidden": carried.hidden_work(structure, length, visible=visible),
-            "routing": _routing_work(structure, length, inputs, outputs, float(structure.iterations)),
-        }
     passes = structure.passes(outputs)
+    routing = _routing_work(structure, length, inputs, outputs, float(structure.iterations))
+    if structure.stream == "carried":
+        hidden = total_work(carried.hidden_work(structure, length, absent, visible=visible) for absent in passes)
+        return {"hidden": hidden, "routing": routing}
     layers = total_work(
         layer_work(layer, structure.width, length, causal=structure.causal, visible=visible)
         for absent in passes
         for place, layer in enumerate(structure.hidden)
         if place not in absent
     )
-    routing = _routing_work(structure, length, inputs, outputs, float(structure.iterations))
-    return {"hidden": layers.times(structure.iterations), "routing": routing.times(len(passes))}
+    return {"hidden": layers.times(structure.iterations), "routing": routing}
 
 
 def executed_flops(
@@ -196,7 +194,7 @@ def executed_flops(
         count * layer_work(layer, structure.width, positions, causal=structure.causal, visible=False).total
         for count, layer in zip(calls, structure.hidden, strict=True)
     )
-    routing = passes * _routing_work(structure, positions, len(inputs) or 1, len(outputs) or 1, rounds).total
+    routing = _routing_work(structure, positions, len(inputs) or 1, len(outputs) or 1, rounds).total
     return work["inputs"].total + hidden + routing + share * work["halting"].total + work["outputs"].total
 
 
@@ -262,9 +260,11 @@ def _router_work(structure: HModelStructure, head: RouterHead, targets: int, len
 
 
 def _routing_work(structure: HModelStructure, length: int, inputs: int, outputs: int, rounds: float) -> Work:
-    """Routers and aggregation of the input step and all iterations; hidden layers receive nothing after the last."""
+    """Routers and aggregation of the input step and all iterations of every pass; hidden layers receive nothing after
+    the last."""
+    passes = structure.passes(outputs)
     if structure.stream == "carried":
-        return carried.routing_work(structure, length, inputs, outputs, rounds)
+        return total_work(carried.routing_work(structure, length, inputs, outputs, rounds, absent) for absent in passes)
     hidden = len(structure.hidden)
     routers = [_router_work(structure, head, n, length) for head, n in _routers(structure, inputs, outputs)]
     first = total_work(routers[:inputs])
@@ -272,10 +272,10 @@ def _routing_work(structure: HModelStructure, length: int, inputs: int, outputs:
     every, last = hidden + outputs, outputs
     products = first.products + rounds * each.products
     if rounds == 0:
-        return Work(round(products + _aggregation(structure, length, inputs, last)))
+        return Work(round(products + _aggregation(structure, length, inputs, last))).times(len(passes))
     products += _aggregation(structure, length, inputs, every) + _aggregation(structure, length, hidden, last)
     products += (rounds - 1) * _aggregation(structure, length, hidden, every)
-    return Work(round(products))
+    return Work(round(products)).times(len(passes))
 
 
 def _aggregation(structure: HModelStructure, length: int, sources: int, targets: int) -> int:

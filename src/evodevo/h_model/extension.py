@@ -163,11 +163,17 @@ def disable(model: HModelParts, place: int) -> None:
     _set_disabled(model, set(model.structure.disabled) | {place})
 
 
-def give(model: HModelParts, output: str, places: Sequence[int]) -> None:
+def give(model: HModelParts, output: str, places: Sequence[int]) -> dict[str, Origin]:
     """Make hidden layers an output's own: from now on they take part in its answers alone.
 
     The answers of all other outputs are then those of the model without them. Connections to these layers begin anew,
-    with weight 1/2 where routers are as ``add_node`` makes them: there is no old answer to be kept.
+    with weight 1/2 where routers are as ``add_node`` makes them: there is no old answer to be kept. In a carried stream
+    their rows of the shared router become parameters of their own, which can learn while the others are frozen
+    (``freeze_old``). They begin anew, each with a share of 1/2 beside others that are alike; rows of layers that were
+    an output's own before stay.
+
+    Returns:
+        Origins of the parameters, for ``training.surgery``.
 
     Raises:
         UsageError: no such output or layer, or a model that has no such layers (``HModelStructure.own``); the model is
@@ -175,13 +181,17 @@ def give(model: HModelParts, output: str, places: Sequence[int]) -> None:
     """
     if output not in (names := [spec.name for spec in model.output_specs]):
         raise UsageError(f"the model has no output {output!r}; it has {', '.join(names)}.")
-    structure = model.structure
+    structure, parameters = model.structure, _parameters(model)
     before = next((entry.layers for entry in structure.own if entry.output == output), ())
     others = tuple(entry for entry in structure.own if entry.output != output)
     entry = OwnLayers(output=output, layers=tuple(sorted({*before, *places})))
-    model.structure = model.core.structure = _checked(structure, own=(*others, entry))
-    _routers_of(model.core).open(places)
+    changed = _checked(structure, own=(*others, entry))
+    model.check_routes(lambda place: place, changed)
+    model.structure = model.core.structure = changed
+    grown = Replaced()
+    _routers_of(model.core).open(places, grown)
     _refresh(model.core)
+    return grown.origins(parameters, model)
 
 
 def freeze_old(
@@ -193,7 +203,7 @@ def freeze_old(
         model: after ``add_node``.
         new: places of hidden layers that learn.
         routers: all routers learn, and what aggregates messages; else only those of the new layers (of a carried
-            stream, whose layers share one, none).
+            stream, whose layers share one, the rows of layers that are an output's own).
         outputs: output layers that learn, by name.
 
     Returns:
@@ -209,13 +219,14 @@ def freeze_old(
             raise UsageError(f"the model has no output {name!r}; it has {', '.join(names)}.")
     parts = [f"outputs.layers.{name}." for name in outputs]
     rows = _routers_of(model.core)
-    for place in new:
+    places = list(new)
+    for place in places:
         _check_place(model.core, place)
         parts += [f"core.layers.{place}.", *rows.names(place)]
     if routers:
         parts += [*rows.names(None), "core.aggregation."]
     else:
-        rows.check_frozen()
+        rows.check_frozen(places)
     learning = []
     for name, parameter in model.named_parameters():
         # What was frozen before (a pretrained layer) stays so.

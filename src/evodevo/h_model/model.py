@@ -33,6 +33,7 @@ from evodevo.operators.base import Operator
 from evodevo.operators.layers.base import Layer
 from evodevo.tasks.base import NO_TARGET, SampleTask, Split
 from evodevo.training.precision import Precision
+from evodevo.training.surgery import Origin
 
 
 class HModel(HModelParts):
@@ -204,7 +205,14 @@ class HModel(HModelParts):
         """One iteration whose activations are computed again in the backward pass."""
         from torch.utils.checkpoint import checkpoint
 
-        result: RoutingState = checkpoint(self.core.iterate, flow, use_reentrant=False)
+        # Which layers are there is set for each pass, and the backward pass comes after all of them.
+        born, absent = self.core.births, self.core.absent
+
+        def iterate(flow: RoutingState) -> RoutingState:
+            with own_layers.as_in_a_pass(self.core, born, absent):
+                return self.core.iterate(flow)
+
+        result: RoutingState = checkpoint(iterate, flow, use_reentrant=False)
         return result
 
     # Token by token
@@ -246,9 +254,9 @@ class HModel(HModelParts):
         """Add a hidden layer that changes no answer until it is enabled; see ``h_extension.add_node``."""
         return extension.add_node(self, layer, at=at, enabled=enabled, seed=seed)
 
-    def give(self, output: str, places: Sequence[int]) -> None:
+    def give(self, output: str, places: Sequence[int]) -> dict[str, Origin]:
         """Make hidden layers an output's own; see ``h_extension.give``."""
-        extension.give(self, output, places)
+        return extension.give(self, output, places)
 
     def enable(self, place: int) -> None:
         """Enable a disabled hidden layer."""

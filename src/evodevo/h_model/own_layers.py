@@ -9,7 +9,7 @@ Source: docs/spec/h_model.md#layers-of-an-outputs-own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -60,11 +60,16 @@ def group_of(groups: Sequence[OutputGroup], outputs: Sequence[str]) -> list[int]
     return [numbers.get(name, 0) for name in outputs]
 
 
-@contextmanager
-def without(core: HCore, places: Sequence[int]) -> Iterator[None]:
+def without(core: HCore, places: Sequence[int]) -> AbstractContextManager[None]:
     """The core as if these layers were not there."""
+    return as_in_a_pass(core, {**core.births, **dict.fromkeys(places, 0.0)}, tuple(places))
+
+
+@contextmanager
+def as_in_a_pass(core: HCore, births: dict[int, float | Tensor], absent: tuple[int, ...]) -> Iterator[None]:
+    """The core with these birth factors and absent layers."""
     before = core.births, core.absent
-    core.births, core.absent = {**core.births, **dict.fromkeys(places, 0.0)}, tuple(places)
+    core.births, core.absent = births, absent
     try:
         yield
     finally:

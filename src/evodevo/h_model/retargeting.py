@@ -90,15 +90,15 @@ class RouterRows(ABC):
         """A layer less; arguments as for ``add``."""
 
     @abstractmethod
-    def open(self, places: Sequence[int]) -> None:
-        """Every connection to these layers begins with a logit of 0, but that of each to itself."""
+    def open(self, places: Sequence[int], grown: Replaced) -> None:
+        """Connections to these layers, an output's own now, begin anew; the structure has them already."""
 
     @abstractmethod
     def names(self, place: int | None) -> tuple[str, ...]:
         """Prefixes of the parameters of a layer's own router; of all routers where ``place`` is None."""
 
     @abstractmethod
-    def check_frozen(self) -> None:
+    def check_frozen(self, new: Sequence[int]) -> None:
         """Raise ``UsageError`` where new layers cannot learn while the routers of others are frozen."""
 
 
@@ -131,8 +131,8 @@ class EachRouterRows(RouterRows):
         del self.core.routers[place]
         self._retarget_all(targets, 0.0, grown)
 
-    def open(self, places: Sequence[int]) -> None:
-        """See ``RouterRows``."""
+    def open(self, places: Sequence[int], grown: Replaced) -> None:
+        """See ``RouterRows``: with a logit of 0, but that of each to itself."""
         routers = cast("list[Router]", [*self.core.routers, *self.core.input_routers])
         for number, router in enumerate(routers):
             for biases in (router.logits, None if router.outer is None else router.outer.bias):
@@ -140,7 +140,7 @@ class EachRouterRows(RouterRows):
                     with torch.no_grad():
                         biases[[place for place in places if place != number]] = 0.0
 
-    def check_frozen(self) -> None:
+    def check_frozen(self, new: Sequence[int]) -> None:
         """See ``RouterRows``: a new layer's own router learns."""
 
     def names(self, place: int | None) -> tuple[str, ...]:

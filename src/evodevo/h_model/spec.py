@@ -291,6 +291,11 @@ class HModelStructure(Settings):
         own = {place for entry in self.own if entry.output == output for place in entry.layers}
         return tuple(sorted({place for entry in self.own for place in entry.layers} - own))
 
+    @property
+    def owned(self) -> tuple[int, ...]:
+        """Indices of all hidden layers that are some output's own, in order."""
+        return tuple(sorted({place for entry in self.own for place in entry.layers}))
+
     def passes(self, outputs: int) -> tuple[tuple[int, ...], ...]:
         """Absent hidden layers of each pass, for so many outputs; one pass where no layers are an output's own."""
         of_own = {self.absent(entry.output) for entry in self.own}
@@ -308,9 +313,9 @@ class HModelStructure(Settings):
         if not live - {place for entry in self.own for place in entry.layers}:
             raise ValueError("own leaves no hidden layer to the other outputs")
         refused = {
-            "stream = carried": self.stream != "paper",
             "a causal model": self.causal,
             "a window": self.window is not None,
+            "given routes": self.carried.routes is not None,
             "halting": self.halting.rule != "none",
             "regularisation.deep_supervision": self.regularisation.deep_supervision > 0,
         }

@@ -149,13 +149,6 @@ def test_its_numbers_shrink_with_the_model() -> None:
         model.remove_node(0)
 
 
-def test_layers_of_an_outputs_own_stay_refused() -> None:
-    model = carried()
-    with pytest.raises(UsageError, match="do not go with stream = carried"):
-        model.give("answer", [0])
-    assert model.structure.own == ()
-
-
 # Routes
 
 

@@ -24,7 +24,7 @@ from evodevo.h_model.carried.births import factors, living, unborn
 from evodevo.h_model.carried.connections import Connections, connect, given
 from evodevo.h_model.carried.imitation import naming_loss
 from evodevo.h_model.carried.load import RoutedLoad
-from evodevo.h_model.carried.router import SharedRouter
+from evodevo.h_model.carried.router import Apart, SharedRouter
 from evodevo.h_model.core import HCore, RoutingState, StepTrace, Streams
 from evodevo.networks.routing import losses
 from evodevo.networks.routing.gates import widened
@@ -93,11 +93,12 @@ class CarriedCore(HCore):
             self.input_count + count if settings.source_bias else 0,
             structure.iterations + 1 if settings.iteration_bias else 0,
             structure.iterations + 1 if settings.iteration_router else 0,
+            apart=Apart(structure.owned, self.input_count),
         )
 
     def heads(self) -> list[nn.Linear]:
         """See ``HCore``."""
-        return [] if self.router is None else list(self.router.maps())
+        return [] if self.router is None else self.router.all_maps()
 
     @property
     def may_be_silent(self) -> bool:
@@ -205,8 +206,13 @@ class CarriedCore(HCore):
     # Its parts
 
     @property
+    def _living(self) -> int:
+        """Number of hidden layers that the pass has; of those that are others' own it has none."""
+        return self.hidden_count - len(self.absent)
+
+    @property
     def _most(self) -> int:
-        return min(self.structure.carried.most, self.hidden_count)
+        return min(self.structure.carried.most, self._living)
 
     @property
     def _cap(self) -> int:
@@ -216,7 +222,7 @@ class CarriedCore(HCore):
     @property
     def _by_slot(self) -> bool:
         """Whether layers run on the slots alone: each sample or position has at most M, which are fewer than all."""
-        return self._cap < self.hidden_count
+        return self._cap < self._living
 
     def _made(
         self, flow: CarriedState, seen: Tensor, masks: Tensor | None, inflow: Tensor, streams: Streams | None
@@ -321,7 +327,7 @@ class CarriedCore(HCore):
                 penalties["routes"] = penalties.get("routes", 0.0) + self.imitation * named / flow.total
             return replace(flow, penalties=penalties)
         if wanted.z:
-            penalties["z"] = penalties.get("z", 0.0) + wanted.z * losses.z_loss(logits)
+            penalties["z"] = penalties.get("z", 0.0) + wanted.z * losses.z_loss(self._present(logits, -1))
         if wanted.balance and links is not None:
             load = load.plus(links.dense, links.chosen, links.inflow > 0, flow.real if self.per_position else None)
             if flow.t >= flow.total - 1:  # nothing is decided after that

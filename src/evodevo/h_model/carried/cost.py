@@ -27,19 +27,21 @@ def router_parameters(structure: HModelStructure, inputs: int, outputs: int) -> 
     return pool_parameters(structure.pool, structure.width) + maps * (structure.width + 1) * targets + own
 
 
-def hidden_work(structure: HModelStructure, length: int, *, visible: bool) -> Work:
-    """Work of the addressed layers in all iterations; of unequal ones the M with the most work, an upper bound.
+def hidden_work(structure: HModelStructure, length: int, absent: Sequence[int], *, visible: bool) -> Work:
+    """Work of the addressed layers in all iterations of a pass without the ``absent`` ones; of unequal ones the M with
+    the most work, an upper bound.
 
     Where every position decides for itself, a layer computes the outputs of those that address it, and reads of the
     others that it knows what it needs, such as keys and values; t iterations make a position known to M t layers at
     most. A layer that cannot compute some positions alone runs on all of them.
     """
-    width, most = structure.width, min(len(structure.hidden), structure.carried.most)
+    layers = [layer for place, layer in enumerate(structure.hidden) if place not in absent]
+    width, most = structure.width, min(len(layers), structure.carried.most)
     options = {"causal": structure.causal, "visible": visible}
-    each = [layer_work(layer, width, length, **options) for layer in structure.hidden]
+    each = [layer_work(layer, width, length, **options) for layer in layers]
     if not _per_position(structure):
         return _dearest(each, most).times(structure.iterations)
-    context = [layer_context_work(layer, width, length, **options) for layer in structure.hidden]
+    context = [layer_context_work(layer, width, length, **options) for layer in layers]
     whole = [read for work, read in zip(each, context, strict=True) if read == work]
     parts = [read for work, read in zip(each, context, strict=True) if read != work]
     own = [
@@ -55,15 +57,17 @@ def _dearest(works: Sequence[Work], count: int) -> Work:
     return total_work(sorted(works, key=lambda work: work.total, reverse=True)[:count])
 
 
-def routing_work(structure: HModelStructure, length: int, inputs: int, outputs: int, rounds: float) -> Work:
-    """Router and means of messages, of the input step and of ``rounds`` iterations; layers receive nothing after the
-    last."""
+def routing_work(
+    structure: HModelStructure, length: int, inputs: int, outputs: int, rounds: float, absent: Sequence[int]
+) -> Work:
+    """Router and means of messages, of the input step and of ``rounds`` iterations of a pass without the ``absent``
+    layers; layers receive nothing after the last."""
     message = 2 * length * structure.width
     mean = inputs * outputs * message  # with which outputs begin
     if rounds == 0:
         return Work(mean)
     width, targets = structure.width, len(structure.hidden) + outputs
-    active = min(structure.carried.most, len(structure.hidden))
+    active = min(structure.carried.most, len(structure.hidden) - len(absent))
     decisions = length if _per_position(structure) else 1
     read = pool_products(structure.pool, width, length) + decisions * 2 * width * targets
     if structure.carried.routes is not None:

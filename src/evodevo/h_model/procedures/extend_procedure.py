@@ -160,11 +160,11 @@ def _prepare(network: Network, settings: ExtendSettings, domain: str, seed: int)
             model.add_node(layer, enabled=True, seed=integer_seed(seed, number, "layer")).place
             for number, layer in enumerate(settings.add)
         ]
+    if settings.own:
+        cast(HModel, network).give(domain, new)
     added = [parameter for parameter in network.parameters() if id(parameter) not in old and parameter.requires_grad]
     names = [spec.name for spec in network.output_specs]
     outputs = [domain] if domain in names else names
-    if settings.own:
-        cast(HModel, network).give(domain, new)
     if settings.learn == "new":
         routers = settings.routers and not settings.own
         freeze_old(cast(HModel, network), new, routers=routers, outputs=outputs)

@@ -5,6 +5,7 @@ Source: docs/spec/h_model.md#experiments.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
@@ -12,19 +13,28 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes.variants import constant, evaluation, h_model, learning_rates, opponents, stack
-from evodevo.h_model.spec import HModelStructure
+from evodevo.h_model.spec import HModelStructure, RegularisationStructure
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size, by_size
+from evodevo.runs.recipe import Baselines, Changes, Driver, Recipe, Size
 
 DOMAINS = ("digits", "shapes", "textures", "letters")
+CARRIED: dict[str, Any] = {"stream": "carried", "regularisation": RegularisationStructure(balance=0.02)}
+"""Changes of an H-Model to one of whose layers one runs per sample and iteration."""
 
 
-def extend(size: Size) -> ExperimentSettings:
-    """On four kinds of images, each with an output layer of its own."""
+def extend(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
+    """On four kinds of images, each with an output layer of its own.
+
+    ``baselines``: ``none`` leaves H-Models; ``quick`` adds transformers and constant connections; ``all`` adds the
+    H-Model with a carried stream, and in full the other controls.
+    """
+    changes.refuse_strategists()
     full = size == "full"
+    chosen: Baselines = changes.baselines or ("all" if full else "quick")
     width, count = (64, 4) if full else (32, 3)
     layer = TransformerLayer()
     base = HModelStructure(stream="paper", width=width, hidden=(layer,) * count, iterations=count, output_blocks=0)
+    carried = base.model_copy(update=CARRIED)
     transformer = parameter_matched(base)
     together, after = DOMAINS[:3], DOMAINS[3:]
     new = {"learn": "new", "add": [layer.model_dump(mode="json", exclude_none=True)] * 2}
@@ -43,13 +53,23 @@ def extend(size: Size) -> ExperimentSettings:
         learning(h_model(base, "H-Model, all fine-tuned"), learn="all"),
         learning(h_model(base, "H-Model, fixed"), learn="output"),
         learning(h_model(base, "H-Model, one by one"), **sequence),
-        learning(stack(transformer, "Tr(I+H+O), one by one"), **sequence),
-        learning(stack(transformer, "Tr(I+H+O), adapters"), learn="adapters"),
-        learning(stack(transformer, "Tr(I+H+O), fixed"), learn="output"),
-        learning(constant(base), **new),
-        *(learning(plan) for plan in opponents(base, size) if plan.role != "control"),
     ]
-    if full:
+    if chosen != "none":
+        arms += [
+            learning(stack(transformer, "Tr(I+H+O), one by one"), **sequence),
+            learning(stack(transformer, "Tr(I+H+O), adapters"), learn="adapters"),
+            learning(stack(transformer, "Tr(I+H+O), fixed"), learn="output"),
+            learning(constant(base), **new),
+            *(learning(plan) for plan in opponents(base, size) if plan.role != "control"),
+        ]
+    if chosen == "all":
+        arms += [
+            learning(h_model(carried, "H-Model, carried stream"), **new),
+            learning(h_model(carried, "H-Model, carried stream, layers of its own"), **new, own=True),
+            learning(h_model(carried, "H-Model, carried stream, all fine-tuned"), learn="all"),
+            learning(h_model(carried, "H-Model, carried stream, fixed"), learn="output"),
+        ]
+    if chosen == "all" and full:
         arms += [
             learning(plan, **new)
             for plan in opponents(base, size)
@@ -68,10 +88,17 @@ def extend(size: Size) -> ExperimentSettings:
                 "Layers of its own take part in the answers of the fourth domain alone; adapters change all answers.",
                 "Apart, a fact of each training, is the accuracy on each domain when its stage ended.",
                 "Each domain has an output layer of its own, which later domains do not touch.",
+                *_caveats(chosen),
             ),
         ),
         evaluation=_evaluation(size),
     )
+
+
+def _caveats(chosen: Baselines) -> Sequence[str]:
+    if chosen == "all":
+        return ("Of a carried stream one layer runs per sample and iteration: steps are equal, FLOPs are not.",)
+    return ("--baselines all adds the H-Model with a carried stream.",)
 
 
 def _evaluation(size: Size) -> NetworkEvaluationSettings:
@@ -87,4 +114,4 @@ def _evaluation(size: Size) -> NetworkEvaluationSettings:
     )
 
 
-EXTEND = Recipe("h_model.extend", "E8: a fourth domain by new layers; what is forgotten", ("train",), by_size(extend))
+EXTEND = Recipe("h_model.extend", "E8: a fourth domain by new layers; what is forgotten", ("train",), extend)

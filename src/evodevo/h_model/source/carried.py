@@ -92,7 +92,7 @@ class {name}(nn.Module):
         self.layers = nn.ModuleList({layers}){router}{embedding}{legal}
 
     def forward(self, values, masks{argument}):
-        """What the outputs have, after the input step and after each iteration.
+        """What the outputs have, after the input step and after each iteration{about}.
 
         Inputs are (B, I, S, D), with their real positions (B, I, S) or None; each step gives (B, O, S, D) and
         (B, O, S) or None."""
@@ -226,17 +226,22 @@ def _by_router(sheet: SourceSheet, core: CarriedCore, router: SharedRouter) -> d
         pool_source(sheet, router.pool),
         structure.width,
         count + core.output_count,
-        0 if router.source_bias is None else len(router.source_bias),
+        0 if router.source_bias is None else len(router.source_bias) + len(router.apart.layers),
         0 if router.moment_bias is None else len(router.moment_bias),
         0 if isinstance(router.linear, nn.Linear) else len(router.linear),
     )
     births = {place: float(factor) for place, factor in core.births.items()}
-    there = torch.tensor([births.get(place, 1.0) > 0 for place in range(count)] + [True] * core.output_count)
+    passes = structure.passes(core.output_count) if structure.own else ()
     tables = {"legal_inputs": core.legal_input, "legal": core.legal_hidden}
-    legal = "".join(
-        f'\n        self.register_buffer("{name}", {table_source(sheet, table.cpu() & there)}, persistent=False)'
-        for name, table in cast("dict[str, Tensor]", tables).items()
-    )
+    legal = ""
+    for name, table in cast("dict[str, Tensor]", tables).items():
+        each = []
+        for absent in passes or ((),):
+            born = [births.get(place, 1.0) > 0 and place not in absent for place in range(count)]
+            each.append(table_source(sheet, table.cpu() & torch.tensor(born + [True] * core.output_count)))
+        made_of = f"torch.stack([{', '.join(each)}])" if passes else each[0]
+        legal += f'\n        self.register_buffer("{name}", {made_of}, persistent=False)'
+    of_pass = "[number]" if passes else ""
     half = factors(births, count, torch.zeros((), dtype=torch.float64))
     hidden = f"logits[..., :{count}]"
     if half is not None:  # log b of each layer, and 0 of those that are not born, which are illegal
@@ -246,11 +251,12 @@ def _by_router(sheet: SourceSheet, core: CarriedCore, router: SharedRouter) -> d
         "decides": "a router that all sources share",
         "router": f"\n        self.router = {made}",
         "legal": legal,
-        "argument": "",
+        "argument": ", number" if passes else "",
+        "about": " of the pass ``number``" if passes else "",
         "first": "logits = self.router(values, masks, torch.arange(inputs, device=values.device), 0)\n        "
-        f"links = self.connect(logits, strength, self.legal_inputs, {alpha_source(core, '0')})",
+        f"links = self.connect(logits, strength, self.legal_inputs{of_pass}, {alpha_source(core, '0')})",
         "following": f"logits = self.router(messages, real, chosen + {core.input_count}, t + 1)\n            "
-        f"links = self.connect(logits, strength, self.legal[chosen], {alpha_source(core, 't')})",
+        f"links = self.connect(logits, strength, self.legal{of_pass}[chosen], {alpha_source(core, 't')})",
         "connect": _BY_ROUTER.format(count=count, cap=cap, fewer=fewer, hidden=hidden),
     }
 
@@ -264,6 +270,7 @@ def _by_table(core: CarriedCore) -> dict[str, str]:
         "router": "",
         "legal": "",
         "argument": ", routes",
+        "about": "",
         "first": "links = self.connect(routes[:, 0], strength)",
         "following": f"links = self.connect(routes[:, min(t + 1, {len(routes.slots) - 1})], strength)",
         "connect": _BY_TABLE.format(outputs=core.output_count),

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torch import Tensor
+
 from evodevo.errors import UsageError
+from evodevo.h_model.carried.router import SharedRouter
 from evodevo.h_model.halting import HaltingUnit
 from evodevo.h_model.model import HModel
 from evodevo.h_model.source.core import core_source
@@ -63,6 +66,15 @@ def h_model_program(network: HModel) -> Program:
     return _HModelProgram(network).program()
 
 
+def whole_weights(network: HModel) -> dict[str, Tensor]:
+    """The state dict, with one router in one piece where rows of it are parameters of their own."""
+    state, router = dict(network.state_dict()), getattr(network.core, "router", None)
+    if isinstance(router, SharedRouter) and router.apart.layers:
+        state = {name: value for name, value in state.items() if not name.startswith("core.router.")}
+        state |= {f"core.router.{name}": value for name, value in router.whole_state().items()}
+    return state
+
+
 class _HModelProgram:
     def __init__(self, network: HModel) -> None:
         self.network = network
@@ -80,7 +92,7 @@ class _HModelProgram:
         )
         body = list(self._model(inputs, core, outputs))
         text = sheet.text("\n".join(self._docstring()), "\n".join(body))
-        return Program(text, network.state_dict(), arguments(network), notes=(NOTE,))
+        return Program(text, whole_weights(network), arguments(network), notes=(NOTE,))
 
     def _length(self) -> int | None:
         """Positions of the canvas where they are fixed."""
