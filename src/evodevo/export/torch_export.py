@@ -142,7 +142,8 @@ def reason(error: Exception) -> str:
     if "data-dependent" in str(error):
         return (
             "it decides by the numbers of each sample which layers or modules run, and a graph is fixed; choose a"
-            " network that runs all of them (an H-Model whose inference mode is dense), or take --to source"
+            " network that runs all of them (an H-Model of the paper's stream, in the inference mode dense), or"
+            " take --to source"
         )
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return f"torch.export cannot follow a part of it ({first[:300]})"

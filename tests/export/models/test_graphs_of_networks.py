@@ -66,7 +66,7 @@ def test_an_output_may_be_called_as_a_word_of_python(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_skips_layers_by_the_sample_is_refused_with_a_sentence() -> None:
     skipping = small_model((TEXT,), (NEXT,), causal=True, inference={"mode": "target_topm", "m": 1})
-    with pytest.raises(UsageError, match=r"it cannot be written as pt2: it decides by .* inference mode is dense"):
+    with pytest.raises(UsageError, match=r"it cannot be written as pt2: it decides by .* the inference mode dense"):
         graph(subject(skipping, "h_model"), "pt2")
 
 

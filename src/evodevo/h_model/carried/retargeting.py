@@ -66,9 +66,9 @@ class SharedRouterRows(RouterRows):
             first = self.core.input_count
             router.source_bias[first + here] = router.source_bias[[first + other for other in chosen]].mean(0)
             for row in router.own_rows():
-                said, heard = cast(Tensor, row.to_targets), cast(Tensor, row.from_sources)
-                said[here] = said[chosen].mean()
-                heard[first + place] = heard[[first + other for other in others]].mean()
+                to, of = cast(Tensor, row.to_targets), cast(Tensor, row.from_sources)
+                to[here] = to[chosen].mean()
+                of[first + place] = of[[first + other for other in others]].mean()
 
     def open(self, places: Sequence[int], grown: Replaced) -> None:
         """See ``RouterRows``; of a layer that was some output's own before, the connections stay."""

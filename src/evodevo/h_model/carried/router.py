@@ -53,7 +53,7 @@ class Apart:
 
 
 class RowsApart(nn.Module):
-    """What the router says to one hidden layer and, as far as it tells sources apart, for it.
+    """Rows of the router for one hidden layer: as a target and, where sources have biases of their own, as a source.
 
     Args:
         width: Width d.
@@ -157,8 +157,8 @@ class SharedRouter(nn.Module):
         table: Tensor | None = self.source_bias
         if table is None or not self.apart.layers:
             return table
-        said = self.apart.weave(table, [cast(Tensor, row.to_targets) for row in self.own_rows()], self.apart.inputs)
-        return self.apart.weave(said.T, [cast(Tensor, row.from_sources) for row in self.own_rows()]).T
+        woven = self.apart.weave(table, [cast(Tensor, row.to_targets) for row in self.own_rows()], self.apart.inputs)
+        return self.apart.weave(woven.T, [cast(Tensor, row.from_sources) for row in self.own_rows()]).T
 
     def _by_moment(self) -> Tensor | None:
         """Biases (moments, N)."""
