@@ -80,6 +80,7 @@ def grown(
     """Double precision, in evaluation mode, with routers that have learnt something."""
     chosen = layers or (*hidden("mlp", "transformer"), TransformerLayer(heads=2))
     values = {
+        "stream": "paper",
         "width": WIDTH,
         "iterations": 2,
         "input_blocks": 0,
@@ -372,7 +373,7 @@ def test_gates_have_a_gradient_through_an_inner_step(stream: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("stream", [{}, {"stream": "carried"}], ids=["paper", "carried"])
 def test_a_causal_model_has_causal_children_only(stream: dict[str, Any]) -> None:
-    structure = {"causal": True, "width": WIDTH, "iterations": 2, **stream}
+    structure = {"stream": "paper", "causal": True, "width": WIDTH, "iterations": 2, **stream}
     one = grown(hidden("mlp"), (TEXT,), (NEXT,), **structure)
     given = batch((TEXT,), (NEXT,))
     before = answers(one, given)

@@ -33,7 +33,7 @@ from evodevo.testing.networks import CLASS, NEXT, TEXT, small_backbone, small_mo
 
 MIXED: list[dict[str, Any]] = [{"kind": "lstm"}, {"kind": "convolution"}, {"kind": "transformer", "heads": 2}]
 MIXED_LAYERS = {"hidden": MIXED}
-INNER = {"width": 8, "hidden": [{"kind": "transformer", "heads": 2}] * 3, "iterations": 2, "causal": True}
+INNER = {"stream": "paper", "width": 8, "hidden": [MIXED[2]] * 3, "iterations": 2, "causal": True}
 CARRIED: list[dict[str, Any]] = [
     {},
     {"carried": {"m": 2}},
