@@ -153,7 +153,7 @@ def test_flops_are_those_of_the_beginning_wherever_a_training_goes_on(tmp_path: 
     """Which layers of a carried stream run depends on weights: who counts again where it goes on counts otherwise."""
     hidden = (TransformerLayer(heads=2), MLPLayer(hidden=2), TransformerLayer(heads=2, feedforward=200))
     carried = HModelStructure(
-        width=16, hidden=hidden, iterations=2, input_blocks=0, output_blocks=0, stream="carried", carried={"m": 1}
+        width=16, hidden=hidden, iterations=2, input_blocks=0, output_blocks=0, regularisation={"balance": 0.0}
     )
     network = HModelNetwork(structure=carried)
     given, told = problem({"training": {"checkpoint_every": 2, "budget": {"steps": 8}}}, tmp_path), Told()

@@ -43,7 +43,7 @@ def h_model(**more: Any) -> NetworkSpec:
     hidden = tuple(GenotypeLayer(module=one) for one in start_zoo(16)[:4])
     return HModelNetwork(
         structure=HModelStructure(
-            stream="paper", width=16, hidden=hidden, iterations=2, input_blocks=0, output_blocks=0, **more
+            width=16, hidden=hidden, iterations=2, input_blocks=0, output_blocks=0, **{"stream": "paper", **more}
         )
     )
 

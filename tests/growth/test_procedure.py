@@ -108,7 +108,7 @@ def h_model(**more: Any) -> HModelNetwork:
     hidden = (TransformerLayer(heads=2), *(GenotypeLayer(module=one) for one in start_zoo(16)[:3]))
     return HModelNetwork(
         structure=HModelStructure(
-            stream="paper", width=16, iterations=2, input_blocks=0, output_blocks=0, hidden=hidden, **more
+            width=16, iterations=2, input_blocks=0, output_blocks=0, hidden=hidden, **{"stream": "paper", **more}
         )
     )
 
