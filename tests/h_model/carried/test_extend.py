@@ -5,25 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.carried.core import CarriedCore
 from evodevo.h_model.model import HModel
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures import extend_procedure
 from evodevo.h_model.spec import HModelStructure
-from evodevo.networks.base import Network
 from evodevo.networks.saved import load_network
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import Split
 from evodevo.testing.small_networks import SETTINGS, h_model
+from fixtures.answers import sizes_of_answers
 from fixtures.evaluations import Told, assert_equal, evaluate
 
 DOMAINS = ("digits", "shapes", "letters")
@@ -61,15 +57,7 @@ def problem(pool: Path, **training: Any) -> NetworkProblem:
 def test_each_domain_gets_layers_and_leaves_the_earlier_ones_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The procedure is shown the size of each output's answers where it asks for accuracies, which are coarse."""
-
-    def shown(bench: Trainer, network: Network, parts: Any, split: Split = "validation") -> dict[str, float]:
-        batch = bench.task.fetch("validation", np.arange(20))
-        with torch.no_grad():
-            answers = network.eval()({name: torch.from_numpy(value) for name, value in batch.items()})
-        return {name: float(answers[name].double().abs().sum()) for name in parts}
-
-    monkeypatch.setattr(extend_procedure, "_measured", shown)
+    monkeypatch.setattr(extend_procedure, "_measured", sizes_of_answers)
     outcome = evaluate(problem(tmp_path), arm())
     first, second, third = outcome.extra["accuracy"]
     assert second["digits"] == pytest.approx(first["digits"], rel=1e-5)

@@ -5,27 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from evodevo.errors import UsageError
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.model import HModel
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures import extend_procedure
 from evodevo.h_model.procedures.extend_procedure import ExtendSettings, forgetting
 from evodevo.h_model.spec import HModelStructure
-from evodevo.networks.base import Network
 from evodevo.networks.saved import load_network
 from evodevo.runs.recipe import RECIPES, Changes
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import Split
 from evodevo.testing.small_networks import SETTINGS, h_model, problem, transformer
+from fixtures.answers import sizes_of_answers
 from fixtures.evaluations import Told, assert_equal, evaluate
 
 LAYER = {"kind": "transformer", "heads": 2}
@@ -79,15 +75,7 @@ def test_who_learns(learn: str, maker: Any) -> None:
 def test_layers_of_its_own_leave_the_other_domains_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The procedure is shown the size of each output's answers where it asks for accuracies, which are coarse."""
-
-    def shown(bench: Trainer, network: Network, parts: Any, split: Split = "validation") -> dict[str, float]:
-        batch = bench.task.fetch("validation", np.arange(20))
-        with torch.no_grad():
-            answers = network.eval()({name: torch.from_numpy(value) for name, value in batch.items()})
-        return {name: float(answers[name].double().abs().sum()) for name in parts}
-
-    monkeypatch.setattr(extend_procedure, "_measured", shown)
+    monkeypatch.setattr(extend_procedure, "_measured", sizes_of_answers)
     options = {"first": ["digits", "shapes"], "then": ["letters"], "learn": "new", "add": [{"kind": "mlp"}]}
     moved = {}
     for own in (False, True):
