@@ -70,14 +70,14 @@ def check_start(structure: Growable, task: TaskSizes, caps: CapSettings) -> Reso
     """Resources of the network before it grows.
 
     Raises:
-        UsageError: More than a cap allows.
+        UsageError: More than a cap that is in force from the start allows.
     """
     used = Resources.of(structure, task)
-    excess = used.excess(caps)
+    excess = used.excess(caps.after(0))
     if excess is not None:
         raise UsageError(f"the zoo to begin with: {excess}. Raise the cap, or begin with a smaller zoo.")
     return used
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"
