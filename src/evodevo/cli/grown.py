@@ -39,7 +39,7 @@ def growth_record(table: ComparisonTable) -> dict[str, Any]:
 
 
 def show_history(individual: Individual) -> None:
-    """Print who raced, the forks, the falls of a cap and every edit of one training; nothing where the network did not grow."""
+    """Print who raced, forks, falls of a cap and every edit of one training; nothing where the network did not grow."""
     from evodevo.growth.report.caps import cap_table, cap_words
     from evodevo.growth.report.forks import fork_table, fork_words
     from evodevo.growth.report.race import race_table
