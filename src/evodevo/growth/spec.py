@@ -286,10 +286,10 @@ class CapRaceSettings(Settings):
         least: Fewest steps of a network in a rung.
     """
 
-    share: float = Field(default=0.15, ge=0, lt=1)
+    share: float = Field(default=0.2, ge=0, lt=1)
     networks: int = Field(default=9, ge=2, le=64)
-    samples: int = Field(default=512, ge=1)
-    least: int = Field(default=30, ge=1, le=100_000)
+    samples: int = Field(default=256, ge=1)
+    least: int = Field(default=20, ge=1, le=100_000)
 
 
 class CapSettings(Settings):

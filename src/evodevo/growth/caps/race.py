@@ -38,6 +38,7 @@ SCREENED = 4
 NOT_WANTED = "race.share is 0"
 NO_FLOPS = "a race is charged in FLOPs, and the budget is in none"
 DIVERGED = "all networks of the race diverged"
+ONE_LEFT = "only one smaller network has a finite loss"
 NO_ROOM = "{:.3g} FLOPs have no room for a race of two networks with rungs of {} steps"
 
 
@@ -154,7 +155,7 @@ class CapRaces:
         order = order or list(range(len(entrants)))
         best = entrants[order[0]]
         by_ids = {entrant.ids: entrant for entrant in entrants}
-        racing = [by_ids[ids] for ids in heard([entrants[place].ids for place in order], self.settings.networks)]
+        racing: list[_Entrant] = []
         raced, instead = 0.0, ""
         if len(looked) > 1:
             budget = self.training.budget.flops
@@ -164,13 +165,20 @@ class CapRaces:
                 instead = NOT_WANTED
             elif budget is None:
                 instead = NO_FLOPS
-            elif len(racing) > 1:
-                for entrant in racing:
-                    self._enter(entrant, zoo, border, spent + judged, batches)
-                heat = self._plan(racing, allowed)
-                instead = "" if heat else NO_ROOM.format(max(allowed, 0.0), self.settings.least)
+            else:
+                names = [entrants[place].ids for place in order]
+                for count in range(min(len(names), self.settings.networks), 1, -1):
+                    racing = [by_ids[ids] for ids in heard(names, count)]
+                    for entrant in racing:
+                        if entrant.side is None:
+                            self._enter(entrant, zoo, border, spent + judged, batches)
+                    heat = self._plan(racing, allowed)
+                    if heat is not None:
+                        break
+                room = NO_ROOM.format(max(allowed, 0.0), self.settings.least)
+                instead = "" if heat else room if len(names) > 1 else ONE_LEFT
             if heat is not None:
-                winner, raced = self._race(racing[: len(heat.arms)], heat, batches)
+                winner, raced = self._race(racing, heat, batches)
                 best, instead = (best, DIVERGED) if winner is None else (winner, "")
         kept = 0.0 if instead else best.flops
         record = record.model_copy(

@@ -37,6 +37,8 @@ SMALL = "small from the start"
 RETRAINED = "retrained"
 RACE: Mapping[str, Any] = {"share": 0.15, "least": RACE_LEAST, "judge": "trend"}
 """Options of the races from scratch: half of each is for modules alone, half for pairs with the best two."""
+FALL_RACE: Mapping[str, Any] = {"share": 0.25, "least": 15}
+"""Options of the races at falls: budgets as those of the proof pay for few networks otherwise."""
 STRATEGIST = "heuristic"
 
 
@@ -85,7 +87,7 @@ def falling(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
 
 def _arms(structure: ZooStructure, trial: ProofTrial) -> tuple[Variant, ...]:
     schedule = caps(structure, trial)
-    fall = {"caps": {"schedule": schedule, "race": {"least": RACE_LEAST}}}
+    fall = {"caps": {"schedule": schedule, "race": dict(FALL_RACE)}}
     race = {**RACE, "flops": schedule[-1]["flops"]}
 
     def arm(name: str, procedure: str, options: Mapping[str, Any]) -> Variant:
