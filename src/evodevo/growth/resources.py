@@ -62,7 +62,7 @@ class Resources:
             ("latency", self.latency, caps.latency, " s"),
         ):
             if cap is not None and used is not None and used > cap:
-                return f"{_number(used)}{unit} is over the cap of {name}, {_number(cap)}{unit}"
+                return f"{number_words(used)}{unit} is over the cap of {name}, {number_words(cap)}{unit}"
         return None
 
 
@@ -79,5 +79,6 @@ def check_start(structure: Growable, task: TaskSizes, caps: CapSettings) -> Reso
     return used
 
 
-def _number(value: float) -> str:
+def number_words(value: float) -> str:
+    """A number of a limit: ``1,234``, and where it is none of a count ``0.00123``."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"

@@ -280,7 +280,7 @@ def test_the_log_says_why_and_rebuilds_the_network(run: dict[str, Any], pool: Pa
 def test_it_is_told_and_drawn(run: dict[str, Any]) -> None:
     told = [message["growth"]["told"] for message in run["messages"] if "told" in message.get("growth", {})]
     assert len(told) == 2
-    assert told[0].startswith(f"event 2: the cap falls to {PAIR:,.6g} flops: ")
+    assert told[0].startswith(f"event 2: the cap falls to {PAIR:,} flops: ")
     assert told[0].endswith("3 networks raced")
     growth = GrowthHistory(
         strategist="fixed",
@@ -420,6 +420,23 @@ def test_who_grows_beside_it_obeys_too(strategist: str) -> None:
     for share, structure in seen.steps:
         cap = cheapest if share > falls[1]["share"] else PAIR if share > falls[0]["share"] else float("inf")
         assert used_by(structure) <= cap
+
+
+def test_a_race_ends_before_the_next_fall() -> None:
+    """However large a share the races have, and whatever the next cap is, which is then obeyed in time."""
+    outcome = grown(
+        arm(
+            caps={
+                "schedule": [{"at": 0.3, "flops": PAIR}, {"at": 0.45, "flops": ALONE}],
+                "race": {"share": 0.9, "samples": 2, "least": 1},
+            }
+        )
+    )
+    first, second = outcome.extra["growth"]["caps"]["falls"]
+    used = (first["spent"] + first["winner_flops"]) / FLOPS
+    assert first["instead"] == ""
+    assert 0.05 < used <= 0.15
+    assert 0.45 <= second["share"] < 0.5, "a step of the whole network is 2 % of the budget"
 
 
 # Refusals

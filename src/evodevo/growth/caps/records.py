@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from evodevo.growth.resources import number_words
 from evodevo.settings import Settings
 
 
@@ -76,7 +77,7 @@ class FallRecord(Settings):
         Args:
             gone: Ids of the modules that went.
         """
-        limits = ", ".join(f"{value:,.6g} {name}" for name, value in self.limits.items())
+        limits = ", ".join(f"{number_words(value)} {name}" for name, value in self.limits.items())
         raced = sum(bool(network.losses) for network in self.networks)
         how = f"; {raced} networks raced" if raced else ""
         return f"the cap falls to {limits}: {', '.join(gone)} gone{how}" if gone else f"the cap falls to {limits}"

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from evodevo.errors import UsageError
 from evodevo.growth.growable import Growable, TaskSizes
-from evodevo.growth.resources import Resources
+from evodevo.growth.resources import Resources, number_words
 from evodevo.growth.spec import CapSettings
 
 EXHAUSTIVE = 10
@@ -35,7 +35,7 @@ def unreachable(structure: Growable, task: TaskSizes, caps: CapSettings) -> str 
     """Why this network cannot be brought under the falls that are still to come; None where it can, or none comes."""
     if not caps.schedule or fitting_alone(structure, task, caps.lowest):
         return None
-    limits = ", ".join(f"{name} {value:,.6g}" for name, value in caps.lowest.limits.items())
+    limits = ", ".join(f"{name} {number_words(value)}" for name, value in caps.lowest.limits.items())
     return f"no module alone would fit under the caps in the end ({limits})"
 
 

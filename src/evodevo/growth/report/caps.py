@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo.growth.report.data import GrowthHistory
+from evodevo.growth.resources import number_words
 from evodevo.report.word_tables import TextTable
 
 COLUMNS = ("event", "network", "right after the removal", "after each rung", "steps", "what became of it")
@@ -28,7 +29,7 @@ def cap_table(growth: GrowthHistory) -> TextTable | None:
 
 
 def _words(fall: Mapping[str, Any]) -> str:
-    limits = ", ".join(f"{value:,.6g} {name}" for name, value in fall["limits"].items())
+    limits = ", ".join(f"{number_words(value)} {name}" for name, value in fall["limits"].items())
     begin = f"At event {fall['event']}, {100 * fall['share']:.0f} % of the budget, the cap fell to {limits}"
     if not fall["excess"]:
         return f"{begin}; nothing had to go."
