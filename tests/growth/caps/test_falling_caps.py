@@ -332,10 +332,11 @@ def test_a_killed_run_is_the_same(run: dict[str, Any], tmp_path: Path) -> None:
 # Without a race
 
 
-@pytest.mark.parametrize("kind", ["no share", "in steps"])
+@pytest.mark.parametrize("kind", ["no share", "in steps", "in steps too"])
 def test_without_a_race_the_loss_right_after_the_removal_decides(kind: str, tmp_path: Path) -> None:
     one = arm(caps={"race": {"share": 0.0}}) if kind == "no share" else arm()
-    budget = {"budget": {"steps": 20}} if kind == "in steps" else {}
+    flops = {"flops": FLOPS} if kind == "in steps too" else {}
+    budget = {} if kind == "no share" else {"budget": {"steps": 20, **flops}}
     with pytest.MonkeyPatch.context() as patch:
         seen = Seen(patch)
         looked: list[tuple[tuple[str, ...], float]] = []

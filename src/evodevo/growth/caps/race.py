@@ -36,7 +36,7 @@ MOMENT = 1e-9
 SCREENED = 4
 """How many times as many networks as race are judged right after the removal."""
 NOT_WANTED = "race.share is 0"
-NO_FLOPS = "a race is charged in FLOPs, and the budget is in none"
+NO_FLOPS = "a race is charged in FLOPs, and the budget is not in these alone"
 DIVERGED = "all networks of the race diverged"
 ONE_LEFT = "only one smaller network has a finite loss"
 NO_ROOM = "{:.3g} FLOPs have no room for a race of two networks with rungs of {} steps"
@@ -158,12 +158,13 @@ class CapRaces:
         racing: list[_Entrant] = []
         raced, instead = 0.0, ""
         if len(looked) > 1:
-            budget = self.training.budget.flops
+            budget = self.training.budget
+            others = (budget.steps, budget.tokens, budget.seconds)
             allowed = self._allowed(before_next, spent) - judged
             heat = None
             if not self.settings.share:
                 instead = NOT_WANTED
-            elif budget is None:
+            elif budget.flops is None or any(one is not None for one in others):
                 instead = NO_FLOPS
             else:
                 names = [entrants[place].ids for place in order]
