@@ -96,16 +96,17 @@ def cap_drawings(growth: GrowthHistory) -> list[tuple[str, str]]:
             Series("cap", _stairs([*begun, *falls], growth.steps)),
             Series("the network", _stairs(costs, growth.steps)),
         ]
-        drawn.append((name, growth_curve(lines, marks, Axis("steps"), Axis(CAP_WORDS[name], minimise=True))))
+        drawn.append((name, growth_curve(lines, marks, Axis("steps"), Axis(CAP_WORDS[name], CAP_UNITS[name]))))
     return drawn
 
 
 CAP_WORDS = {
     "parameters": "parameters",
     "flops": "FLOPs of a sample",
-    "memory_bytes": "bytes of memory",
-    "latency": "seconds of a batch",
+    "memory_bytes": "memory of a training step",
+    "latency": "time of a batch",
 }
+CAP_UNITS = {"parameters": "parameters", "flops": "flops", "memory_bytes": "bytes", "latency": "seconds"}
 
 
 def _stairs(points: Sequence[tuple[float, float]], end: float) -> list[CurvePoint]:
