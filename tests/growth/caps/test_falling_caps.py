@@ -111,6 +111,7 @@ class Seen:
         self.steps: list[tuple[float, ZooStructure]] = []
         self.sides: list[dict[str, Any]] = []
         self.distilled: list[tuple[str, int]] = []
+        self.segments: list[tuple[tuple[str, ...], dict[str, torch.Tensor], Any]] = []
         self.trainer: Trainer | None = None
         train_side, train_segment, loss, distil = cap_race.train_side, Trainer.train, ModuleZoo.loss, GrowingZoo.distil
         self.racing = False
@@ -138,6 +139,9 @@ class Seen:
 
         def segment(trainer: Trainer, network: Any, **how: Any) -> Any:
             self.trainer = trainer
+            border = trainer._border
+            begin = {name: value.clone() for name, value in network.state_dict().items()}
+            self.segments.append((network.live, begin, None if border is None else border[0]))
             return train_segment(trainer, network, **how)
 
         def counted(network: ModuleZoo, batch: Any) -> Any:
@@ -251,6 +255,9 @@ def test_the_winner_keeps_its_weights_and_its_steps_are_the_trainings(run: dict[
     spent = seen.trainer._spent
     assert [spent[f"choice {fall['event']}"] for fall in falls] == [fall["spent"] for fall in falls]
     assert run["outcome"].extra["training_flops"] == pytest.approx(FLOPS, rel=0.05), "everything is in the budget"
+    _, begin, border = next(segment for segment in seen.segments if segment[0] == chosen)
+    assert all(torch.equal(value, begin[name]) for name, value in won[-1]["end"].items())
+    assert border.optimizer is won[-1]["snapshot"].optimizer, "its moments, too"
     # The first step after the fall is the one after the race.
     after = next(structure for share, structure in seen.steps if share > falls[0]["share"])
     assert [module.id for module in after.modules] == falls[0]["chosen"]
