@@ -39,7 +39,8 @@ def growth_record(table: ComparisonTable) -> dict[str, Any]:
 
 
 def show_history(individual: Individual) -> None:
-    """Print who raced, the forks and every edit of one training; nothing where the network did not grow."""
+    """Print who raced, forks, falls of a cap and every edit of one training; nothing where the network did not grow."""
+    from evodevo.growth.report.caps import cap_table, cap_words
     from evodevo.growth.report.forks import fork_table, fork_words
     from evodevo.growth.report.race import race_table
     from evodevo.growth.report.reading import growth_of
@@ -61,4 +62,11 @@ def show_history(individual: Individual) -> None:
     if forked is not None:
         output.table(
             forked.columns, forked.rows, right=tuple(name for name in forked.columns if name not in forked.texts)
+        )
+    for sentence in cap_words(growth):
+        output.line(f"caps        {sentence}")
+    capped = cap_table(growth)
+    if capped is not None:
+        output.table(
+            capped.columns, capped.rows, right=tuple(name for name in capped.columns if name not in capped.texts)
         )

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from evodevo.growth.caps.race import Choice
+from evodevo.growth.caps.records import FallRecord
+from evodevo.growth.caps.smaller import Ids, check_falls, needed, networks_under
 from evodevo.growth.compute_budget import Portions
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import Editor, repeat
@@ -39,7 +42,7 @@ from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.pruning import EVERY_PROBE, counted, judge
 from evodevo.growth.resources import Resources, check_start
 from evodevo.growth.rewards import reward
-from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.spec import CapSettings, GrowthSettings
 from evodevo.growth.strategists.base import StrategistState, create
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.gains.record import MeasuredGain
@@ -123,6 +126,7 @@ class Growth:
             self.learned = EditMemory.loads(around.blobs.get(self.memory.learned_blob).decode())
         zoo.enter(settings.birth.entry)
         self._start = check_start(zoo.structure, around.task, settings.caps)
+        check_falls(zoo.structure, around.task, settings.caps)
         self.strategist = create(
             settings.strategist,
             settings=settings_for(settings),
@@ -188,7 +192,7 @@ class Growth:
             left=1.0 - share,
             gain=self._gain(history),
         )
-        ruling = rule(situation, settings)
+        ruling = rule(situation, settings.model_copy(update={"caps": self.caps}))
         if self.strategist.wants_gradient(number):
             lesson = self.around.precision.place(self.around.distillation_batch(number))
             assert isinstance(lesson, dict), "the batch is a mapping"
@@ -257,6 +261,85 @@ class Growth:
             * sum(cost.distillation(self.distil_steps, made) for made in self._distillation_steps),
         )
 
+    @property
+    def caps(self) -> CapSettings:
+        """The caps in force now, with the falls that are still to come."""
+        return self.settings.caps.after(self.memory.falls)
+
+    def fall(
+        self,
+        number: int,
+        step: int,
+        share: float,
+        portioned: Portions | None,
+        choose: Callable[[Sequence[Ids], FallRecord, float], Choice],
+    ) -> tuple[EventRecord, Choice | None]:
+        """Carry out one fall of the caps: probe, and where the network exceeds them now, let modules go.
+
+        Args:
+            number: Number of the event, from 1.
+            step: Training steps made so far.
+            share: Share of the budget that is used up, 0 to 1.
+            portioned: Limits of this event and all that follows until the next one; None for no limits.
+            choose: Chooses among smaller networks, the most promising first, by their ids; its further arguments are
+                the record so far and the FLOPs that have been used up here.
+
+        Returns:
+            The record, and what was chosen where something had to go. A network that a race has trained is this
+            network from then on.
+        """
+        self.memory = self.memory.model_copy(update={"portions": portioned, "falls": self.memory.falls + 1})
+        zoo, memory, caps, task = self.zoo, self.memory, self.caps, self.around.task
+        seen, history = self._look()
+        flops, cost, ages = self.probe_flops, self.prices(), ages_of(zoo.structure.live, number)
+        self._inform(seen)
+        excess = Resources.of(zoo.structure, task).excess(caps)
+        record, choice = FallRecord(limits=caps.limits, excess=excess or ""), None
+        edits: tuple[Edit, ...] = ()
+        bank = self._bank()
+        self._distillation_steps = []
+        if excess is not None:
+            networks = networks_under(zoo.structure, task, caps, seen.impact)
+            choice = choose(networks, record, flops)
+            record = choice.record
+            editor, gone = self._editor(number, bank), [name for name in zoo.live if name not in record.chosen]
+            edits = tuple(
+                editor.let_go(name, event=number, order=order, note=record.reason, taught=choice.zoo is None)
+                for order, name in enumerate(gone)
+            )
+            if choice.zoo is not None:
+                self.zoo = choice.zoo
+        there = set(self.zoo.live)
+        self.memory = memory.model_copy(
+            update={
+                "history": history,
+                "low": {name: count for name, count in memory.low.items() if name in there},
+                "warming": {name: at for name, at in memory.warming.items() if name in there},
+                "rewarming": {name: at for name, at in memory.rewarming.items() if name in there},
+                "bank": tuple(
+                    BankedModule(name=entry.name, genotype=entry.genotype, digest=entry.digest or "")
+                    for entry in bank.entries
+                ),
+                "blobs": self._named(edits),
+            }
+        )
+        made = EventRecord(
+            number=number,
+            step=step,
+            share=share,
+            modules=module_rows(seen, history, ages),
+            value=seen.accuracy,
+            loss=seen.loss,
+            decisions=(),
+            edits=edits,
+            portions=portioned,
+            flops=flops
+            + self.around.batch_size
+            * sum(cost.distillation(self.distil_steps, steps) for steps in self._distillation_steps),
+            fall=record,
+        )
+        return made, choice
+
     def withdraw(self, record: EventRecord, zoo: GrowingNetwork, note: str) -> EventRecord:
         """Undo the edits of the event that was just carried out; its decisions stay, and are rewarded as they are.
 
@@ -294,6 +377,10 @@ class Growth:
         """The same for the network without the edits of the last event."""
         assert self._unedited is not None, "there was an event"
         self._ripen(zoo, self._unedited, share)
+
+    def ripen_other(self, zoo: GrowingNetwork, share: float) -> None:
+        """The same for another network of modules of this one."""
+        self._ripen(zoo, self.memory, share)
 
     def _ripen(self, zoo: GrowingNetwork, memory: GrowthMemory, share: float) -> None:
         there, warm = set(zoo.live), self.settings.events.warm
@@ -438,16 +525,7 @@ class Growth:
         replaces: str | None,
         bank: ModuleBank,
     ) -> tuple[tuple[Edit, ...], dict[int, ModuleGenotype]]:
-        zoo, settings, task = self.zoo, self.settings, self.around.task
-        editor = Editor(
-            zoo,
-            settings,
-            self.seed,
-            self.around.blobs,
-            lambda child, gone: refusal(zoo.structure, child, task, settings.caps, gone),
-            lambda name: self._teach(name, number),
-            bank,
-        )
+        zoo, settings, editor = self.zoo, self.settings, self._editor(number, bank)
         edits: list[Edit] = []
         children: dict[int, ModuleGenotype] = {}
         for place, decision in enumerate(decisions):
@@ -464,6 +542,19 @@ class Growth:
             edits += made
             children.update((place, edit.after) for edit in made if edit.after is not None)
         return tuple(edits), children
+
+    def _editor(self, number: int, bank: ModuleBank) -> Editor:
+        zoo, task, caps = self.zoo, self.around.task, self.caps
+        return Editor(
+            zoo,
+            self.settings,
+            self.seed,
+            self.around.blobs,
+            lambda child, gone: refusal(zoo.structure, child, task, caps, gone),
+            lambda name: self._teach(name, number),
+            bank,
+            lambda name: needed(zoo.structure, task, caps).get(name),
+        )
 
     def _teach(self, name: str, number: int) -> str:
         """Distil a module into the others before it is removed; weights are restored where that fails."""

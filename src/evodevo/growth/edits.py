@@ -55,6 +55,7 @@ class Editor:
         refuses: Called with every child before it is born.
         leave: Called before a module is removed; see ``Leave``.
         bank: Bank of removed modules.
+        stays: Called with the id of a module that a strategist prunes: why it may not go, None where it may.
     """
 
     zoo: GrowingNetwork
@@ -64,6 +65,7 @@ class Editor:
     refuses: Refuses
     leave: Leave
     bank: ModuleBank
+    stays: Callable[[str], str | None] = lambda _: None
 
     def apply(
         self, action: Action, *, event: int, order: int, fitness: Mapping[str, float], replaces: str | None = None
@@ -82,6 +84,11 @@ class Editor:
             first. A refused one changes nothing, and its record has no module.
         """
         if action.operation == "prune":
+            (name,) = action.modules
+            words = self.stays(name)
+            if words is not None:
+                seed = integer_seed(self.seed, event, order, "edit")
+                return (Edit(event=event, order=order, action=action, seed=seed, note=f"refused: {words}"),)
             return (self._prune(action, event, order, ""),)
         if action.operation == "rewarm":
             (name,) = action.modules
@@ -135,6 +142,18 @@ class Editor:
         insert(self.zoo, newborn, child)
         leaving = Action(operation="prune", modules=(gone,))
         return newborn, self._remove(leaving, event, order + 1, f"gives its place to {newborn.module}")
+
+    def let_go(self, name: str, *, event: int, order: int, note: str, taught: bool) -> Edit:
+        """Remove a module for a reason of another than the strategist.
+
+        Args:
+            name: Id of the module.
+            event, order: As for ``apply``.
+            note: The reason.
+            taught: Whether it is distilled into the others before (``leave``).
+        """
+        action = Action(operation="prune", modules=(name,))
+        return self._prune(action, event, order, note) if taught else self._remove(action, event, order, note)
 
     def _prune(self, action: Action, event: int, order: int, note: str) -> Edit:
         (name,) = action.modules

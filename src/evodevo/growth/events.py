@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
+from evodevo.growth.caps.records import FallRecord
 from evodevo.growth.compute_budget import Portions
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.fitness import FitnessHistory
@@ -91,6 +92,7 @@ class EventRecord(Settings):
         portions: Limits of the event and of what follows until the next one.
         flops: FLOPs of its probe, of distillation, and of the strategist's own gradient.
         fork: Fork that decided on its edits; None where there was none.
+        fall: The fall of a cap that this event is; nobody decides there but the caps. None for other events.
     """
 
     number: int = Field(ge=1)
@@ -106,6 +108,7 @@ class EventRecord(Settings):
     portions: Portions | None = None
     flops: float = Field(default=0.0, ge=0)
     fork: ForkRecord | None = Field(default=None, exclude_if=lambda value: value is None)
+    fall: FallRecord | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @property
     def born(self) -> tuple[str, ...]:
@@ -193,6 +196,7 @@ class GrowthMemory(Settings):
         learned_blob: Digest of the memory of edits, those of this run included.
         blobs: Digests of the blobs that the log names: weights of parents.
         portions: Limits of probes and distillation until the next event; None, for no limits, before the first.
+        falls: Number of falls of a cap so far.
     """
 
     history: FitnessHistory = FitnessHistory()
@@ -209,6 +213,7 @@ class GrowthMemory(Settings):
     learned_blob: str | None = None
     blobs: tuple[str, ...] = ()
     portions: Portions | None = None
+    falls: int = Field(default=0, ge=0, exclude_if=lambda value: not value)
 
     @property
     def digests(self) -> list[str]:

@@ -75,7 +75,8 @@ class Growable(Settings):
     in_place: ClassVar[bool] = False
     """Whether its modules can be enlarged at their place (``in_place.base.EDITS``), or replaced by others at once."""
     races: ClassVar[bool] = False
-    """Whether a race can decide which of its modules it begins with (``growth.training.starting_race``)."""
+    """Whether a race can decide which of its modules it begins with (``growth.training.starting_race``), and which
+    go on where a cap falls (``growth.caps``)."""
 
     @classmethod
     @abstractmethod

@@ -9,9 +9,10 @@ Legend: N modules, N_max at most.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evodevo.errors import UsageError
+from evodevo.growth.caps.smaller import needed, unreachable
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.growable import Growable, TaskSizes
 from evodevo.growth.in_place.base import EDITS
@@ -76,6 +77,8 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
     for operation in ("prune", "rewarm", *BIRTHS):
         if operation not in allowed:
             reasons[operation] = f"{operation} is not among the operations that the settings allow"
+    lasting = needed(situation.structure, situation.task, settings.caps)
+    situation = replace(situation, spared={**lasting, **situation.spared})
     prune = _unless([module for module in live if "prune" in allowed], situation.spared, "prune", reasons)
     cold = {module: f"{module} warms up already" for module in situation.warming}
     rewarm = _unless([module for module in live if "rewarm" in allowed], cold, "rewarm", reasons)
@@ -84,8 +87,8 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
     full = len(live) >= settings.birth.most
     replaces = _replaced(situation, settings) if full and "prune" in allowed else None
     in_place = _in_place(situation, settings, reasons)
-    replace = _replacements(situation, settings, reasons) if REPLACE in allowed else ()
-    legal = Legal(prune=prune, rewarm=rewarm, in_place=in_place, replace=replace, births=0, prunes=prunes)
+    exchanged = _replacements(situation, settings, reasons) if REPLACE in allowed else ()
+    legal = Legal(prune=prune, rewarm=rewarm, in_place=in_place, replace=exchanged, births=0, prunes=prunes)
     obstacle = _no_birth(situation, settings, replaces)
     if obstacle is not None:
         reasons |= {birth: obstacle for birth in BIRTHS if birth in allowed}
@@ -107,9 +110,10 @@ def refusal(
     misfit = structure.misfit(child)
     if misfit is not None:
         return misfit
-    if caps.parameters is caps.flops is caps.memory_bytes is caps.latency is None:
+    if not caps.limits and not caps.schedule:
         return None
-    excess = Resources.of(_with(structure, child, replaces), task).excess(caps)
+    changed = _with(structure, child, replaces)
+    excess = Resources.of(changed, task).excess(caps) or unreachable(changed, task, caps)
     return None if excess is None else f"with the child {excess}"
 
 

@@ -20,6 +20,9 @@ from torch import Tensor, nn
 from evodevo.experiments.measure import places
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Branch, Trainer
+from evodevo.growth.caps.race import CapRaces, Choice
+from evodevo.growth.caps.records import FallRecord
+from evodevo.growth.caps.smaller import Ids
 from evodevo.growth.compute_budget import Means, Portions, portions
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edit_spec import Action, Edit
@@ -31,8 +34,9 @@ from evodevo.growth.growable import GrowingNetwork, TaskSizes
 from evodevo.growth.latency import LatencyTable
 from evodevo.growth.log import Log, write_log
 from evodevo.growth.procedure_settings import check_events, check_forks, check_zoo, pool_to_grow, total_steps
-from evodevo.growth.schedule import Agenda, What, dates
-from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.resources import Resources
+from evodevo.growth.schedule import Agenda, What
+from evodevo.growth.spec import LIMITS, GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.gains.held_out import held_out
 from evodevo.growth.strategists.gains.record import MeasuredGain, name_of
@@ -65,8 +69,9 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     ``timeline``, modules at each event with usage and contribution, births and removals; ``looks``, the same between
     events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training; ``race``, who
     raced for the start (``growth.training.starting_race.GrowthStart``); ``forks``, where they are on, their plan and
-    each of them (``growth.forks.records.ForkRecord``); ``foresight``, of a strategist that chooses by gains that it
-    foresees: how well its memory foresees those of runs that it has not seen
+    each of them (``growth.forks.records.ForkRecord``); ``caps``, where they fall, the ``limits`` at the start, each of
+    the ``falls`` (``growth.caps.records.FallRecord``) and the ``costs`` after each event; ``foresight``, of a
+    strategist that chooses by gains that it foresees: how well its memory foresees those of runs that it has not seen
     (``strategists.gains.held_out.Foresight``).
     Blobs: ``edits``, the log (``growth.log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
@@ -107,16 +112,20 @@ class _Run:
         self._data = name_of(task=bench.settings.task, settings=bench.settings.task_settings)
         self.foresight = held_out(earlier or EditMemory(), self._data) if foresees else None
         self.replayed = self._batches()
-        self.agenda = Agenda(settings.events)
+        self.agenda = Agenda(settings.events, tuple(step.at for step in settings.caps.falls))
         self.events: list[EventRecord] = []
         self.rewards: list[RewardRecord] = []
         self.looks: list[LookRecord] = []
         self.ended: LookRecord | None = None
         self.forks = self._planned_forks()
         self._name = name_of(seed=bench.seed, data=self._data, network=bench.arm.network.model_dump(mode="json"))
+        self.races = self._planned_races()
+        self._costs: list[dict[str, Any]] = []
         self._forked: Forked | None = None
+        self._chosen: Choice | None = None
         self._branch: Branch | None = None  # where the side of the last fork that goes on began
         self._spent_on_replay = 0.0
+        self._spent_apart = 0.0
         self._left_out = 0
         self._remember()
 
@@ -129,6 +138,7 @@ class _Run:
             plan = self.fork_plan
             told = forks_planned(plan.most, plan.steps, plan.instead)
             self.bench.record_event(EVENTS, "forks", {"forks": plan.model_dump(mode="json")}, growth={"told": told})
+        self._note_cost(0, 0.0)
         while (coming := self.agenda.next()) is not None:
             date, what, number = coming
             if date >= 1.0:
@@ -140,7 +150,7 @@ class _Run:
             share = self._used(result, time.monotonic())
             since = time.monotonic()
             self._come(what, number, result, share)
-            if self.forks is not None:
+            if self.forks is not None or what == "fall":
                 share = self._used(result, since)
         self.growth.ripen(share)
         return self._end(self._segment(until_share=None))
@@ -215,7 +225,12 @@ class _Run:
             self.rewards.append(self._reward(number))
         else:
             facts = self.bench.once(
-                name, lambda: self._event(number, name, result, share, since).model_dump(mode="json")
+                name,
+                lambda: (
+                    self._fall(number, name, result, share)
+                    if what == "fall"
+                    else self._event(number, name, result, share, since)
+                ).model_dump(mode="json"),
             )
             record = validate(EventRecord, facts, what="an event")
             if known:
@@ -224,11 +239,15 @@ class _Run:
             assert record.portions is not None, "given above"
             self.bench.spend(name, record.flops)
             made = self._fork_goes_on(record, result.steps, known=known)
-            self.agenda.happened(number, record.share, warms=record.warms)
+            made += self._choice_goes_on(record, result.steps, known=known)
+            if what == "event":
+                self.agenda.happened(number, record.share, warms=record.warms)
+            self._note_cost(record.step, record.share)
             if self.replayed is not None and any(edit.module is not None for edit in record.edits):
                 self.replayed.edited(record.step + made - self.before.steps, record.portions.replay_steps)
                 self._spend_on_replay(number, record.portions.replay_steps)
             shown = {"event": number, "born": list(record.born), "gone": list(record.gone)}
+            shown |= {} if record.fall is None else {"told": f"event {number}: {record.fall.told(record.gone)}"}
             self.bench.record_event(EVENTS, name, {"event": facts}, growth=shown)
         if not known:
             self.bench.state[SECONDS] = self.bench.state.get(SECONDS, 0.0) + time.monotonic() - since
@@ -281,27 +300,90 @@ class _Run:
         self.growth.measured(MeasuredGain.of(fork, together, self._name, self._data))
         return record.model_copy(update={"fork": fork})
 
+    def _fall(self, number: int, name: str, result: TrainingResult, share: float) -> EventRecord:
+        """The fall of a cap: where the network exceeds it, the choice among smaller ones."""
+        assert self.races is not None, "a cap falls"
+        races, comes = self.races, self.agenda.dates
+        until = next((date for date in (step.at for step in self.settings.caps.falls) if date > comes[number - 1]), 1.0)
+
+        def choose(networks: Sequence[Ids], record: FallRecord, flops: float) -> Choice:
+            self.bench.spend(name, flops)
+            return races.choose(
+                self.zoo,
+                networks,
+                record,
+                batches=batches_from(self.bench, self.task, self.before.trained),
+                share=share,
+                before_next=until,
+                spent=self.bench.branch().snapshot.cursor.flops,
+            )
+
+        record, self._chosen = self.growth.fall(
+            number, self._step(result), share, self._portions(number, share), choose
+        )
+        self.zoo = self.growth.zoo
+        return record
+
+    def _choice_goes_on(self, record: EventRecord, steps: int, *, known: bool) -> int:
+        """Book the choice at a fall, and make its winner the training; the number of steps that it made."""
+        fall, chosen = record.fall, self._chosen
+        if fall is None:
+            return 0
+        self.bench.spend(f"choice {record.number}", fall.spent)
+        self._spent_apart += fall.spent
+        if fall.winner_flops:
+            self._go_on(
+                None if chosen is None else chosen.branch,
+                None if chosen is None else chosen.result,
+                fall.winner_flops,
+                range(steps, steps + fall.steps),
+                known=known,
+            )
+        self._chosen = None
+        return fall.steps
+
+    def _go_on(
+        self, branch: Branch | None, result: TrainingResult | None, flops: float, steps: range, *, known: bool
+    ) -> None:
+        """Make what was trained from a branch a part of the training."""
+        self.bench.go_on(branch, result, flops)
+        if self.replayed is not None and not known:
+            for step in steps:  # they have been trained on, and may come again
+                self.replayed(step)
+
+    def _planned_races(self) -> CapRaces | None:
+        """The choices at falls of a cap; None where none falls."""
+        caps = self.settings.caps
+        if not caps.falls:
+            return None
+        return CapRaces(
+            self.bench,
+            caps.race,
+            self.task,
+            self.training,
+            len(caps.falls),
+            lambda zoo, share: self.growth.ripen_other(zoo, share),
+            lambda zoo: zoo.structure.prices(self.growth.around.task, self.settings.fitness).forward,
+        )
+
     def _fork_goes_on(self, record: EventRecord, steps: int, *, known: bool) -> int:
         """Book the fork of an event, and make its winner the training; the number of steps that it made."""
         fork = record.fork
         if fork is None:
             return 0
         self.bench.spend(f"fork {record.number}", fork.spent)
-        self._spent_on_forks += fork.spent
+        self._spent_apart += fork.spent
         if not fork.winner_flops:
             return 0
         made = fork.steps[0] if fork.kept else fork.steps[1]
-        self.bench.go_on(self._branch, None if self._forked is None else self._forked.result, fork.winner_flops)
-        if self.replayed is not None and not known:
-            for step in range(steps, steps + made):  # they have been trained on, and may come again
-                self.replayed(step)
+        trained = None if self._forked is None else self._forked.result
+        self._go_on(self._branch, trained, fork.winner_flops, range(steps, steps + made), known=known)
         self._forked = self._branch = None
         return made
 
     def _planned_forks(self) -> Forks | None:
         """The forks of this run; None where there are none."""
         settings, events = self.settings.forks, self.settings.events.count
-        self._spent_on_forks = 0.0
         self.fork_plan: ForkPlan | None = None
         if not settings.share or not events:
             return None
@@ -321,17 +403,17 @@ class _Run:
 
     @property
     def _spent(self) -> float:
-        """FLOPs of growth so far, without the race and the forks."""
-        return self.bench.spent - self.before.spent - self._spent_on_forks
+        """FLOPs of growth so far, without the race, the forks and the choices at falls of a cap."""
+        return self.bench.spent - self.before.spent - self._spent_apart
 
     @property
     def _trained(self) -> float:
-        """FLOPs of the training steps since the race, without those of forks that lost."""
-        return self.bench.flops - self.before.flops - self._spent - self._spent_on_forks
+        """FLOPs of the training steps since the race, without those of forks and of networks that lost."""
+        return self.bench.flops - self.before.flops - self._spent - self._spent_apart
 
     def _portions(self, number: int, share: float) -> Portions:
         """Limits of an event and all that follows until the next; see ``compute_budget``."""
-        bench, coming, spent, trained = self.bench, dates(self.settings.events), self._spent, self._trained
+        bench, coming, spent, trained = self.bench, self.agenda.dates, self._spent, self._trained
         until = coming[number] if number < len(coming) else 1.0
         growing = spent - self._spent_on_replay
         pace = None
@@ -430,6 +512,7 @@ class _Run:
             "modules": list(self.zoo.live),
             "race": self.before.race,
             **self._fork_facts(),
+            **self._cap_facts(),
             **({} if self.foresight is None else {"foresight": self.foresight.to_json()}),
         }
 
@@ -446,6 +529,26 @@ class _Run:
         used = sum(row["spent"] + row["winner_flops"] for row in rows)
         level = self.settings.forks.level
         return {"forks": {**plan.model_dump(mode="json"), "level": level, "share": used / budget, "tried": rows}}
+
+    def _note_cost(self, step: int, share: float) -> None:
+        """What the network costs from here on, where caps fall."""
+        caps = self.settings.caps
+        if caps.falls:
+            used = Resources.of(self.zoo.structure, self.growth.around.task)
+            capped = [name for name in LIMITS if name in caps.lowest.limits]
+            costs = {name: getattr(used, name) for name in capped}
+            self._costs.append({"step": step, "share": share, "costs": costs})
+
+    def _cap_facts(self) -> dict[str, Any]:
+        """Nothing where no cap falls."""
+        if self.races is None:
+            return {}
+        falls = [
+            {"event": event.number, "step": event.step, "share": event.share, **event.fall.model_dump(mode="json")}
+            for event in self.events
+            if event.fall is not None
+        ]
+        return {"caps": {"limits": self.settings.caps.after(0).limits, "falls": falls, "costs": self._costs}}
 
     def _overhead(self) -> dict[str, float]:
         """Cost of growth beside training; replay is in the FLOPs, and its seconds are those of training steps.
@@ -502,7 +605,7 @@ class _Run:
 
     def _table(self) -> LatencyTable | None:
         """The table of latencies, measured once in a run, and only where there is a cap; None otherwise."""
-        if self.settings.caps.latency is None:
+        if not self.settings.caps.measured:
             return None
         batch = self._placed(self.task.batch("train", self.bench.seed, 0, self.bench.training.batch_size))
         facts = self.bench.once("latency", lambda: self.zoo.calibrate(batch).model_dump(mode="json"))

@@ -7,6 +7,7 @@ import math
 from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
 from evodevo.experiments.trials import Trial
+from evodevo.growth.caps.smaller import check_falls
 from evodevo.growth.growable import GROWABLES, Growable, TaskSizes
 from evodevo.growth.resources import check_start
 from evodevo.growth.spec import REPLACE, GrowthSettings
@@ -31,14 +32,16 @@ def check_caps(settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask
     """Check the whole network against its caps, before it grows; seconds are measured when the run begins.
 
     Raises:
-        UsageError: It is over a cap already, or its forks do not fit its budget.
+        UsageError: It is over a cap already, or too large for what a cap falls to; or its forks do not fit its budget.
     """
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
     check_forks(training_settings(settings, arm), growth)
-    caps = growth.caps.model_copy(update={"latency": None})
-    if any(cap is not None for cap in (caps.parameters, caps.flops, caps.memory_bytes)):
+    caps = growth.caps.unmeasured()
+    if caps.after(0).limits or caps.lowest.limits:
         batch = training_settings(settings, arm).batch_size
-        check_start(pool_to_grow(arm), TaskSizes(task.inputs, task.outputs, batch=batch), caps)
+        zoo, sizes = pool_to_grow(arm), TaskSizes(task.inputs, task.outputs, batch=batch)
+        check_start(zoo, sizes, caps)
+        check_falls(zoo, sizes, caps)
 
 
 def pool_to_grow(arm: Trial) -> Growable:
@@ -72,6 +75,8 @@ def check_zoo(structure: Growable, growth: GrowthSettings) -> None:
         raise UsageError(f"modules of {structure.plural} are not replaced at once; leave {REPLACE} out of allow.")
     if growth.race.share and not structure.races:
         raise UsageError(f"modules of {structure.plural} do not race; set race.share to 0.")
+    if growth.caps.falls:
+        _check_schedule(structure, growth)
     count, most = len(structure.live), growth.birth.most
     if not count:
         raise UsageError("nothing can grow here: the network has no live module.")
@@ -83,6 +88,19 @@ def check_zoo(structure: Growable, growth: GrowthSettings) -> None:
         raise UsageError(
             f"the modules alone have {own:,} parameters, over the cap of {cap:,}. Raise caps.parameters, or begin with "
             "a smaller zoo."
+        )
+
+
+def _check_schedule(structure: Growable, growth: GrowthSettings) -> None:
+    """Refuse caps that fall beside what does not go with them; raises UsageError."""
+    if not structure.races:
+        raise UsageError(f"caps of {structure.plural} do not fall during a training; leave caps.schedule out.")
+    if "prune" not in growth.allow:
+        raise UsageError("where a cap falls, modules go; name prune in allow, or leave caps.schedule out.")
+    if growth.race.share:
+        raise UsageError(
+            "the race at the start leaves a module or two, among which a cap that falls later can hardly choose. "
+            "Set race.share to 0, or leave caps.schedule out."
         )
 
 

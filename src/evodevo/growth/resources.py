@@ -62,7 +62,7 @@ class Resources:
             ("latency", self.latency, caps.latency, " s"),
         ):
             if cap is not None and used is not None and used > cap:
-                return f"{_number(used)}{unit} is over the cap of {name}, {_number(cap)}{unit}"
+                return f"{number_words(used)}{unit} is over the cap of {name}, {number_words(cap)}{unit}"
         return None
 
 
@@ -70,14 +70,15 @@ def check_start(structure: Growable, task: TaskSizes, caps: CapSettings) -> Reso
     """Resources of the network before it grows.
 
     Raises:
-        UsageError: More than a cap allows.
+        UsageError: More than a cap that is in force from the start allows.
     """
     used = Resources.of(structure, task)
-    excess = used.excess(caps)
+    excess = used.excess(caps.after(0))
     if excess is not None:
         raise UsageError(f"the zoo to begin with: {excess}. Raise the cap, or begin with a smaller zoo.")
     return used
 
 
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+def number_words(value: float) -> str:
+    """A number of a limit: ``1,234``, and where it is none of a count ``0.00123``."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"

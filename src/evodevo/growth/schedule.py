@@ -1,4 +1,7 @@
-"""The schedule of a growth: events, probes, ends of warm-ups and rewards, each at a share of the budget (B.7.3)."""
+"""The schedule of a growth: events, probes, ends of warm-ups and rewards, each at a share of the budget (B.7.3).
+
+Where caps fall (``CapSettings.schedule``), each fall is an event, too, and is numbered with the others.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from typing import Literal
 
 from evodevo.growth.spec import EventSettings
 
-What = Literal["mature", "reward", "look", "event"]
-_ORDER: tuple[What, ...] = ("mature", "reward", "look", "event")
-"""At equal shares warm-ups end first, and an event's reward comes before the next event."""
+What = Literal["mature", "reward", "look", "fall", "event"]
+_ORDER: tuple[What, ...] = ("mature", "reward", "look", "fall", "event")
+"""At equal shares warm-ups end first, an event's reward comes before the next event, and a cap falls before it."""
 
 
 def dates(settings: EventSettings) -> tuple[float, ...]:
@@ -27,21 +30,31 @@ class Agenda:
 
     Args:
         settings: Number and dates of the events.
+        falls: Shares of the budget at which a cap falls, in order.
     """
 
     settings: EventSettings
+    falls: tuple[float, ...] = ()
     _dates: tuple[float, ...] = ()
     _coming: list[tuple[float, int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._dates = dates(self.settings)
-        for number, date in enumerate(self._dates, 1):
-            self._add(date, "event", number)
+        events = dates(self.settings)
+        falls: list[tuple[float, What]] = [(date, "fall") for date in self.falls]
+        coming = sorted([*falls, *((date, "event") for date in events)], key=lambda one: (one[0], _ORDER.index(one[1])))
+        self._dates = tuple(date for date, _ in coming)
+        for number, (date, what) in enumerate(coming, 1):
+            self._add(date, what, number)
         parts = self.settings.looks + 1
-        for number in range(self.settings.looks * max(0, len(self._dates) - 1)):
+        for number in range(self.settings.looks * max(0, len(events) - 1)):
             event, place = divmod(number, self.settings.looks)
-            before, after = self._dates[event : event + 2]
+            before, after = events[event : event + 2]
             self._add(before + (after - before) * (place + 1) / parts, "look", number + 1)
+
+    @property
+    def dates(self) -> tuple[float, ...]:
+        """Shares of the budget at which events and falls come, by their numbers from 1."""
+        return self._dates
 
     def next(self) -> tuple[float, What, int] | None:
         """Remove and return the next entry: (share, what, number of its event or look); None where none is left."""

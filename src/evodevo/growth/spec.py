@@ -249,6 +249,49 @@ class RewardSettings(Settings):
     discount: float = Field(default=0.99, ge=0, le=1)
 
 
+class CapStep(Settings):
+    """Limits from one moment of the training on; None leaves a limit as it was.
+
+    Attributes:
+        at: Share of the budget from which they are in force, 0 to 1.
+        parameters, flops, memory_bytes, latency: As in ``CapSettings``.
+    """
+
+    at: float = Field(ge=0, lt=1)
+    parameters: int | None = Field(default=None, gt=0)
+    flops: float | None = Field(default=None, gt=0)
+    memory_bytes: int | None = Field(default=None, gt=0)
+    latency: float | None = Field(default=None, gt=0)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits by name, without those that are None."""
+        return _limits(self)
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if not self.limits:
+            raise ValueError(f"the step of schedule at {self.at:g} names no limit; give it one of {', '.join(LIMITS)}")
+        return self
+
+
+class CapRaceSettings(Settings):
+    """The race that decides which modules stay where a cap falls below the cost of the network (``growth.caps``).
+
+    Attributes:
+        share: Largest share of the budget for the races of all falls, everything counted, 0 to 1; 0 for none: the
+            smaller networks are then compared as they are right after the removal.
+        networks: Largest number of networks that race, at least 2.
+        samples: Number of samples of the ``architecture`` split by which a network is judged.
+        least: Fewest steps of a network in a rung.
+    """
+
+    share: float = Field(default=0.2, ge=0, lt=1)
+    networks: int = Field(default=9, ge=2, le=64)
+    samples: int = Field(default=256, ge=1)
+    least: int = Field(default=20, ge=1, le=100_000)
+
+
 class CapSettings(Settings):
     """Limits that the network may never exceed; None is no limit.
 
@@ -257,6 +300,9 @@ class CapSettings(Settings):
         memory_bytes: Bytes of weights, gradients, moments and activations of one batch, estimated.
         latency: Seconds of one batch, from the stored calibration table.
         target_flops: Mean FLOPs that the Lagrangian aims at, below the cap (80).
+        schedule: Steps by which the limits fall during the training, in order of time. At each of them the network is
+            brought under the limits that are in force from then on.
+        race: How the modules that stay are chosen there.
     """
 
     parameters: int | None = Field(default=None, gt=0)
@@ -264,6 +310,63 @@ class CapSettings(Settings):
     memory_bytes: int | None = Field(default=None, gt=0)
     latency: float | None = Field(default=None, gt=0)
     target_flops: float | None = Field(default=None, gt=0)
+    schedule: tuple[CapStep, ...] = Field(default=(), max_length=100, exclude_if=lambda value: not value)
+    race: CapRaceSettings = Field(default=CapRaceSettings(), exclude_if=lambda value: value == CapRaceSettings())
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits by name, without those that are None."""
+        return _limits(self)
+
+    @property
+    def falls(self) -> tuple[CapStep, ...]:
+        """The steps of the schedule after the start, in order."""
+        return tuple(step for step in self.schedule if step.at > 0)
+
+    def after(self, count: int) -> CapSettings:
+        """The caps in force after so many falls; the falls that are still to come are their schedule."""
+        begun = tuple(step for step in self.schedule if step.at == 0) + self.falls[:count]
+        update: dict[str, object] = {}
+        for step in begun:
+            update |= step.limits
+        return self.model_copy(update={**update, "schedule": self.falls[count:]}) if self.schedule else self
+
+    def unmeasured(self) -> CapSettings:
+        """The caps without those of measured seconds."""
+        steps = tuple(step.model_copy(update={"latency": None}) for step in self.schedule)
+        return self.model_copy(update={"latency": None, "schedule": steps})
+
+    @property
+    def measured(self) -> bool:
+        """Whether some limit is one of measured seconds, now or later."""
+        return self.latency is not None or any(step.latency is not None for step in self.schedule)
+
+    @property
+    def lowest(self) -> CapSettings:
+        """The caps in force after the last fall."""
+        return self.after(len(self.schedule))
+
+    @model_validator(mode="after")
+    def _falling(self) -> Self:
+        before, at = self.limits, -1.0
+        for step in self.schedule:
+            if step.at <= at:
+                raise ValueError(f"the steps of schedule must come one after the other; {step.at:g} follows {at:g}")
+            for name, value in step.limits.items():
+                if value > before.get(name, value):
+                    raise ValueError(
+                        f"caps fall and never rise; {name} rises from {before[name]:g} to {value:g} at {step.at:g}"
+                    )
+            before, at = {**before, **step.limits}, step.at
+        return self
+
+
+LIMITS = ("parameters", "flops", "memory_bytes", "latency")
+"""The limits of ``CapSettings`` and of its steps."""
+
+
+def _limits(caps: CapSettings | CapStep) -> dict[str, float]:
+    return {name: value for name in LIMITS if (value := getattr(caps, name)) is not None}
 
 
 class ReplaySettings(Settings):

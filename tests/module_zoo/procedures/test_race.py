@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from evodevo.errors import UsageError
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
+from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.procedures import race
@@ -288,3 +290,35 @@ def test_without_room_for_two_the_whole_zoo_is_trained() -> None:
 def test_what_cannot_race_is_refused_before_anything_is_trained(arm: Trial, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         problem_of(None, (arm,))
+
+
+@pytest.mark.slow
+def test_a_race_that_begins_late_has_the_rest_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the race of a smaller budget, to the bit."""
+    late = evaluate(problem_of(), raced({"begin": 0.5}))
+    small = evaluate(problem_of(), raced(training={"budget": {"steps": STEPS // 2}}))
+    assert late.extra["search"] == small.extra["search"]
+    assert late.extra["steps"] == small.extra["steps"] == STEPS // 2
+    assert late.scores == small.scores
+
+
+@pytest.mark.slow
+def test_nobody_over_the_limit_races(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = problem_of().open_task({})
+
+    def flops(*names: str) -> int:
+        modules = tuple(module for module in STRUCTURE.modules if module.id in names)
+        structure = STRUCTURE.model_copy(update={"modules": modules})
+        return zoo_cost(structure, inputs=task.inputs, outputs=task.outputs).executed_flops
+
+    pairs = sorted((flops(*pair), pair) for pair in combinations(IDS, 2))
+    facts = evaluate(problem_of(), raced({"flops": pairs[0][0]})).extra["search"]
+    first, *second = facts["heats"]
+    assert set(first["arms"]) == {name for name in IDS if flops(name) <= pairs[0][0]}
+    assert all(set(heat["arms"] + heat["left_out"]) == {" + ".join(pairs[0][1])} for heat in second)
+    assert flops(*facts["chosen"]) <= pairs[0][0]
+    cheapest = min(flops(name) for name in IDS)
+    with pytest.raises(UsageError, match="no module alone is under"):
+        evaluate(problem_of(), raced({"flops": cheapest - 1}))
+    with pytest.raises(UsageError, match="no room for a race of two networks under"):
+        evaluate(problem_of(), raced({"flops": cheapest}))

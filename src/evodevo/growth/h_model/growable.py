@@ -127,7 +127,7 @@ class GrowableHModel(Growable):
             raise UsageError(
                 f"birth.entry is {growth.birth.entry!r}, but an H-Model has no gate over its layers to stand beside."
             )
-        if growth.caps.latency is not None:
+        if growth.caps.measured:
             raise UsageError(
                 "caps.latency needs seconds by kind of node, which are measured for zoos only; cap the flops."
             )

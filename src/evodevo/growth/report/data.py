@@ -110,6 +110,7 @@ class GrowthHistory:
         probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
         race: the race before it, as ``growth.training.starting_race`` records it; None where none was wanted.
         forks: its forks, as the fact ``growth.forks`` has them; None where none were wanted.
+        caps: limits, falls and costs where a cap fell, as the fact ``growth.caps`` has them; None where none did.
         foresight: how well its strategist's memory foresees gains, as the fact has it; None where it foresees none.
     """
 
@@ -123,6 +124,7 @@ class GrowthHistory:
     probes: tuple[tuple[float, float], ...] = ()
     race: Mapping[str, Any] | None = None
     forks: Mapping[str, Any] | None = None
+    caps: Mapping[str, Any] | None = None
     foresight: Mapping[str, Any] | None = None
 
     @cached_property

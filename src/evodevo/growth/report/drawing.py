@@ -78,7 +78,47 @@ def curve_drawing(growth: GrowthHistory, series: Mapping[str, Sequence[CurvePoin
     # What growth itself saw: it never sees the validation split.
     probed = thin([(step, 1.0 - value) for step, value in growth.probes], _POINTS)
     lines += [Series("architecture split", probed)] if probed else []
-    marks = [
+    return growth_curve(lines, _edit_marks(growth), Axis("steps"), Axis("error", minimise=True))
+
+
+def cap_drawings(growth: GrowthHistory) -> list[tuple[str, str]]:
+    """For each limit that falls: its name, and the cost of the network below it over steps, as SVG."""
+    caps = growth.caps
+    if caps is None or not caps["falls"]:
+        return []
+    marks = _edit_marks(growth)
+    drawn = []
+    for name in caps["falls"][-1]["limits"]:
+        begun = [(0.0, float(caps["limits"][name]))] if name in caps["limits"] else []
+        falls = [(float(fall["step"]), float(fall["limits"][name])) for fall in caps["falls"] if name in fall["limits"]]
+        costs = [(float(row["step"]), float(row["costs"][name])) for row in caps["costs"] if name in row["costs"]]
+        lines = [
+            Series("cap", _stairs([*begun, *falls], growth.steps)),
+            Series("the network", _stairs(costs, growth.steps)),
+        ]
+        drawn.append((name, growth_curve(lines, marks, Axis("steps"), Axis(CAP_WORDS[name], CAP_UNITS[name]))))
+    return drawn
+
+
+CAP_WORDS = {
+    "parameters": "parameters",
+    "flops": "FLOPs of a sample",
+    "memory_bytes": "memory of a training step",
+    "latency": "time of a batch",
+}
+CAP_UNITS = {"parameters": "parameters", "flops": "flops", "memory_bytes": "bytes", "latency": "seconds"}
+
+
+def _stairs(points: Sequence[tuple[float, float]], end: float) -> list[CurvePoint]:
+    """Each value holds until the next one, the last until the end."""
+    stairs: list[CurvePoint] = []
+    for (x, value), (following, _) in zip(points, [*points[1:], (end, 0.0)], strict=True):
+        stairs += [(x, value), (following, value)]
+    return stairs
+
+
+def _edit_marks(growth: GrowthHistory) -> list[EditMark]:
+    return [
         EditMark(
             event.number,
             event.step,
@@ -87,7 +127,6 @@ def curve_drawing(growth: GrowthHistory, series: Mapping[str, Sequence[CurvePoin
         )
         for event in growth.events
     ]
-    return growth_curve(lines, marks, Axis("steps"), Axis("error", minimise=True))
 
 
 def family_drawing(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:

@@ -60,6 +60,7 @@ def _history(individual: Individual, record: Mapping[str, Any], edits: Sequence[
         ),
         race=record.get("race"),
         forks=record.get("forks"),
+        caps=record.get("caps"),
         foresight=record.get("foresight"),
     )
 

@@ -7,8 +7,9 @@ from xml.etree.ElementTree import Element
 
 from evodevo.experiments.comparison import ComparisonTable, series_of
 from evodevo.experiments.report.parts import PagePart
+from evodevo.growth.report.caps import cap_table
 from evodevo.growth.report.data import GrowthHistory
-from evodevo.growth.report.drawing import curve_drawing, family_drawing, timeline_drawing
+from evodevo.growth.report.drawing import CAP_WORDS, cap_drawings, curve_drawing, family_drawing, timeline_drawing
 from evodevo.growth.report.forks import fork_table
 from evodevo.growth.report.race import race_table
 from evodevo.growth.report.reading import grown_network
@@ -27,6 +28,7 @@ from evodevo.report.html import cut, details, element, paragraph, section
 from evodevo.report.word_tables import CaptionedDrawing, TextTable, pictures, words_table
 from evodevo.runs.archive import Individual, Run
 
+CAP_CAPTION = "{}: the cap in force, and what the network costs after each event; marks are events with their edits."
 DIFFERING = ("event", "it did", "the heuristic would have done")
 _MOST_OTHERS = 4
 """Trainings of an arm beside its best one whose growth is drawn."""
@@ -75,6 +77,9 @@ def _training(individual: Individual, growth: GrowthHistory) -> list[Element]:
     forked = fork_table(growth)
     if forked is not None:
         content.append(details("Forks: what each edit was worth", words_table(forked)))
+    capped = cap_table(growth)
+    if capped is not None:
+        content.append(details("Where the cap fell: which networks could go on", words_table(capped)))
     unlike = differing_table(growth)
     if unlike is not None:
         content.append(details("Where it decided otherwise than the heuristic", words_table(unlike)))
@@ -110,6 +115,7 @@ def growth_pictures(individual: Individual, growth: GrowthHistory) -> list[Capti
         CaptionedDrawing(timeline, how.format("contribution")),
         CaptionedDrawing(usage, how.format("mean router weight"), folded="The same by router weight"),
         CaptionedDrawing(curve_drawing(growth, series_of(individual)), curve),
+        *(CaptionedDrawing(drawing, CAP_CAPTION.format(CAP_WORDS[name])) for name, drawing in cap_drawings(growth)),
         *drawn,
     ]
 

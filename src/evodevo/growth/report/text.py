@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.in_place.base import EDITS
+from evodevo.growth.report.caps import cap_words
 from evodevo.growth.report.data import GrowthHistory, Happening, Life
 from evodevo.growth.report.foresight import foresight_words
 from evodevo.growth.report.forks import fork_words
@@ -92,6 +93,7 @@ def growth_words(growth: GrowthHistory) -> list[str]:
         f"{first}.",
         *foresight_words(growth),
         *fork_words(growth),
+        *cap_words(growth),
         in_the_end,
         *(f"{sentence}." for sentence in overhead_words(growth)),
     ]

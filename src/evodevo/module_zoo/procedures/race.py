@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evodevo.errors import UsageError
 from evodevo.experiments.kept_weights import KeptWeights
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
@@ -30,7 +31,7 @@ from evodevo.module_zoo.procedures.race_plan import (
     steps_for,
     survivors,
 )
-from evodevo.module_zoo.procedures.search_settings import RaceOptions
+from evodevo.module_zoo.procedures.search_settings import RaceOptions, training_after
 from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
@@ -58,7 +59,9 @@ def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     Raises:
         UsageError: Wrong options, or no zoo of at least two modules.
     """
-    race = ModuleRace(bench, validate(RaceOptions, dict(options), what="options of race"))
+    settings = validate(RaceOptions, dict(options), what="options of race")
+    bench.training = training_after(bench.training, settings.begin)
+    race = ModuleRace(bench, settings)
     raced = race.run()
     batches = batches_from(bench, bench.task, raced.trained)
     result: TrainingResult = bench.train(raced.network, training=raced.rest, batch_at=batches)
@@ -139,7 +142,7 @@ class ModuleRace:
         weights: Weights of its networks.
 
     Raises:
-        UsageError: No zoo, or a budget that is too small.
+        UsageError: No zoo, or a budget that is too small; while it runs, nothing that may race under its limit.
     """
 
     def __init__(self, bench: Trainer, options: RaceOptions, *, partial: bool = True) -> None:
@@ -168,7 +171,9 @@ class ModuleRace:
         modules = [module.id for module in self.search.structure.live]
         if self.options.identity and IDENTITY not in (module.id for module in self.search.structure.modules):
             modules.append(IDENTITY)
-        singles = [self._arm(name) for name in modules]
+        singles = self._under_limit([self._arm(name) for name in modules])
+        if not singles:
+            raise UsageError(f"no module alone is under the {self.options.flops:,.6g} FLOPs of the race; allow more.")
         if self._most_steps is not None:  # a budget in both: no network is cheaper than the cheapest module alone
             race = min(race, self._most_steps * self.options.share * min(arm.cost for arm in singles))
         first = plan_first([arm.cost for arm in singles], race * self.options.singles, least, judging)
@@ -181,7 +186,19 @@ class ModuleRace:
             used: float = self.bench.once("used by the first heat", self._used)
             second = plan_second([arm.cost for arm in pairs], race - used, first, least, judging)
             best += [] if second is None else self._heat(pairs, second, beside=best[:1])
+        if not best and self.options.flops is not None:
+            raise UsageError(
+                f"the budget has no room for a race of two networks under {self.options.flops:,.6g} FLOPs."
+            )
         return self._outcome(best[ranked([_order(arm) for arm in best])[0]] if best else None)
+
+    def _under_limit(self, arms: list[_Arm]) -> list[_Arm]:
+        """Those whose FLOPs of one sample are under the limit, where there is one."""
+        most, task = self.options.flops, self.bench.task
+        if most is None:
+            return arms
+        costs = [zoo_cost(arm.structure, inputs=task.inputs, outputs=task.outputs).executed_flops for arm in arms]
+        return [arm for arm, flops in zip(arms, costs, strict=True) if flops <= most]
 
     def _pairs(self, best: Sequence[_Arm], singles: Sequence[_Arm]) -> list[_Arm]:
         """Pairs with the best modules, the more promising first: by the loss of the other one, then by cost."""
@@ -193,7 +210,7 @@ class ModuleRace:
             for one in best[:FINALISTS]
             if one.ids != other.ids
         }
-        return [self._arm(*pair) for pair in pairs]
+        return self._under_limit([self._arm(*pair) for pair in pairs])
 
     def _arm(self, *ids: str) -> _Arm:
         structure = self.search.only(*ids)

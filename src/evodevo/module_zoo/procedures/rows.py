@@ -19,6 +19,7 @@ from evodevo.module_zoo.procedures.search_settings import (
     check_choice,
     check_race,
     options_of,
+    training_after,
     zoo_of,
 )
 
@@ -93,7 +94,7 @@ class Race(Procedure):
     def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
         options, training = options_of(RaceOptions, settings, arm), training_settings(settings, arm)
         check_race(training, zoo_of(arm))
-        check_budget(training, options.share, 1)
+        check_budget(training_after(training, options.begin), options.share, 1)
 
 
 BEST_SINGLE = BestSingle()

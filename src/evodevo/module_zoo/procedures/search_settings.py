@@ -90,6 +90,9 @@ class RaceOptions(SearchOptions):
         judge: criterion by which networks go on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads
             in eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first
             rung then.
+        begin: share of the budget after which all of it begins, 0 to 1: only the rest is used up, as by a training from
+            scratch that begins late.
+        flops: largest FLOPs of one sample, executed in evaluation, of a network that races; None for no limit.
     """
 
     share: float = Field(default=0.15, gt=0, lt=1)
@@ -97,6 +100,8 @@ class RaceOptions(SearchOptions):
     singles: float = Field(default=0.5, gt=0, le=1)
     identity: bool = False
     judge: Literal["loss", "trend"] = "loss"
+    begin: float = Field(default=0.0, ge=0, lt=1)
+    flops: float | None = Field(default=None, gt=0)
 
 
 O = TypeVar("O", bound=SearchOptions)  # noqa: E741
@@ -138,6 +143,20 @@ def check_budget(training: TrainingSettings, share: float, trainings: int) -> No
             f"{min(amounts)} steps are too few to try {trainings} networks with {share:g} of them and to train the "
             f"best one with the rest; give at least {least:.0f}."
         )
+
+
+def training_after(training: TrainingSettings, begin: float) -> TrainingSettings:
+    """The training with what is left of its budget after this share of it."""
+    if not begin:
+        return training
+    budget, left = training.budget, 1 - begin
+    amounts = {
+        "steps": None if budget.steps is None else max(1, int(budget.steps * left)),
+        "tokens": None if budget.tokens is None else max(training.batch_size, int(budget.tokens * left)),
+        "seconds": None if budget.seconds is None else budget.seconds * left,
+        "flops": None if budget.flops is None else budget.flops * left,
+    }
+    return training.model_copy(update={"budget": budget.model_copy(update=amounts)})
 
 
 def check_race(training: TrainingSettings, structure: ZooStructure) -> None:

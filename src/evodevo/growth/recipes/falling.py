@@ -1,0 +1,114 @@
+"""One training under a cap that falls, beside small networks trained from scratch under the last cap.
+
+Source: docs/spec/architect_thyself.md#falling-caps.
+
+The zoos are those of the proof (``recipes.proof``). Two arms obey the falling cap, of which one does nothing else. Two
+begin from scratch under the last cap: with the whole budget, and with what is left of it after the last fall, as a
+retraining has it. A fixed zoo without a cap stands above all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+from evodevo.errors import UsageError
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.trials import Variant
+from evodevo.growth.caps.smaller import only
+from evodevo.growth.growable import TaskSizes
+from evodevo.growth.recipes.classifier import SHORT, ZOO
+from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS
+from evodevo.growth.recipes.proof import NETWORK, RACE_LEAST, proof
+from evodevo.growth.recipes.proof_data import GENERATED, ProofTrial, trial_of
+from evodevo.growth.resources import Resources
+from evodevo.growth.zoo.growable import GrowableZoo
+from evodevo.module_zoo.named import zoo_structure
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.runs.recipe import Changes, Driver, Recipe, Size
+from evodevo.settings import merge
+
+FALLS = ((0.25, 3), (0.5, 2))
+"""Shares of the budget, and how many modules every network may have from there on, whichever they are."""
+OBEYS = "falling cap"
+SMALL = "small from the start"
+RETRAINED = "retrained"
+RACE: Mapping[str, Any] = {"share": 0.15, "least": RACE_LEAST, "judge": "trend"}
+"""Options of the races from scratch: half of each is for modules alone, half for pairs with the best two."""
+FALL_RACE: Mapping[str, Any] = {"share": 0.25, "least": 15}
+"""Options of the races at falls: budgets as those of the proof pay for few networks otherwise."""
+STRATEGIST = "heuristic"
+
+
+def caps(structure: ZooStructure, trial: ProofTrial) -> list[dict[str, float]]:
+    """The schedule: at each fall the FLOPs of the dearest network of so many modules.
+
+    Raises:
+        UsageError: A zoo that has no more modules than may stay.
+    """
+    zoo, sizes = GrowableZoo.of(structure), TaskSizes(trial.inputs, trial.outputs)
+    names = [module.id for module in zoo.live]
+    if len(names) <= FALLS[0][1]:
+        raise UsageError(f"the cap falls to {FALLS[0][1]} modules, and the zoo has {len(names)}; give it more.")
+
+    def dearest(count: int) -> int:
+        return max(Resources.of(only(zoo, ids), sizes).flops for ids in combinations(names, count))
+
+    return [{"at": at, "flops": dearest(count)} for at, count in FALLS]
+
+
+def falling(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
+    """The whole experiment on one data set; arguments as for ``proof``, without mixtures of experts."""
+    changes.refuse_baselines()
+    settings = proof(size, driver, changes)
+    trial = GENERATED if changes.data is None else trial_of(changes.data)
+    structure = zoo_structure(merge(dict(NETWORK), dict(changes.part)))
+    experiment = settings.experiment
+    caveats = [caveat for caveat in experiment.caveats if not caveat.startswith("All arms")]
+    return settings.model_copy(
+        update={
+            "experiment": Comparison(
+                title=f"one training under a cap that falls, and from scratch under the last cap, on {trial.name}",
+                arms=_arms(structure, trial),
+                learning_rates=experiment.learning_rates,
+                seeds=experiment.seeds,
+                reference=SMALL,
+                caveats=(
+                    f"All arms but {RETRAINED} end when they have computed as many FLOPs, all that is beside counted.",
+                    f"{FIXED} has no cap.",
+                    *caveats,
+                ),
+            )
+        }
+    )
+
+
+def _arms(structure: ZooStructure, trial: ProofTrial) -> tuple[Variant, ...]:
+    schedule = caps(structure, trial)
+    fall = {"caps": {"schedule": schedule, "race": dict(FALL_RACE)}}
+    race = {**RACE, "flops": schedule[-1]["flops"]}
+
+    def arm(name: str, procedure: str, options: Mapping[str, Any]) -> Variant:
+        network = ModuleZooNetwork(structure=structure)
+        return Variant(name=name, role="zoo", network=network, procedure=procedure, options=dict(options))
+
+    return (
+        arm(OBEYS, GROW, merge(dict(NOTHING_HAPPENS), fall)),
+        arm(f"{OBEYS}, grown by {STRATEGIST}", GROW, {"strategist": STRATEGIST, **fall}),
+        arm(SMALL, "race", race),
+        arm(RETRAINED, "race", {**race, "begin": FALLS[-1][0]}),
+        arm(FIXED, GROW, NOTHING_HAPPENS),
+    )
+
+
+FALLING_CAP = Recipe(
+    "module_zoo.falling_cap",
+    "a zoo whose allowed cost falls while it trains, and small ones trained from scratch under the last cap",
+    ("grow", "train"),
+    falling,
+    part=ZOO,
+    short=SHORT,
+    reads_data=True,
+)

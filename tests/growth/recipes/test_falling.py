@@ -1,0 +1,86 @@
+"""The experiment on a cap that falls: who obeys which cap, and who has how many FLOPs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from evodevo.errors import UsageError
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.settings import procedure_options, training_settings
+from evodevo.growth.caps.smaller import only
+from evodevo.growth.growable import TaskSizes
+from evodevo.growth.procedure_settings import check_grow
+from evodevo.growth.recipes.falling import FALLS, OBEYS, RETRAINED, SMALL
+from evodevo.growth.recipes.proof_data import GENERATED
+from evodevo.growth.resources import Resources
+from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.zoo.growable import GrowableZoo
+from evodevo.module_zoo.procedures.search_settings import RaceOptions, training_after
+from evodevo.runs.resolve import resolve
+from evodevo.settings import validate
+
+ARMS = [OBEYS, f"{OBEYS}, grown by heuristic", SMALL, RETRAINED, "fixed"]
+
+
+def falling(size: str = "full", **changes: Any) -> ExperimentSettings:
+    settings = resolve("module_zoo.falling_cap", size=size, driver="grow", overrides=changes)
+    assert isinstance(settings, ExperimentSettings)
+    return settings
+
+
+@pytest.mark.parametrize("size", ["quick", "full"])
+@pytest.mark.parametrize("budget", [None, 3e11])
+def test_who_has_how_many_flops_and_which_cap(size: str, budget: float | None) -> None:
+    changes = {} if budget is None else {"evaluation": {"training": {"budget": {"flops": budget}}}}
+    settings = falling(size, **changes)
+    trials = {trial.name: trial for trial in settings.experiment.trainings() if trial.seed == 0}
+    assert list(trials) == ARMS
+    options = {name: procedure_options(settings.evaluation, trial) for name, trial in trials.items()}
+    for name in (OBEYS, f"{OBEYS}, grown by heuristic", "fixed"):
+        check_grow(settings.evaluation, trials[name])
+    grown = {
+        name: validate(GrowthSettings, given, what=name)
+        for name, given in options.items()
+        if trials[name].procedure == "grow"
+    }
+    last = grown[OBEYS].caps.lowest.limits["flops"]
+    assert grown["fixed"].caps.lowest.limits == {}
+    assert grown[OBEYS].caps == grown[f"{OBEYS}, grown by heuristic"].caps
+    assert (grown[OBEYS].strategist, grown[OBEYS].events.count) == ("fixed", 0)
+    raced = {name: validate(RaceOptions, options[name], what=name) for name in (SMALL, RETRAINED)}
+    assert {race.flops for race in raced.values()} == {last}
+    whole = {training_settings(settings.evaluation, trial).budget.flops for trial in trials.values()}
+    assert len(whole) == 1
+    (flops,) = whole
+    assert flops is not None
+    assert budget is None or flops == budget
+    late = training_settings(settings.evaluation, trials[RETRAINED])
+    left = training_after(late, raced[RETRAINED].begin).budget.flops
+    assert left == pytest.approx(flops * (1 - grown[OBEYS].caps.falls[-1].at))
+    assert raced[RETRAINED].model_copy(update={"begin": 0.0}) == raced[SMALL]
+
+
+def test_every_network_of_so_many_modules_is_under_the_cap_and_the_whole_is_not() -> None:
+    settings = falling()
+    (trial, *_) = settings.experiment.trainings()
+    caps = validate(GrowthSettings, procedure_options(settings.evaluation, trial), what="options").caps
+    zoo = GrowableZoo.of(trial.network.structure)  # type: ignore[union-attr]
+    sizes = TaskSizes(GENERATED.inputs, GENERATED.outputs)
+    names = [module.id for module in zoo.live]
+    assert Resources.of(zoo, sizes).excess(caps.after(1)) is not None
+    for number, (_, count) in enumerate(FALLS, 1):
+        costs = [Resources.of(only(zoo, ids), sizes).flops for ids in combinations(names, count)]
+        assert max(costs) == caps.after(number).limits["flops"]
+
+
+def test_a_zoo_that_is_too_small_is_refused() -> None:
+    with pytest.raises(UsageError, match="the cap falls to 3 modules, and the zoo has 2"):
+        falling(zoo={"modules": "mlp,squeeze_excite"})
+
+
+def test_it_names_its_arms_itself() -> None:
+    with pytest.raises(UsageError, match="leave --baselines out"):
+        resolve("module_zoo.falling_cap", size="quick", driver="grow", baselines="all", overrides={})
