@@ -16,7 +16,7 @@ from evodevo.errors import UsageError
 from evodevo.growth.caps import smaller
 from evodevo.growth.caps.plan import plan_race
 from evodevo.growth.caps.records import FallRecord, SmallerNetwork
-from evodevo.growth.caps.smaller import check_falls, heard, needed, networks_under, unreachable
+from evodevo.growth.caps.smaller import check_falls, covering, needed, networks_under, unreachable
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.legality import refusal
 from evodevo.growth.resources import Resources, check_start
@@ -168,7 +168,7 @@ def test_the_smaller_networks_are_all_that_no_module_can_be_added_to(
 @hypothesis_settings(deadline=None, max_examples=15)
 @given(schedules(), st.dictionaries(st.sampled_from(NAMES), st.floats(-1, 1)))
 def test_of_many_modules_each_that_fits_is_in_some_network(caps: CapSettings, worth: dict[str, float]) -> None:
-    """As of more modules than are enumerated: not all networks, but each of these obeys, and nobody goes unheard."""
+    """As of more modules than are enumerated: not all networks, but each of these obeys, and no module is left out."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(smaller, "EXHAUSTIVE", 2)
         now = caps.after(len(caps.schedule))
@@ -188,8 +188,8 @@ IDS = st.lists(
 
 
 @given(IDS, st.integers(1, 12))
-def test_nobody_goes_unheard(networks: list[tuple[str, ...]], most: int) -> None:
-    taken = heard(networks, most)
+def test_every_module_is_in_one_that_is_taken(networks: list[tuple[str, ...]], most: int) -> None:
+    taken = covering(networks, most)
     assert list(taken) == [ids for ids in networks if ids in taken], "in their order"
     assert len(taken) == min(most, len(networks))
     assert taken[0] == networks[0], "the most promising one"

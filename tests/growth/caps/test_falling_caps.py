@@ -201,7 +201,7 @@ def test_the_network_is_under_the_cap_at_every_step_after_a_fall(run: dict[str, 
     assert last == cost(*run["facts"]["modules"]) <= ALONE
 
 
-def test_every_network_under_the_cap_had_a_hearing_and_the_best_goes_on(run: dict[str, Any]) -> None:
+def test_every_network_under_the_cap_was_judged_and_the_best_goes_on(run: dict[str, Any]) -> None:
     for fall, size in zip(run["falls"], (2, 1), strict=True):
         networks = fall["networks"]
         assert all(len(network["modules"]) == size for network in networks)

@@ -20,7 +20,7 @@ from evodevo.experiments.measure import places
 from evodevo.experiments.trainer import Branch, Trainer
 from evodevo.growth.caps.plan import plan_race
 from evodevo.growth.caps.records import FallRecord, SmallerNetwork
-from evodevo.growth.caps.smaller import Ids, heard
+from evodevo.growth.caps.smaller import Ids, covering
 from evodevo.growth.forks.judging import SPLIT, sample_losses
 from evodevo.growth.forks.running import spare_of
 from evodevo.growth.forks.sides import Batches, Side, train_side
@@ -143,7 +143,7 @@ class CapRaces:
             spent: FLOPs that have been used up.
         """
         border = self.bench.branch()
-        looked = heard(networks, SCREENED * self.settings.networks)
+        looked = covering(networks, SCREENED * self.settings.networks)
         entrants = [_Entrant(ids, None) for ids in looked]
         judged = 0.0
         for entrant in entrants if len(looked) > 1 else ():
@@ -169,7 +169,7 @@ class CapRaces:
             else:
                 names = [entrants[place].ids for place in order]
                 for count in range(min(len(names), self.settings.networks), 1, -1):
-                    racing = [by_ids[ids] for ids in heard(names, count)]
+                    racing = [by_ids[ids] for ids in covering(names, count)]
                     for entrant in racing:
                         if entrant.side is None:
                             self._enter(entrant, zoo, border, spent + judged, batches)

@@ -112,10 +112,10 @@ def networks_under(
     return tuple(sorted(found, key=lambda ids: -sum(worth.get(name, 0.0) for name in ids)))
 
 
-def heard(networks: Sequence[Ids], most: int) -> tuple[Ids, ...]:
+def covering(networks: Sequence[Ids], most: int) -> tuple[Ids, ...]:
     """At most so many of the networks, in their order: every module that is in any of them is in one that is taken.
 
-    So that no module goes without a hearing for what the first measurement said of it; as far as ``most`` permits.
+    So that no module goes by the first measurement alone, as far as ``most`` permits.
     """
     taken: list[Ids] = []
     named: set[str] = set()
