@@ -407,6 +407,7 @@ def save_tower(folder: Path) -> None:
 def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
     """As ``stand_ins``, for commands about networks of samples."""
     real = {"RUN": brief.run, "INDIVIDUAL": brief.h_model, "OTHER": brief.other}
+    real["domain"] = "hops"  # the brief run is on pointers, whose fact that is
     done = replaced(words, real, brief.data_of(words))
     if done[0] == "grow":  # events want steps of their own
         amount = FORKING if any(".forks." in word for word in done) else GROWING
