@@ -10,6 +10,7 @@ from evodevo.cli import output
 if TYPE_CHECKING:
     from evodevo.experiments.comparison import ComparisonTable
     from evodevo.experiments.trials import Variant
+    from evodevo.report.word_tables import TextTable
     from evodevo.runs.archive import Individual
 
 
@@ -58,15 +59,14 @@ def show_history(individual: Individual) -> None:
     output.table(HISTORY, history(growth), right=right)
     for sentence in fork_words(growth):
         output.line(f"forks       {sentence}")
-    forked = fork_table(growth)
-    if forked is not None:
-        output.table(
-            forked.columns, forked.rows, right=tuple(name for name in forked.columns if name not in forked.texts)
-        )
+    _print_table(fork_table(growth))
     for sentence in cap_words(growth):
         output.line(f"caps        {sentence}")
-    capped = cap_table(growth)
-    if capped is not None:
-        output.table(
-            capped.columns, capped.rows, right=tuple(name for name in capped.columns if name not in capped.texts)
-        )
+    _print_table(cap_table(growth))
+
+
+def _print_table(table: TextTable | None) -> None:
+    """Numbers to the right, texts to the left; nothing where there is no table."""
+    if table is not None:
+        right = tuple(name for name in table.columns if name not in table.texts)
+        output.table(table.columns, table.rows, right=right)

@@ -236,10 +236,7 @@ class Growth:
                 "warming": {name: at for name, at in {**memory.warming, **born}.items() if name in there},
                 "rewarming": {name: at for name, at in {**memory.rewarming, **again}.items() if name in there},
                 "pending": pending,
-                "bank": tuple(
-                    BankedModule(name=entry.name, genotype=entry.genotype, digest=entry.digest or "")
-                    for entry in bank.entries
-                ),
+                "bank": _banked(bank),
                 "blobs": self._named(edits),
             }
         )
@@ -256,9 +253,7 @@ class Growth:
             warms=bool(born or again),
             learnt=learnt,
             portions=portioned,
-            flops=flops
-            + self.around.batch_size
-            * sum(cost.distillation(self.distil_steps, made) for made in self._distillation_steps),
+            flops=flops + self._distilled(cost),
         )
 
     @property
@@ -316,10 +311,7 @@ class Growth:
                 "low": {name: count for name, count in memory.low.items() if name in there},
                 "warming": {name: at for name, at in memory.warming.items() if name in there},
                 "rewarming": {name: at for name, at in memory.rewarming.items() if name in there},
-                "bank": tuple(
-                    BankedModule(name=entry.name, genotype=entry.genotype, digest=entry.digest or "")
-                    for entry in bank.entries
-                ),
+                "bank": _banked(bank),
                 "blobs": self._named(edits),
             }
         )
@@ -333,9 +325,7 @@ class Growth:
             decisions=(),
             edits=edits,
             portions=portioned,
-            flops=flops
-            + self.around.batch_size
-            * sum(cost.distillation(self.distil_steps, steps) for steps in self._distillation_steps),
+            flops=flops + self._distilled(cost),
             fall=record,
         )
         return made, choice
@@ -457,6 +447,11 @@ class Growth:
         self._keep_strategist()
 
     # What it costs
+
+    def _distilled(self, cost: Prices) -> float:
+        """FLOPs of the distillations of one event."""
+        each = sum(cost.distillation(self.distil_steps, steps) for steps in self._distillation_steps)
+        return self.around.batch_size * each
 
     def prices(self) -> Prices:
         """FLOPs of growing, per sample, for the network as it is now."""
@@ -636,6 +631,13 @@ class Growth:
     def _tensors(self, digest: str) -> dict[str, Tensor]:
         with torch.no_grad():
             return load_part(self.around.blobs, digest, f"the weights {digest[:12]}")
+
+
+def _banked(bank: ModuleBank) -> tuple[BankedModule, ...]:
+    """What is kept of a bank between events."""
+    return tuple(
+        BankedModule(name=entry.name, genotype=entry.genotype, digest=entry.digest or "") for entry in bank.entries
+    )
 
 
 def _refused(edit: Edit, note: str) -> Edit:

@@ -78,9 +78,9 @@ class RegularisationStructure(Settings):
     """Losses on the routing and noise while training; every weight 0 is off (docs/spec/h_model.md#routing-losses).
 
     Attributes:
-        balance: of the paper's stream, squared coefficient of variation of the inflow over hidden layers; of a carried
-            one, Switch's loss on the load of layers. Left out, it is 0.02 where a router chooses the layers that run,
-            else 0.
+        balance: weight of the loss on unequal use of hidden layers: squared coefficient of variation of their inflow
+            in the paper's stream, Switch's loss on their load in a carried one. Left out, it is 0.02 where a router
+            chooses the layers that run, else 0.
         z: mean squared log-sum-exp of router logits.
         sparsity: mean c.
         self_routing: mean c of hidden layers to themselves.

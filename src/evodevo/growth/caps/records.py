@@ -38,9 +38,9 @@ class FallRecord(Settings):
         limits: The limits in force from here on, by name.
         excess: Cap that the network exceeded, and by what; empty where it was under all of them already.
         networks: Smaller networks that were looked at, in the order in which they were.
-        left_out: Number of others under the cap that were not.
-        chosen: Ids of the modules of the one that goes on; empty where nothing had to go.
-        instead: Why there was no race; empty where there was one, or nothing to choose.
+        left_out: Number of networks under the cap that were not looked at.
+        chosen: Ids of the modules of the network that goes on; empty where nothing had to go.
+        instead: Reason why there was no race; empty where there was one, or nothing to choose.
         winner_flops: FLOPs of the race's steps that were kept.
         steps: Number of these steps.
         spent: All other FLOPs of the choice: judgements, and the steps of the others.

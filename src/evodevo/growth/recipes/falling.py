@@ -4,7 +4,7 @@ Source: docs/spec/architect_thyself.md#falling-caps.
 
 The zoos are those of the proof (``recipes.proof``). Two arms obey the falling cap, of which one does nothing else. Two
 begin from scratch under the last cap: with the whole budget, and with what is left of it after the last fall, as a
-retraining has it. A fixed zoo without a cap stands above all.
+retraining has it. A fixed zoo without a cap is the reference, which no network under one has to reach.
 """
 
 from __future__ import annotations
