@@ -79,7 +79,7 @@ def extend(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
         experiment=Comparison(
             title="a fourth domain of images: learned by new layers, and what is forgotten",
             arms=tuple(arms),
-            learning_rates=learning_rates(size, 2e-3),
+            learning_rates=learning_rates(size, 8e-3),
             seeds=3 if full else 1,
             caveats=(
                 "Three domains are learned together, then the fourth; 'one by one' learns all four in sequence.",
