@@ -2,16 +2,17 @@
 
 Run: python benchmarks/starting_race.py DATA [--curves 3 | --budget 70] [--seeds 1] [--arms "fixed;raced;..."]
 
-DATA is a folder that ``module_zoo.growth_proof`` knows; its settings hold but for batch and width, 16 each, so that a
-small budget has many steps (with ``--recipe`` these hold, too). ``--budget`` trains whole arms for so many GFLOPs,
-everything counted: the six modules ``fixed``, begun by a race (``raced``), grown after it by the heuristic (``raced and
-grown``), by random edits (``raced and random``), by what other runs gained by edits (``raced and thompson``), and by
-edits of one of these that a fork has to confirm (``..., forked``), grown by the heuristic without a race (``grown``);
-the id of a module, or several joined by +, is a fixed network of these alone, and ``identity`` one without a module.
-``thompson`` begins with the gains of ``--memory``, which ``edit_gains.py`` makes. ``--curves`` trains networks alone
-for as many GFLOPs each, as a race would, and judges them on the way: who leads when. A line of JSON for each result; of
-whole trainings also a table, with differences paired over seeds and their 95 % interval (t distribution). With
-``--results`` the lines are appended to a file, and what it has already is not made again. One thread.
+DATA is a folder that ``module_zoo.growth_proof`` knows, or ``generated``; its settings hold but for batch and width, 16
+each, so that a small budget has many steps (with ``--recipe`` these hold, too). ``--budget`` trains whole arms for so
+many GFLOPs, everything counted: the six modules ``fixed``, begun by a race (``raced``), grown after it by the heuristic
+(``raced and grown``), by random edits (``raced and random``), by what other runs gained by edits (``raced and
+thompson``), and by edits of one of these that a fork has to confirm (``..., forked``), grown by the heuristic without a
+race (``grown``); the id of a module, or several joined by +, is a fixed network of these alone, and ``identity`` one
+without a module. ``thompson`` begins with the gains of ``--memory``, which ``edit_gains.py`` makes. ``--curves`` trains
+networks alone for as many GFLOPs each, as a race would, and judges them on the way: who leads when. A line of JSON for
+each result; of whole trainings also a table, with differences paired over seeds and their 95 % interval (t
+distribution). With ``--results`` the lines are appended to a file, and what it has already is not made again. One
+thread.
 """
 
 from __future__ import annotations
@@ -69,12 +70,15 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 LOOKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 JUDGED = 512
+GENERATED = "generated"
+"""In place of a folder: the questions about digits that the recipe generates."""
 
 
 def experiment(data: str, gflops: float, *, recipe: bool = False) -> ExperimentSettings:
     """The recipe's settings with this budget; its width and batch, too, or those of this file."""
     training = {"budget": {"flops": gflops * GIGA}} | ({} if recipe else {"batch_size": BATCH})
-    overrides = {"data": data, "evaluation": {"training": training}} | ({} if recipe else {"zoo": {"width": WIDTH}})
+    overrides = {"evaluation": {"training": training}} | ({} if recipe else {"zoo": {"width": WIDTH}})
+    overrides |= {} if data == GENERATED else {"data": data}
     made = resolve("module_zoo.growth_proof", size="full", driver="grow", baselines="none", overrides=overrides)
     assert isinstance(made, ExperimentSettings)
     return made

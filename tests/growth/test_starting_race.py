@@ -184,6 +184,24 @@ def test_where_there_is_no_room_all_modules_grow_and_it_is_said() -> None:
     assert "two live modules" in alone.extra["growth"]["race"]["instead"]
 
 
+@pytest.mark.parametrize("race", [{"least": 1000}, {"share": 0.05}])
+def test_where_there_is_no_room_one_module_may_begin_and_it_is_said(race: dict[str, Any]) -> None:
+    """The training is that of a zoo of this module alone, to the bit."""
+    lone = STRUCTURE.model_copy(update={"modules": (STRUCTURE.modules[1],)})
+    assert lone.modules[0].genotype.archetype == "mlp"
+    outcome = grown(arm(race={**race, "otherwise": "mlp"}, prune={"least": 3}), {"steps": 12})
+    alone = arm(race={"share": 0.0}, prune={"least": 1}).model_copy(
+        update={"network": ModuleZooNetwork(structure=lone)}
+    )
+    wanted = grown(alone, {"steps": 12})
+    facts = outcome.extra["growth"]
+    assert (facts["race"]["tried"], facts["race"]["chosen"], facts["race"]["otherwise"]) == (0, [IDS[1]], "mlp")
+    assert any(f"it begins with {IDS[1]} alone: " in remark for remark in remarks([outcome.extra]))
+    facts["race"] = None
+    assert timeless(outcome) == timeless(wanted)
+    assert outcome.scores == wanted.scores
+
+
 @pytest.mark.parametrize("partial", [True, False])
 def test_dear_modules_are_left_out_only_where_that_is_wanted_and_as_few_stay_as_won(partial: bool) -> None:
     given = settings({"training": {"budget": {"steps": None, "flops": 5e7}}})
@@ -206,6 +224,7 @@ def test_nothing_races_unasked_and_the_fixed_arm_never_does() -> None:
     assert GrowthSettings().race.share == 0
     assert "race" not in GrowthSettings().model_dump(mode="json"), "stored runs are as they were"
     assert "share" not in growth_of_new_runs()["race"]
+    assert growth_of_new_runs()["race"]["otherwise"] == "mlp"
     asked = validate(GrowthSettings, dict(merge({"race": {"share": 0.15}}, NOTHING_HAPPENS)), what="options")
     bench: Any = SimpleNamespace(build=lambda: "all modules", training="the whole budget")
     start = start_of(bench, asked)

@@ -31,7 +31,12 @@ def remarks(trainings: Sequence[Facts]) -> tuple[str, ...]:
 def _searches(trainings: Sequence[Facts]) -> list[str]:
     raced = [facts["growth"]["race"] for facts in trainings if (facts.get("growth") or {}).get("race")]
     searches = [facts["search"] for facts in trainings if "search" in facts] + [one for one in raced if one["tried"]]
-    none = [f"it begins with all modules: {one['instead'].rstrip('.')}" for one in raced if not one["tried"]]
+    none = [
+        f"it begins with {one['chosen'][0] + ' alone' if 'otherwise' in one else 'all modules'}: "
+        f"{one['instead'].rstrip('.')}"
+        for one in raced
+        if not one["tried"]
+    ]
     if not searches:
         return list(dict.fromkeys(none))
     tried, steps = (sorted({search[name] for search in searches if name in search}) for name in ("tried", "steps"))

@@ -88,6 +88,8 @@ class StartingRaceSettings(Settings):
         judge: Criterion by which networks go on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads
             in eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first
             rung then.
+        otherwise: Network that grows where there is no race: that of ``all`` modules, or of the first ``mlp`` alone (of
+            all where there is none).
     """
 
     share: float = Field(default=0.0, ge=0, lt=1)
@@ -98,6 +100,9 @@ class StartingRaceSettings(Settings):
     identity: bool = Field(default=False, exclude_if=lambda value: not value)
     judge: Literal["loss", "trend"] = Field(
         default="loss", json_schema_extra={NEW: "trend"}, exclude_if=lambda value: value == "loss"
+    )
+    otherwise: Literal["all", "mlp"] = Field(
+        default="all", json_schema_extra={NEW: "mlp"}, exclude_if=lambda value: value == "all"
     )
 
 

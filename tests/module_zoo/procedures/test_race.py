@@ -279,6 +279,21 @@ def test_without_room_for_two_the_whole_zoo_is_trained() -> None:
     assert outcome.extra["steps"] == STEPS
 
 
+@pytest.mark.slow
+def test_without_room_for_two_the_mlp_is_trained_where_that_is_wanted() -> None:
+    """It is the training of a zoo of the MLP alone, to the bit; a zoo without one is trained whole."""
+    plain = next(module for module in STRUCTURE.modules if module.genotype.archetype == "mlp")
+    outcome = evaluate(problem_of(), raced({"least": 1000, "otherwise": "mlp"}))
+    assert outcome.extra["search"]["chosen"] == [plain.id]
+    lone = ModuleZooNetwork(structure=STRUCTURE.model_copy(update={"modules": (plain,)}))
+    alone = raced(network=lone, procedure="train", options={})
+    assert outcome.scores == evaluate(problem_of(None, (alone,)), alone).scores
+    others = tuple(module for module in STRUCTURE.modules if module.id != plain.id)
+    without = ModuleZooNetwork(structure=STRUCTURE.model_copy(update={"modules": others}))
+    whole = raced({"least": 1000, "otherwise": "mlp"}, network=without)
+    assert evaluate(problem_of(None, (whole,)), whole).extra["search"]["chosen"] == [module.id for module in others]
+
+
 @pytest.mark.parametrize(
     ("arm", "words"),
     [

@@ -36,7 +36,7 @@ RACED_FIRST = "heuristic"
 """Strategist of the arm that grows after a race."""
 UNGUIDED = "random"
 """Strategist of two further arms after a race; one of them forks, and so the two show what forks add."""
-RACE: Mapping[str, Any] = {"share": 0.15, "singles": 1.0, "judge": "trend"}
+RACE: Mapping[str, Any] = {"share": 0.15, "singles": 1.0, "judge": "trend", "otherwise": "mlp"}
 """Options of all races here: those of new growths, in rungs of at least 30 steps."""
 RACE_LEAST = 30
 FORK_SHARE = 0.15

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -165,11 +165,15 @@ def _done(row: GrownRow) -> tuple[str, ...]:
 def _begun(row: GrownRow) -> str:
     """``mlp-1 + cnn-1 (2), mlp-1 (1)``: winners of races and their numbers; ``all`` where nobody raced."""
     winners = Counter(
-        " + ".join(growth.begun) if growth.race and not growth.race["instead"] else "all" for _, growth in row.grown
+        " + ".join(growth.begun) if growth.race and _of_a_part(growth.race) else "all" for _, growth in row.grown
     )
     if len(winners) == 1:
         return next(iter(winners))
     return ", ".join(f"{name} ({count})" for name, count in winners.most_common())
+
+
+def _of_a_part(race: Mapping[str, object]) -> bool:
+    return not race["instead"] or "otherwise" in race
 
 
 def _decided(row: GrownRow) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from evodevo.module_zoo.procedures.race_plan import (
     steps_for,
     survivors,
 )
-from evodevo.module_zoo.procedures.search_settings import RaceOptions, training_after
+from evodevo.module_zoo.procedures.search_settings import RaceOptions, training_after, without_race
 from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
@@ -54,7 +54,7 @@ def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     Facts, under ``search``: ``tried``, number of networks; ``chosen``, ids of the modules; ``steps`` of the race;
     ``share`` of the budget that it used up; ``heats``, each with its networks, those that the budget had no room for
     (``left_out``), and ``rungs``: steps and loss (in nats) of each network, and the ``expected`` loss in the end where
-    that decides. Where the budget has no room for two networks, the whole zoo is trained.
+    that decides. Where the budget has no room for two networks, none races (``RaceOptions.otherwise``).
 
     Raises:
         UsageError: Wrong options, or no zoo of at least two modules.
@@ -73,7 +73,7 @@ class Raced:
     """The outcome of a race.
 
     Attributes:
-        network: The winner with the weights that the race gave it; the whole zoo, new, where there was no room for two.
+        network: The winner with the weights that the race gave it; a new one where there was no room for two.
         trained: Number of steps of the winner so far, which is the number of its next batch.
         rest: Settings of the training that follows: what is left of the budget.
         facts: JSON; see ``train_race``.
@@ -305,14 +305,14 @@ class ModuleRace:
         return {"steps": arm.steps, "loss": arm.loss} | ({"expected": arm.score} if self._by_trend else {})
 
     def _outcome(self, winner: _Arm | None) -> Raced:
-        whole = self.search.structure
-        network = self.search.build(whole) if winner is None else self._build(winner)
+        unraced = without_race(self.search.structure, self.options.otherwise)
+        network = self.search.build(unraced) if winner is None else self._build(winner)
         self._hold([])
         # Recorded: after an interruption the account has what was spent later.
         used: float = self.bench.once("used by the race", self._used)
         facts = {
             "tried": self.tried,
-            "chosen": [module.id for module in whole.live] if winner is None else list(winner.ids),
+            "chosen": [module.id for module in unraced.live] if winner is None else list(winner.ids),
             "steps": self.bench.steps,
             "share": used / self._budget,
             "heats": self.heats,

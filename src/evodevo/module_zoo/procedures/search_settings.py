@@ -14,6 +14,8 @@ from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import Settings, validate
 from evodevo.training.settings import TrainingSettings
 
+Otherwise = Literal["all", "mlp"]
+
 
 class SearchOptions(Settings):
     """The options of all searches.
@@ -93,6 +95,8 @@ class RaceOptions(SearchOptions):
         begin: share of the budget after which all of it begins, 0 to 1: only the rest is used up, as by a training from
             scratch that begins late.
         flops: largest FLOPs of one sample, executed in evaluation, of a network that races; None for no limit.
+        otherwise: network that is trained where the budget has no room for two: that of ``all`` modules, or of the
+            first ``mlp`` alone (of all where there is none).
     """
 
     share: float = Field(default=0.15, gt=0, lt=1)
@@ -102,6 +106,7 @@ class RaceOptions(SearchOptions):
     judge: Literal["loss", "trend"] = "loss"
     begin: float = Field(default=0.0, ge=0, lt=1)
     flops: float | None = Field(default=None, gt=0)
+    otherwise: Otherwise = Field(default="all", exclude_if=lambda value: value == "all")
 
 
 O = TypeVar("O", bound=SearchOptions)  # noqa: E741
@@ -119,6 +124,14 @@ def zoo_of(arm: Trial) -> ZooStructure:
     if not structure.live:
         raise UsageError(f"the procedure {arm.procedure!r} has nothing to search: {arm.name} has no live module.")
     return structure
+
+
+def without_race(structure: ZooStructure, otherwise: Otherwise) -> ZooStructure:
+    """The zoo that is trained where modules cannot race."""
+    plain = next((module for module in structure.live if module.genotype.archetype == "mlp"), None)
+    if otherwise == "all" or plain is None:
+        return structure
+    return structure.model_copy(update={"modules": (plain,), "disabled": ()})
 
 
 def candidates_of(structure: ZooStructure, each: Literal["archetype", "module"]) -> list[str]:
