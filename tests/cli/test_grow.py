@@ -40,6 +40,9 @@ seconds = 600.0
 executor = "serial"
 """
 
+FALL = 113_000
+"""FLOPs of a sample to which a cap falls that either module alone fits under, and both together do not."""
+
 
 @pytest.fixture
 def begin(tmp_path: Path) -> list[str]:
@@ -94,6 +97,38 @@ def test_from_the_command_to_the_page(begin: list[str], tmp_path: Path, capsys: 
     path.write_bytes(path.read_bytes().replace(b'"event":1', b'"event":2'))
     assert run(["replay", grown, *where]) == ExitCode.STORE_DAMAGED
     assert run(["repair", "--check", *where]) == ExitCode.STORE_DAMAGED
+
+
+@pytest.mark.slow
+def test_a_training_under_a_cap_that_falls_is_replayed(
+    begin: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the command: a race decides at the fall, and the log leads to the kept network, which is under the cap."""
+    where = ["--store", str(tmp_path / "runs")]
+    caps = {"schedule": [{"at": 0.4, "flops": FALL}], "race": {"share": 0.3, "samples": 8, "least": 1}}
+    changes = ["grow.events.count=0", "grow.race.share=0", f"grow.caps={json.dumps(caps)}"]
+    sets = [word for change in changes for word in ("--set", change)]
+    assert run([*begin, "--strategist", "fixed", "--budget", "0.05Gflops", *sets]) == ExitCode.SUCCESS
+    assert "the cap falls to" in capsys.readouterr().err
+    assert run(["show", "last", *where, "--json"]) == ExitCode.SUCCESS
+    (row,) = told(capsys)["comparison"]["rows"]
+    (grown,) = row["individuals"]
+    assert run(["show", grown, *where, "--json"]) == ExitCode.SUCCESS
+    growth = told(capsys)["facts"]["growth"]
+    (fall,) = growth["caps"]["falls"]
+    assert fall["instead"] == ""
+    assert sum(bool(network["losses"]) for network in fall["networks"]) > 1
+    assert run(["replay", grown, *where, "--json"]) == ExitCode.SUCCESS
+    done = told(capsys)
+    assert done["modules"] == growth["modules"] == fall["chosen"]
+    assert done["is_compared"]
+    gone = [edit["child"] for edit in done["edits"]]
+    assert sorted([*gone, *done["modules"]]) == sorted(done["start"])
+    assert all("is over the cap of flops" in edit["note"] and edit["parameters"] < 0 for edit in done["edits"])
+    assert run(["replay", grown, *where]) == ExitCode.SUCCESS
+    seen = capsys.readouterr()
+    assert all(name in seen.out for name in gone)
+    assert "lead to the kept network" in seen.err
 
 
 @pytest.mark.slow

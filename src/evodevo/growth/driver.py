@@ -19,7 +19,7 @@ from torch import Tensor
 
 from evodevo.growth.caps.race import Choice
 from evodevo.growth.caps.records import FallRecord
-from evodevo.growth.caps.smaller import Ids, check_falls, needed, networks_under
+from evodevo.growth.caps.smaller import Ids, check_falls, kinds_under, needed
 from evodevo.growth.compute_budget import Portions
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import Editor, repeat
@@ -267,7 +267,7 @@ class Growth:
         step: int,
         share: float,
         portioned: Portions | None,
-        choose: Callable[[Sequence[Ids], FallRecord, float], Choice],
+        choose: Callable[[Sequence[Sequence[Ids]], FallRecord, float], Choice],
     ) -> tuple[EventRecord, Choice | None]:
         """Carry out one fall of the caps: probe, and where the network exceeds them now, let modules go.
 
@@ -276,7 +276,7 @@ class Growth:
             step: Training steps made so far.
             share: Share of the budget that is used up, 0 to 1.
             portioned: Limits of this event and all that follows until the next one; None for no limits.
-            choose: Chooses among smaller networks, the most promising first, by their ids; its further arguments are
+            choose: Chooses among kinds of smaller networks (``caps.smaller.kinds_under``); its further arguments are
                 the record so far and the FLOPs that have been used up here.
 
         Returns:
@@ -294,8 +294,8 @@ class Growth:
         bank = self._bank()
         self._distillation_steps = []
         if excess is not None:
-            networks = networks_under(zoo.structure, task, caps, seen.impact)
-            choice = choose(networks, record, flops)
+            kinds = kinds_under(zoo.structure, task, caps, seen.impact)
+            choice = choose(kinds, record, flops)
             record = choice.record
             editor, gone = self._editor(number, bank), [name for name in zoo.live if name not in record.chosen]
             edits = tuple(

@@ -306,11 +306,11 @@ class _Run:
         races, comes = self.races, self.agenda.dates
         until = next((date for date in (step.at for step in self.settings.caps.falls) if date > comes[number - 1]), 1.0)
 
-        def choose(networks: Sequence[Ids], record: FallRecord, flops: float) -> Choice:
+        def choose(kinds: Sequence[Sequence[Ids]], record: FallRecord, flops: float) -> Choice:
             self.bench.spend(name, flops)
             return races.choose(
                 self.zoo,
-                networks,
+                kinds,
                 record,
                 batches=batches_from(self.bench, self.task, self.before.trained),
                 share=share,
@@ -363,7 +363,7 @@ class _Run:
             self.training,
             len(caps.falls),
             lambda zoo, share: self.growth.ripen_other(zoo, share),
-            lambda zoo: zoo.structure.prices(self.growth.around.task, self.settings.fitness).forward,
+            lambda structure: structure.prices(self.growth.around.task, self.settings.fitness).forward,
         )
 
     def _fork_goes_on(self, record: EventRecord, steps: int, *, known: bool) -> int:

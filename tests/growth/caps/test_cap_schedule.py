@@ -16,7 +16,16 @@ from evodevo.errors import UsageError
 from evodevo.growth.caps import smaller
 from evodevo.growth.caps.plan import plan_race
 from evodevo.growth.caps.records import FallRecord, SmallerNetwork
-from evodevo.growth.caps.smaller import check_falls, covering, needed, networks_under, unreachable
+from evodevo.growth.caps.smaller import (
+    SMALL,
+    check_falls,
+    covering,
+    kinds_under,
+    needed,
+    networks_under,
+    seated,
+    unreachable,
+)
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.legality import refusal
 from evodevo.growth.resources import Resources, check_start
@@ -179,6 +188,23 @@ def test_of_many_modules_each_that_fits_is_in_some_network(caps: CapSettings, wo
         assert set(chain.from_iterable(found)) == fitting
 
 
+@hypothesis_settings(deadline=None, max_examples=30)
+@given(schedules(), st.dictionaries(st.sampled_from(NAMES), st.floats(-1, 1)))
+def test_small_networks_are_tried_beside_those_that_fill_the_cap(caps: CapSettings, worth: dict[str, float]) -> None:
+    """Every single module and every pair that fits and from which later falls can be reached is in one of the kinds."""
+    for count in range(len(caps.falls) + 1):
+        now = caps.after(count)
+        filling, *small = kinds_under(ZOO, SIZES, now, worth)
+        assert filling == networks_under(ZOO, SIZES, now, worth)
+        lasting = {name for name in NAMES if USED[(name,)].excess(caps.lowest) is None} if now.schedule else set(NAMES)
+        for size, kind in zip(SMALL, small, strict=True):
+            able = {ids for ids in combinations(NAMES, size) if USED[ids].excess(now) is None and lasting & set(ids)}
+            assert set(kind) == able - set(filling)
+            assert len(set(kind)) == len(kind)
+            sums = [sum(worth.get(name, 0.0) for name in ids) for ids in kind]
+            assert all(one >= other - 1e-12 for one, other in pairwise(sums)), "the best first"
+
+
 IDS = st.lists(
     st.sets(st.sampled_from(NAMES), min_size=1).map(lambda ids: tuple(sorted(ids))),
     min_size=1,
@@ -198,6 +224,18 @@ def test_every_module_is_in_one_that_is_taken(networks: list[tuple[str, ...]], m
     assert set(bringing[:most]) <= set(taken), "who brings in a module that was in none before"
     if len(bringing) <= most:
         assert set(chain.from_iterable(taken)) == names[-1]
+
+
+@given(st.lists(st.one_of(st.just([]), IDS), min_size=1, max_size=4), st.integers(1, 20))
+def test_kinds_have_seats_in_turn(kinds: list[list[tuple[str, ...]]], most: int) -> None:
+    taken = seated(kinds, most)
+    counts = [len(kind) for kind in taken]
+    assert sum(counts) == min(most, sum(map(len, kinds)))
+    assert [list(kind) for kind in taken] == [list(covering(kind, c)) for kind, c in zip(kinds, counts, strict=True)]
+    for one, kind in zip(counts, kinds, strict=True):
+        assert one == len(kind) or all(one >= other - 1 for other in counts), "none has two fewer but for want of more"
+    lacking = [place for place, kind in enumerate(kinds) if counts[place] < len(kind)]
+    assert all(counts[one] >= counts[other] for one, other in pairwise(lacking)), "the earlier kind first"
 
 
 # Refusals

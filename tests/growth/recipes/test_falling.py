@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.settings import procedure_options, training_settings
+from evodevo.experiments.settings import procedure_options, task_settings, training_settings
 from evodevo.growth.caps.smaller import only
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.procedure_settings import check_grow
@@ -20,7 +21,8 @@ from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.procedures.search_settings import RaceOptions, training_after
 from evodevo.runs.resolve import resolve
-from evodevo.settings import validate
+from evodevo.settings import merge, validate
+from evodevo.tasks.base import TASKS
 
 ARMS = [OBEYS, f"{OBEYS}, grown by heuristic", SMALL, RETRAINED, "fixed"]
 
@@ -74,6 +76,21 @@ def test_every_network_of_so_many_modules_is_under_the_cap_and_the_whole_is_not(
     for number, (_, count) in enumerate(FALLS, 1):
         costs = [Resources.of(only(zoo, ids), sizes).flops for ids in combinations(names, count)]
         assert max(costs) == caps.after(number).limits["flops"]
+
+
+@pytest.mark.parametrize("size", ["quick", "full"])
+def test_a_size_pays_for_its_races_and_a_budget_that_does_not_is_refused_at_the_start(size: str) -> None:
+    """Of the arms from scratch, too, which would find it out while they run."""
+
+    def check(settings: ExperimentSettings) -> None:
+        task = TASKS.get(settings.evaluation.task).open(task_settings(settings.evaluation, {}), None)
+        for trial in settings.experiment.trainings():
+            PROCEDURES.get(trial.procedure).check_task(settings.evaluation, trial, task)
+
+    few = {"evaluation": {"task_settings": {"questions": 4}}}
+    check(falling(size, **few))
+    with pytest.raises(UsageError, match=f"{SMALL}: the budget has no room for a race of two networks under"):
+        check(falling(size, **merge(few, {"evaluation": {"training": {"budget": {"flops": 2e9}}}})))
 
 
 def test_a_zoo_that_is_too_small_is_refused() -> None:

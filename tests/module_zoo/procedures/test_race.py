@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -307,6 +309,52 @@ def test_what_cannot_race_is_refused_before_anything_is_trained(arm: Trial, word
         problem_of(None, (arm,))
 
 
+def flops_of(*names: str) -> int:
+    """FLOPs of a sample with these modules alone."""
+    task = problem_of().open_task({})
+    modules = tuple(module for module in STRUCTURE.modules if module.id in names)
+    structure = STRUCTURE.model_copy(update={"modules": modules})
+    return zoo_cost(structure, inputs=task.inputs, outputs=task.outputs).executed_flops
+
+
+@pytest.mark.parametrize("options", [{}, {"begin": 0.5}, {"judge": "trend", "identity": True}, {"singles": 1.0}])
+@pytest.mark.parametrize(
+    "budget", [{"flops": 1e6}, {"steps": 5}, {"flops": 1e6, "steps": 5}], ids=["flops", "steps", "both"]
+)
+def test_a_budget_without_room_under_a_limit_is_refused_with_one_that_has_it(
+    options: dict[str, Any], budget: dict[str, float]
+) -> None:
+    """Before anything is trained; the same race with the budget that is named leaves somebody, and with less fails."""
+    limit = {"flops": max(flops_of(name) for name in IDS)}
+
+    def late(factor: float) -> Trial:
+        amounts = {unit: type(amount)(math.ceil(amount * factor)) for unit, amount in budget.items()}
+        return raced({**limit, **options}, training={"budget": {"steps": None, **amounts}})
+
+    with pytest.raises(UsageError, match="race: the budget has no room for a race of two networks under") as refused:
+        problem_of(None, (late(1.0),))
+    with pytest.raises(UsageError, match="no room for a race of two networks under"):
+        evaluate(problem_of(), late(1.0))
+    (factor,) = re.findall(r"Give ([0-9.e+]+) times as much", str(refused.value))
+    enough = late(float(factor))
+    problem_of(None, (enough,))
+    if "steps" not in budget:  # steps are whole numbers
+        with pytest.raises(UsageError, match="no room for a race of two networks under"):
+            problem_of(None, (late(0.97 * float(factor)),))
+    assert evaluate(problem_of(), enough).extra["search"]["heats"][0]["rungs"]
+
+
+def test_a_limit_under_which_fewer_than_two_modules_are_is_refused() -> None:
+    costs = sorted((flops_of(name), name) for name in IDS)
+    flops = {"budget": {"steps": None, "seconds": 60.0}}
+    for training in (flops, {}):
+        with pytest.raises(UsageError, match=f"race: only {costs[0][1]} alone is under the"):
+            problem_of(None, (raced({"flops": costs[0][0]}, training=training),))
+        with pytest.raises(UsageError, match="race: no module alone is under the"):
+            problem_of(None, (raced({"flops": costs[0][0] - 1}, training=training),))
+    problem_of(None, (raced({"flops": costs[1][0]}),))
+
+
 @pytest.mark.slow
 def test_a_race_that_begins_late_has_the_rest_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the race of a smaller budget, to the bit."""
@@ -319,20 +367,13 @@ def test_a_race_that_begins_late_has_the_rest_of_the_budget(monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_nobody_over_the_limit_races(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = problem_of().open_task({})
-
-    def flops(*names: str) -> int:
-        modules = tuple(module for module in STRUCTURE.modules if module.id in names)
-        structure = STRUCTURE.model_copy(update={"modules": modules})
-        return zoo_cost(structure, inputs=task.inputs, outputs=task.outputs).executed_flops
-
-    pairs = sorted((flops(*pair), pair) for pair in combinations(IDS, 2))
+    pairs = sorted((flops_of(*pair), pair) for pair in combinations(IDS, 2))
     facts = evaluate(problem_of(), raced({"flops": pairs[0][0]})).extra["search"]
     first, *second = facts["heats"]
-    assert set(first["arms"]) == {name for name in IDS if flops(name) <= pairs[0][0]}
+    assert set(first["arms"]) == {name for name in IDS if flops_of(name) <= pairs[0][0]}
     assert all(set(heat["arms"] + heat["left_out"]) == {" + ".join(pairs[0][1])} for heat in second)
-    assert flops(*facts["chosen"]) <= pairs[0][0]
-    cheapest = min(flops(name) for name in IDS)
+    assert flops_of(*facts["chosen"]) <= pairs[0][0]
+    cheapest = min(flops_of(name) for name in IDS)
     with pytest.raises(UsageError, match="no module alone is under"):
         evaluate(problem_of(), raced({"flops": cheapest - 1}))
     with pytest.raises(UsageError, match="no room for a race of two networks under"):

@@ -5,7 +5,7 @@ Legend: N modules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from evodevo.errors import UsageError
@@ -15,6 +15,9 @@ from evodevo.growth.spec import CapSettings
 
 EXHAUSTIVE = 10
 """Largest N of which all 2^N - 1 smaller networks are looked at."""
+
+SMALL = (1, 2)
+"""Numbers of modules of the networks that are tried though they do not fill the cap."""
 
 Ids = tuple[str, ...]
 
@@ -109,7 +112,48 @@ def networks_under(
             ids = tuple(name for name in names if name in chosen)
             if ids not in found and len(ids) < len(names) and not lasting.isdisjoint(ids):
                 found.append(ids)
-    return tuple(sorted(found, key=lambda ids: -sum(worth.get(name, 0.0) for name in ids)))
+    return _promising(found, worth)
+
+
+def kinds_under(
+    structure: Growable, task: TaskSizes, caps: CapSettings, worth: Mapping[str, float]
+) -> tuple[tuple[Ids, ...], ...]:
+    """Smaller networks under the caps: those that fill them, then single modules, then pairs that do not.
+
+    A small network makes more steps in the same FLOPs, and may end better than one that fills the cap. Arguments and
+    order within a kind are those of ``networks_under``; a kind may be empty.
+    """
+    names = [module.id for module in structure.live]
+    filling = networks_under(structure, task, caps, worth)
+    lasting = set(fitting_alone(structure, task, caps.lowest)) if caps.schedule else set(names)
+
+    def small(size: int) -> tuple[Ids, ...]:
+        under = (
+            ids
+            for ids in combinations(names, size)
+            if ids not in filling
+            and not lasting.isdisjoint(ids)
+            and Resources.of(only(structure, ids), task).excess(caps) is None
+        )
+        return _promising(under, worth)
+
+    return (filling, *(small(size) for size in SMALL if size < len(names)))
+
+
+def _promising(networks: Iterable[Ids], worth: Mapping[str, float]) -> tuple[Ids, ...]:
+    return tuple(sorted(networks, key=lambda ids: -sum(worth.get(name, 0.0) for name in ids)))
+
+
+def seated(kinds: Sequence[Sequence[Ids]], most: int) -> tuple[tuple[Ids, ...], ...]:
+    """At most so many networks, of each kind in turn as long as it has any, taken by ``covering``.
+
+    Kinds are ranked apart: right after the removal a small network has a higher loss only because more is gone.
+    """
+    counts = [0] * len(kinds)
+    for turn in range(max(map(len, kinds), default=0)):
+        for place, kind in enumerate(kinds):
+            counts[place] += turn < len(kind) and sum(counts) < most
+    return tuple(covering(kind, count) for kind, count in zip(kinds, counts, strict=True))
 
 
 def covering(networks: Sequence[Ids], most: int) -> tuple[Ids, ...]:

@@ -20,12 +20,14 @@ from evodevo.growth.caps.smaller import only
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.recipes.classifier import SHORT, ZOO
 from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS
-from evodevo.growth.recipes.proof import NETWORK, RACE_LEAST, proof
+from evodevo.growth.recipes.proof import NETWORK, QUICK_SHARE, RACE_LEAST, proof
 from evodevo.growth.recipes.proof_data import GENERATED, ProofTrial, trial_of
 from evodevo.growth.resources import Resources
+from evodevo.growth.spec import CapRaceSettings
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.procedures.search_settings import RaceOptions
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 from evodevo.settings import merge
@@ -37,8 +39,9 @@ SMALL = "small from the start"
 RETRAINED = "retrained"
 RACE: Mapping[str, Any] = {"share": 0.15, "least": RACE_LEAST, "judge": "trend"}
 """Options of the races from scratch: half of each is for modules alone, half for pairs with the best two."""
-FALL_RACE: Mapping[str, Any] = {"share": 0.25, "least": 15}
-"""Options of the races at falls: budgets as those of the proof pay for few networks otherwise."""
+FALL_RACE: Mapping[str, Any] = {"share": 0.25, "least": 6}
+"""Options of the races at falls. Rungs are short, so that budgets as those of the proof pay for nine networks: a single
+module was ahead of all that fill the cap after as many FLOPs as these need for two steps (easy_vqa)."""
 STRATEGIST = "heuristic"
 
 
@@ -71,7 +74,7 @@ def falling(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
         update={
             "experiment": Comparison(
                 title=f"one training under a cap that falls, and from scratch under the last cap, on {trial.name}",
-                arms=_arms(structure, trial),
+                arms=_arms(structure, trial, 1.0 if size == "full" else QUICK_SHARE),
                 learning_rates=experiment.learning_rates,
                 seeds=experiment.seeds,
                 reference=SMALL,
@@ -85,10 +88,17 @@ def falling(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     )
 
 
-def _arms(structure: ZooStructure, trial: ProofTrial) -> tuple[Variant, ...]:
+def _fewer(race: Mapping[str, Any], samples: int, part: float) -> dict[str, Any]:
+    """A race for a part of the full budget, with as few steps in a rung and samples: it would not fit in otherwise."""
+    if part == 1:
+        return dict(race)
+    return {**race, "least": max(1, int(part * race["least"])), "samples": max(1, int(part * samples))}
+
+
+def _arms(structure: ZooStructure, trial: ProofTrial, part: float) -> tuple[Variant, ...]:
     schedule = caps(structure, trial)
-    fall = {"caps": {"schedule": schedule, "race": dict(FALL_RACE)}}
-    race = {**RACE, "flops": schedule[-1]["flops"]}
+    fall = {"caps": {"schedule": schedule, "race": _fewer(FALL_RACE, CapRaceSettings().samples, part)}}
+    race = {**_fewer(RACE, RaceOptions().samples, part), "flops": schedule[-1]["flops"]}
 
     def arm(name: str, procedure: str, options: Mapping[str, Any]) -> Variant:
         network = ModuleZooNetwork(structure=structure)

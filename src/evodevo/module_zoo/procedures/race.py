@@ -18,9 +18,7 @@ from evodevo.errors import UsageError
 from evodevo.experiments.kept_weights import KeptWeights
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
-from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.model import ModuleZoo
-from evodevo.module_zoo.modules.zoo import identity
 from evodevo.module_zoo.procedures.race_plan import (
     Heat,
     expected_loss,
@@ -31,6 +29,7 @@ from evodevo.module_zoo.procedures.race_plan import (
     steps_for,
     survivors,
 )
+from evodevo.module_zoo.procedures.room import IDENTITY, RaceRoom, alone, network_of, step_flops, under_limit
 from evodevo.module_zoo.procedures.search_settings import RaceOptions, training_after, without_race
 from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.module_zoo.spec import ZooStructure
@@ -44,8 +43,6 @@ FINALISTS = 2
 """Modules that pairs are made with."""
 TIMED_STEPS = 4
 """Steps by which a network is timed where the budget is in seconds; the fastest counts."""
-IDENTITY = "identity"
-"""Id of the module that passes on what it reads, in the network without a module."""
 
 
 def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
@@ -153,29 +150,18 @@ class ModuleRace:
         self.heats: list[dict[str, Any]] = []
         self.tried = 0
         self.weights = KeptWeights(bench, "weights of a race")
-        budget, batch = bench.training.budget, bench.training.batch_size
-        self._in_flops = budget.flops is not None
-        steps = (budget.steps, None if budget.tokens is None else budget.tokens // batch)
-        known = [float(amount) for amount in steps if amount is not None]
-        self._in_seconds = not self._in_flops and not known
-        self._budget = budget.flops or (budget.seconds or 0.0 if self._in_seconds else min(known))
-        self._most_steps = min(known) if self._in_flops and known else None
-        # A forward pass is a third of a step.
-        self._judging = options.samples / (3 * batch) if self._in_flops or self._in_seconds else 0.0
+        self._room = RaceRoom.of(bench.training, options)
+        self._in_flops, self._in_seconds = (self._room.unit == unit for unit in ("flops", "seconds"))
+        self._budget, self._most_steps = self._room.budget, self._room.most_steps
         self._by_trend = options.judge == "trend"
 
     def run(self) -> Raced:
         """Let the networks race; the steps that follow are the caller's."""
-        race, least = self._budget * self.options.share, self.options.least
-        judging = self._judging_of(0)  # no rung has more
-        modules = [module.id for module in self.search.structure.live]
-        if self.options.identity and IDENTITY not in (module.id for module in self.search.structure.modules):
-            modules.append(IDENTITY)
-        singles = self._under_limit([self._arm(name) for name in modules])
+        least, judging = self.options.least, self._judging_of(0)  # no rung has more
+        singles = self._under_limit([self._arm(name) for name in alone(self.search.structure, self.options)])
         if not singles:
             raise UsageError(f"no module alone is under the {self.options.flops:,.6g} FLOPs of the race; allow more.")
-        if self._most_steps is not None:  # a budget in both: no network is cheaper than the cheapest module alone
-            race = min(race, self._most_steps * self.options.share * min(arm.cost for arm in singles))
+        race = self._room.race(self.options, [arm.cost for arm in singles])
         first = plan_first([arm.cost for arm in singles], race * self.options.singles, least, judging)
         if first is not None and not self.partial and len(first.arms) < len(singles):
             first = None
@@ -194,11 +180,8 @@ class ModuleRace:
 
     def _under_limit(self, arms: list[_Arm]) -> list[_Arm]:
         """Those whose FLOPs of one sample are under the limit, where there is one."""
-        most, task = self.options.flops, self.bench.task
-        if most is None:
-            return arms
-        costs = [zoo_cost(arm.structure, inputs=task.inputs, outputs=task.outputs).executed_flops for arm in arms]
-        return [arm for arm, flops in zip(arms, costs, strict=True) if flops <= most]
+        under = under_limit({arm.name: arm.structure for arm in arms}, self.options, self.bench.task)
+        return [arm for arm in arms if arm.name in under]
 
     def _pairs(self, best: Sequence[_Arm], singles: Sequence[_Arm]) -> list[_Arm]:
         """Pairs with the best modules, the more promising first: by the loss of the other one, then by cost."""
@@ -213,11 +196,8 @@ class ModuleRace:
         return self._under_limit([self._arm(*pair) for pair in pairs])
 
     def _arm(self, *ids: str) -> _Arm:
-        structure = self.search.only(*ids)
-        if not structure.modules:
-            structure = structure.model_copy(update={"modules": (identity(structure.width, IDENTITY),)})
-        inputs, outputs, batch = self.bench.task.inputs, self.bench.task.outputs, self.bench.training.batch_size
-        flops = zoo_cost(structure, inputs=inputs, outputs=outputs, batch=batch, mode="train").flops
+        structure = network_of(self.search.structure, ids)
+        flops = step_flops(structure, self.bench.task, self.bench.training.batch_size)
         arm = _Arm(tuple(module.id for module in structure.modules), structure, flops)
         if not self._in_flops:
             arm.cost = self._timed(arm) if self._in_seconds else 1.0
@@ -324,7 +304,7 @@ class ModuleRace:
 
     def _judging_of(self, number: int) -> float:
         """Cost of judging a network in a rung, in steps of its own; a trend needs one look more in the first."""
-        return (2 if self._by_trend and number == 0 else 1) * self._judging
+        return self._room.judging_of(number, self.options)
 
     def _used(self) -> float:
         if self._in_seconds:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings, training_settings
 from evodevo.experiments.trials import Trial
+from evodevo.module_zoo.procedures.room import check_room
 from evodevo.module_zoo.procedures.search_settings import (
     BestSingleOptions,
     DartsOptions,
@@ -22,6 +23,7 @@ from evodevo.module_zoo.procedures.search_settings import (
     training_after,
     zoo_of,
 )
+from evodevo.tasks.base import SampleTask
 
 if TYPE_CHECKING:
     from evodevo.experiments.trained import Trained
@@ -95,6 +97,10 @@ class Race(Procedure):
         options, training = options_of(RaceOptions, settings, arm), training_settings(settings, arm)
         check_race(training, zoo_of(arm))
         check_budget(training_after(training, options.begin), options.share, 1)
+
+    def check_task(self, settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask) -> None:
+        options, training = options_of(RaceOptions, settings, arm), training_settings(settings, arm)
+        check_room(arm.name, training, options, zoo_of(arm), task)
 
 
 BEST_SINGLE = BestSingle()
