@@ -64,6 +64,8 @@ def test_where_nobody_raced_there_is_a_reason_or_nothing() -> None:
     without = replace(HISTORY, race={"instead": "no room.", "heats": [], "chosen": ["mlp-1"]})
     assert race_words(without) == ["It begins with all modules: no room."]
     assert race_table(without) is None
+    alone = replace(HISTORY, race={**(without.race or {}), "otherwise": "mlp"})
+    assert race_words(alone) == ["It begins with mlp-1 alone: no room."]
 
 
 def test_who_was_out_before_the_last_rung_is_not_compared() -> None:
