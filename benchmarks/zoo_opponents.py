@@ -4,13 +4,13 @@ Run: python benchmarks/zoo_opponents.py DATA --results FILE [--budget 70] [--rec
 
 DATA is a folder that ``module_zoo.growth_proof`` knows; its settings hold but for batch and width, 16 each (with
 ``--recipe`` these hold, too). Each arm is trained for ``--budget`` GFLOPs, everything counted: ``raced`` begins with
-the module that a race over six leaves; ``raced with pairs`` leaves half of the race to pairs; ``raced and grown,
-forked`` grows after it where a fork confirms an edit; the mixtures of experts, the gated multimodal unit and the
-concatenated MLP have the parameters of the six and their extractors; ``plain`` is a convolutional network for images
-beside a GRU for texts, concatenated, in two sizes. The rate of each arm is that with the best accuracy on validation
-with seed 0; with it come the seeds. A line of JSON for each training is appended to ``--results``, which is gone on
-with; then a table, with the differences of ``raced`` to each arm on test, paired over seeds, and their 95 % interval (t
-distribution). One thread.
+the module that a race over six leaves; ``raced, pool of positions`` has ``pool = "positions"``, and the next one
+``readout = 128``, too; ``raced with pairs`` leaves half of the race to pairs; ``raced and grown, forked`` grows after
+it where a fork confirms an edit; the mixtures of experts, the gated multimodal unit and the concatenated MLP have the
+parameters of the six and their extractors; ``plain`` is a convolutional network for images beside a GRU for texts,
+concatenated, in two sizes. The rate of each arm is that with the best accuracy on validation with seed 0; with it come
+the seeds. A line of JSON for each training is appended to ``--results``, which is gone on with; then a table, with the
+differences of ``raced`` to each arm on test, paired over seeds, and their 95 % interval (t distribution). One thread.
 """
 
 from __future__ import annotations
@@ -48,11 +48,14 @@ from starting_race import ARMS, against, experiment
 GIGA = 1e9
 RACED = "raced"
 PAIRS = "raced with pairs"
+PLACED = "raced, pool of positions"
+COMBINED = "raced, pool of positions, readout"
+CHANGED: dict[str, dict[str, Any]] = {PLACED: {"pool": "positions"}, COMBINED: {"pool": "positions", "readout": 128}}
 GROWN = "raced and grown, forked"
 RIVALS: tuple[Style, ...] = ("switch", "st_moe", "soft_moe", "gated_unit", "concat_mlp")
 PLAIN: dict[str, tuple[int, ...]] = {"plain, 8 channels": (8, 16, 32), "plain, 16 channels": (16, 32, 64)}
 """Name -> channels after each convolution."""
-NAMES = (RACED, PAIRS, GROWN, *(STYLES[style] for style in RIVALS), *PLAIN)
+NAMES = (RACED, *CHANGED, PAIRS, GROWN, *(STYLES[style] for style in RIVALS), *PLAIN)
 UNITS = 32
 POINTS = 20
 """Looks at the validation split, of which the best counts, as in the recipe."""
@@ -179,8 +182,10 @@ def arm_of(made: ExperimentSettings, task: SampleTask, name: str, rate: float, s
     assert isinstance(zoo, ModuleZooNetwork)
     race = {**RACE, "least": RACE_LEAST}
     same: dict[str, Any] = {"name": name, "learning_rate": rate, "seed": seed}
-    if name in (RACED, PAIRS):
-        options = race if name == RACED else {**race, "singles": 0.5}
+    if name in CHANGED:
+        zoo = ModuleZooNetwork(structure=zoo.structure.model_copy(update=CHANGED[name]))
+    if name in (RACED, *CHANGED, PAIRS):
+        options = {**race, "singles": 0.5} if name == PAIRS else race
         return Trial(role="zoo", network=zoo, procedure="race", options=options, **same)
     if name == GROWN:
         options = merge(ARMS[GROWN], {"race": {**race, "partial": True}})

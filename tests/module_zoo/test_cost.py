@@ -57,12 +57,22 @@ def counted(network: torch.nn.Module, inputs: tuple[InputSpec, ...]) -> float:
     kind=st.sampled_from(["graph_attention", "mean", "mlp_gate", "architecture"]),
     keys=st.sampled_from(["output", "genotype", "predictor"]),
     mode=st.sampled_from(["sequence", "vector"]),
-    pool=st.sampled_from(["mean", "attention"]),
+    pool=st.sampled_from(["mean", "attention", "positions"]),
+    readout=st.sampled_from([0, 12]),
     align=st.sampled_from([0.0, 0.1]),
 )
 @settings(max_examples=10, deadline=None)
 def test_stated_zoos_are_built_and_run(
-    seed: int, count: int, task: str, fusion: Any, kind: Any, keys: Any, mode: Any, pool: Any, align: float
+    seed: int,
+    count: int,
+    task: str,
+    fusion: Any,
+    kind: Any,
+    keys: Any,
+    mode: Any,
+    pool: Any,
+    readout: int,
+    align: float,
 ) -> None:
     inputs, outputs = TASKS[task]
     modules = random_zoo(WIDTH, count, generator(seed))
@@ -75,6 +85,7 @@ def test_stated_zoos_are_built_and_run(
         mode=mode,
         chunks=4,
         pool=pool,
+        readout=readout,
         router=ZooRouterStructure(kind=kind, keys=keys, top_k=None, gate="softmax"),
         losses=ZooLosses(align=align),
     )

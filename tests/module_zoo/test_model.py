@@ -13,6 +13,7 @@ from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.readout import Readout
 from evodevo.module_zoo.spec import ZooLosses, ZooStructure
 from evodevo.networks.build import build_network
 from evodevo.settings import merge, validate
@@ -129,6 +130,45 @@ def test_an_attention_pool_weighs_real_positions() -> None:
         for number, length in enumerate((6, 2, 1)):
             scores = y[number, :length] @ pool.query / WIDTH**0.5
             torch.testing.assert_close(found[number], scores.softmax(0) @ y[number, :length])
+
+
+def test_a_readout_starts_as_nothing_and_lets_one_input_decide_what_another_means() -> None:
+    batch = small_batch(BOTH)
+    linear, network = zoo(), zoo(readout=12)
+    missing = network.load_state_dict(linear.state_dict(), strict=False)
+    assert all(name.startswith("readout.") for name in missing.missing_keys)
+    torch.testing.assert_close(answers(network, batch), answers(linear, batch), rtol=0, atol=1e-10)
+    assert isinstance(network.readout, Readout)
+    z = torch.randn(5, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for parameter in network.readout.parameters():
+            parameter.copy_(torch.randn(parameter.shape, dtype=torch.float64))
+        part = network.readout
+        normed = z / (z.square().mean(-1, keepdim=True) + 1e-6).sqrt() * part.norm.weight
+        inner = torch.nn.functional.gelu(normed @ part.up.weight.T + part.up.bias)
+        torch.testing.assert_close(part(z), z + inner @ part.down.weight.T + part.down.bias)
+
+
+def test_a_pool_of_positions_starts_as_the_mean_and_maps_each_real_position_for_itself() -> None:
+    batch = small_batch(BOTH)
+    mean, network = zoo(), zoo(pool="positions")
+    missing = network.load_state_dict(mean.state_dict(), strict=False)
+    assert missing == (["pool.maps"], [])
+    torch.testing.assert_close(answers(network, batch), answers(mean, batch), rtol=0, atol=1e-10)
+    pool, source = network.pool, torch.Generator().manual_seed(0)
+    places = pool.maps.shape[0]
+    x = torch.randn(4, places, WIDTH, generator=source, dtype=torch.float64)
+    mask = torch.arange(places) < torch.tensor([[places], [2], [1], [0]])
+    with torch.no_grad():
+        pool.maps.copy_(torch.randn(pool.maps.shape, generator=source, dtype=torch.float64))
+        found, all_real = pool(("mlp-1",), x, mask)[:, 0], pool(("mlp-1",), x, None)[:, 0]
+        y, whole = pool.parts["mlp-1"](x, mask=mask).y, pool.parts["mlp-1"](x, mask=None).y
+        for number, length in enumerate((places, 2, 1)):
+            mapped = [y[number, place] @ pool.maps[place] for place in range(length)]
+            torch.testing.assert_close(found[number], torch.stack(mapped).mean(0))
+        assert not found[3].any()
+        mapped = [whole[1, place] @ pool.maps[place] for place in range(places)]
+        torch.testing.assert_close(all_real[1], torch.stack(mapped).mean(0))
 
 
 @pytest.mark.parametrize("keys", KEYS)

@@ -63,6 +63,7 @@ OTHER: dict[str, Any] = {
     "mode": "vector",
     "chunks": 4,
     "pool": "attention",
+    "readout": 12,
     "dropout": 0.5,
     "modality_dropout": 0.9,
     "extractor.blocks": 0,

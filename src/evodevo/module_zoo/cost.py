@@ -59,7 +59,7 @@ def zoo_cost(
         UsageError: the number of positions is missing, given twice or out of range; the batch is; mode ``decode``.
     """
     check_pass(batch, mode)
-    parameters = zoo_parameters(structure, inputs, outputs)
+    parameters = zoo_parameters(structure, inputs, outputs, length)
     work = zoo_work(structure, inputs, outputs, length)
     modules, share = work.pop("modules"), executed_share(structure)
     around = total_work(work.values()).total
@@ -126,22 +126,47 @@ def zoo_reads(structure: ZooStructure, inputs: Sequence[NamedInput]) -> frozense
     return EVERYTHING if aligned else frozenset({"tokens"})
 
 
+def positions_read(structure: ZooStructure, inputs: Sequence[NamedInput], length: int | None = None) -> int | None:
+    """S, the positions that the modules read: those of F, or the pieces of f.
+
+    Args:
+        structure: structure of the zoo.
+        inputs: inputs of the task.
+        length: positions of F where there are no inputs; None where it is not known.
+    """
+    if structure.mode == "vector":
+        return structure.chunks
+    first, second = side_lengths(structure, read_inputs(structure.without, inputs))
+    if first is None:
+        first, second = second, None
+    return length if first is None else fused_length(structure.fusion, first, second)
+
+
 def zoo_parameters(
-    structure: ZooStructure, inputs: Sequence[NamedInput] = (), outputs: Sequence[OutputSizes] = ()
+    structure: ZooStructure,
+    inputs: Sequence[NamedInput] = (),
+    outputs: Sequence[OutputSizes] = (),
+    length: int | None = None,
 ) -> dict[str, int]:
-    """Parameters by part: those of the senses, fusion, alignment, modules, pool, router, outputs, heads."""
+    """Parameters by part: those of the senses, fusion, alignment, modules, pool, router, readout, outputs, heads.
+
+    ``length`` is L, where there are no inputs.
+    """
     width, ends = structure.width, _ends(structure, outputs)
     inputs = read_inputs(structure.without, inputs)
     senses = senses_parameters(structure, structure.statistics, inputs, zoo_reads(structure, inputs))
     two_sided = None not in side_lengths(structure, inputs)
     chunk = (width // structure.chunks + 1) * width if structure.mode == "vector" else 0
+    places, hidden = positions_read(structure, inputs, length) or 0, structure.readout
+    pool = {"mean": 0, "attention": width, "positions": places * width**2}[structure.pool]
     return {
         **senses,
         "fusion": fusion_parameters(width, structure.fusion, 2 if two_sided else 1),
         "alignment": 1 if two_sided and structure.losses.align else 0,  # the temperature
         "modules": sum(genotype_parameters(module.genotype) for module in structure.modules),
-        "pool": chunk + (width if structure.pool == "attention" else 0),
+        "pool": chunk + pool,
         "router": router_parameters(structure.router, width, len(structure.modules), VECTOR_SIZE),
+        "readout": 2 * width * hidden + hidden + 2 * width if hidden else 0,
         "outputs": ends.output_parameters(),
         "heads": ends.head_parameters(),
     }
@@ -153,7 +178,7 @@ def zoo_work(
     outputs: Sequence[OutputSizes] = (),
     length: int | None = None,
 ) -> dict[str, Work]:
-    """Work by part of one sample on which every live module runs: senses, fusion, modules, router, outputs.
+    """Work by part of one sample on which every live module runs: senses, fusion, modules, router, readout, outputs.
 
     Raises:
         UsageError: see ``zoo_cost``.
@@ -173,12 +198,14 @@ def zoo_work(
     pieces = Work()
     if structure.mode == "vector":
         length, pieces = structure.chunks, Work(2 * width**2)
-    pooled = Work(4 * length * width) if structure.pool == "attention" else Work()
+    products = {"mean": 0, "attention": 4 * length * width, "positions": 2 * length * width**2}
+    pooled = Work(products[structure.pool])
     return {
         "senses": senses_work(structure, structure.statistics, inputs, zoo_reads(structure, inputs)),
         "fusion": fusion + pieces,
         "modules": total_work(genotype_work(module.genotype, length) + pooled for module in live),
         "router": router_work(structure.router, width, len(live), VECTOR_SIZE),
+        "readout": Work(4 * width * structure.readout),
         "outputs": ends.output_work(length, visible=False),
     }
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.measure import places
-from evodevo.module_zoo.cost import zoo_reads
+from evodevo.module_zoo.cost import positions_read, zoo_reads
 from evodevo.module_zoo.encoders.alignment import Alignment, numbered
 from evodevo.module_zoo.encoders.fusion import Fused, Fusion
 from evodevo.module_zoo.encoders.model import EncodedModality, Senses
@@ -26,6 +26,7 @@ from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.pool import ModulePool
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.vector import genotype_vector
+from evodevo.module_zoo.readout import Readout
 from evodevo.module_zoo.router import losses as module_losses
 from evodevo.module_zoo.router.base import RouterOutput
 from evodevo.module_zoo.router.others import GenotypeKeys, RouterPredictor, build_router, chosen
@@ -137,7 +138,9 @@ class ModuleZoo(Network):
         self.chunk = (
             nn.Linear(structure.width // structure.chunks, structure.width) if structure.mode == "vector" else None
         )
-        self.pool = ModulePool(structure.modules, structure.width, structure.pool)
+        self.pool = ModulePool(
+            structure.modules, structure.width, structure.pool, positions_read(structure, inputs) or 0
+        )
         self.router = build_router(structure.width, router, ids)
         vectors = {module.id: genotype_vector(module.genotype) for module in structure.modules}
         keys = router.keys if router.kind == "graph_attention" else "output"
@@ -145,6 +148,8 @@ class ModuleZoo(Network):
         self.predictor = RouterPredictor(structure.width, router, ids) if keys == "predictor" else None
         self.statistics = ZooStatistics(ids, structure.contribution)
         self.heads = OutputHeads(outputs, structure.width)
+        # After all others, so that a zoo without it begins with the same weights.
+        self.readout = Readout(structure.width, structure.readout) if structure.readout else None
         self._parameters_of = {module.id: genotype_parameters(module.genotype) for module in structure.modules}
         self.births: dict[str, float] = {}
         self.twins: dict[str, str] = {}
@@ -436,7 +441,7 @@ class ModuleZoo(Network):
 
     def answer(self, mixed: Tensor) -> dict[str, Tensor]:
         """z_r (B, d) -> output -> logits."""
-        answers: dict[str, Tensor] = self.heads(mixed)
+        answers: dict[str, Tensor] = self.heads(mixed if self.readout is None else self.readout(mixed))
         return answers
 
     def readable(self, fused: Fused) -> tuple[Tensor, Tensor | None]:

@@ -33,6 +33,9 @@ class StatisticsStructure(Settings):
     root: bool = False
 
 
+ModuleOutputPool = Literal["mean", "attention", "positions"]
+
+
 class FusionStructure(Settings):
     """The fusion of two modalities to one sequence F and one vector f (eqs. 39 to 43;
     docs/spec/architect_thyself.md#fusion).
@@ -182,7 +185,9 @@ class ZooStructure(Settings):
         disabled: ids of modules that are there but neither run nor count.
         mode: modules read the fused ``sequence``, or f cut into ``chunks`` pseudo-tokens (``vector``).
         chunks: number of pseudo-tokens of ``vector``; divides the width.
-        pool: pooling of a module's output sequence to u: ``mean``, or ``attention`` with a learned query.
+        pool: pooling of a module's output sequence to u: ``mean``; ``attention`` with a learned query; ``positions``,
+            the mean of a learned linear map of each position, which starts as the mean.
+        readout: number of hidden units of the layer between z_r and the heads; 0 for none.
         router: settings of the router.
         contribution: settings of the contributions.
         losses: weights of the terms that are added to the task's loss.
@@ -201,7 +206,8 @@ class ZooStructure(Settings):
     disabled: tuple[str, ...] = ()
     mode: Literal["sequence", "vector"] = "sequence"
     chunks: int = Field(default=8, ge=1, le=1024)
-    pool: Literal["mean", "attention"] = "mean"
+    pool: ModuleOutputPool = "mean"
+    readout: int = Field(default=0, ge=0, le=65536, exclude_if=lambda value: not value)
     router: ZooRouterStructure = ZooRouterStructure()
     contribution: ContributionStructure = ContributionStructure()
     losses: ZooLosses = ZooLosses()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.spec import ModuleOutputPool
 from evodevo.networks.routing.pools import masked_mean, softmax_mean
 from evodevo.operators.base import Operator
 from evodevo.randomness import integer_seed
@@ -26,8 +26,9 @@ class ModulePool(nn.Module):
     Args:
         modules: modules in the order in which they were born.
         width: d.
-        pool: pooling of a module's output (L, d) to u (d): the mean over real positions, or attention with a learned
-            query.
+        pool: pooling of a module's output (L, d) to u (d): the mean over real positions, attention with a learned
+            query, or the mean of a map of each position.
+        length: largest L; read by ``positions`` alone.
 
     Attributes:
         calls: id -> calls since ``reset``.
@@ -37,7 +38,7 @@ class ModulePool(nn.Module):
         UsageError: an id that PyTorch keeps for itself.
     """
 
-    def __init__(self, modules: Sequence[ZooModule], width: int, pool: Literal["mean", "attention"]) -> None:
+    def __init__(self, modules: Sequence[ZooModule], width: int, pool: ModuleOutputPool, length: int = 0) -> None:
         super().__init__()
         self.parts = nn.ModuleDict()
         # One draw for all: equal modules of two networks differ as their seeds do, in whatever order they are.
@@ -45,6 +46,7 @@ class ModulePool(nn.Module):
         for module in modules:
             self._build(module, integer_seed(start, module.id, module.seed))
         self.query = nn.Parameter(torch.zeros(width)) if pool == "attention" else None
+        self.maps = nn.Parameter(torch.eye(width).repeat(length, 1, 1)) if pool == "positions" else None
         self.calls: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
 
@@ -110,6 +112,25 @@ class ModulePool(nn.Module):
         self.calls[name] += 1
         self.rows[name] += x.shape[0]
         y: Tensor = module(x, mask=mask).y
+        if self.maps is not None:
+            return mapped_mean(y, self.maps, mask)
         if self.query is None:
             return masked_mean(y, mask)
         return softmax_mean(y, (y @ self.query) * y.shape[-1] ** -0.5, mask)
+
+
+def mapped_mean(y: Tensor, maps: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean over real positions of y_s W_s, (B, d); zeros where there is none.
+
+    Args:
+        y: (B, S, d), S at most L.
+        maps: W, (L, d, d).
+        mask: (B, S), true at real positions; None where all are.
+    """
+    places = y.shape[1]
+    weights = maps[:places].to(y.dtype).flatten(0, 1)
+    if mask is None:
+        return y.flatten(1) @ weights / places
+    real = mask.to(y.dtype)
+    total: Tensor = (y * real.unsqueeze(-1)).flatten(1) @ weights
+    return total / real.sum(1, keepdim=True).clamp(min=1.0)

@@ -92,6 +92,28 @@ class Modules(nn.Module):
 {pooled}
 '''
 _MEAN = "        return masked_mean(y, mask)"
+_MAPPED = """        places = y.shape[1]
+        weights = self.maps[:places].flatten(0, 1)
+        if mask is None:
+            return y.flatten(1) @ weights / places
+        real = mask.to(y.dtype)
+        return (y * real.unsqueeze(-1)).flatten(1) @ weights / real.sum(1, keepdim=True).clamp(min=1.0)"""
+_READOUT = Fragment(
+    "Readout",
+    '''
+class Readout(nn.Module):
+    """A layer of hidden units beside the identity: (B, D) -> (B, D)."""
+
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.norm = nn.RMSNorm(width, eps=1e-6)
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+
+    def forward(self, z):
+        return z + self.down(F.gelu(self.up(self.norm(z))))
+''',
+)
 _QUERIED = """        scores = (y @ self.query) * y.shape[-1] ** -0.5
         if mask is None:
             return (scores.softmax(-1).unsqueeze(1) @ y).squeeze(1)
@@ -226,13 +248,16 @@ class _ZooProgram:
     def _pool(self) -> str:
         genotypes = {module.id: module.genotype for module in self.structure.modules}
         parts = [f'            "{name}": {module_source(self.sheet, genotypes[name])},' for name in self.ids]
-        queried = self.zoo.pool.query is not None
-        if not queried:
+        kind, maps = self.structure.pool, self.zoo.pool.maps
+        if kind == "mean":
             self.sheet.add(MASKED_MEAN)
+        made = {"mean": "", "attention": f"query = nn.Parameter(torch.empty({self.width}))", "positions": ""}
+        if maps is not None:
+            made["positions"] = f"maps = nn.Parameter(torch.empty{tuple(maps.shape)})"
         text = _POOL.format(
             parts="\n".join(parts),
-            query=f"\n        self.query = nn.Parameter(torch.empty({self.width}))" if queried else "",
-            pooled=_QUERIED if queried else _MEAN,
+            query=f"\n        self.{made[kind]}" if made[kind] else "",
+            pooled={"mean": _MEAN, "attention": _QUERIED, "positions": _MAPPED}[kind],
         )
         return self.sheet.add(Fragment("Modules", text))
 
@@ -261,11 +286,15 @@ class _ZooProgram:
         for spec in zoo.output_specs:
             yield f'            "{spec.name}": Answer({width}, {spec.size}),'
         yield "        })"
+        if zoo.readout is not None:
+            yield f"        self.readout = {self.sheet.add(_READOUT)}({width}, {structure.readout})"
         yield ""
         yield f"    def forward(self, {', '.join(arguments(zoo))}):"
         yield '        """Logits, one tensor for each output."""'
         yield from self._sides()
         yield from self._routed()
+        if zoo.readout is not None:
+            yield "        z = self.readout(z)"
         yield "        return tuple(head(z) for head in self.heads.values())"
 
     def _sides(self) -> Iterator[str]:
