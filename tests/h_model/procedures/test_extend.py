@@ -72,6 +72,16 @@ def test_who_learns(learn: str, maker: Any) -> None:
     assert learning == whole if learn == "all" else learning < 0.1 * whole
 
 
+@pytest.mark.parametrize(("later", "steps"), [(1.0, 8), (2.5, 14), (0.5, 6)])
+def test_later_domains_may_have_more_steps(later: float, steps: int) -> None:
+    """The first stage is the same to the bit."""
+    outcome = evaluate(problem(), extended({**HOPS, "learn": "output", "later": later}))
+    usual = evaluate(problem(), extended({**HOPS, "learn": "output"}))
+    assert (outcome.extra["steps"], usual.extra["steps"]) == (steps, 8)
+    assert outcome.extra["accuracy"][0] == usual.extra["accuracy"][0]
+    assert outcome.extra["apart"]["1"] == usual.extra["apart"]["1"]
+
+
 def test_layers_of_its_own_leave_the_other_domains_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,8 @@ class ExtendSettings(Settings):
         own: with ``new``, the added layers take part in the domain's answers alone, whose output has its name; the old
             layers' routers then stay as they are.
         rank: rank of the adapters.
+        later: number of steps of each later domain, as a multiple of its even share, above 0: those beyond it come on
+            top of the budget, so that arms whose steps cost less can have as many FLOPs.
     """
 
     group: str = "domain"
@@ -59,6 +61,7 @@ class ExtendSettings(Settings):
     routers: bool = True
     own: bool = False
     rank: int = Field(default=4, ge=1, le=1024)
+    later: float = Field(default=1.0, gt=0, le=1000)
 
     @model_validator(mode="after")
     def _each_is_learned_once(self) -> Self:
@@ -100,7 +103,8 @@ def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
             trainable += _prepare(network, settings, domains[0], integer_seed(bench.seed, number, "new layers"))
         learning = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
         task = SelectedTask(bench.task, settings.group, domains)
-        result = bench.train(network, training=_part(bench.training, len(domains), len(parts)), task=task)
+        share = len(domains) * (settings.later if number else 1.0)
+        result = bench.train(network, training=_part(bench.training, share, len(parts)), task=task)
         if settings.learn == "adapters":
             fold(network)
         if result.state != "finished":
@@ -133,12 +137,12 @@ def _measured(
     return {name: bench.measure(network, split, task=part, samples=samples).accuracy for name, part in parts.items()}
 
 
-def _part(training: TrainingSettings, domains: int, of: int) -> TrainingSettings:
-    """The settings of a stage, which gets its domains' share of the steps."""
+def _part(training: TrainingSettings, domains: float, of: int) -> TrainingSettings:
+    """The settings of a stage, which gets the steps of so many of all domains."""
     steps = training.budget.steps
     if steps is None or training.budget != Budget(steps=steps):
         raise UsageError("extend shares its budget over stages; give it in steps.")
-    budget = training.budget.model_copy(update={"steps": max(1, steps * domains // of)})
+    budget = training.budget.model_copy(update={"steps": max(1, int(steps * domains / of))})
     return training.model_copy(update={"budget": budget})
 
 
