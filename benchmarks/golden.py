@@ -448,6 +448,7 @@ def grown(side: Side) -> None:
         "birth.entry": '"gate"',
         "fitness.price": '"parameters"',
         "reward.price": '"start"',
+        "race.otherwise": '"all"',
     }
     as_before(side, {"grow": ("growth/spec.py", former)})
     side.run("grow", "module_zoo.classifier", "--config", "config.toml", "--strategist", "ppo")

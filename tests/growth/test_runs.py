@@ -39,6 +39,7 @@ SMALL: dict[str, Any] = {
     "grow": {
         "events": {"count": 3, "first": 0.2, "last": 0.8, "warm": 0.2, "horizon": 0.15, "looks": 0},
         "fitness": {"samples": 16},
+        "race": {"otherwise": "all"},
         "allow": ["prune", "grow", "spawn", "hybridise", "rewarm"],
         "prune": {"rule": "standard", "age": 0, "tolerance": 10.0, "least": 2, "distil_steps": 2},
         "replay": {"capacity": 16, "steps": 1},
