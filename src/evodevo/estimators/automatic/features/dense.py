@@ -20,6 +20,9 @@ FEW_LEVELS = 12
 """Number of codes up to which a category is one feature per code; above it is the code, most frequent first."""
 COMPONENTS = 48
 TERMS = 8_000
+DIGITS = 9
+"""Digits after the point of components: a tree must not split by what rounding adds, which differs between processors.
+"""
 
 
 class DenseFeatures(Settings):
@@ -56,7 +59,7 @@ class DenseFeatures(Settings):
             codes = samples.codes[:, place]
             parts.append(np.eye(size)[codes] if size <= FEW_LEVELS else codes[:, None].astype(np.float64))
         for terms, text, component in zip(self.terms, samples.texts, components, strict=True):
-            parts += [np.asarray(terms.read(text) @ component), words.lengths(text)]
+            parts += [np.round(np.asarray(terms.read(text) @ component), DIGITS), words.lengths(text)]
         parts += [pixels.flat(images, SIDE) for images in samples.images]
         return np.concatenate([part.reshape(samples.count, -1) for part in parts], axis=1)
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "nat", "?", "-", "inf", "-inf", "infinity", "-infinity"}
-FARTHEST, LINEAR_SIDE, TREE_SIDE, FEW_LEVELS, NETWORK_LEVELS = 10.0, 28, 12, 12, 32
+FARTHEST, LINEAR_SIDE, TREE_SIDE, FEW_LEVELS, DIGITS, NETWORK_LEVELS = 10.0, 28, 12, 12, 9, 32
 HUGE, FORMULA = 1e30, ("=", "+", "-", "@", "\t", "\r")
 WORDS = {"words": r"\b\w+\b", "tokens": r"\w+|[^\w\s]"}
 TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
@@ -236,7 +236,10 @@ def _trees(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples)
         for row, text in enumerate(cells):
             for place, value in tf_idf(terms, text).items():
                 found[row] += value * components[place]
-        parts += [found, np.asarray([[np.log1p(len(text.split())), np.log1p(len(text))] for text in cells])]
+        parts += [
+            np.round(found, DIGITS),
+            np.asarray([[np.log1p(len(text.split())), np.log1p(len(text))] for text in cells]),
+        ]
     parts += [_flat(images, TREE_SIDE) for images in samples.images]
     table = np.concatenate([part.reshape(samples.count, -1) for part in parts], axis=1)
     if "fill" in arrays:
