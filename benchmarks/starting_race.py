@@ -74,10 +74,13 @@ GENERATED = "generated"
 """In place of a folder: the questions about digits that the recipe generates."""
 
 
-def experiment(data: str, gflops: float, *, recipe: bool = False) -> ExperimentSettings:
-    """The recipe's settings with this budget; its width and batch, too, or those of this file."""
+def experiment(
+    data: str, gflops: float, *, recipe: bool = False, zoo: dict[str, Any] | None = None
+) -> ExperimentSettings:
+    """The recipe's settings with this budget, and with changes of the zoo; its width and batch, too, or those here."""
     training = {"budget": {"flops": gflops * GIGA}} | ({} if recipe else {"batch_size": BATCH})
-    overrides = {"evaluation": {"training": training}} | ({} if recipe else {"zoo": {"width": WIDTH}})
+    changes = ({} if recipe else {"width": WIDTH}) | (zoo or {})
+    overrides = {"evaluation": {"training": training}} | ({"zoo": changes} if changes else {})
     overrides |= {} if data == GENERATED else {"data": data}
     made = resolve("module_zoo.growth_proof", size="full", driver="grow", baselines="none", overrides=overrides)
     assert isinstance(made, ExperimentSettings)
@@ -198,18 +201,19 @@ def main() -> None:
     parser.add_argument("--arms", help="with semicolons: names of arms, or ids of modules joined by +, or all")
     parser.add_argument("--results", type=Path, help="file of results, one a line, that is gone on with")
     parser.add_argument("--recipe", action="store_true", help="width and batch of the recipe, 32 and 64")
+    parser.add_argument("--zoo", type=json.loads, default={}, help="settings of the zoo in all arms, as JSON")
     parser.add_argument("--memory", type=Path, help="memory of edits that thompson begins with (edit_gains.py)")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.curves and given.recipe:
         parser.error("--curves has a width and a batch of its own")
-    made = experiment(given.data, given.budget, recipe=given.recipe)
+    made = experiment(given.data, given.budget, recipe=given.recipe, zoo=given.zoo)
     zoo = trial(made, 0, {}).network.structure
     usual = [*(module.id for module in zoo.modules), "all"] if given.curves else list(ARMS)
     race = {"share": given.share, "least": given.least, **given.race}
     wanted = [(seed, name) for seed in given.seeds for name in (given.arms.split(";") if given.arms else usual)]
     how = {"data": Path(given.data).resolve().name, "budget": given.budget, **race}
-    how |= {"recipe": True} if given.recipe else {}
+    how |= ({"recipe": True} if given.recipe else {}) | ({"zoo": given.zoo} if given.zoo else {})
     lines = given.results.read_text().splitlines() if given.results and given.results.exists() else []
     known = [json.loads(line) for line in lines]
     rows = [row for row in known if row["of"] == how and (row["seed"], row["arm"]) in wanted]

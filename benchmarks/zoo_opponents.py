@@ -8,8 +8,9 @@ the module that a race over six leaves; ``raced, pool of positions`` has ``pool 
 ``readout = 128``, too; ``raced with pairs`` leaves half of the race to pairs; ``raced and grown, forked`` grows after
 it where a fork confirms an edit; the mixtures of experts, the gated multimodal unit and the concatenated MLP have the
 parameters of the six and their extractors; ``plain`` is a convolutional network for images beside a GRU for texts,
-concatenated, in two sizes. The rate of each arm is that with the best accuracy on validation with seed 0; with it come
-the seeds. A line of JSON for each training is appended to ``--results``, which is gone on with; then a table, with the
+concatenated, in two sizes, and to find out why it is ahead also with a mean over places, and with linear patches in the
+place of convolutions. The rate of each arm is that with the best accuracy on validation with seed 0; with it come the
+seeds. A line of JSON for each training is appended to ``--results``, which is gone on with; then a table, with the
 differences of ``raced`` to each arm on test, paired over seeds, and their 95 % interval (t distribution). One thread.
 """
 
@@ -33,6 +34,7 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.experiments.evaluate import evaluate_network
+from evodevo.experiments.measure import places
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import Trial
@@ -53,8 +55,17 @@ COMBINED = "raced, pool of positions, readout"
 CHANGED: dict[str, dict[str, Any]] = {PLACED: {"pool": "positions"}, COMBINED: {"pool": "positions", "readout": 128}}
 GROWN = "raced and grown, forked"
 RIVALS: tuple[Style, ...] = ("switch", "st_moe", "soft_moe", "gated_unit", "concat_mlp")
-PLAIN: dict[str, tuple[int, ...]] = {"plain, 8 channels": (8, 16, 32), "plain, 16 channels": (16, 32, 64)}
-"""Name -> channels after each convolution."""
+MEAN = "mean of places"
+PLAIN: dict[str, tuple[int, ...]] = {
+    "plain, 8 channels": (8, 16, 32),
+    "plain, 16 channels": (16, 32, 64),
+    f"plain, 8 channels, {MEAN}": (8, 16, 32),
+    "patches": (),
+    f"patches, {MEAN}": (),
+}
+"""Name -> channels after each convolution; none are linear patches."""
+SIDE, CHANNELS = 4, 32
+"""Pixels along a patch, and what is made of it."""
 NAMES = (RACED, *CHANGED, PAIRS, GROWN, *(STYLES[style] for style in RIVALS), *PLAIN)
 UNITS = 32
 POINTS = 20
@@ -63,21 +74,28 @@ PART = 500
 
 
 class Plain(nn.Module):
-    """Three convolutions for each image, a GRU both ways for each text, and a hidden layer over all of them."""
+    """Convolutions or patches for each image, a GRU both ways for each text, and a hidden layer over all of them.
 
-    def __init__(self, task: SampleTask, channels: Sequence[int]) -> None:
+    A hidden layer reads all places of the image, or their mean.
+    """
+
+    def __init__(self, task: SampleTask, channels: Sequence[int], *, mean: bool) -> None:
         super().__init__()
         self.inputs, self.output = task.inputs, task.outputs[0]
         encoders: dict[str, nn.Module] = {}
         width = 0
         for spec in self.inputs:
             if spec.modality == "image":
-                sizes = (spec.channels, *channels)
                 layers: list[nn.Module] = []
-                for narrow, wide in itertools.pairwise(sizes):
+                for narrow, wide in itertools.pairwise((spec.channels, *channels)):
                     layers += [nn.Conv2d(narrow, wide, 3, padding=1), nn.BatchNorm2d(wide), nn.ReLU(), nn.MaxPool2d(2)]
-                cells = channels[-1] * (spec.height // 8) * (spec.width // 8)
-                encoders[spec.name] = nn.Sequential(*layers, nn.Flatten(), nn.Linear(cells, 2 * UNITS), nn.ReLU())
+                if not layers:
+                    layers = [nn.Conv2d(spec.channels, CHANNELS, SIDE, stride=SIDE), nn.ReLU()]
+                wide, shrunk = (channels[-1], 2 ** len(channels)) if channels else (CHANNELS, SIDE)
+                cells = 1 if mean else (spec.height // shrunk) * (spec.width // shrunk)
+                layers += [nn.AdaptiveAvgPool2d(1)] if mean else []
+                layers += [nn.Flatten(), nn.Linear(wide * cells, 2 * UNITS), nn.ReLU()]
+                encoders[spec.name] = nn.Sequential(*layers)
             else:
                 encoders[spec.name] = Words(spec.vocabulary)
             width += 2 * UNITS
@@ -117,23 +135,23 @@ def tensors(batch: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def accuracy(network: Plain, task: SampleTask, split: Split, most: int | None) -> float:
-    """On the first samples of a split that the recipe measures."""
-    count = task.count(split) if most is None else min(most, task.count(split))
+    """On the samples of a split that the recipe measures."""
+    chosen = places(task, split, most)
     right = 0
     network.eval()
     with torch.no_grad():
-        for start in range(0, count, PART):
-            batch = tensors(task.fetch(split, np.arange(start, min(start + PART, count))))
+        for start in range(0, len(chosen), PART):
+            batch = tensors(task.fetch(split, chosen[start : start + PART]))
             target = batch[f"{task.outputs[0].name}/target"]
             right += int((network(batch).argmax(1) == target).sum())
     network.train()
-    return right / count
+    return right / len(chosen)
 
 
 def plain(made: ExperimentSettings, task: SampleTask, name: str, rate: float, seed: int) -> dict[str, Any]:
     """The plain network, trained with the optimiser and for the FLOPs of the recipe."""
     torch.manual_seed(seed)
-    network = Plain(task, PLAIN[name])
+    network = Plain(task, PLAIN[name], mean=name.endswith(MEAN))
     settings = made.evaluation.training
     optimiser_settings = settings.optimizer.model_copy(update={"learning_rate": rate})
     budget = settings.budget.flops

@@ -28,15 +28,16 @@ def remarks(trainings: Sequence[Facts]) -> tuple[str, ...]:
     return (*_searches(trainings), *_selections(trainings), *_growths(trainings), *_reasons(trainings))
 
 
+def begun_without(race: Facts) -> str:
+    """What a growth began with where nobody raced, and why."""
+    begun = f"{' + '.join(race['chosen'])} alone" if "otherwise" in race else "all modules"
+    return f"{begun}: {race['instead'].rstrip('.')}"
+
+
 def _searches(trainings: Sequence[Facts]) -> list[str]:
     raced = [facts["growth"]["race"] for facts in trainings if (facts.get("growth") or {}).get("race")]
     searches = [facts["search"] for facts in trainings if "search" in facts] + [one for one in raced if one["tried"]]
-    none = [
-        f"it begins with {one['chosen'][0] + ' alone' if 'otherwise' in one else 'all modules'}: "
-        f"{one['instead'].rstrip('.')}"
-        for one in raced
-        if not one["tried"]
-    ]
+    none = [f"it begins with {begun_without(one)}" for one in raced if not one["tried"]]
     if not searches:
         return list(dict.fromkeys(none))
     tried, steps = (sorted({search[name] for search in searches if name in search}) for name in ("tried", "steps"))

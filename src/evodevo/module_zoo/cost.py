@@ -127,19 +127,23 @@ def zoo_reads(structure: ZooStructure, inputs: Sequence[NamedInput]) -> frozense
 
 
 def positions_read(structure: ZooStructure, inputs: Sequence[NamedInput], length: int | None = None) -> int | None:
-    """S, the positions that the modules read: those of F, or the pieces of f.
+    """S, the positions that the modules read: those of F, or the pieces of f; None where that is not known.
 
     Args:
         structure: structure of the zoo.
         inputs: inputs of the task.
-        length: positions of F where there are no inputs; None where it is not known.
+        length: positions of F where there are no inputs.
     """
     if structure.mode == "vector":
         return structure.chunks
-    first, second = side_lengths(structure, read_inputs(structure.without, inputs))
-    if first is None:
-        first, second = second, None
+    first, second = _fused_sides(structure, read_inputs(structure.without, inputs))
     return length if first is None else fused_length(structure.fusion, first, second)
+
+
+def _fused_sides(structure: ZooStructure, inputs: Sequence[NamedInput]) -> tuple[int | None, int | None]:
+    """Positions of the sides that are fused; a single side is the first."""
+    first, second = side_lengths(structure, inputs)
+    return (second, None) if first is None else (first, second)
 
 
 def zoo_parameters(
@@ -157,8 +161,9 @@ def zoo_parameters(
     senses = senses_parameters(structure, structure.statistics, inputs, zoo_reads(structure, inputs))
     two_sided = None not in side_lengths(structure, inputs)
     chunk = (width // structure.chunks + 1) * width if structure.mode == "vector" else 0
-    places, hidden = positions_read(structure, inputs, length) or 0, structure.readout
-    pool = {"mean": 0, "attention": width, "positions": places * width**2}[structure.pool]
+    hidden = structure.readout
+    maps = (positions_read(structure, inputs, length) or 0) * width**2
+    pool = {"mean": 0, "attention": width, "positions": maps}[structure.pool]
     return {
         **senses,
         "fusion": fusion_parameters(width, structure.fusion, 2 if two_sided else 1),
@@ -186,8 +191,7 @@ def zoo_work(
     width, live = structure.width, structure.live
     inputs = read_inputs(structure.without, inputs)
     ends = _ends(structure, outputs)
-    sides = side_lengths(structure, inputs)
-    first, second = sides if sides[0] is not None else (sides[1], None)
+    first, second = _fused_sides(structure, inputs)
     if inputs and length is None and first is not None:
         length = fused_length(structure.fusion, first, second)
         fusion = fusion_work(width, structure.fusion, first, second)

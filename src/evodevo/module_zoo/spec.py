@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.spec import ModuleOutputPool, ZooModule
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.settings import Settings
 
@@ -31,9 +31,6 @@ class StatisticsStructure(Settings):
     kind: Literal["mean_covariance", "mean", "cls"] = "mean_covariance"
     rank: int = Field(default=16, ge=1, le=256)
     root: bool = False
-
-
-ModuleOutputPool = Literal["mean", "attention", "positions"]
 
 
 class FusionStructure(Settings):

@@ -26,6 +26,7 @@ from evodevo.estimators.automatic.candidates.linear import Linear
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor, mean
 from evodevo.estimators.automatic.candidates.neighbours import Neighbours
 from evodevo.estimators.automatic.candidates.trees import Forest, TreesPredictor
+from evodevo.estimators.automatic.features.dense import DenseFeatures
 from evodevo.randomness import generator
 from evodevo.tasks.rows import sources
 from evodevo.tasks.rows.samples import RowReading
@@ -184,3 +185,18 @@ def test_trees_that_lead_back_are_refused() -> None:
         damaged[name][inner] = value
         with pytest.raises(UsageError, match="lead out of themselves"):
             Forest.read(damaged)
+
+
+def test_what_rounding_adds_to_components_of_texts_reaches_no_tree() -> None:
+    """Another processor, or the exported program, sums in another order; few texts leave components that are all noise."""
+    lesson = make("class")
+    features, components = DenseFeatures.of(lesson.samples, lesson.levels, 0)
+    noise = generator(1, "rounding").normal(size=components[0].shape)
+    others = [components[0] + 1e-14 * noise]
+    assert not np.array_equal(others[0], components[0])
+    table = features.read(lesson.samples, components)
+    np.testing.assert_array_equal(features.read(lesson.samples, others), table)
+    exact = np.asarray(features.terms[0].read(lesson.samples.texts[0]) @ components[0])
+    width = table.shape[1] - 2 - exact.shape[1]
+    np.testing.assert_allclose(table[:, width:-2], exact, rtol=0, atol=1e-9)
+    assert (np.unique(table[:, width:-2], axis=0).shape[0]) == len(set(lesson.samples.texts[0]))

@@ -147,7 +147,7 @@ def _promising(networks: Iterable[Ids], worth: Mapping[str, float]) -> tuple[Ids
 def seated(kinds: Sequence[Sequence[Ids]], most: int) -> tuple[tuple[Ids, ...], ...]:
     """At most so many networks, of each kind in turn as long as it has any, taken by ``covering``.
 
-    Kinds are ranked apart: right after the removal a small network has a higher loss only because more is gone.
+    Kinds are ranked apart: of a small network more is gone, so that its loss right after the removal is higher.
     """
     counts = [0] * len(kinds)
     for turn in range(max(map(len, kinds), default=0)):

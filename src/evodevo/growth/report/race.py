@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evodevo.experiments.remarks import begun_without
 from evodevo.growth.report.data import GrowthHistory
 from evodevo.report.word_tables import TextTable
 
@@ -17,7 +18,7 @@ def race_words(growth: GrowthHistory) -> list[str]:
     if race is None:
         return []
     if race["instead"]:
-        return [f"It begins with {begun_without(race)}: {race['instead'].rstrip('.')}."]
+        return [f"It begins with {begun_without(race)}."]
     last = _last(race)
     scores = {name: score for name, told in last.items() if (score := _score(told)) is not None}
     won = " + ".join(race["chosen"])
@@ -27,11 +28,6 @@ def race_words(growth: GrowthHistory) -> list[str]:
     size = f"{race['tried']} networks in {race['steps']:,} steps, {100 * race['share']:.1f} % of the budget"
     what = "expected loss" if "expected" in last[won] else "loss"
     return [f"It begins with {won}, the winner of a race of {size}: {what} {scores[won]:.3f}{second}."]
-
-
-def begun_without(race: Mapping[str, Any]) -> str:
-    """What a growth began with where nobody raced."""
-    return f"{' + '.join(race['chosen'])} alone" if "otherwise" in race else "all modules"
 
 
 def race_table(growth: GrowthHistory) -> TextTable | None:

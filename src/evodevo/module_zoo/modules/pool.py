@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.module_zoo.modules.build import build_module
-from evodevo.module_zoo.modules.spec import ZooModule
-from evodevo.module_zoo.spec import ModuleOutputPool
+from evodevo.module_zoo.modules.spec import ModuleOutputPool, ZooModule
 from evodevo.networks.routing.pools import masked_mean, softmax_mean
 from evodevo.operators.base import Operator
 from evodevo.randomness import integer_seed
@@ -27,7 +26,7 @@ class ModulePool(nn.Module):
         modules: modules in the order in which they were born.
         width: d.
         pool: pooling of a module's output (L, d) to u (d): the mean over real positions, attention with a learned
-            query, or the mean of a map of each position.
+            query, or the mean of a learned map of each position, the same ones for all modules.
         length: largest L; read by ``positions`` alone.
 
     Attributes:

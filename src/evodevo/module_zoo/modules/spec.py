@@ -10,7 +10,7 @@ Legend: d width of the zoo, L positions.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -24,6 +24,8 @@ INPUT, OUTPUT = "in", "out"
 HYBRID = "hybrid"
 """Name in place of an archetype for a free graph."""
 MAX_NODES = 256
+ModuleOutputPool = Literal["mean", "attention", "positions"]
+"""Poolings of a module's output sequence to one vector."""
 
 
 class ModuleGraph(Settings):

@@ -70,7 +70,7 @@ class Modules(nn.Module):
         super().__init__()
         self.parts = nn.ModuleDict({{
 {parts}
-        }}){query}
+        }}){learned}
 
     def forward(self, x, mask, chosen=None):
         """The output of each module (B, N, D), a mean over positions. With ``chosen`` (B, N) a module runs only for its
@@ -248,15 +248,16 @@ class _ZooProgram:
     def _pool(self) -> str:
         genotypes = {module.id: module.genotype for module in self.structure.modules}
         parts = [f'            "{name}": {module_source(self.sheet, genotypes[name])},' for name in self.ids]
-        kind, maps = self.structure.pool, self.zoo.pool.maps
+        kind, pool = self.structure.pool, self.zoo.pool
         if kind == "mean":
             self.sheet.add(MASKED_MEAN)
-        made = {"mean": "", "attention": f"query = nn.Parameter(torch.empty({self.width}))", "positions": ""}
-        if maps is not None:
-            made["positions"] = f"maps = nn.Parameter(torch.empty{tuple(maps.shape)})"
+        learned = {name: one for name, one in (("query", pool.query), ("maps", pool.maps)) if one is not None}
         text = _POOL.format(
             parts="\n".join(parts),
-            query=f"\n        self.{made[kind]}" if made[kind] else "",
+            learned="".join(
+                f"\n        self.{name} = nn.Parameter(torch.empty({', '.join(map(str, one.shape))}))"
+                for name, one in learned.items()
+            ),
             pooled={"mean": _MEAN, "attention": _QUERIED, "positions": _MAPPED}[kind],
         )
         return self.sheet.add(Fragment("Modules", text))
