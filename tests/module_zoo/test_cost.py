@@ -100,6 +100,18 @@ def test_stated_zoos_are_built_and_run(
     assert cost.embedding_parameters == parts["embeddings"] + parts["heads"]
 
 
+@pytest.mark.parametrize("mode", ["sequence", "vector"])
+@pytest.mark.parametrize("task", sorted(TASKS))
+@pytest.mark.parametrize("changes", [{"pool": "mean"}, {"pool": "attention"}, {"pool": "positions"}, {"readout": 12}])
+def test_pools_and_readouts_have_the_stated_cost(changes: dict[str, Any], task: str, mode: Any) -> None:
+    inputs, outputs = TASKS[task]
+    structure = chosen_zoo("output", None).model_copy(update={"mode": mode, "chunks": 4, **changes})
+    network = build_network(ModuleZooNetwork(structure=structure), inputs, outputs, seed=0)
+    parts = zoo_parameters(structure, inputs, outputs)
+    assert sum(parts.values()) == sum(one.numel() for one in network.parameters())
+    assert sum(work.products for work in zoo_work(structure, inputs, outputs).values()) == counted(network, inputs)
+
+
 def chosen_zoo(keys: Any, top_k: int | None, kind: Any = "graph_attention") -> ZooStructure:
     """Six modules of one genotype: whichever are chosen, the work is the same."""
     mlp = start_zoo(WIDTH)[1]

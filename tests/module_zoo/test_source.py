@@ -68,6 +68,8 @@ CASES: dict[str, dict[str, Any]] = {
     "pool of positions": {"pool": "positions"},
     "readout": {"readout": 24},
     "pool of positions, images alone": {"pool": "positions", "without": ["text"]},
+    "pool of positions, texts alone": {"pool": "positions", "without": ["image"]},
+    "pool of positions, side by side": {"pool": "positions", "fusion": {"kind": "concat"}},
     "pool of positions, vector": {"pool": "positions", "mode": "vector", "chunks": 4},
     "nothing may be missing": {"missing": False},
     "a module that does not count": {"disabled": ["mlp-1"], "router": {"keys": "predictor", "top_k": 1}},
