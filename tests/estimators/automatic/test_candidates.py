@@ -188,7 +188,7 @@ def test_trees_that_lead_back_are_refused() -> None:
 
 
 def test_what_rounding_adds_to_components_of_texts_reaches_no_tree() -> None:
-    """Another processor, or the exported program, sums in another order; of few texts some components are noise alone."""
+    """Another processor, or the exported program, sums in another order; some components are noise alone."""
     lesson = make("class")
     features, components = DenseFeatures.of(lesson.samples, lesson.levels, 0)
     noise = generator(1, "rounding").normal(size=components[0].shape)
