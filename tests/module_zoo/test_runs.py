@@ -161,6 +161,9 @@ def test_words_say_what_is_not_as_usual_and_every_style_of_opponent_has_some() -
     drawn = words_of(zoo_drawing(structure, title="mine"))
     assert "off" in drawn.split()
     assert ModuleZooNetwork(structure=structure).describe() == zoo_words(structure)
+    assert "Answers" not in words
+    other = structure.model_copy(update={"pool": "positions", "readout": 12})
+    assert zoo_words(other)[-1] == "Answers: outputs of modules pooled by positions, 12 hidden units before the heads."
     styles = (*FusionStyle.__args__, *MixtureStyle.__args__)
     said = {style: baseline_words(BaselineStructure(style=style, layers=7, experts=5)) for style in styles}
     assert len({" ".join(words) for words in said.values()}) == len(styles)

@@ -49,14 +49,22 @@ _STYLES = {
 
 
 def zoo_words(structure: ZooStructure) -> list[str]:
-    """A zoo in sentences: its modules, how modalities meet, how the router chooses."""
+    """A zoo in sentences: its modules, how modalities meet, how the router chooses, and what is not as usual then."""
     off = f"; switched off: {', '.join(structure.disabled)}" if structure.disabled else ""
     return [
         f"A zoo of width {structure.width}: {_pool_words(structure.live)}{off}.",
         *(f"{module.id}: {genotype_words(module.genotype)}." for module in structure.live),
         f"Fusion {fusion_words(structure.fusion)}; {reading_words(structure)}.",
         f"Router: {router_words(structure.router)}.",
+        *_answer_words(structure),
     ]
+
+
+def _answer_words(structure: ZooStructure) -> list[str]:
+    """Pooling of the modules' outputs and the layer before the heads; nothing where these are a mean and none."""
+    parts = [] if structure.pool == "mean" else [f"outputs of modules pooled by {structure.pool}"]
+    parts += [f"{structure.readout} hidden units before the heads"] if structure.readout else []
+    return [f"Answers: {', '.join(parts)}."] if parts else []
 
 
 def ensemble_words(structure: ZooStructure) -> list[str]:
