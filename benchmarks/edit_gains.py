@@ -60,7 +60,7 @@ GROWTH: dict[str, Any] = {
 """Who may be pruned does not depend on what it is worth to the answer, so that prunings of all kinds are seen."""
 
 
-def trial(made: ExperimentSettings, seed: int) -> Trial:
+def trial(made: ExperimentSettings, seed: int, more: dict[str, Any]) -> Trial:
     """A training that begins with one to three of the six modules, drawn by its seed."""
     network = next(arm.network for arm in made.experiment.arms if arm.name == "fixed")
     assert isinstance(network, ModuleZooNetwork)
@@ -73,14 +73,16 @@ def trial(made: ExperimentSettings, seed: int) -> Trial:
         network=ModuleZooNetwork(structure=structure),
         learning_rate=RATE,
         procedure="grow",
-        options=merge(made.evaluation.options["grow"], GROWTH),
+        options=merge(made.evaluation.options["grow"], GROWTH, more),
         seed=seed,
     )
 
 
-def measured(made: ExperimentSettings, seed: int, folder: Path) -> tuple[EditMemory, dict[str, Any]]:
+def measured(
+    made: ExperimentSettings, seed: int, folder: Path, more: dict[str, Any]
+) -> tuple[EditMemory, dict[str, Any]]:
     """The edits of one training, and what it was."""
-    arm, began = trial(made, seed), time.process_time()
+    arm, began = trial(made, seed, more), time.process_time()
     problem = NetworkProblem(lambda one: one, made.evaluation, folder, arms=(arm,))
     outcome = problem.read(evaluate_network(problem.payload(arm, seed, None), lambda message: None))
     assert outcome.reason is None, outcome.detail
@@ -98,6 +100,8 @@ def collect(given: argparse.Namespace) -> None:
     """Make the runs that the memory does not have yet."""
     made = experiment(given.data, given.budget)
     how = {"data": Path(given.data).resolve().name, "budget": given.budget}
+    more = {"forks": {"follow": given.follow}, "events": {"count": given.events}}
+    how |= {"follow": given.follow, "events": given.events} if given.follow else {}
     told = given.memory.with_suffix(".runs")
     known = [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
     done = {row["seed"] for row in known if row["of"] == how}
@@ -105,7 +109,7 @@ def collect(given: argparse.Namespace) -> None:
         if seed in done:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            memory, facts = measured(made, seed, Path(folder))
+            memory, facts = measured(made, seed, Path(folder), more)
         before = read(given.memory) if given.memory.exists() else EditMemory()
         draft = given.memory.with_suffix(".draft")
         draft.write_text(join([before, memory]).dumps())
@@ -227,6 +231,45 @@ def kept(told: Path) -> list[str]:
     ]
 
 
+def later(told: Path) -> list[dict[str, Any]]:
+    """Gains of forks beside those after copies of both sides were trained on, on the same samples; a row per operation.
+
+    The interval of the rank correlation is by drawing runs with replacement.
+    """
+    runs = [json.loads(line) for line in told.read_text().splitlines()]
+    rows = [
+        (place, fork["edits"][0].split()[0], fork["published"]["gain"], fork["followed"]["gain"], fork["kept"])
+        for place, run in enumerate(runs)
+        if run["forks"]
+        for fork in run["forks"]["tried"]
+        if fork.get("followed")
+    ]
+    if not rows:
+        return []
+    of, names = np.array([row[0] for row in rows]), [row[1] for row in rows]
+    short, long = (np.array([row[column] for row in rows]) for column in (2, 3))
+    drawn = generator(0, "resampled runs").choice(np.unique(of), size=(DRAWS, len(np.unique(of))))
+    places = [np.concatenate([np.flatnonzero(of == run) for run in draw]) for draw in drawn]
+    low, high = np.nanquantile([correlation(short[draw], long[draw]) for draw in places], [0.025, 0.975])
+    told_rows = []
+    for name in ("all", *sorted(set(names))):
+        own = np.array([name in ("all", one) for one in names])
+        told_rows.append(
+            {
+                "operation": name,
+                "forks": int(own.sum()),
+                "mean gain": f"{short[own].mean():+.4f}",
+                "later": f"{long[own].mean():+.4f}",
+                "median later": f"{np.median(long[own]):+.4f}",
+                "above 0": int((short[own] > 0).sum()),
+                "above 0 later": int((long[own] > 0).sum()),
+                "above 0 later alone": int(((long[own] > 0) & (short[own] <= 0)).sum()),
+                "rank correlation": f"{correlation(short, long):+.2f} ({low:+.2f} to {high:+.2f})" * (name == "all"),
+            }
+        )
+    return told_rows
+
+
 def show(path: Path, chosen_on: int, other: Path | None) -> None:
     """Print what the memory says."""
     memory = read(path)
@@ -237,14 +280,17 @@ def show(path: Path, chosen_on: int, other: Path | None) -> None:
     told = path.with_suffix(".runs")
     if told.exists():
         print("\n".join([noise(told), *kept(told)]))
+        if followed := later(told):
+            print("forks, and what became of their gains where both sides were trained on")
+            print_table(followed)
     print_table(operations(rows))
     expected = {name: foreseen(rows, model) for name, model in MODELS.items()}
     print("all runs, each held out")
     print_table(judge(rows, expected, every))
-    later = ~np.isin(rows.runs, list(dict.fromkeys(rows.runs))[:chosen_on])
-    if chosen_on and later.any():
-        print(f"the {len(set(np.array(rows.runs)[later]))} runs after the first {chosen_on}, {later.sum()} gains")
-        print_table(judge(rows, expected, later))
+    unseen = ~np.isin(rows.runs, list(dict.fromkeys(rows.runs))[:chosen_on])
+    if chosen_on and unseen.any():
+        print(f"the {len(set(np.array(rows.runs)[unseen]))} runs after the first {chosen_on}, {unseen.sum()} gains")
+        print_table(judge(rows, expected, unseen))
     if other is not None:
         given = rows_of(read(other).edits)
         expected = {name: model(given.features, given.gains, rows.features) for name, model in MODELS.items()}
@@ -260,6 +306,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--first", type=int, default=1, help="seed of the first run")
     parser.add_argument("--budget", type=float, default=40.0, help="GFLOPs of each training")
+    parser.add_argument("--follow", type=int, default=0, help="times its length for which sides go on after a fork")
+    parser.add_argument("--events", type=int, default=GROWTH["events"]["count"], help="events of each training")
     parser.add_argument("--chosen-on", type=int, default=0, help="first runs, by which the model was chosen")
     parser.add_argument("--other", type=Path, help="another memory, from which alone these gains are foreseen as well")
     given = parser.parse_args()

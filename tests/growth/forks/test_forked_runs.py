@@ -446,6 +446,37 @@ def test_an_h_model_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert forks["share"] <= GROWTH["forks"]["share"]
 
 
+def test_followed_sides_go_on_from_their_ends_and_decide_nothing(kind: str) -> None:
+    follow = 2
+    with harmed(kind), pytest.MonkeyPatch.context() as patch:
+        seen = Seen(patch)
+        outcome = grown(arm(forks={"follow": follow, "share": 0.9}))
+    forks = outcome.extra["growth"]["forks"]
+    first = next(row for row in forks["tried"] if row["spent"])
+    sides, later = seen.sides[:2], seen.sides[2 + ORDERS : 4 + ORDERS]
+    for side, copied in zip(sides, later, strict=True):
+        assert same(weights_of(copied["before"][0]), side["end"])
+        assert same(moments_of(copied["before"][1]), side["moments"])
+        assert copied["steps"] == follow * side["steps"]
+        assert copied["result"].steps == side["result"].steps + copied["steps"]
+        assert not same(copied["end"], side["end"])
+    followed, published = first["followed"], first["published"]
+    assert followed["samples"] == published["samples"]
+    assert followed["gain"] != published["gain"]
+    assert (followed["gain"] > published["gain"]) != first["kept"], "harm by construction wears off"
+    winner = sides[0 if first["kept"] else 1]
+    following = next(one for one in seen.segments if one["step"] == winner["result"].steps)
+    assert same(following["begin"], winner["end"]), "copies were trained on, not the winner"
+    costs = [side["steps"] * side["flops"] for side in (*sides, *seen.sides[2 : 2 + ORDERS], *later)]
+    assert first["spent"] + first["winner_flops"] > sum(costs)
+    assert 0 < forks["share"] <= 0.9
+    assert 0.9 * FLOPS < outcome.extra["training_flops"] < 1.03 * FLOPS
+    table = fork_table(SimpleNamespace(forks=forks))  # type: ignore[arg-type]
+    assert table is not None
+    shown = dict(zip(table.columns, next(row for row in table.rows if row[0] == str(first["event"])), strict=True))
+    assert shown["gain later"].startswith(f"{followed['gain']:+.4f}")
+
+
 def test_the_table_of_forks_has_their_numbers(run: dict[str, Any]) -> None:
     forks = run["facts"]["forks"]
     growth: Any = SimpleNamespace(forks=forks)

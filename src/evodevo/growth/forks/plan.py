@@ -54,9 +54,12 @@ class ForkSamples:
         half = min(settings.samples, count // 2)
         return cls(half, half)
 
-    def forwards(self, orders: int) -> int:
-        """Samples that are judged in a fork: both sides on all, each other order on those that choose."""
-        return 2 * (self.choosing + self.published) + orders * self.choosing
+    def forwards(self, orders: int, *, followed: bool = False) -> int:
+        """Samples that are judged in a fork: both sides on all, each other order on those that choose.
+
+        Where both sides are followed, they are judged on the published samples once more.
+        """
+        return 2 * (self.choosing + self.published) + orders * self.choosing + 2 * followed * self.published
 
 
 def plan_forks(
@@ -76,12 +79,14 @@ def plan_forks(
     if samples.choosing < 2:
         return ForkPlan(instead="the split architecture has fewer than 4 samples.")
 
+    followed = settings.follow > 0
+
     def judging(count: int) -> float:
-        again = (count - 1) * samples.forwards(settings.orders_again)
-        return forward * (samples.forwards(settings.orders) + again)
+        again = (count - 1) * samples.forwards(settings.orders_again, followed=followed)
+        return forward * (samples.forwards(settings.orders, followed=followed) + again)
 
     def trainings(count: int) -> int:
-        return 2 * count + settings.orders + (count - 1) * settings.orders_again
+        return 2 * (1 + settings.follow) * count + settings.orders + (count - 1) * settings.orders_again
 
     for count in range(events, 0, -1):
         side = (allowed - judging(count)) / trainings(count)

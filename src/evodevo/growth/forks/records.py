@@ -34,6 +34,8 @@ class ForkRecord(Settings):
             other order of the batches; None where a training ended early.
         chose: The gain that decided; None where a side could not be trained.
         published: The gain on samples that did not choose.
+        followed: The gain on the samples of ``published`` after both sides were trained on (``ForkSettings.follow``),
+            with the interval of the samples alone; None where they were not.
         noise: Standard deviation of a difference of two trainings by the order of batches alone, in nats, from all
             forks so far; None where it was not measured.
         freedom: Number of other orders that it comes from.
@@ -42,7 +44,7 @@ class ForkRecord(Settings):
         reason: Why they were not; empty where they were.
         side_flops: FLOPs for which each side trained, at most.
         winner_flops: FLOPs of the steps that were kept.
-        spent: All other FLOPs: the loser, other orders, judgements.
+        spent: All other FLOPs: the loser, other orders, judgements, and what followed.
     """
 
     edits: tuple[str, ...]
@@ -50,6 +52,7 @@ class ForkRecord(Settings):
     losses: tuple[float | None, ...] = ()
     chose: ForkGain | None = None
     published: ForkGain | None = None
+    followed: ForkGain | None = Field(default=None, exclude_if=lambda value: value is None)
     noise: float | None = None
     freedom: int = Field(default=0, ge=0)
     scatter: float = Field(default=0.0, ge=0)

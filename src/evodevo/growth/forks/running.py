@@ -14,7 +14,7 @@ from evodevo.experiments.trainer import Trainer
 from evodevo.growth.forks.interval import gain_of, noise_variance, scatter
 from evodevo.growth.forks.judging import parts_of_split, sample_losses
 from evodevo.growth.forks.plan import ForkPlan, ForkSamples
-from evodevo.growth.forks.records import ForkRecord
+from evodevo.growth.forks.records import ForkGain, ForkRecord
 from evodevo.growth.forks.sides import Batches, Side, reordered, train_side
 from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.spec import ForkSettings
@@ -109,9 +109,10 @@ class Forks:
         if min(steps) < 1:
             return Forked(ForkRecord(edits=edits, reason=NO_ROOM))
         spares = [replace(without, zoo=self._copy(without)) for _ in range(orders)]
+        sides = edited, without
         results = [
             train_side(self.bench, side, self.training, batches, count)
-            for side, count in zip((edited, without), steps, strict=True)
+            for side, count in zip(sides, steps, strict=True)
         ]
         others = [
             train_side(
@@ -132,12 +133,35 @@ class Forks:
             spare if other.steps == begin.step + steps[1] else None for spare, other in zip(spares, others, strict=True)
         ]
         record = self._judged(record, [edited if ended[0] else None, without if ended[1] else None, *complete], tried)
+        if all(ended) and self.settings.follow:
+            followed, more = self._followed(sides, results, steps, batches)
+            record, spent = record.model_copy(update={"followed": followed}), spent + more
         # Where the training without edits came to an end by itself, it goes on to there, and says so.
         winner, loser = (0, 1) if record.kept else (1, 0)
         record = record.model_copy(update={"winner_flops": costs[winner], "spent": spent + costs[loser]})
         return Forked(record, results[winner])
 
     # Within
+
+    def _followed(
+        self, sides: Sequence[Side], results: Sequence[TrainingResult], steps: Sequence[int], batches: Batches
+    ) -> tuple[ForkGain | None, float]:
+        """The gain after copies of both sides were trained on, and the FLOPs of that without the judgement.
+
+        No gain where one of them did not come so far: the end of the budget, or a loss that is not finite.
+        """
+        copies, flops, complete = [], 0.0, True
+        for side, result, count in zip(sides, results, steps, strict=True):
+            copied = replace(side, zoo=self._copy(side), snapshot=result.snapshot)
+            later = train_side(self.bench, copied, self.training, batches, self.settings.follow * count)
+            made = later.steps - result.steps
+            flops, complete = flops + made * side.flops, complete and made == self.settings.follow * count
+            copies.append(copied)
+        if not complete:
+            return None, flops
+        _, published = parts_of_split(self.task, self.samples)
+        edited, without = (self._losses(side, published) for side in copies)
+        return gain_of(*_known(without, edited), 0.0, 0, self.settings.level), flops
 
     def _judged(self, record: ForkRecord, sides: Sequence[Side | None], tried: Sequence[ForkRecord]) -> ForkRecord:
         """The record with losses, gains and decision; a side that could not be trained is None."""
@@ -189,13 +213,15 @@ class Forks:
 
     def _judging(self, edited: float, without: float, orders: int) -> float:
         """FLOPs of the judgement."""
-        both, chosen = self.samples.choosing + self.samples.published, self.samples.choosing
+        chosen, published = self.samples.choosing, self.samples.published
+        both = chosen + published * (2 if self.settings.follow else 1)
         return both * (edited + without) + orders * chosen * without
 
     def _side_flops(self, judging: float, orders: int, left: float) -> float:
         """FLOPs for which each side is trained: as planned, less where this judgement costs more than was planned."""
-        trainings = 2 + orders
-        allotted = trainings * self.plan.side_flops + self.forward * self.samples.forwards(orders)
+        trainings = 2 * (1 + self.settings.follow) + orders
+        judged = self.samples.forwards(orders, followed=self.settings.follow > 0)
+        allotted = trainings * self.plan.side_flops + self.forward * judged
         return min(self.plan.side_flops, (min(allotted, left) - judging) / trainings)
 
     def _copy(self, side: Side) -> GrowingNetwork:

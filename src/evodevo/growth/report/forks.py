@@ -21,6 +21,11 @@ COLUMNS = (
     "published gain",
     "GFLOP",
 )
+FOLLOWED = "gain later"
+FOLLOWED_WORDS = (
+    "Gain later: the same after copies of both sides were trained on (forks.follow), with the interval of the samples "
+    "alone."
+)
 TEXTS = ("edit", "interval", "decision", "published gain")
 
 
@@ -49,7 +54,11 @@ def fork_table(growth: GrowthHistory) -> TextTable | None:
         "difference by the order of the batches alone. The published gain is that on samples that did not choose. "
         "GFLOP of both sides, other orders and judgements."
     )
-    return TextTable(COLUMNS, [_row(fork) for fork in forks["tried"]], caption, TEXTS)
+    rows = [_row(fork) for fork in forks["tried"]]
+    if not any("followed" in fork for fork in forks["tried"]):
+        return TextTable(COLUMNS, rows, caption, TEXTS)
+    rows = [(*row, _gain(fork.get("followed"))) for row, fork in zip(rows, forks["tried"], strict=True)]
+    return TextTable((*COLUMNS, FOLLOWED), rows, f"{caption} {FOLLOWED_WORDS}", (*TEXTS, FOLLOWED))
 
 
 def _row(fork: Mapping[str, Any]) -> tuple[str, ...]:
@@ -62,9 +71,13 @@ def _row(fork: Mapping[str, Any]) -> tuple[str, ...]:
         _interval(chose),
         "–" if noise is None else f"{noise:.4f}",
         "kept" if fork["kept"] else f"refused: {fork['reason']}",
-        "–" if published is None else f"{published['gain']:+.4f} ({_interval(published)})",
+        _gain(published),
         f"{(fork['spent'] + fork['winner_flops']) / 1e9:.3g}",
     )
+
+
+def _gain(gain: Mapping[str, Any] | None) -> str:
+    return "–" if gain is None else f"{gain['gain']:+.4f} ({_interval(gain)})"
 
 
 def _interval(gain: Mapping[str, float] | None) -> str:
