@@ -122,6 +122,8 @@ class ForkSettings(Settings):
             spread is the noise in the interval of all forks.
         orders_again: The same at each later fork.
         level: Level of the one-sided interval, 0.5 to 1.
+        average: Share of the steps of a training in a fork, the last ones, over which its weights are averaged before
+            it is judged, 0 to 1; 0 for the last weights. What goes on has the last weights.
         follow: For how many times the length of a fork copies of both sides are trained on after the decision, at least
             0: for the record alone, which then has the gain at the longer horizon, too.
     """
@@ -132,6 +134,7 @@ class ForkSettings(Settings):
     orders: int = Field(default=2, ge=0, le=100)
     orders_again: int = Field(default=0, ge=0, le=100)
     level: float = Field(default=0.95, ge=0.5, lt=1)
+    average: float = Field(default=0.0, ge=0, le=1, json_schema_extra={NEW: 0.5}, exclude_if=lambda value: not value)
     follow: int = Field(default=0, ge=0, le=100, exclude_if=lambda value: not value)
 
 

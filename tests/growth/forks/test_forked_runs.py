@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +55,7 @@ STRUCTURE = ZooStructure(
     router=ZooRouterStructure(heads=2),
 )
 ORDERS = 2
+AVERAGE = {"refused": 0.0, "kept": 0.7}
 GROWTH: dict[str, Any] = {
     "strategist": "random",
     "allow": ["spawn"],
@@ -90,6 +92,10 @@ def _spawning() -> Iterator[None]:
 def arm(network: NetworkSpec | None = None, **changes: Any) -> Trial:
     network = network or ModuleZooNetwork(structure=STRUCTURE)
     return Trial(name="forked", network=network, learning_rate=1e-2, procedure="grow", options=merge(GROWTH, changes))
+
+
+def armed(kind: str) -> Trial:
+    return arm(forks={"average": AVERAGE[kind]})
 
 
 def grown(one: Trial, pool: Path | None = None, *, resume: str | None = None, report: Any = None) -> Outcome:
@@ -134,10 +140,20 @@ class Seen:
         self.trainer: Trainer | None = None
         train_side, train_segment = running.train_side, Trainer.train
 
-        def trained(bench: Trainer, side: sides.Side, training: Any, batches: Any, steps: int) -> TrainingResult:
+        def trained(
+            bench: Trainer, side: sides.Side, training: Any, batches: Any, steps: int, **how: Any
+        ) -> TrainingResult:
             before = copy.deepcopy(side.zoo.network), copy.deepcopy(side.snapshot)
             read: list[Any] = []
-            result = train_side(bench, side, training, lambda step: read.append(batches(step)) or read[-1], steps)
+            passed: list[dict[str, torch.Tensor]] = []
+
+            def batch_at(step: int) -> Any:
+                read.append(batches(step))
+                passed.append({name: one.detach().clone() for name, one in side.zoo.network.named_parameters()})
+                return read[-1]
+
+            result = train_side(bench, side, training, batch_at, steps, **how)
+            passed.append({name: one.detach().clone() for name, one in side.zoo.network.named_parameters()})
             self.sides.append(
                 {
                     "before": before,
@@ -145,6 +161,9 @@ class Seen:
                     "moments": moments_of(result.snapshot),
                     "result": result,
                     "read": read,
+                    "passed": passed,
+                    "averaged": side.averaged,
+                    "average": how["average"],
                     "flops": side.flops,
                     "steps": steps,
                     "training": training,
@@ -207,7 +226,7 @@ def run(kind: str, pool: Path) -> dict[str, Any]:
     messages: list[dict[str, Any]] = []
     with harmed(kind), pytest.MonkeyPatch.context() as patch:
         seen = Seen(patch)
-        outcome = grown(arm(), pool, report=messages.append)
+        outcome = grown(armed(kind), pool, report=messages.append)
     facts = outcome.extra["growth"]
     tried = [row for row in facts["forks"]["tried"] if row["spent"]]
     return {"outcome": outcome, "seen": seen, "messages": messages, "facts": facts, "first": tried[0], "tried": tried}
@@ -293,6 +312,30 @@ def test_the_winner_goes_on_to_the_bit_as_it_would_alone(run: dict[str, Any]) ->
     assert same(weights_of(network), winner["end"])
 
 
+def test_a_side_is_judged_by_the_mean_of_its_last_weights(kind: str, run: dict[str, Any]) -> None:
+    counts: list[int] = []
+    for side in run["seen"].sides[: 2 + ORDERS]:
+        assert side["average"] == AVERAGE[kind]
+        if not AVERAGE[kind]:
+            assert side["averaged"] is None
+            continue
+        last = side["passed"][-math.ceil(AVERAGE[kind] * side["steps"]) :]
+        counts.append(len(last))
+        for name, parameter in side["averaged"].named_parameters():
+            naive = torch.stack([weights[name].double() for weights in last]).mean(0)
+            assert torch.allclose(parameter.double(), naive, atol=1e-7)
+    if AVERAGE[kind]:
+        assert max(counts) > 1
+        trainer = run["seen"].trainer
+        task = procedure.with_architecture_split(trainer.task)
+        choosing, _ = running.parts_of_split(task, running.ForkSamples.of(GrowthSettings().forks, 24))
+        losses = [
+            running.sample_losses(side["averaged"], task, choosing, batch_size=32, precision=trainer.precision).mean()
+            for side in run["seen"].sides[: 2 + ORDERS]
+        ]
+        assert run["first"]["losses"] == pytest.approx(losses)
+
+
 def test_everything_is_charged_and_no_more_than_the_share(run: dict[str, Any]) -> None:
     trainer, facts, first = run["seen"].trainer, run["facts"], run["first"]
     edited, without, *others = run["seen"].sides[: 2 + ORDERS]
@@ -340,7 +383,7 @@ def test_killed_anywhere_it_goes_on_to_the_same_network(
             own.put_bytes(FolderPool(pool).get(digest))
         told: list[dict[str, Any]] = []
         with harmed(kind):
-            resumed = grown(arm(), tmp_path / str(number), resume=message["checkpoint"], report=told.append)
+            resumed = grown(armed(kind), tmp_path / str(number), resume=message["checkpoint"], report=told.append)
         assert not [one for one in told if "restarted" in one]
         assert timeless(resumed) == timeless(outcome)
         assert resumed.blobs == outcome.blobs
@@ -362,9 +405,9 @@ def test_killed_in_a_fork_it_is_repeated_to_the_same_network(kind: str, run: dic
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(running, "train_side", killed)
             with pytest.raises(Killed):
-                grown(arm(), tmp_path, report=messages.append)
+                grown(armed(kind), tmp_path, report=messages.append)
         kept = [message["checkpoint"] for message in messages if message.get("checkpoint")]
-        resumed = grown(arm(), tmp_path, resume=kept[-1])
+        resumed = grown(armed(kind), tmp_path, resume=kept[-1])
     assert timeless(resumed) == timeless(run["outcome"])
     assert resumed.blobs == run["outcome"].blobs
 
@@ -380,7 +423,7 @@ def test_the_log_leads_to_the_kept_network(run: dict[str, Any], pool: Path) -> N
 @pytest.mark.slow
 def test_the_same_seed_is_the_same_run(kind: str, run: dict[str, Any], tmp_path: Path) -> None:
     with harmed(kind):
-        again = grown(arm(), tmp_path)
+        again = grown(armed(kind), tmp_path)
     assert timeless(again) == timeless(run["outcome"])
     assert again.blobs == run["outcome"].blobs
 
@@ -509,7 +552,7 @@ def test_the_run_says_at_its_start_how_many_forks_there_are(run: dict[str, Any])
 def test_forks_are_off_and_leave_stored_settings_as_they_were() -> None:
     assert GrowthSettings().forks.share == 0
     assert "forks" not in GrowthSettings().model_dump(mode="json")
-    assert "forks" not in growth_of_new_runs()
+    assert growth_of_new_runs()["forks"] == {"average": 0.5}, "and off all the same"
 
 
 def test_what_cannot_fork_is_refused_before_anything_is_trained() -> None:

@@ -110,15 +110,10 @@ class Forks:
             return Forked(ForkRecord(edits=edits, reason=NO_ROOM))
         spares = [replace(without, zoo=self._copy(without)) for _ in range(orders)]
         sides = edited, without
-        results = [
-            train_side(self.bench, side, self.training, batches, count)
-            for side, count in zip(sides, steps, strict=True)
-        ]
+        results = [self._train(side, batches, count) for side, count in zip(sides, steps, strict=True)]
         others = [
-            train_side(
-                self.bench,
+            self._train(
                 spare,
-                self.training,
                 reordered(batches, begin.step, steps[1], self.bench.seed, number, place),
                 steps[1],
             )
@@ -143,6 +138,9 @@ class Forks:
 
     # Within
 
+    def _train(self, side: Side, batches: Batches, steps: int) -> TrainingResult:
+        return train_side(self.bench, side, self.training, batches, steps, average=self.settings.average)
+
     def _followed(
         self, sides: Sequence[Side], results: Sequence[TrainingResult], steps: Sequence[int], batches: Batches
     ) -> tuple[ForkGain | None, float]:
@@ -153,7 +151,7 @@ class Forks:
         copies, flops, complete = [], 0.0, True
         for side, result, count in zip(sides, results, steps, strict=True):
             copied = replace(side, zoo=self._copy(side), snapshot=result.snapshot)
-            later = train_side(self.bench, copied, self.training, batches, self.settings.follow * count)
+            later = self._train(copied, batches, self.settings.follow * count)
             made = later.steps - result.steps
             flops, complete = flops + made * side.flops, complete and made == self.settings.follow * count
             copies.append(copied)
@@ -204,7 +202,7 @@ class Forks:
 
     def _losses(self, side: Side, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         return sample_losses(
-            side.zoo.network,
+            side.judged,
             self.task,
             chosen,
             batch_size=max(32, self.training.batch_size),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -9,7 +10,9 @@ from torch import Tensor, nn
 
 from evodevo.experiments.flop_counter import look_at_step
 from evodevo.experiments.trainer import Trainer
+from evodevo.growth.forks.averaging import RunningMean
 from evodevo.growth.growable import GrowingNetwork
+from evodevo.networks.base import Network
 from evodevo.randomness import generator
 from evodevo.tasks.inputs import Batch
 from evodevo.training.loop import TrainingResult, TrainingSnapshot, model_loss, train
@@ -27,12 +30,19 @@ class Side:
         snapshot: Position of the training, and state of the optimiser, which is copied and not changed.
         ripen: Sets birth factors and learning rates of this network for a share of the budget.
         flops: FLOPs of one of its steps, counted.
+        averaged: The network with the mean of its weights over the last steps, where it was trained so; None before.
     """
 
     zoo: GrowingNetwork
     snapshot: TrainingSnapshot
     ripen: Callable[[GrowingNetwork, float], None]
     flops: float = field(default=0.0)
+    averaged: Network | None = None
+
+    @property
+    def judged(self) -> Network:
+        """The network that is judged: that of the mean weights, where there is one."""
+        return self.zoo.network if self.averaged is None else self.averaged
 
     def count(self, bench: Trainer, batches: Batches, share: float) -> None:
         """Count the FLOPs of its step at this share of the budget."""
@@ -42,7 +52,9 @@ class Side:
         self.flops = look_at_step(self.zoo.network, placed).flops
 
 
-def train_side(bench: Trainer, side: Side, training: TrainingSettings, batches: Batches, steps: int) -> TrainingResult:
+def train_side(
+    bench: Trainer, side: Side, training: TrainingSettings, batches: Batches, steps: int, *, average: float = 0.0
+) -> TrainingResult:
     """Train a side for some steps, without curve, selection of weights, checkpoint and account.
 
     Args:
@@ -51,6 +63,8 @@ def train_side(bench: Trainer, side: Side, training: TrainingSettings, batches: 
         training: Settings of the whole training; the schedule goes on from the snapshot.
         batches: Batch by number of the step in the whole training.
         steps: Number of steps.
+        average: Share of these steps, the last ones, over which its weights are averaged for ``Side.averaged``, 0 to 1;
+            0 for not.
     """
     begin = side.snapshot.cursor
     network = side.zoo.network
@@ -63,10 +77,12 @@ def train_side(bench: Trainer, side: Side, training: TrainingSettings, batches: 
 
     assert training.budget.flops is not None, "forks are planned in FLOPs"
     side.ripen(side.zoo, begin.flops / training.budget.flops)
-    return train(
+    mean, side.averaged = RunningMean(network) if average else None, None
+    first = begin.step + steps - math.ceil(average * steps)
+    result = train(
         network,
         training,
-        batch_at=batches,
+        batch_at=batches if mean is None else mean.along(batches, first),
         tokens_per_step=training.batch_size * bench.tokens_per_sample,
         seed=bench.seed,
         loss_function=loss_of,
@@ -78,6 +94,10 @@ def train_side(bench: Trainer, side: Side, training: TrainingSettings, batches: 
         flops_per_step=side.flops,
         memory_bytes=bench.settings.memory_bytes,
     )
+    if mean is not None and result.steps == begin.step + steps:
+        mean.add()
+        side.averaged = mean.network()
+    return result
 
 
 def reordered(batches: Batches, first: int, steps: int, *key: int) -> Batches:
