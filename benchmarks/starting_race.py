@@ -53,17 +53,30 @@ BATCH = WIDTH = 16
 """Few, so that a small budget has many steps."""
 RATE = 3e-3
 FORK_SHARE = 0.15
+FORKS = {"share": FORK_SHARE, "paired": True, "average": 0.5}
+"""What new runs have. (Tables before 2026-11-28 are of forks that judge the last weights, and are not paired.)"""
+AROUND: dict[str, Any] = {
+    "strategist": "heuristic",
+    "allow": ["map_positions", "add_readout"],
+    "around": {"tries": 1},
+    "events": {"count": 2, "last": 0.3, "actions": 1},
+}
+"""One edit at each of two early events, so that much of the budget is left for what it adds."""
+LONG = {**FORKS, "samples": 500, "orders": 0}
+"""Forks of an edit or two: long ones, whose interval is by the samples alone."""
 ARMS: dict[str, dict[str, Any]] = {
     "fixed": dict(NOTHING_HAPPENS),
     "raced": {"strategist": "heuristic", "events": {"count": 0}},  # the strategist of ``fixed`` never races
     "raced and grown": {"strategist": "heuristic"},
-    "raced and grown, forked": {"strategist": "heuristic", "forks": {"share": FORK_SHARE}},
+    "raced and grown, forked": {"strategist": "heuristic", "forks": FORKS},
+    "raced, edited around": AROUND,
+    "raced, edited around, forked": {**AROUND, "forks": LONG},
     "raced and random": {"strategist": "random"},
-    "raced and random, forked": {"strategist": "random", "forks": {"share": FORK_SHARE}},
+    "raced and random, forked": {"strategist": "random", "forks": FORKS},
     "raced and thompson": {"strategist": "thompson", "events": {"actions": 1}},
     "raced and thompson, forked": {
         "strategist": "thompson",
-        "forks": {"share": FORK_SHARE},
+        "forks": FORKS,
         "events": {"actions": 1},
     },
     "grown": {"strategist": "heuristic"},

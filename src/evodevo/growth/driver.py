@@ -36,7 +36,7 @@ from evodevo.growth.events import (
 from evodevo.growth.fitness import FitnessHistory, assess, relative_costs
 from evodevo.growth.flops import Prices
 from evodevo.growth.growable import GrowingNetwork, TaskSizes
-from evodevo.growth.legality import EventState, refusal, rule
+from evodevo.growth.legality import EventState, over_caps, refusal, rule
 from evodevo.growth.price import price, rise, taken_steps
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.pruning import EVERY_PROBE, counted, judge
@@ -191,6 +191,7 @@ class Growth:
             warming=tuple(memory.warming),
             left=1.0 - share,
             gain=self._gain(history),
+            refused=memory.refused,
         )
         ruling = rule(situation, settings.model_copy(update={"caps": self.caps}))
         if self.strategist.wants_gradient(number):
@@ -340,7 +341,9 @@ class Growth:
         """
         assert self._unedited is not None, "there was an event"
         kept = {name: getattr(self.memory, name) for name in ("strategist", "strategist_blob")}
-        self.zoo, self.memory = zoo, self._unedited.model_copy(update=kept)
+        around = [edit.action.operation for edit in record.edits if edit.surrounds]
+        refused = {**self._unedited.refused, **{name: self._unedited.refused.get(name, 0) + 1 for name in around}}
+        self.zoo, self.memory = zoo, self._unedited.model_copy(update={**kept, "refused": refused})
         return record.model_copy(update={"edits": tuple(_refused(edit, note) for edit in record.edits), "warms": False})
 
     def measured(self, gain: MeasuredGain | None) -> None:
@@ -548,6 +551,7 @@ class Growth:
             lambda child, gone: refusal(zoo.structure, child, task, caps, gone),
             lambda name: self._teach(name, number),
             bank,
+            lambda changed: over_caps(changed, task, caps),
             lambda name: needed(zoo.structure, task, caps).get(name),
         )
 
@@ -644,7 +648,8 @@ def _refused(edit: Edit, note: str) -> Edit:
     """An edit that was undone; one that was refused before stays as it is."""
     if edit.module is None:
         return edit
-    gone = {"module": None, "after": None, "tensors": (), "twin": False, "in_place": None, "weights": None}
+    gone = {"module": None, "after": None, "tensors": (), "twin": False}
+    gone |= dict.fromkeys(("in_place", "around", "weights"))
     return edit.model_copy(update={**gone, "note": f"refused: {note}"})
 
 

@@ -11,17 +11,22 @@ from typing import Literal
 
 from pydantic import Field
 
+from evodevo.growth.around.spec import AroundSettings
 from evodevo.growth.in_place.spec import InPlaceSettings
 from evodevo.growth.spec import REPLACE, Operation
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.settings import Settings
+
+NETWORK = "network"
+"""In place of a module's id: the edit is one of the network around its modules."""
 
 
 class Action(Settings):
     """One action of a strategist.
 
     Attributes:
-        operation: Name of the operation, one of ``OPERATIONS``, ``REPLACE``, or of the table ``in_place.base.EDITS``.
+        operation: Name of the operation, one of ``OPERATIONS``, ``REPLACE``, or of a table, ``in_place.base.EDITS`` or
+            ``around.base.AROUND``.
         modules: Ids of the modules concerned, in order: the one to prune, replace, grow from or warm again; both
             parents of a hybrid.
         archetype: Family of the new module of a ``spawn`` or a ``replace``.
@@ -64,11 +69,13 @@ class Edit(Settings):
         order: Index of the sub-action in the event, from 0.
         action: The action as it was requested.
         seed: 64-bit seed from which everything that was drawn for this edit came.
-        module: Id of the newborn, or of the module that was removed or edited; None where the action was refused.
+        module: Id of the newborn, of the module that was removed or edited, or ``NETWORK``; None where the action was
+            refused.
         before: Genotypes of the modules concerned, by id.
         after: Genotype of the newborn, or of a module that was edited in place; None where there is none.
         tensors: Origins of its tensors.
         in_place: Settings of an edit in place; None for other edits.
+        around: Settings of an edit around the modules; None for other edits.
         weights: SHA-256 of the safetensors file with the weights right after an edit in place.
         twin: Whether the newborn computes what its parent does and shares its router weight at first (``split``).
         note: Remark for people ("kept from the bank", "refused: over the cap of parameters").
@@ -85,6 +92,7 @@ class Edit(Settings):
     twin: bool = False
     note: str = ""
     in_place: InPlaceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    around: AroundSettings | None = Field(default=None, exclude_if=lambda value: value is None)
     weights: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$", exclude_if=lambda value: value is None)
 
     @property
@@ -106,3 +114,8 @@ class Edit(Settings):
     def enlarged(self) -> bool:
         """Whether a module was edited in place."""
         return self.module is not None and self.in_place is not None
+
+    @property
+    def surrounds(self) -> bool:
+        """Whether the network was edited around its modules."""
+        return self.module is not None and self.around is not None

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import DataError, UsageError
-from evodevo.growth.edit_spec import Action, Edit
-from evodevo.growth.growable import GrowingNetwork
+from evodevo.growth.around.base import AROUND
+from evodevo.growth.edit_spec import NETWORK, Action, Edit
+from evodevo.growth.growable import Growable, GrowingNetwork
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.in_place.weights import answers_alike, enlarge, rebuilt
 from evodevo.growth.spec import REPLACE, BirthSettings, GrowthSettings
@@ -32,6 +33,7 @@ from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import mutate, sample, with_lineage
+from evodevo.networks.base import Network
 from evodevo.operators.base import Operator
 from evodevo.randomness import generator, integer_seed
 from evodevo.storage.blobs import BlobPool
@@ -55,6 +57,8 @@ class Editor:
         refuses: Called with every child before it is born.
         leave: Called before a module is removed; see ``Leave``.
         bank: Bank of removed modules.
+        exceeds: Called with the network as it would be after an edit around its modules: why it may not be so, None
+            where it may.
         stays: Called with the id of a module that a strategist prunes: why it may not go, None where it may.
     """
 
@@ -65,6 +69,7 @@ class Editor:
     refuses: Refuses
     leave: Leave
     bank: ModuleBank
+    exceeds: Callable[[Growable], str | None] = lambda _: None
     stays: Callable[[str], str | None] = lambda _: None
 
     def apply(
@@ -97,6 +102,8 @@ class Editor:
             return (Edit(event=event, order=order, action=action, seed=seed, module=name),)
         if action.operation in EDITS:
             return (self._in_place(action, event, order),)
+        if action.operation in AROUND:
+            return (self._around(action, event, order),)
         if action.operation == REPLACE:
             return self._replace(action, event, order)
         return self._birth(action, event, order, fitness, replaces)
@@ -129,6 +136,21 @@ class Editor:
                 "note": f"{genotype_parameters(genotype):,} to {genotype_parameters(child):,} parameters",
             }
         )
+
+    def _around(self, action: Action, event: int, order: int) -> Edit:
+        settings, network = self.settings.around, self.zoo.network
+        seed = integer_seed(self.seed, event, order, "edit")
+        edit = Edit(event=event, order=order, action=action, seed=seed)
+        try:
+            refusal = self.exceeds(self.zoo.structure.changed_around(action.operation, settings))
+        except UsageError as error:
+            refusal = str(error)
+        if refusal is not None:
+            return edit.model_copy(update={"note": f"refused: {refusal}"})
+        before = _parameters(network)
+        self.zoo.edit_around(action.operation, settings, seed)
+        note = f"{before:,} to {_parameters(network):,} parameters"
+        return edit.model_copy(update={"module": NETWORK, "around": settings, "note": note})
 
     def _replace(self, action: Action, event: int, order: int) -> tuple[Edit, ...]:
         """A fresh module comes in with the statistics of another, which then goes: the network answers otherwise.
@@ -299,6 +321,10 @@ def _alike(child: Operator, parent: ModuleParent, seed: int) -> bool:
     return bool(torch.allclose(output, wanted, rtol=LIKENESS, atol=LIKENESS))
 
 
+def _parameters(network: Network) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
 TRIES = 16
 """Most mutants drawn until one computes what its parent does; those that shrink do not."""
 LIKENESS = 1e-4
@@ -308,11 +334,13 @@ LIKENESS_SHAPE = (4, 7)
 
 
 def repeat(zoo: GrowingNetwork, edits: Iterable[Edit]) -> None:
-    """Give a network the modules that it has after these edits; weights come from elsewhere, such as a checkpoint."""
+    """Give a network the structure that it has after these edits; weights come from elsewhere, such as a checkpoint."""
     for edit in edits:
         if edit.module is None or edit.action.operation == "rewarm":
             continue
-        if edit.action.operation == "prune":
+        if edit.around is not None:
+            zoo.edit_around(edit.action.operation, edit.around, edit.seed)
+        elif edit.action.operation == "prune":
             zoo.remove(edit.module)
         elif edit.enlarged and edit.after is not None:
             zoo.exchange(edit.module, edit.after)
@@ -368,7 +396,7 @@ def replay_log(
                 raise DataError(f"the log of event {edit.event} describes {name!r} as something that it never was.")
 
     for edit in edits:
-        if edit.module is None or edit.action.operation == "rewarm":
+        if edit.module is None or edit.action.operation == "rewarm" or edit.surrounds:
             continue
         if edit.action.operation in (*BIRTHS, REPLACE):
             if edit.after is None or edit.module in modules:

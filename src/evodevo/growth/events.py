@@ -197,6 +197,7 @@ class GrowthMemory(Settings):
         blobs: Digests of the blobs that the log names: weights of parents.
         portions: Limits of probes and distillation until the next event; None, for no limits, before the first.
         falls: Number of falls of a cap so far.
+        refused: How often forks have refused an edit around the modules, by operation.
     """
 
     history: FitnessHistory = FitnessHistory()
@@ -214,6 +215,7 @@ class GrowthMemory(Settings):
     blobs: tuple[str, ...] = ()
     portions: Portions | None = None
     falls: int = Field(default=0, ge=0, exclude_if=lambda value: not value)
+    refused: dict[str, int] = Field(default_factory=dict, exclude_if=lambda value: not value)
 
     @property
     def digests(self) -> list[str]:

@@ -15,7 +15,7 @@ STEP = 3
 """FLOPs of one training step, as a multiple of those of one forward pass."""
 KEPT = 8
 """Most batches of distillation for which teacher outputs are kept."""
-AROUND = 0.1
+OUTSIDE = 0.1
 """Extra cost of a zoo's probe beside its pass, as a share of it; benchmarks/zoo_leave_one_out.py measures it."""
 FIRST, SECOND = 1, 10
 """Passes of an unrolled step with its second derivative: of the whole network, and of what the step changes."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.trials import Role
+from evodevo.growth.around.spec import AroundSettings
 from evodevo.growth.flops import Prices
 from evodevo.growth.latency import LatencyTable
 from evodevo.growth.spec import Entry, FitnessSettings, GrowthSettings
@@ -73,7 +74,8 @@ class Growable(Settings):
     """Role of its trainings in a comparison."""
 
     in_place: ClassVar[bool] = False
-    """Whether its modules can be enlarged at their place (``in_place.base.EDITS``), or replaced by others at once."""
+    """Whether its modules can be enlarged at their place (``in_place.base.EDITS``), or replaced by others at once, and
+    what is around them edited (``around.base.AROUND``)."""
     races: ClassVar[bool] = False
     """Whether a race can decide which of its modules it begins with (``growth.training.starting_race``), and which
     go on where a cap falls (``growth.caps``)."""
@@ -113,6 +115,19 @@ class Growable(Settings):
     @abstractmethod
     def prices(self, task: TaskSizes, settings: FitnessSettings) -> Prices:
         """FLOPs of growing the network as it is now, per sample."""
+
+    def changed_around(self, operation: str, settings: AroundSettings, task: TaskSizes | None = None) -> Self:
+        """The network after an edit around its modules, a row of ``around.base.AROUND``.
+
+        Args:
+            operation: Name of the row.
+            settings: Settings of such edits.
+            task: Task for which it is checked as well; None where it was before.
+
+        Raises:
+            UsageError: It does not admit the edit, or it is a kind of network that has none.
+        """
+        raise UsageError(f"{self.plural} are not edited around their modules")
 
     @property
     def live(self) -> tuple[ZooModule, ...]:
@@ -244,6 +259,14 @@ class GrowingNetwork(ABC):
             UsageError: A kind of network whose modules are not edited in place.
         """
         raise UsageError(f"modules of {self.structure.plural} are not edited in place.")
+
+    def edit_around(self, operation: str, settings: AroundSettings, seed: int) -> None:
+        """Carry out an edit around the modules that ``Growable.changed_around`` admits; no output changes.
+
+        Raises:
+            UsageError: A kind of network that has none.
+        """
+        raise UsageError(f"{self.structure.plural} are not edited around their modules.")
 
     @abstractmethod
     def weights(self, name: str) -> dict[str, Tensor]:

@@ -40,6 +40,7 @@ class EventState:
         left: Share of the budget that is left, 0 to 1.
         gain: Expected fall of the loss by a birth, in nats; a module that contributes more is not replaced.
         families: Families that may be spawned.
+        refused: How often forks have refused an edit around the modules, by operation.
     """
 
     structure: Growable
@@ -50,6 +51,7 @@ class EventState:
     left: float = 1.0
     gain: float = 0.0
     families: Sequence[str] = PAPER
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,10 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
     replaces = _replaced(situation, settings) if full and "prune" in allowed else None
     in_place = _in_place(situation, settings, reasons)
     exchanged = _replacements(situation, settings, reasons) if REPLACE in allowed else ()
-    legal = Legal(prune=prune, rewarm=rewarm, in_place=in_place, replace=exchanged, births=0, prunes=prunes)
+    around = _around(situation, settings, reasons)
+    legal = Legal(
+        prune=prune, rewarm=rewarm, in_place=in_place, around=around, replace=exchanged, births=0, prunes=prunes
+    )
     obstacle = _no_birth(situation, settings, replaces)
     if obstacle is not None:
         reasons |= {birth: obstacle for birth in BIRTHS if birth in allowed}
@@ -110,10 +115,7 @@ def refusal(
     misfit = structure.misfit(child)
     if misfit is not None:
         return misfit
-    if not caps.limits and not caps.schedule:
-        return None
-    changed = _with(structure, child, replaces)
-    excess = Resources.of(changed, task).excess(caps) or unreachable(changed, task, caps)
+    excess = over_caps(_with(structure, child, replaces), task, caps)
     return None if excess is None else f"with the child {excess}"
 
 
@@ -174,16 +176,50 @@ def _replacements(
     return tuple(pairs)
 
 
+def over_caps(structure: Growable, task: TaskSizes, caps: CapSettings) -> str | None:
+    """Why a network of this structure may not be; None where it may.
+
+    Raises:
+        UsageError: A cap of latency without a table.
+    """
+    if not caps.limits and not caps.schedule:
+        return None
+    return Resources.of(structure, task).excess(caps) or unreachable(structure, task, caps)
+
+
+def _around(situation: EventState, settings: GrowthSettings, reasons: dict[str, str]) -> tuple[str, ...]:
+    """Edits around the modules that are open: those that forks refused least often first."""
+    structure, task, refused, found = situation.structure, situation.task, situation.refused, []
+    for operation in sorted(settings.opened_around, key=lambda name: refused.get(name, 0)):
+        if situation.left <= settings.events.warm:
+            words: str | None = _late(situation, settings)
+        elif refused.get(operation, 0) >= settings.around.tries:
+            words = f"forks have refused it {refused[operation]} times"
+        else:
+            try:
+                after = structure.changed_around(operation, settings.around, task)
+                words = over_caps(after, task, settings.caps)
+            except UsageError as error:
+                words = str(error)
+        if words is None:
+            found.append(operation)
+        else:
+            reasons[operation] = words
+    return tuple(found)
+
+
+def _late(situation: EventState, settings: GrowthSettings) -> str:
+    return f"{situation.left:.1%} of the budget is left; what is new needs {settings.events.warm:.1%} to learn"
+
+
 def _in_place(
     situation: EventState, settings: GrowthSettings, reasons: dict[str, str]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Edits in place that are open, each with the modules that admit it."""
-    structure, least = situation.structure, settings.events.warm
-    late = f"{situation.left:.1%} of the budget is left; what is new needs {least:.1%} to learn"
-    found = []
+    structure, found = situation.structure, []
     for operation in settings.opened:
-        if situation.left <= least:
-            reasons[operation] = late
+        if situation.left <= settings.events.warm:
+            reasons[operation] = _late(situation, settings)
             continue
         row, refused = EDITS.get(operation)(), {}
         for module in structure.live:

@@ -71,6 +71,9 @@ def check_zoo(structure: Growable, growth: GrowthSettings) -> None:
         raise UsageError(
             f"modules of {structure.plural} are not edited in place; leave {', '.join(growth.opened)} out of allow."
         )
+    if growth.opened_around and not structure.in_place:
+        names = ", ".join(growth.opened_around)
+        raise UsageError(f"{structure.plural} are not edited around their modules; leave {names} out of allow.")
     if REPLACE in growth.allow and not structure.in_place:
         raise UsageError(f"modules of {structure.plural} are not replaced at once; leave {REPLACE} out of allow.")
     if growth.race.share and not structure.races:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import DataError, EvodevoError, StoreDamagedError, UsageError
+from evodevo.growth.around.after import surrounded
 from evodevo.growth.growable import GROWABLES, OPAQUE
 from evodevo.growth.log import Log, read_log
 from evodevo.module_zoo.modules.cost import genotype_parameters
@@ -96,7 +97,7 @@ def replay(individual: Individual) -> Replay:
     replayed = _replayed(individual, log, held)
     is_compared = WEIGHTS in held
     if is_compared:
-        _check_network(individual, replayed, held[WEIGHTS])
+        _check_network(individual, log, replayed, held[WEIGHTS])
     return Replay(
         start=tuple(module.id for module in log.start),
         modules=tuple(module.id for module in replayed.modules),
@@ -158,7 +159,7 @@ def _replayed(individual: Individual, log: Log, held: Mapping[str, str]) -> Repl
         ) from None
 
 
-def _check_network(individual: Individual, replayed: Replayed, weights: str) -> None:
+def _check_network(individual: Individual, log: Log, replayed: Replayed, weights: str) -> None:
     from evodevo.training import checkpoints
 
     manifest = checkpoints.load(individual.run.archive.store.blobs, weights).manifest
@@ -176,9 +177,20 @@ def _check_network(individual: Individual, replayed: Replayed, weights: str) -> 
         raise DataError(
             f"the log of {individual.id} does not lead to its kept network: {', '.join(wrong)} would be another module."
         )
+    _check_surroundings(individual, log, envelope)
     layers, others = ([state.genotype for state in each if not _is_named(state)] for each in (there, replayed.modules))
     if layers != others:
         raise DataError(f"the log of {individual.id} does not lead to its kept network, which has other layers.")
+
+
+def _check_surroundings(individual: Individual, log: Log, kept: NetworkEnvelope) -> None:
+    """Check that the log leads to what the kept network has around its modules."""
+    planned, there = (GROWABLES.get(one.kind).of(one.structure) for one in (individual.genome.network, kept.network))
+    made = surrounded(planned, log.edits).with_modules(there.modules)
+    if made.in_place and made.structure != there.structure:
+        raise DataError(
+            f"the log of {individual.id} does not lead to its kept network, which is another around its modules."
+        )
 
 
 def _is_named(module: ZooModule) -> bool:

@@ -13,6 +13,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from evodevo.growth.around.base import AROUND
+from evodevo.growth.around.spec import AroundSettings
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.in_place.spec import InPlaceSettings
 from evodevo.growth.strategists.spec import StrategistSettings
@@ -25,14 +27,14 @@ REPLACE = "replace"
 
 
 def _known(operation: str) -> str:
-    if operation not in (*OPERATIONS, REPLACE, *EDITS):
-        known = ", ".join((*OPERATIONS, REPLACE, *EDITS))
+    if operation not in (*OPERATIONS, REPLACE, *EDITS, *AROUND):
+        known = ", ".join((*OPERATIONS, REPLACE, *EDITS, *AROUND))
         raise ValueError(f"there is no operation {operation[:60]!r}; there are {known}")
     return operation
 
 
 Operation = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string"})]
-"""One of ``OPERATIONS``, ``REPLACE``, or a row of ``EDITS``."""
+"""One of ``OPERATIONS``, ``REPLACE``, or a row of ``EDITS`` or of ``AROUND``."""
 
 Entry = Literal["gate", "beside"]
 """How a newborn gets its weight in a zoo; see ``BirthSettings``."""
@@ -118,9 +120,11 @@ class ForkSettings(Settings):
         samples: Number of samples of the ``architecture`` split that choose, and of others of it on which the published
             gain is measured; each at most half of the split.
         least: Fewest steps of the unchanged network in a fork; there are as many forks as the share pays for.
-        orders: Number of trainings without the edit in another order of the batches, at the first fork of a run; their
-            spread is the noise in the interval of all forks.
+        orders: Number of other orders of the batches in which a side is trained, too, at the first fork of a run; the
+            spread by the order is the noise in the interval of all forks.
         orders_again: The same at each later fork.
+        paired: Whether both sides are trained in each of these orders, and not the one without the edit alone. The
+            noise is then that of their difference, which is smaller, and the gain the mean over orders.
         level: Level of the one-sided interval, 0.5 to 1.
         average: Share of the steps of a training in a fork, the last ones, over which its weights are averaged before
             it is judged, 0 to 1; 0 for the last weights. What goes on has the last weights.
@@ -134,6 +138,7 @@ class ForkSettings(Settings):
     orders: int = Field(default=2, ge=0, le=100)
     orders_again: int = Field(default=0, ge=0, le=100)
     level: float = Field(default=0.95, ge=0.5, lt=1)
+    paired: bool = Field(default=False, json_schema_extra={NEW: True}, exclude_if=lambda value: not value)
     average: float = Field(default=0.0, ge=0, le=1, json_schema_extra={NEW: 0.5}, exclude_if=lambda value: not value)
     follow: int = Field(default=0, ge=0, le=100, exclude_if=lambda value: not value)
 
@@ -398,10 +403,12 @@ class GrowthSettings(Settings):
     Attributes:
         strategist: Name of the strategist, a row of ``growth.strategists.base.STRATEGISTS``.
         allow: Operations that it may use. Without ``prune`` no module is removed, not even to make room for a newborn.
-            Edits in place and ``replace`` are closed unless they are named; that one needs no ``prune``.
+            Edits in place, edits around the modules and ``replace`` are closed unless they are named; that one needs no
+            ``prune``.
         race: The race before the first event. Shares of the budget in ``events`` are of what it leaves.
         forks: Forks that decide whether an edit is kept.
         in_place: How modules are enlarged at their place.
+        around: What may come around the modules.
         memory: Whether edits of earlier runs warm-start a strategist that learns.
         edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
         policy: Settings of the strategists. The choice of parents, the discount and the target of the cost come from
@@ -429,11 +436,17 @@ class GrowthSettings(Settings):
     edit_memory: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     policy: StrategistSettings = StrategistSettings()
     in_place: InPlaceSettings = Field(default=InPlaceSettings(), exclude_if=lambda value: value == InPlaceSettings())
+    around: AroundSettings = Field(default=AroundSettings(), exclude_if=lambda value: value == AroundSettings())
 
     @property
     def opened(self) -> tuple[str, ...]:
         """Edits in place that it may use, in the order of ``allow``."""
         return tuple(operation for operation in dict.fromkeys(self.allow) if operation in EDITS)
+
+    @property
+    def opened_around(self) -> tuple[str, ...]:
+        """Edits around the modules that it may use, in the order of ``allow``."""
+        return tuple(operation for operation in dict.fromkeys(self.allow) if operation in AROUND)
 
     @model_validator(mode="after")
     def _said_once(self) -> Self:

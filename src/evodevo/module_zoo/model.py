@@ -316,6 +316,30 @@ class ModuleZoo(Network):
             self._active -= {name}
         self._used = None  # of a step in which it took part
 
+    def map_positions(self) -> None:
+        """Pool by a learned map of each position in place of the mean; no output changes (``pool=positions``).
+
+        Raises:
+            UsageError: the pooling is not the mean, or the number of positions is not known.
+        """
+        like = next(self.parameters())
+        self.pool.map_positions(like.new_empty(self.structure.width))
+        self.structure = self.structure.model_copy(update={"pool": "positions"})
+
+    def add_readout(self, hidden: int, seed: int) -> None:
+        """Put a layer of so many hidden units before the heads, drawn from the seed; no output changes.
+
+        Raises:
+            UsageError: there is one.
+        """
+        if self.readout is not None:
+            raise UsageError(f"there is a layer of {self.structure.readout} units before the heads already.")
+        like = next(self.parameters())
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.readout = Readout(self.structure.width, hidden).to(like.device, like.dtype).train(self.training)
+        self.structure = self.structure.model_copy(update={"readout": hidden})
+
     def state_extras(self) -> dict[str, Any]:
         """See ``Network``: modules that are half born."""
         return newborns(self.births, self.twins, beside=self.beside)

@@ -552,7 +552,7 @@ def test_the_run_says_at_its_start_how_many_forks_there_are(run: dict[str, Any])
 def test_forks_are_off_and_leave_stored_settings_as_they_were() -> None:
     assert GrowthSettings().forks.share == 0
     assert "forks" not in GrowthSettings().model_dump(mode="json")
-    assert growth_of_new_runs()["forks"] == {"average": 0.5}, "and off all the same"
+    assert growth_of_new_runs()["forks"] == {"paired": True, "average": 0.5}, "and off all the same"
 
 
 def test_what_cannot_fork_is_refused_before_anything_is_trained() -> None:

@@ -1,9 +1,11 @@
-"""Signs of edits: a lettered disc for a birth, a lettered square for an edit in place, a cross, a triangle."""
+"""Signs of edits: a lettered disc for a birth, a lettered square for an edit in place or around the modules, a cross, a
+triangle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from evodevo.growth.around.base import AROUND
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.spec import REPLACE
 from evodevo.report.charts import glyphs as marks
@@ -27,6 +29,8 @@ WORDS = {
 
 def words_of(operation: str) -> str:
     """An operation in a legend."""
+    if operation in AROUND:
+        return f"network {AROUND.get(operation).done}"
     if operation in WORDS or operation not in EDITS:
         return WORDS.get(operation, operation)
     return f"{EDITS.get(operation).done} in place"
@@ -40,11 +44,12 @@ def draw_sign(drawing: Drawing, operation: str, x: float, y: float, role: str = 
         drawing.line(x - 8, y, x + 8, y, "stroke-failed", stroke_width=1.4, stroke_dasharray="2 3")
     elif operation == "rewarm":
         drawing.path(marks.triangle(x, y, 5), f"fill-paper stroke-{role}", stroke_width=1.3)
-    elif operation in EDITS:
+    elif operation in EDITS or operation in AROUND:
         drawing.element(
             "rect", f"fill-paper stroke-{role}", x=x - 6.5, y=y - 6.5, width=13, height=13, rx=2, stroke_width=1.4
         )
-        drawing.text(x, y + 3.4, EDITS.get(operation).letter, f"fill-{role} strong", 9.5, "middle")
+        letter = EDITS.get(operation).letter if operation in EDITS else AROUND.get(operation).letter
+        drawing.text(x, y + 3.4, letter, f"fill-{role} strong", 9.5, "middle")
     else:
         drawing.element("circle", f"fill-paper stroke-{role}", cx=x, cy=y, r=7, stroke_width=1.4)
         drawing.text(x, y + 3.4, LETTERS.get(operation, "+"), f"fill-{role} strong", 9.5, "middle")

@@ -54,12 +54,18 @@ class ForkSamples:
         half = min(settings.samples, count // 2)
         return cls(half, half)
 
-    def forwards(self, orders: int, *, followed: bool = False) -> int:
-        """Samples that are judged in a fork: both sides on all, each other order on those that choose.
+    def forwards(self, settings: ForkSettings, orders: int) -> int:
+        """Samples that are judged in a fork: both sides on all, each other training on those that choose.
 
         Where both sides are followed, they are judged on the published samples once more.
         """
-        return 2 * (self.choosing + self.published) + orders * self.choosing + 2 * followed * self.published
+        followed = 2 * self.published if settings.follow else 0
+        return 2 * (self.choosing + self.published) + trainings(settings, orders) * self.choosing + followed
+
+
+def trainings(settings: ForkSettings, orders: int) -> int:
+    """Number of trainings in so many other orders."""
+    return orders * (2 if settings.paired else 1)
 
 
 def plan_forks(
@@ -79,20 +85,19 @@ def plan_forks(
     if samples.choosing < 2:
         return ForkPlan(instead="the split architecture has fewer than 4 samples.")
 
-    followed = settings.follow > 0
-
     def judging(count: int) -> float:
-        again = (count - 1) * samples.forwards(settings.orders_again, followed=followed)
-        return forward * (samples.forwards(settings.orders, followed=followed) + again)
+        again = (count - 1) * samples.forwards(settings, settings.orders_again)
+        return forward * (samples.forwards(settings, settings.orders) + again)
 
-    def trainings(count: int) -> int:
-        return 2 * (1 + settings.follow) * count + settings.orders + (count - 1) * settings.orders_again
+    def trained(count: int) -> int:
+        others = trainings(settings, settings.orders) + (count - 1) * trainings(settings, settings.orders_again)
+        return 2 * (1 + settings.follow) * count + others
 
     for count in range(events, 0, -1):
-        side = (allowed - judging(count)) / trainings(count)
+        side = (allowed - judging(count)) / trained(count)
         if side >= settings.least * step:
             return ForkPlan(most=count, side_flops=side, allowed=allowed, steps=int(side / step))
-    least = (judging(1) + trainings(1) * settings.least * step) / settings.share
+    least = (judging(1) + trained(1) * settings.least * step) / settings.share
     return ForkPlan(
         instead=f"{settings.share:g} of {budget:.3g} FLOPs has no room for a fork of {settings.least} steps a side; "
         f"give {least:.3g} FLOPs or more."

@@ -32,12 +32,13 @@ class ForkRecord(Settings):
         steps: Steps with the edits, and without them.
         losses: Mean loss in nats on the samples that chose: with the edits, without them, and then without them in each
             other order of the batches; None where a training ended early.
+        pairs: Gain in each order of the batches, where both sides were trained in each (``ForkSettings.paired``).
         chose: The gain that decided; None where a side could not be trained.
         published: The gain on samples that did not choose.
         followed: The gain on the samples of ``published`` after both sides were trained on (``ForkSettings.follow``),
             with the interval of the samples alone; None where they were not.
         noise: Standard deviation of a difference of two trainings by the order of batches alone, in nats, from all
-            forks so far; None where it was not measured.
+            forks so far: in orders of their own, or in one order where they are paired; None where it was not measured.
         freedom: Number of other orders that it comes from.
         scatter: Sum of squares of this fork alone.
         kept: Whether the edits were kept.
@@ -50,6 +51,7 @@ class ForkRecord(Settings):
     edits: tuple[str, ...]
     steps: tuple[int, int] = (0, 0)
     losses: tuple[float | None, ...] = ()
+    pairs: tuple[float, ...] = Field(default=(), exclude_if=lambda value: not value)
     chose: ForkGain | None = None
     published: ForkGain | None = None
     followed: ForkGain | None = Field(default=None, exclude_if=lambda value: value is None)

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.experiments.trainer import Trainer
-from evodevo.growth.forks.interval import gain_of, noise_variance, scatter
+from evodevo.growth.forks.decision import Judged, Losses, decided, known, published_gain
+from evodevo.growth.forks.interval import gain_of
 from evodevo.growth.forks.judging import parts_of_split, sample_losses
-from evodevo.growth.forks.plan import ForkPlan, ForkSamples
+from evodevo.growth.forks.plan import ForkPlan, ForkSamples, trainings
 from evodevo.growth.forks.records import ForkGain, ForkRecord
 from evodevo.growth.forks.sides import Batches, Side, reordered, train_side
 from evodevo.growth.growable import GrowingNetwork
@@ -24,8 +25,6 @@ from evodevo.training.settings import TrainingSettings
 
 NO_ROOM = "its fork has no room for a step of each side"
 NONE_LEFT = "no fork is left"
-NOT_TRAINED = "with it the training diverged"
-NO_GAIN = "its gain is {:+.4f} nats, and the interval begins at {:+.4f}, not above 0"
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,15 @@ class Forked:
 
     record: ForkRecord
     result: TrainingResult | None = None
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Trainings in another order: without the edit and with it, None where it ended early, and their FLOPs."""
+
+    without: Side | None
+    edited: Side | None
+    flops: float
 
 
 class Forks:
@@ -108,26 +116,21 @@ class Forks:
         steps = int(flops / edited.flops), int(flops / without.flops)
         if min(steps) < 1:
             return Forked(ForkRecord(edits=edits, reason=NO_ROOM))
-        spares = [replace(without, zoo=self._copy(without)) for _ in range(orders)]
-        sides = edited, without
+        sides, paired = (edited, without), self.settings.paired
+        spares = [self._spares(sides if paired else (without,)) for _ in range(orders)]
         results = [self._train(side, batches, count) for side, count in zip(sides, steps, strict=True)]
+        longest = max(steps) if paired else steps[1]
         others = [
-            self._train(
-                spare,
-                reordered(batches, begin.step, steps[1], self.bench.seed, number, place),
-                steps[1],
-            )
+            self._in_order(spare, steps, reordered(batches, begin.step, longest, self.bench.seed, number, place))
             for place, spare in enumerate(spares)
         ]
         made = [result.steps - begin.step for result in results]
         costs = made[0] * edited.flops, made[1] * without.flops
-        spent = judging + sum(other.steps - begin.step for other in others) * without.flops
+        spent = judging + sum(other.flops for other in others)
         record = ForkRecord(edits=edits, steps=(made[0], made[1]), side_flops=flops)
         ended = [count == wanted for count, wanted in zip(made, steps, strict=True)]
-        complete = [
-            spare if other.steps == begin.step + steps[1] else None for spare, other in zip(spares, others, strict=True)
-        ]
-        record = self._judged(record, [edited if ended[0] else None, without if ended[1] else None, *complete], tried)
+        complete = [side if end else None for side, end in zip(sides, ended, strict=True)]
+        record = self._judged(record, complete, others, tried)
         if all(ended) and self.settings.follow:
             followed, more = self._followed(sides, results, steps, batches)
             record, spent = record.model_copy(update={"followed": followed}), spent + more
@@ -137,6 +140,20 @@ class Forks:
         return Forked(record, results[winner])
 
     # Within
+
+    def _spares(self, sides: Sequence[Side]) -> list[Side]:
+        return [replace(side, zoo=self._copy(side)) for side in sides]
+
+    def _in_order(self, spares: Sequence[Side], steps: Sequence[int], batches: Batches) -> _Order:
+        """Train copies of both sides, or of the one without the edit alone, in another order of the batches."""
+        trained: list[Side | None] = []
+        flops = 0.0
+        for side, count in zip(spares, steps[-len(spares) :], strict=True):
+            begin = side.snapshot.cursor.step
+            made = self._train(side, batches, count).steps - begin
+            flops += made * side.flops
+            trained.append(side if made == count else None)
+        return _Order(trained[-1], trained[0] if len(trained) > 1 else None, flops)
 
     def _train(self, side: Side, batches: Batches, steps: int) -> TrainingResult:
         return train_side(self.bench, side, self.training, batches, steps, average=self.settings.average)
@@ -159,46 +176,29 @@ class Forks:
             return None, flops
         _, published = parts_of_split(self.task, self.samples)
         edited, without = (self._losses(side, published) for side in copies)
-        return gain_of(*_known(without, edited), 0.0, 0, self.settings.level), flops
+        return gain_of(*known(without, edited), 0.0, 0, self.settings.level), flops
 
-    def _judged(self, record: ForkRecord, sides: Sequence[Side | None], tried: Sequence[ForkRecord]) -> ForkRecord:
+    def _judged(
+        self, record: ForkRecord, sides: Sequence[Side | None], others: Sequence[_Order], tried: Sequence[ForkRecord]
+    ) -> ForkRecord:
         """The record with losses, gains and decision; a side that could not be trained is None."""
         choosing, published = parts_of_split(self.task, self.samples)
-        losses = [None if side is None else self._losses(side, choosing) for side in sides]
-        means = tuple(_mean(each) for each in losses)
-        orders = [loss for loss in means[1:] if loss is not None]
-        scattered = scatter(orders)
-        freedom = max(0, len(orders) - 1) + sum(fork.freedom for fork in tried[-1:])
-        squares = scattered + sum(fork.scatter for fork in tried)
-        variance = noise_variance(squares, freedom)
-        update = {
-            "losses": means,
-            "scatter": scattered,
-            "freedom": freedom,
-            "noise": variance**0.5 if freedom else None,
-        }
-        record = record.model_copy(update=update)
-        if means[0] is None:
-            return record.model_copy(update={"reason": NOT_TRAINED})
-        if means[1] is None:
-            return record.model_copy(update={"kept": True})
-        edited, without = sides[:2]
-        assert edited is not None, "it has a loss"
-        assert without is not None, "it has a loss"
-        assert losses[0] is not None, "it has a loss"
-        assert losses[1] is not None, "it has a loss"
-        level = self.settings.level
-        chose = gain_of(*_known(losses[1], losses[0]), variance, freedom, level)
-        pair = self._losses(without, published), self._losses(edited, published)
-        kept = chose.lower > 0
-        return record.model_copy(
-            update={
-                "chose": chose,
-                "published": gain_of(*_known(*pair), variance, freedom, level),
-                "kept": kept,
-                "reason": "" if kept else NO_GAIN.format(chose.gain, chose.lower),
-            }
+
+        def losses(side: Side | None) -> Losses | None:
+            return None if side is None else self._losses(side, choosing)
+
+        level, paired = self.settings.level, self.settings.paired
+        judged = Judged(
+            edited=losses(sides[0]),
+            without=losses(sides[1]),
+            others=[losses(other.without) for other in others],
+            others_edited=[losses(other.edited) for other in others] if paired else (),
         )
+        record = decided(record, judged, tried, level, paired=paired)
+        if record.chose is None:
+            return record
+        edited, without = (self._losses(side, published) for side in sides if side is not None)
+        return record.model_copy(update={"published": published_gain(without, edited, record, level)})
 
     def _losses(self, side: Side, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         return sample_losses(
@@ -213,14 +213,14 @@ class Forks:
         """FLOPs of the judgement."""
         chosen, published = self.samples.choosing, self.samples.published
         both = chosen + published * (2 if self.settings.follow else 1)
-        return both * (edited + without) + orders * chosen * without
+        each = edited + without if self.settings.paired else without
+        return both * (edited + without) + orders * chosen * each
 
     def _side_flops(self, judging: float, orders: int, left: float) -> float:
         """FLOPs for which each side is trained: as planned, less where this judgement costs more than was planned."""
-        trainings = 2 * (1 + self.settings.follow) + orders
-        judged = self.samples.forwards(orders, followed=self.settings.follow > 0)
-        allotted = trainings * self.plan.side_flops + self.forward * judged
-        return min(self.plan.side_flops, (min(allotted, left) - judging) / trainings)
+        count = 2 * (1 + self.settings.follow) + trainings(self.settings, orders)
+        allotted = count * self.plan.side_flops + self.forward * self.samples.forwards(self.settings, orders)
+        return min(self.plan.side_flops, (min(allotted, left) - judging) / count)
 
     def _copy(self, side: Side) -> GrowingNetwork:
         return spare_of(side.zoo, self.bench)
@@ -229,18 +229,3 @@ class Forks:
 def spare_of(zoo: GrowingNetwork, bench: Trainer) -> GrowingNetwork:
     """A network that grows and equals this one, and shares nothing with it."""
     return zoo.structure.grown(copy.deepcopy(zoo.network), bench.carry)
-
-
-def _known(*losses: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Losses of two sides on the samples that have a target."""
-    first, second = losses
-    there = ~np.isnan(first)
-    return first[there], second[there]
-
-
-def _mean(losses: NDArray[np.float64] | None) -> float | None:
-    """Mean loss; None where it is not finite."""
-    if losses is None:
-        return None
-    mean = float(np.nanmean(losses))
-    return mean if math.isfinite(mean) else None

@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from evodevo.growth.around.after import surrounded
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.growable import GROWABLES, Growable
-from evodevo.growth.report.data import GIVES_PLACE, MEASURES, GrowthHistory, Happening, Life, Sight, modules_after
+from evodevo.growth.report.data import (
+    GIVES_PLACE,
+    MEASURES,
+    GrowthHistory,
+    Happening,
+    Life,
+    Sight,
+    modules_after,
+)
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.networks.spec import NetworkSpec
 from evodevo.settings import validate
@@ -88,7 +97,8 @@ def grown_network(individual: Individual) -> NetworkSpec:
     pool = GROWABLES.get(network.kind).of(network.structure)
     if growth.race:
         pool = pool.with_modules(tuple(module for module in pool.modules if module.id in growth.begun))
-    structure = pool.with_modules(_kept(individual, growth, pool)).structure
+    pool = pool.with_modules(_kept(individual, growth, pool))
+    structure = surrounded(pool, growth.accepted).structure
     return network.model_copy(update={"structure": structure})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from evodevo.growth.around.base import AROUND
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.report.caps import cap_words
@@ -36,7 +37,7 @@ def edit_words(edit: Edit) -> str:
         return f"{edit.module} pruned{note}"
     if operation == "rewarm":
         return f"{edit.module} warmed up again{note}"
-    if edit.enlarged:
+    if edit.enlarged or edit.surrounds:
         return f"{edit.module} {done_words(operation)}{note}"
     if operation == REPLACE:
         return f"{edit.module} put in the place of {modules[0]}{note}"
@@ -45,8 +46,10 @@ def edit_words(edit: Edit) -> str:
 
 
 def done_words(operation: str) -> str:
-    """What an edit in place did to a module: ``widened``; its name where the table does not hold it (any more)."""
-    return EDITS.get(operation).done if operation in EDITS else operation
+    """What an edit in place or around modules did: ``widened``; its name where no table holds it (any more)."""
+    if operation in EDITS:
+        return EDITS.get(operation).done
+    return AROUND.get(operation).done if operation in AROUND else operation
 
 
 def birth_words(life: Life) -> str:

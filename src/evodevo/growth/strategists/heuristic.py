@@ -23,9 +23,10 @@ class Heuristic(Strategist):
     """Takes the first rule that applies; ties go by the module's id.
 
     1. Prune a module that the prune rule proposes; of several the least fit.
-    2. Cross the pair with the highest complementarity, if it is above c_0.
-    3. If validation has not risen for ``missing_plateau`` events, a family that no module has is spawned.
-    4. If it has not for ``plateau`` events, the fittest module that admits an edit in place is enlarged, where such
+    2. Edit the network around its modules, where such edits are open: the first of them.
+    3. Cross the pair with the highest complementarity, if it is above c_0.
+    4. If validation has not risen for ``missing_plateau`` events, a family that no module has is spawned.
+    5. If it has not for ``plateau`` events, the fittest module that admits an edit in place is enlarged, where such
        edits are open; else a child grows from the fittest module.
 
     No birth when little of the budget is left.
@@ -46,6 +47,8 @@ def rule(state: State, legal: Legal, settings: HeuristicSettings) -> Action:
         return min(going, key=lambda action: (modules[action.modules[0]].fitness, action.modules))
     if state.budget <= settings.budget:
         return Action(operation="noop")
+    if legal.around:
+        return Action(operation=legal.around[0])
     pairs = [(state.complement(*action.modules), action) for action in legal.targets("hybridise")]
     pairs = [(value, action) for value, action in pairs if value > settings.complementarity]
     if pairs:

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from evodevo.growth.around.base import AROUND
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.spec import OPERATIONS, REPLACE, Operation
 from evodevo.settings import Settings
@@ -127,6 +128,7 @@ class Legal(Settings):
         hybridise: Ordered pairs of ids: the one that keeps its frame, and the donor of a motif.
         spawn: Families that may be spawned.
         in_place: Edits in place that are open, each with the ids of modules that admit it.
+        around: Edits around the modules that are open.
         replace: Pairs of a module that may be replaced and the family that may take its place. An event has births or
             one replacement.
         births: Number of births left in this event.
@@ -141,6 +143,7 @@ class Legal(Settings):
     hybridise: tuple[tuple[str, str], ...] = ()
     rewarm: tuple[str, ...] = ()
     in_place: tuple[tuple[str, tuple[str, ...]], ...] = Field(default=(), exclude_if=lambda value: not value)
+    around: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
     replace: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda value: not value)
     births: int = Field(default=1, ge=0)
     prunes: int = Field(default=1, ge=0)
@@ -151,14 +154,16 @@ class Legal(Settings):
         """Every legal action of an operation; none where it is illegal."""
         if (operation in BIRTHS and not self.births) or (operation == "prune" and not self.prunes):
             return ()
+        if operation in AROUND:
+            return (Action(operation=operation),) if operation in self.around else ()
         if operation not in (*OPERATIONS, REPLACE):
             return _actions(operation, dict(self.in_place).get(operation, ()))
         return _actions(operation, () if operation == "noop" else getattr(self, operation))
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """Operations with a legal action: in the order of ``OPERATIONS``, then replacement and edits in place."""
-        every = (*OPERATIONS, REPLACE, *(operation for operation, _ in self.in_place))
+        """Operations with a legal action: ``OPERATIONS`` in order, replacement, edits in place and around modules."""
+        every = (*OPERATIONS, REPLACE, *(operation for operation, _ in self.in_place), *self.around)
         return tuple(operation for operation in every if self.targets(operation))
 
     def allows(self, action: Action) -> bool:
@@ -185,6 +190,7 @@ class Legal(Settings):
                 "in_place": tuple(
                     (operation, tuple(name for name in names if name not in busy)) for operation, names in self.in_place
                 ),
+                "around": tuple(operation for operation in self.around if operation != action.operation),
                 "hybridise": tuple(pair for pair in self.hybridise if not gone & set(pair)),
                 "replace": () if born or replaced else tuple(pair for pair in self.replace if pair[0] not in busy),
                 "births": 0 if replaced else self.births - born,

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-from evodevo.growth.flops import AROUND, Prices
+from evodevo.errors import UsageError
+from evodevo.growth.around.base import AROUND
+from evodevo.growth.around.spec import AroundSettings
+from evodevo.growth.flops import OUTSIDE, Prices
 from evodevo.growth.growable import Growable, TaskSizes
 from evodevo.growth.latency import LatencyTable, latency
 from evodevo.growth.spec import FitnessSettings
@@ -48,6 +51,15 @@ class GrowableZoo(Growable):
 
         return GrowingZoo(network, type(self), moved)
 
+    def changed_around(self, operation: str, settings: AroundSettings, task: TaskSizes | None = None) -> Self:
+        """See ``Growable``."""
+        row = AROUND.get(operation)()
+        after = row.changed(self.structure, settings)
+        misfit = None if task is None else row.misfit(self.structure, task.inputs)
+        if misfit is not None:
+            raise UsageError(misfit)
+        return type(self).of(after)
+
     @property
     def width(self) -> int:
         """Width d."""
@@ -62,7 +74,7 @@ class GrowableZoo(Growable):
         work = zoo_work(self.structure, task.inputs, task.outputs)
         forward = float(total_work(work.values()).total)
         learns = total_work([work["modules"], work["router"]]).total
-        return Prices(forward, (1 + AROUND) * forward, learns / max(forward, 1.0))
+        return Prices(forward, (1 + OUTSIDE) * forward, learns / max(forward, 1.0))
 
     def seconds(self, table: LatencyTable) -> float:
         """See ``Growable``."""

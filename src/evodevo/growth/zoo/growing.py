@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from torch import Tensor
 
 from evodevo.growth import gated, probes
+from evodevo.growth.around.base import AROUND
+from evodevo.growth.around.spec import AroundSettings
 from evodevo.growth.growable import Growable, GrowingNetwork
 from evodevo.growth.latency import LatencyTable
 from evodevo.growth.probes import ModuleProbe
@@ -106,6 +108,10 @@ class GrowingZoo(GrowingNetwork):
                 axes = tuple(tuple(None if entry < 0 else entry for entry in axis) for axis in maps)
                 origins[prefix + tensor] = Origin(prefix + former, axes=axes)
         self._moved(origins)
+
+    def edit_around(self, operation: str, settings: AroundSettings, seed: int) -> None:
+        """See ``GrowingNetwork``; new parameters begin without moments."""
+        AROUND.get(operation)().apply(self._zoo, settings, seed)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """See ``GrowingNetwork``."""

@@ -27,7 +27,7 @@ class ModulePool(nn.Module):
         width: d.
         pool: pooling of a module's output (L, d) to u (d): the mean over real positions, attention with a learned
             query, or the mean of a learned map of each position, the same ones for all modules.
-        length: largest L; read by ``positions`` alone.
+        length: largest L; read by ``positions`` alone, 0 where it is not known.
 
     Attributes:
         calls: id -> calls since ``reset``.
@@ -44,8 +44,9 @@ class ModulePool(nn.Module):
         start = int(torch.randint(1 << 62, ()))
         for module in modules:
             self._build(module, integer_seed(start, module.id, module.seed))
+        self.length = length
         self.query = nn.Parameter(torch.zeros(width)) if pool == "attention" else None
-        self.maps = nn.Parameter(torch.eye(width).repeat(length, 1, 1)) if pool == "positions" else None
+        self.maps = nn.Parameter(_identities(length, width)) if pool == "positions" else None
         self.calls: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
 
@@ -59,6 +60,18 @@ class ModulePool(nn.Module):
         if state is not None:
             built.load_state_dict(dict(state))
         self.parts[module.id] = built
+
+    def map_positions(self, like: Tensor) -> None:
+        """Turn the mean into that of a map of each position, which changes no output; as ``like`` in type and device.
+
+        Raises:
+            UsageError: the pooling is not the mean, or the number of positions is not known.
+        """
+        if self.query is not None or self.maps is not None:
+            raise UsageError("outputs of modules are pooled by learned weights already; only a mean can get maps.")
+        if not self.length:
+            raise UsageError("the number of positions that modules read is not known, and each needs a map.")
+        self.maps = nn.Parameter(_identities(self.length, like.shape[-1]).to(like))
 
     def _build(self, module: ZooModule, seed: int) -> None:
         try:
@@ -116,6 +129,11 @@ class ModulePool(nn.Module):
         if self.query is None:
             return masked_mean(y, mask)
         return softmax_mean(y, (y @ self.query) * y.shape[-1] ** -0.5, mask)
+
+
+def _identities(length: int, width: int) -> Tensor:
+    """(L, d, d)."""
+    return torch.eye(width).repeat(length, 1, 1)
 
 
 def mapped_mean(y: Tensor, maps: Tensor, mask: Tensor | None) -> Tensor:

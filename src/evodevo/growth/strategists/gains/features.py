@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import EvodevoError
+from evodevo.growth.around.base import AROUND
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.spec import OPERATIONS, REPLACE
@@ -26,7 +27,7 @@ from evodevo.module_zoo.modules.vector import LENGTH, width_of
 from evodevo.module_zoo.modules.zoo import PAPER, archetype
 
 KINDS = (*(operation for operation in OPERATIONS if operation != "noop"), REPLACE)
-"""Operations with a feature of their own; edits in place share one."""
+"""Operations with a feature of their own; edits in place, and those around the modules, share one."""
 IN_PLACE = "in place"
 _MODULE = ("usage", "impact", "contribution", "fitness", "redundancy", "age", "share of FLOPs", "share of fitness")
 _BY_KIND = ("budget", "value", "FLOPs of modules", "relative FLOPs")
@@ -66,7 +67,7 @@ def edit_features(state: State, action: Action) -> NDArray[np.float64]:
     concerned = [modules[name] for name in action.modules]
     total = max(sum(module.flops for module in state.modules), 1.0)
     relative = math.log(max(total + added_flops(state, action), 1.0) / total)
-    kind = IN_PLACE if action.operation in EDITS else action.operation
+    kind = IN_PLACE if action.operation in (*EDITS, *AROUND) else action.operation
     found: dict[str, float] = {"constant": 1.0, kind: 1.0}
     for module in concerned:
         family = module.archetype if module.archetype in PAPER else "others"
@@ -125,7 +126,7 @@ def added_flops(state: State, action: Action) -> float:
         return _family_flops(state, action.archetype)
     if action.operation == REPLACE:
         return _family_flops(state, action.archetype) - own[0]
-    if action.operation in ("noop", "rewarm"):
+    if action.operation in ("noop", "rewarm") or not own:  # what is around the modules is not in a state
         return 0.0
     return max(own)  # a copy of the parent, of the larger of two, or one more of what is enlarged
 
