@@ -6,13 +6,13 @@ DATA is a folder that ``module_zoo.growth_proof`` knows, or ``generated``; its s
 each, so that a small budget has many steps (with ``--recipe`` these hold, too). ``--budget`` trains whole arms for so
 many GFLOPs, everything counted: the six modules ``fixed``, begun by a race (``raced``), grown after it by the heuristic
 (``raced and grown``), by random edits (``raced and random``), by what other runs gained by edits (``raced and
-thompson``), and by edits of one of these that a fork has to confirm (``..., forked``), grown by the heuristic without a
-race (``grown``); the id of a module, or several joined by +, is a fixed network of these alone, and ``identity`` one
-without a module. ``thompson`` begins with the gains of ``--memory``, which ``edit_gains.py`` makes. ``--curves`` trains
-networks alone for as many GFLOPs each, as a race would, and judges them on the way: who leads when. A line of JSON for
-each result; of whole trainings also a table, with differences paired over seeds and their 95 % interval (t
-distribution). With ``--results`` the lines are appended to a file, and what it has already is not made again. One
-thread.
+thompson``), and by edits of one of these that a fork has to confirm (``..., forked``), edited around its modules alone,
+forked as well (``raced, edited around, forked``), grown without a race (``grown``); the id of a module, or several
+joined by +, is a fixed network of these alone, and ``identity`` one without a module. ``thompson`` begins with the
+gains of ``--memory``, which ``edit_gains.py`` makes. ``--curves`` trains networks alone for as many GFLOPs each, as a
+race would, and judges them on the way: who leads when. A line of JSON for each result; of whole trainings also a table,
+with differences paired over seeds and their 95 % interval (t distribution). With ``--results`` the lines are appended
+to a file, and what it has already is not made again. One thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
-from evodevo.growth.recipes.growing import NOTHING_HAPPENS
+from evodevo.growth.recipes.growing import EDITED_AROUND, NOTHING_HAPPENS
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.modules.zoo import identity
 from evodevo.module_zoo.network import ModuleZooNetwork
@@ -55,22 +55,12 @@ RATE = 3e-3
 FORK_SHARE = 0.15
 FORKS = {"share": FORK_SHARE, "paired": True, "average": 0.5}
 """What new runs have. (Tables before 2026-11-28 are of forks that judge the last weights, and are not paired.)"""
-AROUND: dict[str, Any] = {
-    "strategist": "heuristic",
-    "allow": ["map_positions", "add_readout"],
-    "around": {"tries": 1},
-    "events": {"count": 2, "last": 0.3, "actions": 1},
-}
-"""One edit at each of two early events, so that much of the budget is left for what it adds."""
-LONG = {**FORKS, "samples": 500, "orders": 0}
-"""Forks of an edit or two: long ones, whose interval is by the samples alone."""
 ARMS: dict[str, dict[str, Any]] = {
     "fixed": dict(NOTHING_HAPPENS),
     "raced": {"strategist": "heuristic", "events": {"count": 0}},  # the strategist of ``fixed`` never races
     "raced and grown": {"strategist": "heuristic"},
     "raced and grown, forked": {"strategist": "heuristic", "forks": FORKS},
-    "raced, edited around": AROUND,
-    "raced, edited around, forked": {**AROUND, "forks": LONG},
+    "raced, edited around, forked": dict(EDITED_AROUND),
     "raced and random": {"strategist": "random"},
     "raced and random, forked": {"strategist": "random", "forks": FORKS},
     "raced and thompson": {"strategist": "thompson", "events": {"actions": 1}},

@@ -14,8 +14,13 @@ from evodevo.growth.spec import ForkSettings
 @pytest.mark.parametrize("orders", [0, 1, 3])
 @pytest.mark.parametrize("again", [0, 2])
 @pytest.mark.parametrize("follow", [0, 3])
-def test_forks_keep_within_their_share_and_are_as_long_as_asked(orders: int, again: int, follow: int) -> None:
-    settings = ForkSettings(share=0.15, samples=100, least=20, orders=orders, orders_again=again, follow=follow)
+@pytest.mark.parametrize("paired", [False, True])
+def test_forks_keep_within_their_share_and_are_as_long_as_asked(
+    orders: int, again: int, follow: int, paired: bool
+) -> None:
+    settings = ForkSettings(
+        share=0.15, samples=100, least=20, orders=orders, orders_again=again, follow=follow, paired=paired
+    )
     step, forward, samples = 3 * 64 * 1e6, 1e6, ForkSamples(100, 100)
     seen = set()
     for budget in np.geomspace(1e10, 1e13, 25):
@@ -25,8 +30,9 @@ def test_forks_keep_within_their_share_and_are_as_long_as_asked(orders: int, aga
             assert plan.side_flops == 0
             assert "no room" in plan.instead
             continue
-        trainings = 2 * (1 + follow) * plan.most + orders + (plan.most - 1) * again
-        judged = (4 + orders) * 100 + (plan.most - 1) * (4 + again) * 100 + plan.most * (200 if follow else 0)
+        others = (orders + (plan.most - 1) * again) * (2 if paired else 1)
+        trainings = 2 * (1 + follow) * plan.most + others
+        judged = 400 * plan.most + 100 * others + plan.most * (200 if follow else 0)
         assert trainings * plan.side_flops + judged * forward == pytest.approx(0.15 * budget)
         assert plan.steps >= 20
         assert plan.most <= 8

@@ -520,6 +520,31 @@ def test_followed_sides_go_on_from_their_ends_and_decide_nothing(kind: str) -> N
     assert shown["gain later"].startswith(f"{followed['gain']:+.4f}")
 
 
+def test_paired_sides_see_the_same_batches_in_each_order(kind: str) -> None:
+    with harmed(kind), pytest.MonkeyPatch.context() as patch:
+        seen = Seen(patch)
+        outcome = grown(arm(forks={"paired": True, "share": 0.8}))
+    forks = outcome.extra["growth"]["forks"]
+    first = next(row for row in forks["tried"] if row["spent"])
+    trained = seen.sides[: 2 * (1 + ORDERS)]
+    orders = list(zip(trained[::2], trained[1::2], strict=True))
+    for edited, without in orders:
+        assert edited["flops"] > without["flops"]
+        assert [edited["steps"], without["steps"]] == first["steps"]
+        assert _equal(edited["read"], without["read"][: len(edited["read"])])
+        assert same(moments_of(edited["before"][1]), moments_of(without["before"][1]))
+    assert not _equal(orders[0][1]["read"], orders[1][1]["read"])
+    assert _sorted(orders[0][1]["read"]) == _sorted(orders[1][1]["read"])
+    assert len(first["pairs"]) == 1 + ORDERS
+    assert first["chose"]["gain"] == pytest.approx(sum(first["pairs"]) / len(first["pairs"]))
+    assert first["losses"][1] - first["losses"][0] == pytest.approx(first["pairs"][0])
+    assert first["kept"] == (kind == "kept")
+    costs = [side["steps"] * side["flops"] for side in trained]
+    assert first["spent"] + first["winner_flops"] > sum(costs)
+    assert forks["share"] <= 0.8
+    assert 0.9 * FLOPS < outcome.extra["training_flops"] < 1.03 * FLOPS
+
+
 def test_the_table_of_forks_has_their_numbers(run: dict[str, Any]) -> None:
     forks = run["facts"]["forks"]
     growth: Any = SimpleNamespace(forks=forks)

@@ -358,6 +358,7 @@ def test_all_arms_of_the_proof_may_compute_as_much(data: str | None, size: str) 
         assert (growth.forks.share > 0) == name.endswith(", forked")
         assert name.removeprefix("raced, then ").removesuffix(", forked") in (
             growth.strategist,
+            "edited around",
             f"grown by {growth.strategist}",
         )
         assert (growth.race.share > 0) == name.startswith("raced")
@@ -369,6 +370,7 @@ def test_the_primary_experiment_has_all_arms_of_the_proof(data: str | None) -> N
     primary = [plan for plan in settings.experiment.arms if not plan.cell]
     grown_ones = ["grown by ppo", "grown by random", "grown by heuristic", "raced, then grown by heuristic"]
     grown_ones += ["raced, then grown by random", "raced, then grown by random, forked"]
+    grown_ones += ["raced, then edited around, forked"]
     assert [plan.name for plan in primary] == [*grown_ones, "fixed", "raced", "Switch", "ST-MoE", "Soft MoE"]
     assert settings.experiment.reference == "fixed"
     assert settings.experiment.seeds == 5
@@ -392,9 +394,17 @@ def test_the_control_differs_in_its_modules_alone() -> None:
 def test_small_data_sets_tell_a_direction_with_few_arms() -> None:
     for name in ("sib200_6", "nlvr"):
         settings = proof(name)
-        assert names(settings) == ["grown by ppo", "fixed", "raced"]
+        assert names(settings) == ["grown by ppo", "raced, then edited around, forked", "fixed", "raced"]
         assert settings.experiment.seeds < proof("easy_vqa").experiment.seeds
         assert any("direction" in one for one in settings.experiment.caveats)
+
+
+def test_one_arm_is_edited_around_its_modules_and_no_further() -> None:
+    growth = growth_of(proof())["raced, then edited around, forked"]
+    assert growth.opened_around == growth.allow == ("map_positions", "add_readout")
+    assert growth.events.count == len(growth.allow)
+    assert (growth.forks.paired, growth.forks.average, growth.forks.orders) == (True, 0.5, 0)
+    assert growth.race == growth_of(proof())["raced, then grown by heuristic"].race
 
 
 def test_what_a_user_changes_holds_for_all_zoos_of_the_proof() -> None:

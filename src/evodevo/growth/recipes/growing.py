@@ -28,6 +28,19 @@ BESIDE = ("random", "heuristic")
 """Strategists beside one that learns: without them the gain of the learning cannot be measured."""
 FROM_ALL = ("thompson",)
 """Strategists to which the edits of all strategists of a run are told: who chose an edit says nothing of its gain."""
+EDITED_AROUND: Mapping[str, Any] = {
+    "strategist": "heuristic",
+    "allow": ["map_positions", "add_readout"],
+    "around": {"tries": 1},
+    "events": {"count": 2, "last": 0.3, "actions": 1},
+    "forks": {"share": 0.15, "samples": 500, "orders": 0, "paired": True, "average": 0.5},
+}
+"""Options of an arm that is edited around its modules where a fork confirms it, and not otherwise.
+
+One edit at each of two early events, so that much of the budget is left for what it adds. In short trainings that are
+judged on many samples the judgement is most of the cost; without other orders of the batches the interval is by the
+samples alone.
+"""
 NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
 """Options of the fixed arm: the same data split, no event, no probe; this strategist never races."""
 

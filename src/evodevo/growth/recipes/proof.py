@@ -3,7 +3,8 @@
 Source: docs/spec/architect_thyself.md#events.
 
 Some zoos begin with what a race of modules decides: one does not grow afterwards (the procedure ``race``),
-one grows by the heuristic, and two by random edits, of which one forks at its events (``growth.forks``).
+one grows by the heuristic, and two by random edits, of which one forks at its events (``growth.forks``); one is edited
+around its modules alone, where a fork confirms it (``growth.around``).
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
 without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite.
@@ -18,7 +19,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
 from evodevo.experiments.trials import Cell, Variant
 from evodevo.growth.recipes.classifier import SHORT, ZOO
-from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, arm_name, growth_of_new_runs
+from evodevo.growth.recipes.growing import EDITED_AROUND, FIXED, GROW, NOTHING_HAPPENS, arm_name, growth_of_new_runs
 from evodevo.growth.recipes.proof_data import GENERATED, ProofTrial, trial_of
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.named import zoo_structure
@@ -74,13 +75,14 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
         mixtures: set of the mixtures of experts beside them.
     """
     if trial.direction_only:
-        return (_grown(structure, LEARNER), _fixed(structure), _raced(structure))
+        return (_grown(structure, LEARNER), _edited_around(structure), _fixed(structure), _raced(structure))
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
         *(_grown(structure, strategist) for strategist in STRATEGISTS),
         _raced_and_grown(structure, RACED_FIRST),
         _raced_and_grown(structure, UNGUIDED),
         _forked(_raced_and_grown(structure, UNGUIDED)),
+        _edited_around(structure),
         _fixed(structure),
         _raced(structure),
         *(
@@ -162,6 +164,13 @@ def _raced_and_grown(structure: ZooStructure, strategist: str) -> Variant:
 def _forked(arm: Variant) -> Variant:
     options = {**arm.options, "forks": {"share": FORK_SHARE}}
     return arm.model_copy(update={"name": f"{arm.name}, forked", "options": options})
+
+
+def _edited_around(structure: ZooStructure) -> Variant:
+    arm = _raced_and_grown(structure, RACED_FIRST)
+    return arm.model_copy(
+        update={"name": f"{RACED}, then edited around, forked", "options": arm.options | EDITED_AROUND}
+    )
 
 
 def _raced(structure: ZooStructure) -> Variant:
