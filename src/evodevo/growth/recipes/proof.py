@@ -169,7 +169,7 @@ def _forked(arm: Variant) -> Variant:
 def _edited_around(structure: ZooStructure) -> Variant:
     arm = _raced_and_grown(structure, RACED_FIRST)
     return arm.model_copy(
-        update={"name": f"{RACED}, then edited around, forked", "options": arm.options | EDITED_AROUND}
+        update={"name": f"{RACED}, then edited around, forked", "options": {**arm.options, **EDITED_AROUND}}
     )
 
 
