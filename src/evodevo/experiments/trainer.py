@@ -337,6 +337,11 @@ class Trainer:
         self._border = (branch.snapshot, branch.since)
         self._best = branch.best
 
+    def select_anew(self) -> None:
+        """Forget the best weights until now, between two segments: they were of another stage of the work."""
+        self._best = None
+        self._selections.pop(str(len(self._ended) - 1), None)
+
     def spend(self, name: str, flops: float) -> None:
         """Put work beside training steps on the account (probes, distillation); a name counts once, as it was last.
 

@@ -15,6 +15,8 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.in_place.spec import InPlaceSettings
+from evodevo.growth.races.records import RaceSettings
+from evodevo.growth.shifts.spec import ShiftSettings
 from evodevo.growth.strategists.spec import StrategistSettings
 from evodevo.settings import NEW, Settings
 
@@ -280,7 +282,7 @@ class CapStep(Settings):
         return self
 
 
-class CapRaceSettings(Settings):
+class CapRaceSettings(RaceSettings):
     """The race that decides which modules stay where a cap falls below the cost of the network (``growth.caps``).
 
     Attributes:
@@ -396,6 +398,7 @@ class GrowthSettings(Settings):
         race: The race before the first event. Shares of the budget in ``events`` are of what it leaves.
         forks: Forks that decide whether an edit is kept.
         in_place: How modules are enlarged at their place.
+        shift: A shift of the training data in the middle of the training.
         memory: Whether edits of earlier runs warm-start a strategist that learns.
         edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
         policy: Settings of the strategists. The choice of parents, the discount and the target of the cost come from
@@ -423,6 +426,7 @@ class GrowthSettings(Settings):
     edit_memory: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     policy: StrategistSettings = StrategistSettings()
     in_place: InPlaceSettings = Field(default=InPlaceSettings(), exclude_if=lambda value: value == InPlaceSettings())
+    shift: ShiftSettings = Field(default=ShiftSettings(), exclude_if=lambda value: value == ShiftSettings())
 
     @property
     def opened(self) -> tuple[str, ...]:
