@@ -359,7 +359,7 @@ class Growth:
                 edits += editor.at_once(action, event=number, order=len(edits))
             return Altered(tuple(edits), bank)
 
-        kinds = proposals(self.zoo.structure, tuple(families), self.settings.birth.most)
+        kinds = proposals(self.zoo.structure, families, self.settings.birth.most)
         choice = choose(kinds, record, alter, moment.flops)
         edits, bank = ((), self._bank()) if choice.altered is None else (choice.altered.edits, choice.altered.bank)
         if choice.prize is not None:

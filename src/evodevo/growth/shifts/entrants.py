@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.growable import Growable
 from evodevo.growth.spec import REPLACE
+from evodevo.module_zoo.modules.cost import genotype_work
 from evodevo.module_zoo.modules.families import ARCHETYPES, member
 from evodevo.module_zoo.modules.spec import ModuleGenotype
+from evodevo.module_zoo.modules.vector import LENGTH
 from evodevo.module_zoo.modules.zoo import PAPER, archetype
 
 AS_IT_IS = "as it is"
@@ -28,23 +30,26 @@ class Proposal:
     actions: tuple[Action, ...] = ()
 
 
-def proposals(structure: Growable, families: Sequence[str], most: int) -> tuple[tuple[Proposal, ...], ...]:
+def proposals(
+    structure: Growable, families: Mapping[str, ModuleGenotype], most: int
+) -> tuple[tuple[Proposal, ...], ...]:
     """Networks by kind: as it is; with a fresh module of a family that it has not; a fresh one in the place of each of
-    its modules; each of its modules alone, where it has several.
+    its modules; each of its modules alone, where it has several. Of each kind the cheapest module comes first.
 
     Args:
         structure: The network.
-        families: Families of fresh modules.
+        families: Family -> genotype of a fresh module.
         most: Largest number of modules.
     """
-    live = [module.id for module in structure.live]
+    work = {module.id: _work(module.genotype) for module in structure.live}
+    live = sorted(work, key=lambda name: work[name])
     there = {module.genotype.archetype for module in structure.live}
-    absent = [family for family in families if family not in there]
+    absent = sorted((family for family in families if family not in there), key=lambda name: _work(families[name]))
     added = [Proposal(f"with {_one(family)}", (Action(operation="spawn", archetype=family),)) for family in absent]
     replaced = [
         Proposal(f"{_one(family)} for {name}", (Action(operation=REPLACE, modules=(name,), archetype=family),))
-        for name in live
         for family in absent
+        for name in reversed(live)
     ]
     alone = [
         Proposal(f"{name} alone", tuple(Action(operation="prune", modules=(gone,)) for gone in live if gone != name))
@@ -78,6 +83,11 @@ def planned_families(structure: Growable) -> dict[str, ModuleGenotype]:
         if genotype.archetype in ARCHETYPES:
             first[genotype.archetype] = member(genotype.archetype, genotype.width, dict(genotype.attributes))
     return first
+
+
+def _work(genotype: ModuleGenotype) -> float:
+    """FLOPs at a fixed length, for order alone."""
+    return float(genotype_work(genotype, LENGTH).total)
 
 
 def _one(family: str) -> str:
