@@ -106,18 +106,29 @@ class Seen:
         self.sides: list[dict[str, Any]] = []
         self.segments: list[dict[str, Any]] = []
         self.trainer: Trainer | None = None
-        fetch, train_side, train_segment = PointerTask.fetch, halving.train_side, Trainer.train
+        train_side, train_segment = halving.train_side, Trainer.train
         shifts, ends = procedure._Run._shift_data, procedure._Run._end
 
-        def fetched(task: Any, split: Any, indices: Any) -> Any:
-            batch = fetch(task, split, indices)
-            self.read.append((self.phase, split, set(batch["answer/target"].tolist())))
-            return batch
+        def noted(kind: type[SampleTask], splits: tuple[str, ...]) -> None:
+            fetch = kind.fetch
+
+            def fetched(task: Any, split: Any, indices: Any) -> Any:
+                batch = fetch(task, split, indices)
+                if split in splits:
+                    self.read.append((self.phase, split, set(batch["answer/target"].tolist())))
+                return batch
+
+            patch.setattr(kind, "fetch", fetched)
+
+        noted(HeldBackTask, ("train", "architecture"))  # of which the other one has none
+        noted(PointerTask, ("validation", "test"))
 
         def raced(bench: Any, side: Any, training: Any, batches: Any, count: int) -> Any:
             before = {name: value.clone() for name, value in side.zoo.network.state_dict().items()}
             read: list[int] = []
+            phase, self.phase = self.phase, "racing"
             result = train_side(bench, side, training, lambda step: read.append(step) or batches(step), count)
+            self.phase = phase
             self.sides.append(
                 {
                     "ids": side.zoo.live,
@@ -151,7 +162,6 @@ class Seen:
             self.phase = "ended"
             return trained
 
-        patch.setattr(PointerTask, "fetch", fetched)
         patch.setattr(halving, "train_side", raced)
         patch.setattr(Trainer, "train", segment)
         patch.setattr(procedure._Run, "_shift_data", shifted)
@@ -203,7 +213,11 @@ def test_before_the_shift_no_sample_of_a_new_class_is_read_and_afterwards_some_a
     assert len(early) > 20
     assert set.union(*early) == {0, 1}
     assert set.union(*late) == {0, 1, 2, 3}
-    assert set.union(*late[:3]) > {0, 1}, "from the first probe on"
+    trained = [classes for phase, split, classes in run.seen.read if phase == "after" and split == "train"]
+    assert set.union(*trained) == {0, 1, 2, 3}, "apart from the race"
+    split, classes = next((split, classes) for phase, split, classes in run.seen.read if phase == "after")
+    assert split == "architecture"
+    assert classes > {0, 1}, "the probe at the shift is of the new data"
 
 
 def test_test_samples_are_read_when_all_is_over_and_validation_is_of_the_new_data(run: SimpleNamespace) -> None:
@@ -349,7 +363,7 @@ def test_a_better_point_before_the_shift_does_not_win(monkeypatch: pytest.Monkey
     """Where every measurement is worse than the one before it."""
     values = iter(range(1000, 0, -1))
     monkeypatch.setattr("evodevo.experiments.checkpoint_selection.value_of", lambda *_: float(next(values)))
-    outcome = grown(arm(race={"share": 0.0}, events={"count": 0}))
+    outcome = grown(arm(strategist="fixed", events={"count": 0}, shift={"race": {"share": 0.0}}))
     shift, kept = outcome.extra["growth"]["shift"], outcome.extra["selection"][-1]
     assert kept["step"] > shift["step"]
     assert kept["best"] < 1000
@@ -423,6 +437,8 @@ def test_a_killed_run_is_the_same(run: SimpleNamespace, tmp_path: Path) -> None:
     assert outcome.blobs == run.outcome.blobs
     assert outcome.extra["training_flops"] == run.outcome.extra["training_flops"]
     assert outcome.extra["selection"] == run.outcome.extra["selection"]
+    for name in ("validation_loss", "validation_accuracy", "flops"):
+        assert outcome.series[name] == run.outcome.series[name]
 
 
 def test_a_run_that_is_made_again_is_the_same(run: SimpleNamespace, tmp_path: Path) -> None:
