@@ -134,6 +134,7 @@ class Trainer:
         self._best: BestWeights | None = None
         self._ended: list[FinishedStage] = []
         self._steps = 0
+        self._points = 0  # of the curve that are due no more in this stage
         self._paused = self._memory.paused
         self._spent: dict[str, float] = dict(self._memory.spent)
         self._spent_before = self._memory.spent_before  # of earlier stages than the present one
@@ -220,7 +221,8 @@ class Trainer:
         if not (cut_short and self.flops_per_step and not self._memory.border):
             self._count_flops(network, batch_of, again=bool(self._steps_of_segments))
         # A stage that was cut short has points already.
-        points = sum(step > self._steps for step, _ in self._series["validation_loss"])
+        due = self._memory.points if cut_short and not self._memory.border else None
+        self._points = self._points_of_stage if due is None else due
 
         def loss_of(model: nn.Module, batch: Any) -> Tensor:
             network.terms = {}
@@ -230,9 +232,8 @@ class Trainer:
             return loss
 
         def progress(now: TrainingProgress) -> bool:
-            nonlocal points
-            if watched and now.share * self.settings.curve_points >= points + 1:
-                points = int(now.share * self.settings.curve_points)
+            if watched and now.share * self.settings.curve_points >= self._points + 1:
+                self._points = int(now.share * self.settings.curve_points)
                 self._add_point(network, now.step, now.seconds, now.share)
             self._report({"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss})
             return self._best is None or not self._best.enough
@@ -336,6 +337,11 @@ class Trainer:
         """Forget the changes of the network since a branch: the next segment begins there."""
         self._border = (branch.snapshot, branch.since)
         self._best = branch.best
+
+    def select_anew(self) -> None:
+        """Forget the best weights until now, between two segments: they were of another stage of the work."""
+        self._best = None
+        self._selections.pop(str(len(self._ended) - 1), None)
 
     def spend(self, name: str, flops: float) -> None:
         """Put work beside training steps on the account (probes, distillation); a name counts once, as it was last.
@@ -514,6 +520,11 @@ class Trainer:
         self.flops_per_step = look_at_step(network, first).flops
         self._counted = counted
 
+    @property
+    def _points_of_stage(self) -> int:
+        """Number of points of the curve in the current stage."""
+        return sum(step > self._steps for step, _ in self._series["validation_loss"])
+
     def _last_point(self) -> float:
         points = self._series["validation_loss"]
         return points[-1][0] if points else 0.0
@@ -604,6 +615,7 @@ class Trainer:
             state=self.state,
             series={name: tuple(p for p in points if math.isfinite(p[1])) for name, points in self._series.items()},
             terms=self._terms.to_json(),
+            points=None if self._points == self._points_of_stage else self._points,
             selections=self._selections,
             paused=self._paused,
             spent=self._spent,

@@ -65,6 +65,8 @@ class Memory(Settings):
         state: state of the procedure, while it trains (``Bench.state``).
         series: the curves so far.
         terms: sums of the loss terms since the last point of the curve, and the number of these steps.
+        points: number of points of the curve that are due no more, where it is not that of the points in it: what
+            trains without a curve in between leaves out some. None where it is.
         selections: stage -> state of its selection.
         paused: seconds of measurements and between segments, which count as no training.
         spent: FLOPs of other work than training steps, by name (``Bench.spend``).
@@ -81,6 +83,7 @@ class Memory(Settings):
     state: dict[str, Any] = Field(default_factory=dict)
     series: dict[str, Points] = Field(default_factory=dict)
     terms: dict[str, tuple[float, int]] = Field(default_factory=dict)
+    points: int | None = Field(default=None, exclude_if=lambda value: value is None)
     selections: dict[str, SelectionState] = Field(default_factory=dict)
     paused: float = 0.0
     spent: dict[str, float] = Field(default_factory=dict)

@@ -12,7 +12,7 @@ that a run which was killed goes on identically; all draws are keyed by (run see
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -35,13 +35,16 @@ from evodevo.growth.events import (
 )
 from evodevo.growth.fitness import FitnessHistory, assess, relative_costs
 from evodevo.growth.flops import Prices
-from evodevo.growth.growable import GrowingNetwork, TaskSizes
+from evodevo.growth.growable import Growable, GrowingNetwork, TaskSizes
 from evodevo.growth.legality import EventState, over_caps, refusal, rule
 from evodevo.growth.price import price, rise, taken_steps
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.pruning import EVERY_PROBE, counted, judge
 from evodevo.growth.resources import Resources, check_start
 from evodevo.growth.rewards import reward
+from evodevo.growth.shifts.entrants import Proposal, planned_families, proposals
+from evodevo.growth.shifts.race import Alter, Altered, ShiftChoice
+from evodevo.growth.shifts.records import ShiftRecord
 from evodevo.growth.spec import CapSettings, GrowthSettings
 from evodevo.growth.strategists.base import StrategistState, create
 from evodevo.growth.strategists.edit_memory import EditMemory
@@ -85,6 +88,21 @@ class Surroundings:
     in_flops: bool = False
 
 
+@dataclass(frozen=True)
+class _Moment:
+    """An event at which a race decides, before it: its arguments, a probe, and what that cost."""
+
+    number: int
+    step: int
+    share: float
+    portioned: Portions | None
+    seen: ModuleProbe
+    history: FitnessHistory
+    ages: dict[str, int]
+    cost: Prices
+    flops: float
+
+
 class Growth:
     """The growth of one network.
 
@@ -95,6 +113,7 @@ class Growth:
         seed: Seed of the run.
         memory: Memory of an interrupted run; None starts a new one. ``repeat`` its events before anything else.
         edits: Edits of earlier runs; None for none.
+        planned: The network as it was planned, before a race at the start; the network itself if left out.
 
     Attributes:
         memory: Everything that the next call depends on; replaced by a new value after each call.
@@ -113,8 +132,10 @@ class Growth:
         seed: int,
         memory: GrowthMemory | None = None,
         edits: EditMemory | None = None,
+        planned: Growable | None = None,
     ) -> None:
         self.zoo = zoo
+        self._planned = zoo.structure if planned is None else planned
         self.settings = settings
         self.around = around
         self.seed = seed
@@ -284,31 +305,86 @@ class Growth:
             The record, and what was chosen where something had to go. A network that a race has trained is this
             network from then on.
         """
-        self.memory = self.memory.model_copy(update={"portions": portioned, "falls": self.memory.falls + 1})
-        zoo, memory, caps, task = self.zoo, self.memory, self.caps, self.around.task
-        seen, history = self._look()
-        flops, cost, ages = self.probe_flops, self.prices(), ages_of(zoo.structure.live, number)
-        self._inform(seen)
+        self.memory = self.memory.model_copy(update={"falls": self.memory.falls + 1})
+        moment = self._moment(number, step, share, portioned)
+        zoo, caps, task = self.zoo, self.caps, self.around.task
         excess = Resources.of(zoo.structure, task).excess(caps)
         record, choice = FallRecord(limits=caps.limits, excess=excess or ""), None
         edits: tuple[Edit, ...] = ()
         bank = self._bank()
-        self._distillation_steps = []
         if excess is not None:
-            kinds = kinds_under(zoo.structure, task, caps, seen.impact)
-            choice = choose(kinds, record, flops)
+            kinds = kinds_under(zoo.structure, task, caps, moment.seen.impact)
+            choice = choose(kinds, record, moment.flops)
             record = choice.record
             editor, gone = self._editor(number, bank), [name for name in zoo.live if name not in record.chosen]
             edits = tuple(
-                editor.let_go(name, event=number, order=order, note=record.reason, taught=choice.zoo is None)
+                editor.let_go(name, event=number, order=order, note=record.reason, taught=choice.prize is None)
                 for order, name in enumerate(gone)
             )
-            if choice.zoo is not None:
-                self.zoo = choice.zoo
-        there = set(self.zoo.live)
+            if choice.prize is not None:
+                self.zoo = choice.prize.zoo
+        return self._recorded(moment, edits, bank).model_copy(update={"fall": record}), choice
+
+    def shift(
+        self,
+        number: int,
+        step: int,
+        share: float,
+        portioned: Portions | None,
+        record: ShiftRecord,
+        choose: Callable[[Sequence[Sequence[Proposal]], ShiftRecord, Alter, float], ShiftChoice],
+    ) -> tuple[EventRecord, ShiftChoice]:
+        """Carry out the shift of the data: probe on the new ones, and let networks race for who goes on.
+
+        What was measured on the old data and says nothing of the new ones is forgotten: the metric at events before,
+        and how often a module was unused.
+
+        Args:
+            number, step, share, portioned: As for ``fall``.
+            record: Record of the shift so far.
+            choose: Chooses among kinds of networks (``shifts.entrants.proposals``); its further arguments are the
+                record so far, how a proposal is applied, and the FLOPs that have been used up here.
+
+        Returns:
+            The record, and what was chosen. A network that a race has trained is this network from then on.
+        """
+        self.memory = self.memory.model_copy(update={"low": {}, "values": (), "shares": ()})
+        moment = self._moment(number, step, share, portioned)
+
+        families = planned_families(self._planned)
+
+        def alter(zoo: GrowingNetwork, proposal: Proposal) -> Altered:
+            bank, edits = self._bank(), list[Edit]()
+            editor = replace(self._editor(number, bank, zoo), planned=families)
+            for action in proposal.actions:
+                edits += editor.at_once(action, event=number, order=len(edits))
+            return Altered(tuple(edits), bank)
+
+        kinds = proposals(self.zoo.structure, families, self.settings.birth.most)
+        choice = choose(kinds, record, alter, moment.flops)
+        edits, bank = ((), self._bank()) if choice.altered is None else (choice.altered.edits, choice.altered.bank)
+        if choice.prize is not None:
+            self.zoo = choice.prize.zoo
+        why = choice.record.reason
+        edits = tuple(edit.model_copy(update={"note": "; ".join(filter(None, (edit.note, why)))}) for edit in edits)
+        return self._recorded(moment, edits, bank).model_copy(update={"shift": choice.record}), choice
+
+    def _moment(self, number: int, step: int, share: float, portioned: Portions | None) -> _Moment:
+        """Begin an event at which a race decides: probe the network."""
+        self.memory = self.memory.model_copy(update={"portions": portioned})
+        seen, history = self._look()
+        ages = ages_of(self.zoo.structure.live, number)
+        moment = _Moment(number, step, share, portioned, seen, history, ages, self.prices(), self.probe_flops)
+        self._inform(seen)
+        self._distillation_steps = []
+        return moment
+
+    def _recorded(self, moment: _Moment, edits: tuple[Edit, ...], bank: ModuleBank) -> EventRecord:
+        """End an event at which a race decided: remember what is there, and record it."""
+        there, memory = set(self.zoo.live), self.memory
         self.memory = memory.model_copy(
             update={
-                "history": history,
+                "history": moment.history,
                 "low": {name: count for name, count in memory.low.items() if name in there},
                 "warming": {name: at for name, at in memory.warming.items() if name in there},
                 "rewarming": {name: at for name, at in memory.rewarming.items() if name in there},
@@ -316,20 +392,18 @@ class Growth:
                 "blobs": self._named(edits),
             }
         )
-        made = EventRecord(
-            number=number,
-            step=step,
-            share=share,
-            modules=module_rows(seen, history, ages),
-            value=seen.accuracy,
-            loss=seen.loss,
+        return EventRecord(
+            number=moment.number,
+            step=moment.step,
+            share=moment.share,
+            modules=module_rows(moment.seen, moment.history, moment.ages),
+            value=moment.seen.accuracy,
+            loss=moment.seen.loss,
             decisions=(),
             edits=edits,
-            portions=portioned,
-            flops=flops + self._distilled(cost),
-            fall=record,
+            portions=moment.portioned,
+            flops=moment.flops + self._distilled(moment.cost),
         )
-        return made, choice
 
     def withdraw(self, record: EventRecord, zoo: GrowingNetwork, note: str) -> EventRecord:
         """Undo the edits of the event that was just carried out; its decisions stay, and are rewarded as they are.
@@ -541,8 +615,8 @@ class Growth:
             children.update((place, edit.after) for edit in made if edit.after is not None)
         return tuple(edits), children
 
-    def _editor(self, number: int, bank: ModuleBank) -> Editor:
-        zoo, task, caps = self.zoo, self.around.task, self.caps
+    def _editor(self, number: int, bank: ModuleBank, changed: GrowingNetwork | None = None) -> Editor:
+        zoo, task, caps = self.zoo if changed is None else changed, self.around.task, self.caps
         return Editor(
             zoo,
             self.settings,

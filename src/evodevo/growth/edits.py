@@ -60,6 +60,7 @@ class Editor:
         exceeds: Called with the network as it would be after an edit around its modules: why it may not be so, None
             where it may.
         stays: Called with the id of a module that a strategist prunes: why it may not go, None where it may.
+        planned: Genotype of a fresh module by family; of other families one is drawn.
     """
 
     zoo: GrowingNetwork
@@ -71,6 +72,7 @@ class Editor:
     bank: ModuleBank
     exceeds: Callable[[Growable], str | None] = lambda _: None
     stays: Callable[[str], str | None] = lambda _: None
+    planned: Mapping[str, ModuleGenotype] = field(default_factory=dict)
 
     def apply(
         self, action: Action, *, event: int, order: int, fitness: Mapping[str, float], replaces: str | None = None
@@ -164,6 +166,20 @@ class Editor:
         insert(self.zoo, newborn, child)
         leaving = Action(operation="prune", modules=(gone,))
         return newborn, self._remove(leaving, event, order + 1, f"gives its place to {newborn.module}")
+
+    def at_once(self, action: Action, *, event: int, order: int) -> tuple[Edit, ...]:
+        """Apply a ``spawn``, a ``replace`` or a ``prune`` for a reason of another than the strategist.
+
+        Nobody warms up, and nobody is taught: the network answers otherwise from then on. Arguments as for ``apply``.
+        """
+        if action.operation == REPLACE:
+            return self._replace(action, event, order)
+        if action.operation == "prune":
+            return (self._remove(action, event, order, ""),)
+        newborn, child = self._born(action, event, order, None)
+        if child is not None:
+            insert(self.zoo, newborn, child)
+        return (newborn,)
 
     def let_go(self, name: str, *, event: int, order: int, note: str, taught: bool) -> Edit:
         """Remove a module for a reason of another than the strategist.
@@ -273,7 +289,8 @@ class Editor:
             hybrid = splice(first, second, rng, self.settings.birth, action.mix)
             return hybrid.child, hybrid.correspondence
         assert action.archetype is not None, "a spawn and a replacement name a family"
-        return sample(action.archetype, self.zoo.structure.width, rng), {}
+        planned = self.planned.get(action.archetype)
+        return planned or sample(action.archetype, self.zoo.structure.width, rng), {}
 
     def _mutant(self, name: str, parent: ModuleGenotype, rng: np.random.Generator, scale: float) -> ModuleGenotype:
         """A child's genotype; for ``split`` the first one that can compute what its parent does, if drawn in time."""

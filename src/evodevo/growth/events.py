@@ -14,7 +14,9 @@ from evodevo.growth.edit_spec import Edit
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.forks.records import ForkRecord
 from evodevo.growth.probes import ModuleProbe
+from evodevo.growth.races.records import RaceRecord
 from evodevo.growth.rewards import RewardScale, RewardState
+from evodevo.growth.shifts.records import ShiftRecord
 from evodevo.growth.strategists.gains.record import MeasuredGain
 from evodevo.growth.strategists.state import State
 from evodevo.growth.strategists.transition import Decision
@@ -93,6 +95,7 @@ class EventRecord(Settings):
         flops: FLOPs of its probe, of distillation, and of the strategist's own gradient.
         fork: Fork that decided on its edits; None where there was none.
         fall: The fall of a cap that this event is; nobody decides there but the caps. None for other events.
+        shift: The shift of the data that this event is; its race decides. None for other events.
     """
 
     number: int = Field(ge=1)
@@ -109,11 +112,17 @@ class EventRecord(Settings):
     flops: float = Field(default=0.0, ge=0)
     fork: ForkRecord | None = Field(default=None, exclude_if=lambda value: value is None)
     fall: FallRecord | None = Field(default=None, exclude_if=lambda value: value is None)
+    shift: ShiftRecord | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @property
     def born(self) -> tuple[str, ...]:
         """Ids of newborns."""
         return tuple(edit.module for edit in self.edits if edit.born and edit.module is not None)
+
+    @property
+    def race(self) -> RaceRecord | None:
+        """The race that was the event; None for an event of the strategist."""
+        return self.fall or self.shift
 
     @property
     def gone(self) -> tuple[str, ...]:

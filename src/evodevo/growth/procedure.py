@@ -34,8 +34,14 @@ from evodevo.growth.growable import GrowingNetwork, TaskSizes
 from evodevo.growth.latency import LatencyTable
 from evodevo.growth.log import Log, write_log
 from evodevo.growth.procedure_settings import check_events, check_forks, check_zoo, pool_to_grow, total_steps
+from evodevo.growth.races.halving import Halving, Prize
+from evodevo.growth.races.records import RaceSettings
 from evodevo.growth.resources import Resources
 from evodevo.growth.schedule import Agenda, What
+from evodevo.growth.shifts.entrants import Proposal
+from evodevo.growth.shifts.race import Alter, ShiftChoice, ShiftRaces
+from evodevo.growth.shifts.records import ShiftRecord
+from evodevo.growth.shifts.stream import data_before, new_words
 from evodevo.growth.spec import LIMITS, GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.gains.held_out import held_out
@@ -70,8 +76,9 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training; ``race``, who
     raced for the start (``growth.training.starting_race.GrowthStart``); ``forks``, where they are on, their plan and
     each of them (``growth.forks.records.ForkRecord``); ``caps``, where they fall, the ``limits`` at the start, each of
-    the ``falls`` (``growth.caps.records.FallRecord``) and the ``costs`` after each event; ``foresight``, of a
-    strategist that chooses by gains that it foresees: how well its memory foresees those of runs that it has not seen
+    the ``falls`` (``growth.caps.records.FallRecord``) and the ``costs`` after each event; ``shift``, where the data
+    shift, when, and who went on (``growth.shifts.records.ShiftRecord``); ``foresight``, of a strategist that
+    chooses by gains that it foresees: how well its memory foresees those of runs that it has not seen
     (``strategists.gains.held_out.Foresight``).
     Blobs: ``edits``, the log (``growth.log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
@@ -91,10 +98,11 @@ class _Run:
 
     def __init__(self, bench: Trainer, settings: GrowthSettings) -> None:
         self.bench = bench
-        self.before = start_of(bench, settings)
+        self.shifted = with_architecture_split(bench.task)
+        self.task = data_before(self.shifted, settings.shift)
+        self.before = start_of(bench, settings, self.task)
         self.settings = settings = self.before.settings
         self.training = self.before.training
-        self.task = with_architecture_split(bench.task)
         self.zoo = pool_to_grow(bench.arm).grown(self.before.network, bench.carry)
         self.start = self.zoo.structure.modules
         self.blobs: BlobPool = MemoryPool() if bench.pool is None else bench.pool
@@ -107,12 +115,13 @@ class _Run:
             seed=bench.seed,
             memory=None if kept is None else validate(GrowthMemory, kept, what="the memory of a growth"),
             edits=(earlier := self._edits_of_earlier_runs()),
+            planned=pool_to_grow(bench.arm),
         )
         foresees = self.growth.strategist.foresees
         self._data = name_of(task=bench.settings.task, settings=bench.settings.task_settings)
         self.foresight = held_out(earlier or EditMemory(), self._data) if foresees else None
         self.replayed = self._batches()
-        self.agenda = Agenda(settings.events, tuple(step.at for step in settings.caps.falls))
+        self.agenda = Agenda(settings.events, tuple(step.at for step in settings.caps.falls), self._date_of_shift())
         self.events: list[EventRecord] = []
         self.rewards: list[RewardRecord] = []
         self.looks: list[LookRecord] = []
@@ -122,7 +131,7 @@ class _Run:
         self.races = self._planned_races()
         self._costs: list[dict[str, Any]] = []
         self._forked: Forked | None = None
-        self._chosen: Choice | None = None
+        self._chosen: Prize | None = None
         self._branch: Branch | None = None  # where the side of the last fork that goes on began
         self._spent_on_replay = 0.0
         self._spent_apart = 0.0
@@ -150,7 +159,7 @@ class _Run:
             share = self._used(result, time.monotonic())
             since = time.monotonic()
             self._come(what, number, result, share)
-            if self.forks is not None or what == "fall":
+            if self.forks is not None or what in ("fall", "shift"):
                 share = self._used(result, since)
         self.growth.ripen(share)
         return self._end(self._segment(until_share=None))
@@ -224,13 +233,10 @@ class _Run:
         elif what == "reward":
             self.rewards.append(self._reward(number))
         else:
+            if what == "shift":
+                self._shift_data()
             facts = self.bench.once(
-                name,
-                lambda: (
-                    self._fall(number, name, result, share)
-                    if what == "fall"
-                    else self._event(number, name, result, share, since)
-                ).model_dump(mode="json"),
+                name, lambda: self._happen(what, number, name, result, share, since).model_dump(mode="json")
             )
             record = validate(EventRecord, facts, what="an event")
             if known:
@@ -240,6 +246,8 @@ class _Run:
             self.bench.spend(name, record.flops)
             made = self._fork_goes_on(record, result.steps, known=known)
             made += self._choice_goes_on(record, result.steps, known=known)
+            if what == "shift":
+                self.bench.select_anew()
             if what == "event":
                 self.agenda.happened(number, record.share, warms=record.warms)
             self._note_cost(record.step, record.share)
@@ -248,10 +256,21 @@ class _Run:
                 self._spend_on_replay(number, record.portions.replay_steps)
             shown = {"event": number, "born": list(record.born), "gone": list(record.gone)}
             shown |= {} if record.fall is None else {"told": f"event {number}: {record.fall.told(record.gone)}"}
+            shown |= {} if record.shift is None else {"told": f"event {number}: {record.shift.told}"}
             self.bench.record_event(EVENTS, name, {"event": facts}, growth=shown)
         if not known:
             self.bench.state[SECONDS] = self.bench.state.get(SECONDS, 0.0) + time.monotonic() - since
         self._remember()
+
+    def _happen(
+        self, what: What, number: int, name: str, result: TrainingResult, share: float, since: float
+    ) -> EventRecord:
+        """Carry out a numbered entry of the agenda."""
+        if what == "fall":
+            return self._fall(number, name, result, share)
+        if what == "shift":
+            return self._shift(number, name, result, share)
+        return self._event(number, name, result, share, since)
 
     def _event(self, number: int, name: str, result: TrainingResult, share: float, since: float) -> EventRecord:
         """An event; where forks are on, with the fork that decides on its edits."""
@@ -303,8 +322,7 @@ class _Run:
     def _fall(self, number: int, name: str, result: TrainingResult, share: float) -> EventRecord:
         """The fall of a cap: where the network exceeds it, the choice among smaller ones."""
         assert self.races is not None, "a cap falls"
-        races, comes = self.races, self.agenda.dates
-        until = next((date for date in (step.at for step in self.settings.caps.falls) if date > comes[number - 1]), 1.0)
+        races = self.races
 
         def choose(kinds: Sequence[Sequence[Ids]], record: FallRecord, flops: float) -> Choice:
             self.bench.spend(name, flops)
@@ -312,35 +330,73 @@ class _Run:
                 self.zoo,
                 kinds,
                 record,
+                task=self.task,
                 batches=batches_from(self.bench, self.task, self.before.trained),
                 share=share,
-                before_next=until,
+                before_next=self.agenda.before_next(number),
                 spent=self.bench.branch().snapshot.cursor.flops,
             )
 
-        record, self._chosen = self.growth.fall(
-            number, self._step(result), share, self._portions(number, share), choose
+        record, choice = self.growth.fall(number, self._step(result), share, self._portions(number, share), choose)
+        self.zoo, self._chosen = self.growth.zoo, None if choice is None else choice.prize
+        return record
+
+    def _date_of_shift(self) -> float | None:
+        """Share at which the data shift, of what the race at the start left; None where they do not."""
+        shift, race = self.settings.shift, self.before.race
+        raced = 0.0 if race is None else race["share"]
+        return None if shift.kind is None else max(0.0, (shift.at - raced) / (1 - raced))
+
+    def _shift_data(self) -> None:
+        """From here on every batch and every judgement is of the new data."""
+        self.task = self.shifted
+        self._probed = {}
+        if self.replayed is not None:
+            self.replayed.task = self.task
+        if self.forks is not None:
+            self.forks.task = self.task
+
+    def _shift(self, number: int, name: str, result: TrainingResult, share: float) -> EventRecord:
+        """The shift of the data: where a race is wanted, the choice of the network that goes on."""
+        races = ShiftRaces(self._halving(self.settings.shift.race, 1))
+
+        def choose(kinds: Sequence[Sequence[Proposal]], record: ShiftRecord, alter: Alter, flops: float) -> ShiftChoice:
+            self.bench.spend(name, flops)
+            return races.choose(
+                self.zoo,
+                kinds,
+                record,
+                alter=alter,
+                task=self.task,
+                batches=batches_from(self.bench, self.task, self.before.trained),
+                before_next=self.agenda.before_next(number),
+                spent=self.bench.branch().snapshot.cursor.flops,
+            )
+
+        begun = ShiftRecord(new=new_words(self.shifted, self.settings.shift))
+        record, choice = self.growth.shift(
+            number, self._step(result), share, self._portions(number, share), begun, choose
         )
-        self.zoo = self.growth.zoo
+        self.zoo, self._chosen = self.growth.zoo, choice.prize
         return record
 
     def _choice_goes_on(self, record: EventRecord, steps: int, *, known: bool) -> int:
-        """Book the choice at a fall, and make its winner the training; the number of steps that it made."""
-        fall, chosen = record.fall, self._chosen
-        if fall is None:
+        """Book the race of an event, and make its winner the training; the number of steps that it made."""
+        race, prize = record.race, self._chosen
+        if race is None:
             return 0
-        self.bench.spend(f"choice {record.number}", fall.spent)
-        self._spent_apart += fall.spent
-        if fall.winner_flops:
+        self.bench.spend(f"choice {record.number}", race.spent)
+        self._spent_apart += race.spent
+        if race.winner_flops:
             self._go_on(
-                None if chosen is None else chosen.branch,
-                None if chosen is None else chosen.result,
-                fall.winner_flops,
-                range(steps, steps + fall.steps),
+                None if prize is None else prize.branch,
+                None if prize is None else prize.result,
+                race.winner_flops,
+                range(steps, steps + race.steps),
                 known=known,
             )
         self._chosen = None
-        return fall.steps
+        return race.steps
 
     def _go_on(
         self, branch: Branch | None, result: TrainingResult | None, flops: float, steps: range, *, known: bool
@@ -356,12 +412,15 @@ class _Run:
         caps = self.settings.caps
         if not caps.falls:
             return None
-        return CapRaces(
+        return CapRaces(self._halving(caps.race, len(caps.falls)))
+
+    def _halving(self, settings: RaceSettings, count: int) -> Halving:
+        """Races within this training, so many of which share what they may cost."""
+        return Halving(
             self.bench,
-            caps.race,
-            self.task,
+            settings,
             self.training,
-            len(caps.falls),
+            count,
             lambda zoo, share: self.growth.ripen_other(zoo, share),
             lambda structure: structure.prices(self.growth.around.task, self.settings.fitness).forward,
         )
@@ -513,6 +572,7 @@ class _Run:
             "race": self.before.race,
             **self._fork_facts(),
             **self._cap_facts(),
+            **self._shift_facts(),
             **({} if self.foresight is None else {"foresight": self.foresight.to_json()}),
         }
 
@@ -549,6 +609,22 @@ class _Run:
             if event.fall is not None
         ]
         return {"caps": {"limits": self.settings.caps.after(0).limits, "falls": falls, "costs": self._costs}}
+
+    def _shift_facts(self) -> dict[str, Any]:
+        """Nothing where the data did not shift."""
+        shift = self.settings.shift
+        facts = [
+            {
+                **shift.model_dump(mode="json", include={"kind", "at"}),
+                "event": event.number,
+                "step": event.step,
+                "share": event.share,
+                **event.shift.model_dump(mode="json"),
+            }
+            for event in self.events
+            if event.shift is not None
+        ]
+        return {"shift": facts[0]} if facts else {}
 
     def _overhead(self) -> dict[str, float]:
         """Cost of growth beside training; replay is in the FLOPs, and its seconds are those of training steps.

@@ -10,11 +10,13 @@ from evodevo.experiments.trials import Trial
 from evodevo.growth.caps.smaller import check_falls
 from evodevo.growth.growable import GROWABLES, Growable, TaskSizes
 from evodevo.growth.resources import check_start
+from evodevo.growth.shifts.stream import data_before
 from evodevo.growth.spec import REPLACE, GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
+from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.settings import TrainingSettings
 
 FEWEST_TRAININGS = 2
@@ -26,16 +28,19 @@ def check_grow(settings: NetworkEvaluationSettings, arm: Trial) -> None:
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
     check_zoo(pool_to_grow(arm), growth)
     check_events(training_settings(settings, arm), growth)
+    check_shift(settings, training_settings(settings, arm), growth)
 
 
 def check_caps(settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask) -> None:
     """Check the whole network against its caps, before it grows; seconds are measured when the run begins.
 
     Raises:
-        UsageError: It is over a cap already, or too large for what a cap falls to; or its forks do not fit its budget.
+        UsageError: It is over a cap already, or too large for what a cap falls to; or its forks do not fit its budget,
+            or its shift the task.
     """
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
     check_forks(training_settings(settings, arm), growth)
+    data_before(with_architecture_split(task), growth.shift)
     caps = growth.caps.unmeasured()
     if caps.after(0).limits or caps.lowest.limits:
         batch = training_settings(settings, arm).batch_size
@@ -78,6 +83,8 @@ def check_zoo(structure: Growable, growth: GrowthSettings) -> None:
         raise UsageError(f"modules of {structure.plural} are not replaced at once; leave {REPLACE} out of allow.")
     if growth.race.share and not structure.races:
         raise UsageError(f"modules of {structure.plural} do not race; set race.share to 0.")
+    if growth.shift.race.share and not structure.races:
+        raise UsageError(f"modules of {structure.plural} do not race at a shift; set shift.race.share to 0.")
     if growth.caps.falls:
         _check_schedule(structure, growth)
     count, most = len(structure.live), growth.birth.most
@@ -105,6 +112,29 @@ def _check_schedule(structure: Growable, growth: GrowthSettings) -> None:
             "the race at the start leaves a module or two, among which a cap that falls later can hardly choose. "
             "Set race.share to 0, or leave caps.schedule out."
         )
+
+
+def check_shift(settings: NetworkEvaluationSettings, training: TrainingSettings, growth: GrowthSettings) -> None:
+    """Refuse a shift that a training would not reach, or that comes before anything was learned.
+
+    Raises:
+        UsageError: The race at the start may last longer, the training may stop before, or there are too few steps.
+    """
+    shift, select, steps = growth.shift, settings.select, total_steps(training)
+    if shift.kind is None:
+        return
+    if growth.race.share >= shift.at:
+        raise UsageError(
+            f"the race at the start may take {growth.race.share:g} of the budget, and the data shift at {shift.at:g}; "
+            "set race.share below shift.at."
+        )
+    if select is not None and select.patience is not None and select.min_share < shift.at:
+        raise UsageError(
+            f"a training that may stop at {select.min_share:g} of its budget does not see the data shift at "
+            f"{shift.at:g}; set select.min_share to that at least, or select.patience to nothing."
+        )
+    if steps is not None and min(math.floor(shift.at * steps), steps - math.ceil(shift.at * steps)) < 1:
+        raise UsageError(f"{steps} steps leave none before or after the shift at {shift.at:g}; give more.")
 
 
 def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:

@@ -1,6 +1,7 @@
 """The schedule of a growth: events, probes, ends of warm-ups and rewards, each at a share of the budget (B.7.3).
 
-Where caps fall (``CapSettings.schedule``), each fall is an event, too, and is numbered with the others.
+Where caps fall (``CapSettings.schedule``), each fall is an event, too, and is numbered with the others; so is a shift
+of the data.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import Literal
 
 from evodevo.growth.spec import EventSettings
 
-What = Literal["mature", "reward", "look", "fall", "event"]
-_ORDER: tuple[What, ...] = ("mature", "reward", "look", "fall", "event")
-"""At equal shares warm-ups end first, an event's reward comes before the next event, and a cap falls before it."""
+What = Literal["mature", "reward", "shift", "look", "fall", "event"]
+_ORDER: tuple[What, ...] = ("mature", "reward", "shift", "look", "fall", "event")
+"""At equal shares warm-ups end first, an event's reward comes before the next event, the data shift before
+anything looks at them, and a cap falls before the event."""
 
 
 def dates(settings: EventSettings) -> tuple[float, ...]:
@@ -31,16 +33,19 @@ class Agenda:
     Args:
         settings: Number and dates of the events.
         falls: Shares of the budget at which a cap falls, in order.
+        shift: Share of the budget at which the data shift; None where they do not.
     """
 
     settings: EventSettings
     falls: tuple[float, ...] = ()
+    shift: float | None = None
     _dates: tuple[float, ...] = ()
     _coming: list[tuple[float, int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         events = dates(self.settings)
         falls: list[tuple[float, What]] = [(date, "fall") for date in self.falls]
+        falls += [] if self.shift is None else [(self.shift, "shift")]
         coming = sorted([*falls, *((date, "event") for date in events)], key=lambda one: (one[0], _ORDER.index(one[1])))
         self._dates = tuple(date for date, _ in coming)
         for number, (date, what) in enumerate(coming, 1):
@@ -53,8 +58,13 @@ class Agenda:
 
     @property
     def dates(self) -> tuple[float, ...]:
-        """Shares of the budget at which events and falls come, by their numbers from 1."""
+        """Shares of the budget at which events, falls and the shift come, by their numbers from 1."""
         return self._dates
+
+    def before_next(self, number: int) -> float:
+        """Share of the budget at which the next fall or shift after an event comes; 1 where none does."""
+        others = (*self.falls, *(() if self.shift is None else (self.shift,)))
+        return min((date for date in others if date > self._dates[number - 1]), default=1.0)
 
     def next(self) -> tuple[float, What, int] | None:
         """Remove and return the next entry: (share, what, number of its event or look); None where none is left."""

@@ -9,6 +9,7 @@ declare(
         "module_zoo.classifier": "evodevo.growth.recipes.classifier:CLASSIFIER",
         "module_zoo.paper": "evodevo.growth.recipes.paper:PAPER",
         "module_zoo.falling_cap": "evodevo.growth.recipes.falling:FALLING_CAP",
+        "module_zoo.shift": "evodevo.growth.recipes.shift:SHIFT",
         "module_zoo.growth_proof": "evodevo.growth.recipes.proof:GROWTH_PROOF",
     },
 )

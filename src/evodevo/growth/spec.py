@@ -17,6 +17,8 @@ from evodevo.growth.around.base import AROUND
 from evodevo.growth.around.spec import AroundSettings
 from evodevo.growth.in_place.base import EDITS
 from evodevo.growth.in_place.spec import InPlaceSettings
+from evodevo.growth.races.records import RaceSettings
+from evodevo.growth.shifts.spec import ShiftSettings
 from evodevo.growth.strategists.spec import StrategistSettings
 from evodevo.settings import NEW, Settings
 
@@ -291,7 +293,7 @@ class CapStep(Settings):
         return self
 
 
-class CapRaceSettings(Settings):
+class CapRaceSettings(RaceSettings):
     """The race that decides which modules stay where a cap falls below the cost of the network (``growth.caps``).
 
     Attributes:
@@ -409,6 +411,7 @@ class GrowthSettings(Settings):
         forks: Forks that decide whether an edit is kept.
         in_place: How modules are enlarged at their place.
         around: What may come around the modules.
+        shift: A shift of the training data in the middle of the training.
         memory: Whether edits of earlier runs warm-start a strategist that learns.
         edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
         policy: Settings of the strategists. The choice of parents, the discount and the target of the cost come from
@@ -437,6 +440,7 @@ class GrowthSettings(Settings):
     policy: StrategistSettings = StrategistSettings()
     in_place: InPlaceSettings = Field(default=InPlaceSettings(), exclude_if=lambda value: value == InPlaceSettings())
     around: AroundSettings = Field(default=AroundSettings(), exclude_if=lambda value: value == AroundSettings())
+    shift: ShiftSettings = Field(default=ShiftSettings(), exclude_if=lambda value: value == ShiftSettings())
 
     @property
     def opened(self) -> tuple[str, ...]:

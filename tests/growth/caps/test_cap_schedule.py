@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from evodevo.canonical import dumps
 from evodevo.errors import UsageError
 from evodevo.growth.caps import smaller
-from evodevo.growth.caps.plan import plan_race
 from evodevo.growth.caps.records import FallRecord, SmallerNetwork
 from evodevo.growth.caps.smaller import (
     SMALL,
@@ -28,6 +27,7 @@ from evodevo.growth.caps.smaller import (
 )
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.legality import refusal
+from evodevo.growth.races.plan import plan_race
 from evodevo.growth.resources import Resources, check_start
 from evodevo.growth.schedule import Agenda, dates
 from evodevo.growth.spec import LIMITS, CapSettings, CapStep, EventSettings, GrowthSettings

@@ -15,12 +15,12 @@ from evodevo.errors import UsageError
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
-from evodevo.growth.caps import race as cap_race
 from evodevo.growth.edits import replay_log
 from evodevo.growth.forks.judging import sample_losses
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.log import read_log
 from evodevo.growth.procedure_settings import check_caps, check_grow
+from evodevo.growth.races import halving
 from evodevo.growth.report.caps import cap_table, cap_words
 from evodevo.growth.report.data import GrowthHistory
 from evodevo.growth.report.drawing import cap_drawings
@@ -116,7 +116,7 @@ class Seen:
         self.distilled: list[tuple[str, int]] = []
         self.segments: list[tuple[tuple[str, ...], dict[str, torch.Tensor], Any]] = []
         self.trainer: Trainer | None = None
-        train_side, train_segment, loss, distil = cap_race.train_side, Trainer.train, ModuleZoo.loss, GrowingZoo.distil
+        train_side, train_segment, loss, distil = halving.train_side, Trainer.train, ModuleZoo.loss, GrowingZoo.distil
         self.racing = False
 
         def raced(bench: Any, side: Any, training: Any, batches: Any, count: int) -> Any:
@@ -157,7 +157,7 @@ class Seen:
             self.distilled.append((name, done.steps))
             return done
 
-        patch.setattr(cap_race, "train_side", raced)
+        patch.setattr(halving, "train_side", raced)
         patch.setattr(Trainer, "train", segment)
         patch.setattr(ModuleZoo, "loss", counted)
         patch.setattr(GrowingZoo, "distil", taught)
@@ -354,21 +354,21 @@ def test_without_a_race_the_loss_right_after_the_removal_decides(kind: str, tmp_
     with pytest.MonkeyPatch.context() as patch:
         seen = Seen(patch)
         looked: list[tuple[tuple[str, ...], float]] = []
-        really = cap_race.sample_losses
+        really = halving.sample_losses
 
         def judged(network: ModuleZoo, *given: Any, **how: Any) -> Any:
             losses = really(network, *given, **how)
             looked.append((network.live, float(losses.mean())))
             return losses
 
-        patch.setattr(cap_race, "sample_losses", judged)
+        patch.setattr(halving, "sample_losses", judged)
         outcome = grown(one, tmp_path, **budget)
     falls = outcome.extra["growth"]["caps"]["falls"]
     assert not seen.sides
     for fall in falls:
         best = min(fall["networks"], key=lambda network: network["before"])
         assert fall["chosen"] == best["modules"]
-        assert fall["instead"] == ("race.share is 0" if kind == "no share" else cap_race.NO_FLOPS)
+        assert fall["instead"] == ("race.share is 0" if kind == "no share" else halving.NO_FLOPS)
         assert fall["winner_flops"] == 0
         assert (tuple(best["modules"]), best["before"]) in looked
     gone = [edit["module"] for edit in outcome.extra["growth"]["edits"]]
@@ -378,17 +378,17 @@ def test_without_a_race_the_loss_right_after_the_removal_decides(kind: str, tmp_
 
 
 def test_where_all_diverge_the_best_untrained_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    really = cap_race.CapRaces._rung
+    really = halving.Halving._rung
 
-    def diverged(races: Any, entrant: Any, amount: float, batches: Any) -> float:
-        spent = really(races, entrant, amount, batches)
+    def diverged(races: Any, entrant: Any, *given: Any) -> float:
+        spent = really(races, entrant, *given)
         entrant.losses[-1] = None
         return spent
 
-    monkeypatch.setattr(cap_race.CapRaces, "_rung", diverged)
+    monkeypatch.setattr(halving.Halving, "_rung", diverged)
     falls = grown(arm()).extra["growth"]["caps"]["falls"]
     for fall in falls:
-        assert fall["instead"] == cap_race.DIVERGED
+        assert fall["instead"] == halving.DIVERGED
         assert fall["chosen"] == min(fall["networks"], key=lambda network: network["before"])["modules"]
         assert fall["winner_flops"] == fall["steps"] == 0
 
@@ -519,7 +519,7 @@ def test_the_samples_that_judge_are_of_the_split_architecture(run: dict[str, Any
     network = bench.build(ModuleZooNetwork(structure=side["structure"]))
     network.load_state_dict(side["end"])
     task = with_architecture_split(TASK)
-    places = cap_race.places(task, "architecture", 12)
+    places = halving.places(task, "architecture", 12)
     losses = sample_losses(network, task, places, batch_size=32, precision=decide("cpu", "float32"))
     (recorded,) = (one["losses"][-1] for one in fall["networks"] if one["modules"] == fall["chosen"])
     assert float(losses.mean()) == pytest.approx(recorded, abs=1e-6)

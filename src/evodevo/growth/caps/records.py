@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from evodevo.growth.races.records import RaceRecord
 from evodevo.growth.resources import number_words
 from evodevo.settings import Settings
 
@@ -31,7 +32,7 @@ class SmallerNetwork(Settings):
         return (self.before, *self.losses)[-1]
 
 
-class FallRecord(Settings):
+class FallRecord(RaceRecord):
     """One fall of a cap.
 
     Attributes:
@@ -40,10 +41,6 @@ class FallRecord(Settings):
         networks: Smaller networks that were looked at, in the order in which they were.
         left_out: Number of networks under the cap that were not looked at.
         chosen: Ids of the modules of the network that goes on; empty where nothing had to go.
-        instead: Reason why there was no race; empty where there was one, or nothing to choose.
-        winner_flops: FLOPs of the race's steps that were kept.
-        steps: Number of these steps.
-        spent: All other FLOPs of the choice: judgements, and the steps of the others.
     """
 
     limits: dict[str, float]
@@ -51,10 +48,6 @@ class FallRecord(Settings):
     networks: tuple[SmallerNetwork, ...] = ()
     left_out: int = Field(default=0, ge=0)
     chosen: tuple[str, ...] = ()
-    instead: str = ""
-    winner_flops: float = Field(default=0.0, ge=0)
-    steps: int = Field(default=0, ge=0)
-    spent: float = Field(default=0.0, ge=0)
 
     @property
     def reason(self) -> str:

@@ -70,6 +70,7 @@ def _history(individual: Individual, record: Mapping[str, Any], edits: Sequence[
         race=record.get("race"),
         forks=record.get("forks"),
         caps=record.get("caps"),
+        shift=record.get("shift"),
         foresight=record.get("foresight"),
     )
 

@@ -13,6 +13,7 @@ from evodevo.growth.report.drawing import CAP_WORDS, cap_drawings, curve_drawing
 from evodevo.growth.report.forks import fork_table
 from evodevo.growth.report.race import race_table
 from evodevo.growth.report.reading import grown_network
+from evodevo.growth.report.shifts import shift_table
 from evodevo.growth.report.tables import (
     GrownRow,
     arms_table,
@@ -80,6 +81,9 @@ def _training(individual: Individual, growth: GrowthHistory) -> list[Element]:
     capped = cap_table(growth)
     if capped is not None:
         content.append(details("Where the cap fell: which networks could go on", words_table(capped)))
+    shifted = shift_table(growth)
+    if shifted is not None:
+        content.append(details("Where the data shifted: which network went on", words_table(shifted)))
     unlike = differing_table(growth)
     if unlike is not None:
         content.append(details("Where it decided otherwise than the heuristic", words_table(unlike)))

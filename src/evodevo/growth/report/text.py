@@ -12,6 +12,7 @@ from evodevo.growth.report.data import GrowthHistory, Happening, Life
 from evodevo.growth.report.foresight import foresight_words
 from evodevo.growth.report.forks import fork_words
 from evodevo.growth.report.race import race_words
+from evodevo.growth.report.shifts import shift_words
 from evodevo.growth.spec import REPLACE
 
 HISTORY = ("event", "step", "what", "accuracy before", "reward")
@@ -97,6 +98,7 @@ def growth_words(growth: GrowthHistory) -> list[str]:
         *foresight_words(growth),
         *fork_words(growth),
         *cap_words(growth),
+        *shift_words(growth),
         in_the_end,
         *(f"{sentence}." for sentence in overhead_words(growth)),
     ]

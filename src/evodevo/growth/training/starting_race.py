@@ -25,6 +25,7 @@ from evodevo.module_zoo.procedures.search_settings import (
 )
 from evodevo.networks.base import Network
 from evodevo.settings import validate
+from evodevo.tasks.base import SampleTask
 from evodevo.training.settings import TrainingSettings
 
 NO_ROOM = "{:g} of the budget has no room for {} modules, each alone, with rungs of at least {} steps."
@@ -55,8 +56,14 @@ class GrowthStart:
     race: dict[str, Any] | None = None
 
 
-def start_of(bench: Trainer, settings: GrowthSettings) -> GrowthStart:
-    """Let the modules race where it is wanted and the budget permits it; never for the strategist ``fixed``."""
+def start_of(bench: Trainer, settings: GrowthSettings, data: SampleTask | None = None) -> GrowthStart:
+    """Let the modules race where it is wanted and the budget permits it; never for the strategist ``fixed``.
+
+    Args:
+        bench: Trainer of the procedure.
+        settings: Settings of the growth.
+        data: Task with the split ``architecture``, as it is at the start; that of the bench if left out.
+    """
     if not settings.race.share or settings.strategist == Fixed.name:
         return GrowthStart(bench.build(), settings, bench.training)
     instead = _why_none(bench, settings.race)
@@ -64,7 +71,7 @@ def start_of(bench: Trainer, settings: GrowthSettings) -> GrowthStart:
         return _without_race(bench, settings, instead)
     race = settings.race
     options = validate(RaceOptions, race.model_dump(exclude={"partial"}), what="the race of a growth")
-    raced = ModuleRace(bench, options, partial=race.partial).run()
+    raced = ModuleRace(bench, options, partial=race.partial, data=data).run()
     if not raced.facts["tried"]:
         count = 2 if race.partial else len(pool_to_grow(bench.arm).live)
         return _without_race(bench, settings, NO_ROOM.format(race.share * race.singles, count, race.least))

@@ -133,6 +133,7 @@ class ModuleRace:
         bench: Trainer of the procedure.
         options: Share of the budget, samples and shortest rung.
         partial: Whether it is run where the budget has no room for every module alone; the dearest are left out then.
+        data: Task with an architecture split that it uses; that of the bench if left out.
 
     Attributes:
         search: What it has in common with other searches.
@@ -142,11 +143,13 @@ class ModuleRace:
         UsageError: No zoo, or a budget that is too small; while it runs, nothing that may race under its limit.
     """
 
-    def __init__(self, bench: Trainer, options: RaceOptions, *, partial: bool = True) -> None:
+    def __init__(
+        self, bench: Trainer, options: RaceOptions, *, partial: bool = True, data: SampleTask | None = None
+    ) -> None:
         self.bench = bench
         self.options = options
         self.partial = partial
-        self.search = PoolSearch(bench, options.share, options.samples, trainings=1)
+        self.search = PoolSearch(bench, options.share, options.samples, trainings=1, data=data)
         self.heats: list[dict[str, Any]] = []
         self.tried = 0
         self.weights = KeptWeights(bench, "weights of a race")

@@ -18,6 +18,7 @@ from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.procedures.search_settings import check_budget, zoo_of
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
+from evodevo.tasks.base import SampleTask
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.loop import TrainingResult
 from evodevo.training.settings import Budget, TrainingSettings
@@ -35,6 +36,7 @@ class PoolSearch:
         share: share of the budget that the search may use, 0 to 1.
         samples: number of samples of the architecture split by which a network is judged.
         trainings: number of trainings before the last one.
+        data: task with an architecture split that the search uses; that of the bench if left out.
 
     Attributes:
         task: task with an architecture split; the search trains on its training samples.
@@ -44,13 +46,15 @@ class PoolSearch:
         UsageError: the arm is no zoo, or its budget is too small.
     """
 
-    def __init__(self, bench: Trainer, share: float, samples: int, trainings: int) -> None:
+    def __init__(
+        self, bench: Trainer, share: float, samples: int, trainings: int, data: SampleTask | None = None
+    ) -> None:
         self.bench = bench
         self.share = share
         self.samples = samples
         self.trainings = trainings
         self.structure = zoo_of(bench.arm)
-        self.task = with_architecture_split(bench.task)
+        self.task = with_architecture_split(bench.task) if data is None else data
         check_budget(bench.training, share, trainings)
 
     def build(self, structure: ZooStructure, seed: int | None = None) -> ModuleZoo:

@@ -1,4 +1,4 @@
-"""Plan of the race of smaller networks at a fall; no torch here."""
+"""Plan of a race of several networks from one moment of a training; no torch here."""
 
 from __future__ import annotations
 
