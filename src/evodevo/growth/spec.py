@@ -302,6 +302,7 @@ class CapRaceSettings(RaceSettings):
         networks: Largest number of networks that race, at least 2.
         samples: Number of samples of the ``architecture`` split by which a network is judged.
         least: Fewest steps of a network in a rung.
+        average: As in ``RaceSettings``.
     """
 
     share: float = Field(default=0.2, ge=0, lt=1)

@@ -119,11 +119,11 @@ class Seen:
         train_side, train_segment, loss, distil = halving.train_side, Trainer.train, ModuleZoo.loss, GrowingZoo.distil
         self.racing = False
 
-        def raced(bench: Any, side: Any, training: Any, batches: Any, count: int) -> Any:
+        def raced(bench: Any, side: Any, training: Any, batches: Any, count: int, **how: Any) -> Any:
             before = {name: value.clone() for name, value in side.zoo.network.state_dict().items()}
             self.racing = True
             read: list[int] = []
-            result = train_side(bench, side, training, lambda step: read.append(step) or batches(step), count)
+            result = train_side(bench, side, training, lambda step: read.append(step) or batches(step), count, **how)
             self.racing = False
             self.sides.append(
                 {

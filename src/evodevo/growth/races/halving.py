@@ -23,6 +23,7 @@ from evodevo.growth.growable import Growable, GrowingNetwork
 from evodevo.growth.races.plan import plan_race
 from evodevo.growth.races.records import RaceSettings
 from evodevo.module_zoo.procedures.race_plan import Heat, left_after, ranked, survivors
+from evodevo.networks.base import Network
 from evodevo.tasks.base import SampleTask
 from evodevo.training.loop import TrainingResult
 from evodevo.training.settings import TrainingSettings
@@ -195,18 +196,27 @@ class Halving:
         judgement = len(judging) * self.price(side.zoo.structure)
         before, begin = entrant.steps, side.snapshot.cursor.step
         wanted = int((amount - judgement) / side.flops)
-        entrant.result = train_side(self.bench, side, self.training, batches, wanted)
+        entrant.result = train_side(self.bench, side, self.training, batches, wanted, average=self.settings.average)
         entrant.side = replace(side, snapshot=entrant.result.snapshot)
         entrant.flops += (entrant.steps - before) * side.flops
         complete = entrant.result.steps == begin + wanted
-        loss, cost = self.loss(side.zoo, task, judging) if complete else (None, 0.0)
+        loss, cost = self.loss(side.zoo, task, judging, side.judged) if complete else (None, 0.0)
         entrant.losses.append(loss)
         return cost
 
-    def loss(self, zoo: GrowingNetwork, task: SampleTask, judging: NDArray[np.int64]) -> tuple[float | None, float]:
-        """Mean loss in nats on these samples, None where it is not finite, and the FLOPs of that."""
+    def loss(
+        self, zoo: GrowingNetwork, task: SampleTask, judging: NDArray[np.int64], network: Network | None = None
+    ) -> tuple[float | None, float]:
+        """Mean loss in nats on these samples, None where it is not finite, and the FLOPs of that.
+
+        Args:
+            zoo: The network that is judged.
+            task: Task with the split ``architecture``.
+            judging: Indices of the samples.
+            network: The same network with other weights, to be judged in its place; None for none.
+        """
         losses = sample_losses(
-            zoo.network,
+            zoo.network if network is None else network,
             task,
             judging,
             batch_size=max(32, self.training.batch_size),
