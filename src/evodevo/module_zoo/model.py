@@ -361,7 +361,7 @@ class ModuleZoo(Network):
         routing = zoo_routing(self, task, "validation", places(task, "validation", ROUTED), precision)
         numbers = {
             "effective modules": routing["effective"],
-            "modules heard": routing["support"],
+            "modules with weight": routing["support"],
             "modules run": routing["run"],
         }
         return Diagnosis(numbers, {"routing": routing})

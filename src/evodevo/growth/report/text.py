@@ -84,7 +84,11 @@ def growth_words(growth: GrowthHistory) -> list[str]:
         return [*raced, f"It did not grow: strategist {growth.strategist}, no event."]
     counts = growth.counts
     named = _COUNTED | {name: done_words(name) for name in counts if name not in _COUNTED}
-    done = [f"{counts[name]} {words}" for name, words in named.items() if counts[name]]
+    done = [
+        f"network {words}" if name in AROUND else f"{counts[name]} {words}"
+        for name, words in named.items()
+        if counts[name]
+    ]
     first = f"Grown by {growth.strategist} in {len(growth.events)} events: {', '.join(done) or 'nothing was changed'}"
     if growth.refused:
         first += f"; {growth.refused} refused"
