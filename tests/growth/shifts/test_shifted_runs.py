@@ -353,6 +353,23 @@ def test_everything_is_in_the_budget(run: SimpleNamespace) -> None:
     assert run.outcome.extra["training_flops"] == pytest.approx(FLOPS, rel=0.05)
 
 
+def test_where_the_trend_decides_each_is_judged_once_more() -> None:
+    """And whoever is expected to be the best goes on; the loss itself is that of the whole rung."""
+    with pytest.MonkeyPatch.context() as patch:
+        seen = Seen(patch)
+        outcome = grown(arm(shift={"race": {"judge": "trend"}}))
+    shift = outcome.extra["growth"]["shift"]
+    longest = max(len(one["losses"]) for one in shift["networks"])
+    last = {one["name"]: one["expected"] for one in shift["networks"] if len(one["losses"]) == longest}
+    assert shift["chosen"] == min(last, key=last.__getitem__)
+    assert all(one["expected"] <= one["losses"][-1] for one in shift["networks"])
+    assert any(one["expected"] < one["losses"][-1] for one in shift["networks"])
+    steps = sum(side["steps"] * side["flops"] for side in seen.sides)
+    judged = sum(12 * priced(side["structure"]) for side in seen.sides)
+    assert len(seen.sides) == sum(1 + len(one["losses"]) for one in shift["networks"])
+    assert shift["spent"] + shift["winner_flops"] == pytest.approx(steps + judged, rel=1e-9)
+
+
 def test_weights_are_those_of_after_the_shift(run: SimpleNamespace) -> None:
     """However good an earlier point was: the selection has looked at later ones alone."""
     kept = run.outcome.extra["selection"][-1]

@@ -77,8 +77,14 @@ class ShiftEntrant:
     def record(self) -> ShiftedNetwork:
         """What is recorded of it."""
         side, _ = self.entrant.begun
-        losses, steps = tuple(self.entrant.losses), self.entrant.steps
-        return ShiftedNetwork(name=self.proposal.name, modules=side.zoo.live, losses=losses, steps=steps)
+        entrant = self.entrant
+        return ShiftedNetwork(
+            name=self.proposal.name,
+            modules=side.zoo.live,
+            losses=tuple(entrant.losses),
+            steps=entrant.steps,
+            expected=entrant.expected,
+        )
 
 
 class ShiftRaces:
