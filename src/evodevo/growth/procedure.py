@@ -38,7 +38,7 @@ from evodevo.growth.races.halving import Halving, Prize
 from evodevo.growth.races.records import RaceSettings
 from evodevo.growth.resources import Resources
 from evodevo.growth.schedule import Agenda, What
-from evodevo.growth.shifts.entrants import Proposal
+from evodevo.growth.shifts.entrants import Continuation
 from evodevo.growth.shifts.race import Alter, ShiftChoice, ShiftRaces
 from evodevo.growth.shifts.records import ShiftRecord
 from evodevo.growth.shifts.stream import data_before, new_words
@@ -361,7 +361,9 @@ class _Run:
         race = self.settings.shift.race
         races = ShiftRaces(self._halving(race, 1, by_trend=race.judge == "trend"))
 
-        def choose(kinds: Sequence[Sequence[Proposal]], record: ShiftRecord, alter: Alter, flops: float) -> ShiftChoice:
+        def choose(
+            kinds: Sequence[Sequence[Continuation]], record: ShiftRecord, alter: Alter, flops: float
+        ) -> ShiftChoice:
             self.bench.spend(name, flops)
             return races.choose(
                 self.zoo,

@@ -23,7 +23,7 @@ from evodevo.growth.procedure_settings import check_caps, check_grow
 from evodevo.growth.races import halving
 from evodevo.growth.report.data import GrowthHistory
 from evodevo.growth.report.shifts import shift_table, shift_words
-from evodevo.growth.shifts.entrants import in_turn, planned_families, proposals
+from evodevo.growth.shifts.entrants import continuations, in_turn, planned_families
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.h_model.network import HModelNetwork
@@ -277,7 +277,7 @@ def test_equal_steps_have_equal_samples_in_every_arm() -> None:
 def test_who_races_follows_from_the_network(run: SimpleNamespace) -> None:
     """As it is, with a family that it has not, with one in the place of a module, and each module alone; in turn."""
     live = [module.id for module in run.before.live]
-    kinds = proposals(run.before, planned_families(GrowableZoo.of(STRUCTURE)), 9)
+    kinds = continuations(run.before, planned_families(GrowableZoo.of(STRUCTURE)), 9)
     assert kinds[0][0].name == "as it is"
     assert [one["name"] for one in run.shift["networks"]] == [one.name for one in in_turn(kinds, 6)]
     assert run.shift["left_out"] == sum(map(len, kinds)) - 6
