@@ -350,7 +350,8 @@ class Growth:
         self.memory = self.memory.model_copy(update={"low": {}, "values": (), "shares": ()})
         moment = self._moment(number, step, share, portioned)
 
-        families = planned_families(self._planned)
+        races = bool(self.settings.shift.race.share)
+        families = planned_families(self._planned) if races else {}
 
         def alter(zoo: GrowingNetwork, continuation: Continuation) -> Altered:
             bank, edits = self._bank(), list[Edit]()
@@ -359,7 +360,7 @@ class Growth:
                 edits += editor.at_once(action, event=number, order=len(edits))
             return Altered(tuple(edits), bank)
 
-        kinds = continuations(self.zoo.structure, families, self.settings.birth.most)
+        kinds = continuations(self.zoo.structure, families, self.settings.birth.most) if races else ()
         choice = choose(kinds, record, alter, moment.flops)
         edits, bank = ((), self._bank()) if choice.altered is None else (choice.altered.edits, choice.altered.bank)
         if choice.prize is not None:

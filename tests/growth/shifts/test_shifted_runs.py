@@ -41,7 +41,7 @@ from evodevo.tasks.base import SampleTask
 from evodevo.tasks.before_shift import BeforeShiftTask, targets_of
 from evodevo.tasks.held_back import HeldBackTask, with_architecture_split
 from evodevo.tasks.reasoning.pointer import PointerTask
-from evodevo.testing.small_networks import problem, settings
+from evodevo.testing.small_networks import h_model, problem, settings
 from evodevo.training.precision import decide
 
 torch.set_num_threads(1)
@@ -149,7 +149,9 @@ class Seen:
             self.phase = "before" if self.phase == "opened" else self.phase
             begin = {name: value.clone() for name, value in network.state_dict().items()}
             snapshot = None if border is None else border[0]
-            self.segments.append({"phase": self.phase, "ids": network.live, "begin": begin, "snapshot": snapshot})
+            self.segments.append(
+                {"phase": self.phase, "ids": getattr(network, "live", ()), "begin": begin, "snapshot": snapshot}
+            )
             return train_segment(trainer, network, **how)
 
         def shifted(run: Any) -> None:
@@ -486,6 +488,19 @@ def test_without_a_race_the_network_goes_on(kind: str, tmp_path: Path) -> None:
         0,
         1,
     }
+
+
+def test_an_h_model_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its data shift as any; it has no modules that could race."""
+    options = merge(GROWTH, {"strategist": "fixed", "race": {"share": 0.0}, "shift": {"race": {"share": 0.0}}})
+    seen = Seen(monkeypatch)
+    outcome = grown(h_model(procedure="grow", options=merge(options, {"events": {"count": 0}})))
+    assert outcome.extra["growth"]["shift"]["chosen"] == "as it is"
+    assert set.union(*(classes for phase, split, classes in seen.read if (phase, split) == ("before", "train"))) == {
+        0,
+        1,
+    }
+    assert set.union(*(classes for phase, split, classes in seen.read if (phase, split) == ("after", "train"))) > {0, 1}
 
 
 def test_where_all_diverge_the_network_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
