@@ -4,10 +4,10 @@ Run: python benchmarks/data_shift.py DATA --results FILE [--budget 40] [--kind c
 
 The arms of ``module_zoo.shift`` on DATA, a folder that the recipe knows or ``generated``, for ``--budget`` GFLOPs each,
 with width and batch of ``starting_race``. ``--at``, ``--race`` (share of the race at the shift), ``--least`` (steps in
-a rung of it) and ``--start`` (share of the race at the start) change the recipe. A line of JSON for each training is
-appended to ``--results``, which is gone on with: accuracy on test, of new classes also on both halves of them, and who
-went on. Then a table, with the differences of the first arm to each arm, paired over seeds, and their 95 % interval
-(t distribution). One thread.
+a rung of it), ``--judge`` and ``--start`` (share of the race at the start) change the recipe. A line of JSON for each
+training is appended to ``--results``, which is gone on with: accuracy on test, of new classes also on both halves of
+them, and who went on. Then a table, with the differences of the first arm to each arm, paired over seeds, and their
+95 % interval (t distribution). One thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ from starting_race import BATCH, GENERATED, GIGA, WIDTH, against
 
 def made(given: argparse.Namespace) -> ExperimentSettings:
     """The recipe's settings with these changes."""
-    race = {name: value for name, value in (("share", given.race), ("least", given.least)) if value is not None}
+    race = {
+        name: value
+        for name, value in (("share", given.race), ("least", given.least), ("judge", given.judge))
+        if value is not None
+    }
     shift = {name: value for name, value in (("kind", given.kind), ("at", given.at)) if value is not None}
     growth: dict[str, Any] = {"shift": {**shift, "race": race}}
     growth |= {} if given.start is None else {"race": {"share": given.start}}
@@ -68,6 +72,7 @@ def trained(settings: ExperimentSettings, task: SampleTask, trial: Trial, kind: 
     facts = outcome.extra
     growth = facts["growth"]
     shift = growth["shift"]
+    expected = {one["name"]: one["expected"] for one in shift["networks"] if "expected" in one}
     raced = {one["name"]: one["losses"] for one in shift["networks"]}
     return {
         "validation": round(100 * facts["validation"]["accuracy"], 2),
@@ -78,6 +83,7 @@ def trained(settings: ExperimentSettings, task: SampleTask, trial: Trial, kind: 
         "start": [module["id"] for module in growth["start"]],
         "chosen": shift["chosen"],
         "raced": raced,
+        "expected": expected,
         "instead": shift["instead"],
         "used": round((shift["spent"] + shift["winner_flops"]) / facts["training_flops"], 3),
         "cpu_seconds": round(time.process_time() - began, 1),
@@ -118,6 +124,7 @@ def main() -> None:
     parser.add_argument("--at", type=float)
     parser.add_argument("--race", type=float)
     parser.add_argument("--least", type=int)
+    parser.add_argument("--judge", choices=["loss", "trend"])
     parser.add_argument("--start", type=float)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--arms", help="names with semicolons; all if left out")
@@ -130,7 +137,7 @@ def main() -> None:
     if unknown := sorted(set(names) - set(arms)):
         parser.error(f"there is no arm {unknown[0]}; there are {'; '.join(arms)}")
     task = NetworkProblem(lambda one: one, settings.evaluation, None).open_task({})
-    changed = {name: getattr(given, name) for name in ("budget", "at", "race", "least", "start")}
+    changed = {name: getattr(given, name) for name in ("budget", "at", "race", "least", "judge", "start")}
     of = {"data": Path(given.data).resolve().name, "kind": kind, **changed}
     lines = given.results.read_text().splitlines() if given.results.exists() else []
     rows = [row for row in map(json.loads, lines) if row["of"] == of]

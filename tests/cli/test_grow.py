@@ -132,6 +132,37 @@ def test_a_training_under_a_cap_that_falls_is_replayed(
 
 
 @pytest.mark.slow
+def test_a_training_whose_data_shift_is_replayed(
+    begin: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the command: the text appears, other networks race, and the log leads to the kept network."""
+    where = ["--store", str(tmp_path / "runs")]
+    shift = {"kind": "modality", "at": 0.4, "race": {"share": 0.4, "samples": 8, "least": 1, "networks": 6}}
+    changes = ["grow.events.count=0", "grow.race.share=0", "patience=null", f"grow.shift={json.dumps(shift)}"]
+    sets = [word for change in changes for word in ("--set", change)]
+    assert run([*begin, "--strategist", "fixed", "--budget", "0.05Gflops", *sets]) == ExitCode.SUCCESS
+    assert "the input text appeared; goes on: " in capsys.readouterr().err
+    assert run(["show", "last", *where, "--json"]) == ExitCode.SUCCESS
+    (row,) = told(capsys)["comparison"]["rows"]
+    (grown,) = row["individuals"]
+    assert run(["show", grown, *where, "--json"]) == ExitCode.SUCCESS
+    growth = told(capsys)["facts"]["growth"]
+    assert growth["shift"]["instead"] == ""
+    assert len(growth["shift"]["networks"]) > 1
+    assert run(["replay", grown, *where, "--json"]) == ExitCode.SUCCESS
+    done = told(capsys)
+    chosen = next(one for one in growth["shift"]["networks"] if one["name"] == growth["shift"]["chosen"])
+    assert done["modules"] == growth["modules"] == chosen["modules"]
+    assert done["is_compared"]
+    assert all("the input text appeared; loss after a race" in edit["note"] for edit in done["edits"])
+    assert run(["show", grown, *where]) == ExitCode.SUCCESS
+    assert "networks that raced on the new data" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert run(["report", "last", *where, "--output", str(page)]) == ExitCode.SUCCESS
+    assert "Where the data shifted: which network went on" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
 def test_events_tell_of_growth(begin: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*begin, "--strategist", "heuristic", "--json"]) == ExitCode.SUCCESS
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -42,7 +42,7 @@ from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.pruning import EVERY_PROBE, counted, judge
 from evodevo.growth.resources import Resources, check_start
 from evodevo.growth.rewards import reward
-from evodevo.growth.shifts.entrants import Proposal, planned_families, proposals
+from evodevo.growth.shifts.entrants import Continuation, continuations, planned_families
 from evodevo.growth.shifts.race import Alter, Altered, ShiftChoice
 from evodevo.growth.shifts.records import ShiftRecord
 from evodevo.growth.spec import CapSettings, GrowthSettings
@@ -332,7 +332,7 @@ class Growth:
         share: float,
         portioned: Portions | None,
         record: ShiftRecord,
-        choose: Callable[[Sequence[Sequence[Proposal]], ShiftRecord, Alter, float], ShiftChoice],
+        choose: Callable[[Sequence[Sequence[Continuation]], ShiftRecord, Alter, float], ShiftChoice],
     ) -> tuple[EventRecord, ShiftChoice]:
         """Carry out the shift of the data: probe on the new ones, and let networks race for who goes on.
 
@@ -342,8 +342,8 @@ class Growth:
         Args:
             number, step, share, portioned: As for ``fall``.
             record: Record of the shift so far.
-            choose: Chooses among kinds of networks (``shifts.entrants.proposals``); its further arguments are the
-                record so far, how a proposal is applied, and the FLOPs that have been used up here.
+            choose: Chooses among kinds of networks (``shifts.entrants.continuations``); its further arguments are the
+                record so far, how a continuation is applied, and the FLOPs that have been used up here.
 
         Returns:
             The record, and what was chosen. A network that a race has trained is this network from then on.
@@ -351,16 +351,17 @@ class Growth:
         self.memory = self.memory.model_copy(update={"low": {}, "values": (), "shares": ()})
         moment = self._moment(number, step, share, portioned)
 
-        families = planned_families(self._planned)
+        races = bool(self.settings.shift.race.share)
+        families = planned_families(self._planned) if races else {}
 
-        def alter(zoo: GrowingNetwork, proposal: Proposal) -> Altered:
+        def alter(zoo: GrowingNetwork, continuation: Continuation) -> Altered:
             bank, edits = self._bank(), list[Edit]()
             editor = replace(self._editor(number, bank, zoo), planned=families)
-            for action in proposal.actions:
+            for action in continuation.actions:
                 edits += editor.at_once(action, event=number, order=len(edits))
             return Altered(tuple(edits), bank)
 
-        kinds = proposals(self.zoo.structure, families, self.settings.birth.most)
+        kinds = continuations(self.zoo.structure, families, self.settings.birth.most) if races else ()
         choice = choose(kinds, record, alter, moment.flops)
         edits, bank = ((), self._bank()) if choice.altered is None else (choice.altered.edits, choice.altered.bank)
         if choice.prize is not None:

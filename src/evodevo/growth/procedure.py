@@ -38,7 +38,7 @@ from evodevo.growth.races.halving import Halving, Prize
 from evodevo.growth.races.records import RaceSettings
 from evodevo.growth.resources import Resources
 from evodevo.growth.schedule import Agenda, What
-from evodevo.growth.shifts.entrants import Proposal
+from evodevo.growth.shifts.entrants import Continuation
 from evodevo.growth.shifts.race import Alter, ShiftChoice, ShiftRaces
 from evodevo.growth.shifts.records import ShiftRecord
 from evodevo.growth.shifts.stream import data_before, new_words
@@ -358,9 +358,12 @@ class _Run:
 
     def _shift(self, number: int, name: str, result: TrainingResult, share: float) -> EventRecord:
         """The shift of the data: where a race is wanted, the choice of the network that goes on."""
-        races = ShiftRaces(self._halving(self.settings.shift.race, 1))
+        race = self.settings.shift.race
+        races = ShiftRaces(self._halving(race, 1, by_trend=race.judge == "trend"))
 
-        def choose(kinds: Sequence[Sequence[Proposal]], record: ShiftRecord, alter: Alter, flops: float) -> ShiftChoice:
+        def choose(
+            kinds: Sequence[Sequence[Continuation]], record: ShiftRecord, alter: Alter, flops: float
+        ) -> ShiftChoice:
             self.bench.spend(name, flops)
             return races.choose(
                 self.zoo,
@@ -414,7 +417,7 @@ class _Run:
             return None
         return CapRaces(self._halving(caps.race, len(caps.falls)))
 
-    def _halving(self, settings: RaceSettings, count: int) -> Halving:
+    def _halving(self, settings: RaceSettings, count: int, *, by_trend: bool = False) -> Halving:
         """Races within this training, so many of which share what they may cost."""
         return Halving(
             self.bench,
@@ -423,6 +426,7 @@ class _Run:
             count,
             lambda zoo, share: self.growth.ripen_other(zoo, share),
             lambda structure: structure.prices(self.growth.around.task, self.settings.fitness).forward,
+            by_trend=by_trend,
         )
 
     def _fork_goes_on(self, record: EventRecord, steps: int, *, known: bool) -> int:

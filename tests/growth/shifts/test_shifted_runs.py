@@ -23,7 +23,7 @@ from evodevo.growth.procedure_settings import check_caps, check_grow
 from evodevo.growth.races import halving
 from evodevo.growth.report.data import GrowthHistory
 from evodevo.growth.report.shifts import shift_table, shift_words
-from evodevo.growth.shifts.entrants import in_turn, planned_families, proposals
+from evodevo.growth.shifts.entrants import continuations, in_turn, planned_families
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.h_model.network import HModelNetwork
@@ -41,7 +41,7 @@ from evodevo.tasks.base import SampleTask
 from evodevo.tasks.before_shift import BeforeShiftTask, targets_of
 from evodevo.tasks.held_back import HeldBackTask, with_architecture_split
 from evodevo.tasks.reasoning.pointer import PointerTask
-from evodevo.testing.small_networks import problem, settings
+from evodevo.testing.small_networks import h_model, problem, settings
 from evodevo.training.precision import decide
 
 torch.set_num_threads(1)
@@ -151,7 +151,9 @@ class Seen:
             self.phase = "before" if self.phase == "opened" else self.phase
             begin = {name: value.clone() for name, value in network.state_dict().items()}
             snapshot = None if border is None else border[0]
-            self.segments.append({"phase": self.phase, "ids": network.live, "begin": begin, "snapshot": snapshot})
+            self.segments.append(
+                {"phase": self.phase, "ids": getattr(network, "live", ()), "begin": begin, "snapshot": snapshot}
+            )
             return train_segment(trainer, network, **how)
 
         def shifted(run: Any) -> None:
@@ -279,7 +281,7 @@ def test_equal_steps_have_equal_samples_in_every_arm() -> None:
 def test_who_races_follows_from_the_network(run: SimpleNamespace) -> None:
     """As it is, with a family that it has not, with one in the place of a module, and each module alone; in turn."""
     live = [module.id for module in run.before.live]
-    kinds = proposals(run.before, planned_families(GrowableZoo.of(STRUCTURE)), 9)
+    kinds = continuations(run.before, planned_families(GrowableZoo.of(STRUCTURE)), 9)
     assert kinds[0][0].name == "as it is"
     assert [one["name"] for one in run.shift["networks"]] == [one.name for one in in_turn(kinds, 6)]
     assert run.shift["left_out"] == sum(map(len, kinds)) - 6
@@ -353,6 +355,23 @@ def test_everything_is_in_the_budget(run: SimpleNamespace) -> None:
     assert shift["spent"] + shift["winner_flops"] <= 0.4 * budget
     assert run.trainer._spent[f"choice {shift['event']}"] == shift["spent"]
     assert run.outcome.extra["training_flops"] == pytest.approx(FLOPS, rel=0.05)
+
+
+def test_where_the_trend_decides_each_is_judged_once_more() -> None:
+    """And whoever is expected to be the best goes on; the loss itself is that of the whole rung."""
+    with pytest.MonkeyPatch.context() as patch:
+        seen = Seen(patch)
+        outcome = grown(arm(shift={"race": {"judge": "trend"}}))
+    shift = outcome.extra["growth"]["shift"]
+    longest = max(len(one["losses"]) for one in shift["networks"])
+    last = {one["name"]: one["expected"] for one in shift["networks"] if len(one["losses"]) == longest}
+    assert shift["chosen"] == min(last, key=last.__getitem__)
+    assert all(one["expected"] <= one["losses"][-1] for one in shift["networks"])
+    assert any(one["expected"] < one["losses"][-1] for one in shift["networks"])
+    steps = sum(side["steps"] * side["flops"] for side in seen.sides)
+    judged = sum(12 * priced(side["structure"]) for side in seen.sides)
+    assert len(seen.sides) == sum(1 + len(one["losses"]) for one in shift["networks"])
+    assert shift["spent"] + shift["winner_flops"] == pytest.approx(steps + judged, rel=1e-9)
 
 
 def test_weights_are_those_of_after_the_shift(run: SimpleNamespace) -> None:
@@ -471,6 +490,19 @@ def test_without_a_race_the_network_goes_on(kind: str, tmp_path: Path) -> None:
         0,
         1,
     }
+
+
+def test_an_h_model_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its data shift as any; it has no modules that could race."""
+    options = merge(GROWTH, {"strategist": "fixed", "race": {"share": 0.0}, "shift": {"race": {"share": 0.0}}})
+    seen = Seen(monkeypatch)
+    outcome = grown(h_model(procedure="grow", options=merge(options, {"events": {"count": 0}})))
+    assert outcome.extra["growth"]["shift"]["chosen"] == "as it is"
+    assert set.union(*(classes for phase, split, classes in seen.read if (phase, split) == ("before", "train"))) == {
+        0,
+        1,
+    }
+    assert set.union(*(classes for phase, split, classes in seen.read if (phase, split) == ("after", "train"))) > {0, 1}
 
 
 def test_where_all_diverge_the_network_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

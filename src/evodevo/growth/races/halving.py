@@ -2,7 +2,7 @@
 
 Each is a copy of the network with a change; all have the moments of its optimiser. In a rung
 (``module_zoo.procedures.race_plan``) all cost the same FLOPs, on the same batches. They are judged by their loss on the
-split ``architecture``.
+split ``architecture``, or by where its fall leads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evodevo.growth.forks.sides import Batches, Side, train_side
 from evodevo.growth.growable import Growable, GrowingNetwork
 from evodevo.growth.races.plan import plan_race
 from evodevo.growth.races.records import RaceSettings
-from evodevo.module_zoo.procedures.race_plan import Heat, left_after, ranked, survivors
+from evodevo.module_zoo.procedures.race_plan import Heat, expected_loss, left_after, ranked, survivors
 from evodevo.networks.base import Network
 from evodevo.tasks.base import SampleTask
 from evodevo.training.loop import TrainingResult
@@ -61,6 +61,8 @@ class Entrant:
         result: The last result of its training.
         losses: Loss in nats after each rung; None where it could not be trained.
         flops: FLOPs of its steps.
+        looks: Number of steps in the race and loss, at each judgement.
+        expected: The loss to which its fall leads, where that decides; None where it does not, or without a loss.
     """
 
     side: Side | None = None
@@ -68,6 +70,8 @@ class Entrant:
     result: TrainingResult | None = None
     losses: list[float | None] = field(default_factory=list)
     flops: float = 0.0
+    looks: list[tuple[float, float]] = field(default_factory=list)
+    expected: float | None = None
 
     @property
     def begun(self) -> tuple[Side, Branch]:
@@ -101,6 +105,8 @@ class Halving:
         count: Number of races that share what they may cost, at least 1.
         ripen: Sets birth factors and learning rates of a network for a share of the budget.
         price: FLOPs of a forward pass of a network on one sample, by its structure.
+        by_trend: Whether not the loss decides but that to which its fall leads (``race_plan.expected_loss``), for which
+            a network is judged once more, in the middle of its first rung.
     """
 
     def __init__(
@@ -111,6 +117,8 @@ class Halving:
         count: int,
         ripen: Callable[[GrowingNetwork, float], None],
         price: Callable[[Growable], float],
+        *,
+        by_trend: bool = False,
     ) -> None:
         self.bench = bench
         self.settings = settings
@@ -118,6 +126,7 @@ class Halving:
         self.count = count
         self.ripen = ripen
         self.price = price
+        self.by_trend = by_trend
 
     def places(self, task: SampleTask, part: int = 1) -> NDArray[np.int64]:
         """Indices of the samples that judge, or of one of so many parts of them."""
@@ -167,7 +176,7 @@ class Halving:
         sides = [entrant.begun[0] for entrant in racing]
         return plan_race(
             [side.flops for side in sides],
-            [samples * self.price(side.zoo.structure) for side in sides],
+            [self._looks(0) * samples * self.price(side.zoo.structure) for side in sides],
             allowed,
             self.settings.least,
         )
@@ -180,12 +189,12 @@ class Halving:
         for number in range(heat.rungs):
             for entrant in chosen:
                 judged += self._rung(entrant, heat.amount, batches, task, judging)
+                if self.by_trend:
+                    self._extrapolate(entrant)
             last = number == heat.rungs - 1
-            kept = survivors(
-                [entrant.losses[-1] for entrant in chosen], len(chosen) if last else left_after(len(chosen))
-            )
+            kept = survivors(self._scores(chosen), len(chosen) if last else left_after(len(chosen)))
             chosen = [chosen[place] for place in kept]
-        order = ranked([entrant.losses[-1] for entrant in chosen])
+        order = ranked(self._scores(chosen))
         return chosen[order[0]] if order else None, judged + math.fsum(entrant.flops for entrant in racing)
 
     def _rung(
@@ -193,16 +202,44 @@ class Halving:
     ) -> float:
         """Train it on for this cost, and judge it; the FLOPs of the judgement."""
         side, _ = entrant.begun
+        looks = self._looks(len(entrant.losses))
         judgement = len(judging) * self.price(side.zoo.structure)
+        whole = int((amount - looks * judgement) / side.flops)
+        loss, spent = None, 0.0
+        for wanted in (whole // 2, whole - whole // 2) if looks > 1 else (whole,):
+            complete = self._train(entrant, wanted, batches)
+            loss, cost = self.loss(side.zoo, task, judging, entrant.begun[0].judged) if complete else (None, 0.0)
+            spent += cost
+            if loss is None:
+                break
+            entrant.looks.append((float(entrant.steps), loss))
+        entrant.losses.append(loss)
+        return spent
+
+    def _train(self, entrant: Entrant, steps: int, batches: Batches) -> bool:
+        """Train it on for so many steps; whether it came so far."""
+        side, _ = entrant.begun
         before, begin = entrant.steps, side.snapshot.cursor.step
-        wanted = int((amount - judgement) / side.flops)
-        entrant.result = train_side(self.bench, side, self.training, batches, wanted, average=self.settings.average)
+        entrant.result = train_side(self.bench, side, self.training, batches, steps, average=self.settings.average)
         entrant.side = replace(side, snapshot=entrant.result.snapshot)
         entrant.flops += (entrant.steps - before) * side.flops
-        complete = entrant.result.steps == begin + wanted
-        loss, cost = self.loss(side.zoo, task, judging, side.judged) if complete else (None, 0.0)
-        entrant.losses.append(loss)
-        return cost
+        return entrant.result.steps == begin + steps
+
+    def _looks(self, rung: int) -> int:
+        """Number of judgements of a network in a rung: a trend needs one more in the first."""
+        return 2 if self.by_trend and not rung else 1
+
+    def _extrapolate(self, entrant: Entrant) -> None:
+        """The loss to which its fall leads in what is left of the budget."""
+        side, branch = entrant.begun
+        budget = self.training.budget.flops
+        assert budget is not None, "it races in FLOPs"
+        total = (budget - branch.snapshot.cursor.flops) / side.flops
+        entrant.expected = None if entrant.losses[-1] is None else expected_loss(entrant.looks, total)
+
+    def _scores(self, entrants: Sequence[Entrant]) -> list[float | None]:
+        """What decides, lower is better; None for a network that could not be trained."""
+        return [entrant.expected if self.by_trend else entrant.losses[-1] for entrant in entrants]
 
     def loss(
         self, zoo: GrowingNetwork, task: SampleTask, judging: NDArray[np.int64], network: Network | None = None

@@ -30,12 +30,14 @@ def shift_table(growth: GrowthHistory) -> TextTable | None:
     if shift is None or not shift["networks"]:
         return None
     ranked = sorted(shift["networks"], key=lambda network: _rank(network, shift["chosen"]))
+    expected = any(network.get("expected") is not None for network in ranked)
     rows = [
         (
             network["name"],
             " + ".join(network["modules"]),
-            ", ".join("–" if loss is None else f"{loss:.4f}" for loss in network["losses"]),
+            ", ".join(_loss(loss) for loss in network["losses"]),
             f"{network['steps']:,}",
+            *([_loss(network.get("expected"))] if expected else []),
             "went on" if network["name"] == shift["chosen"] and not shift["instead"] else "was left",
         )
         for network in ranked
@@ -45,10 +47,16 @@ def shift_table(growth: GrowthHistory) -> TextTable | None:
         "Loss in nats on the architecture split of the new data, after each rung of the race at the shift. In a rung "
         f"all cost the same FLOPs, on the same batches.{left}"
     )
-    return TextTable(COLUMNS, rows, caption, TEXTS)
+    decided = " The loss to which the fall of each leads decided." if expected else ""
+    columns = (*COLUMNS[:-1], *(["expected"] if expected else []), COLUMNS[-1])
+    return TextTable(columns, rows, caption + decided, TEXTS)
 
 
 def _rank(network: Mapping[str, Any], chosen: str) -> tuple[bool, int, float]:
     """The one that went on first, then by how far it came, then by its last loss."""
-    loss = network["losses"][-1]
+    loss = network.get("expected", network["losses"][-1])
     return network["name"] != chosen, -len(network["losses"]), float("inf") if loss is None else loss
+
+
+def _loss(loss: float | None) -> str:
+    return "–" if loss is None else f"{loss:.4f}"

@@ -18,7 +18,7 @@ AS_IT_IS = "as it is"
 
 
 @dataclass(frozen=True)
-class Proposal:
+class Continuation:
     """A network that may go on.
 
     Attributes:
@@ -30,9 +30,9 @@ class Proposal:
     actions: tuple[Action, ...] = ()
 
 
-def proposals(
+def continuations(
     structure: Growable, families: Mapping[str, ModuleGenotype], most: int
-) -> tuple[tuple[Proposal, ...], ...]:
+) -> tuple[tuple[Continuation, ...], ...]:
     """Networks by kind: as it is; with a fresh module of a family that it has not; a fresh one in the place of each of
     its modules; each of its modules alone, where it has several. Of each kind the cheapest module comes first.
 
@@ -45,25 +45,27 @@ def proposals(
     live = sorted(work, key=lambda name: work[name])
     there = {module.genotype.archetype for module in structure.live}
     absent = sorted((family for family in families if family not in there), key=lambda name: _work(families[name]))
-    added = [Proposal(f"with {_one(family)}", (Action(operation="spawn", archetype=family),)) for family in absent]
+    added = [Continuation(f"with {_one(family)}", (Action(operation="spawn", archetype=family),)) for family in absent]
     replaced = [
-        Proposal(f"{_one(family)} for {name}", (Action(operation=REPLACE, modules=(name,), archetype=family),))
+        Continuation(f"{_one(family)} for {name}", (Action(operation=REPLACE, modules=(name,), archetype=family),))
         for family in absent
         for name in reversed(live)
     ]
     alone = [
-        Proposal(f"{name} alone", tuple(Action(operation="prune", modules=(gone,)) for gone in live if gone != name))
+        Continuation(
+            f"{name} alone", tuple(Action(operation="prune", modules=(gone,)) for gone in live if gone != name)
+        )
         for name in live
     ]
     return (
-        (Proposal(AS_IT_IS),),
+        (Continuation(AS_IT_IS),),
         tuple(added) if len(live) < most else (),
         tuple(replaced),
         tuple(alone) if len(live) > 1 else (),
     )
 
 
-def in_turn(kinds: Sequence[Sequence[Proposal]], most: int) -> tuple[Proposal, ...]:
+def in_turn(kinds: Sequence[Sequence[Continuation]], most: int) -> tuple[Continuation, ...]:
     """At most so many networks, of each kind in turn as long as it has any; in the order of the kinds."""
     counts = [0] * len(kinds)
     for turn in range(max(map(len, kinds), default=0)):

@@ -13,7 +13,7 @@ from evodevo.growth.edit_spec import Edit
 from evodevo.growth.forks.sides import Batches
 from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.races.halving import DIVERGED, Entrant, Halving, Prize
-from evodevo.growth.shifts.entrants import Proposal, in_turn
+from evodevo.growth.shifts.entrants import Continuation, in_turn
 from evodevo.growth.shifts.records import ShiftedNetwork, ShiftRecord
 from evodevo.growth.zoo.bank import ModuleBank
 from evodevo.tasks.base import SampleTask
@@ -24,7 +24,7 @@ FEWEST = 2
 
 @dataclass(frozen=True)
 class Altered:
-    """What a proposal did to a network.
+    """What a continuation did to a network.
 
     Attributes:
         edits: The edits, refused ones included.
@@ -40,8 +40,8 @@ class Altered:
         return next((edit.note for edit in self.edits if edit.module is None), "")
 
 
-Alter = Callable[[GrowingNetwork, Proposal], Altered]
-"""Applies a proposal to a network, in place."""
+Alter = Callable[[GrowingNetwork, Continuation], Altered]
+"""Applies a continuation to a network, in place."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class ShiftEntrant:
     """A network that may race at a shift.
 
     Attributes:
-        proposal: Its difference from the network as it is.
+        continuation: Its difference from the network as it is.
         altered: What that did to its copy.
         entrant: Its place in the race.
     """
 
-    proposal: Proposal
+    continuation: Continuation
     altered: Altered
     entrant: Entrant = field(default_factory=Entrant)
 
@@ -77,8 +77,14 @@ class ShiftEntrant:
     def record(self) -> ShiftedNetwork:
         """What is recorded of it."""
         side, _ = self.entrant.begun
-        losses, steps = tuple(self.entrant.losses), self.entrant.steps
-        return ShiftedNetwork(name=self.proposal.name, modules=side.zoo.live, losses=losses, steps=steps)
+        entrant = self.entrant
+        return ShiftedNetwork(
+            name=self.continuation.name,
+            modules=side.zoo.live,
+            losses=tuple(entrant.losses),
+            steps=entrant.steps,
+            expected=entrant.expected,
+        )
 
 
 class ShiftRaces:
@@ -94,7 +100,7 @@ class ShiftRaces:
     def choose(
         self,
         zoo: GrowingNetwork,
-        kinds: Sequence[Sequence[Proposal]],
+        kinds: Sequence[Sequence[Continuation]],
         record: ShiftRecord,
         *,
         alter: Alter,
@@ -107,9 +113,9 @@ class ShiftRaces:
 
         Args:
             zoo: The network, between two segments.
-            kinds: Networks that may go on (``shifts.entrants.proposals``).
+            kinds: Networks that may go on (``shifts.entrants.continuations``).
             record: Record of the shift so far.
-            alter: Applies a proposal.
+            alter: Applies a continuation.
             task: The new data, with the split ``architecture``.
             batches: Batch of the new data by number of the step.
             before_next: Share of the budget after which the next choice comes; 1 where none does.
@@ -121,21 +127,21 @@ class ShiftRaces:
             return ShiftChoice(record.model_copy(update={"instead": reason}))
         allowed, border = halving.allowed(before_next, spent), halving.bench.branch()
         samples, refused = len(halving.places(task)), dict[str, str]()
-        made: dict[Proposal, ShiftEntrant] = {}
+        made: dict[Continuation, ShiftEntrant] = {}
 
-        def entered(proposal: Proposal) -> ShiftEntrant | None:
-            if proposal not in made and proposal.name not in refused:
+        def entered(continuation: Continuation) -> ShiftEntrant | None:
+            if continuation not in made and continuation.name not in refused:
                 results: list[Altered] = []
-                copy = halving.changed(zoo, border, lambda copied: results.append(alter(copied, proposal)))
+                copy = halving.changed(zoo, border, lambda copied: results.append(alter(copied, continuation)))
                 if results[0].refused:
-                    refused[proposal.name] = results[0].refused
+                    refused[continuation.name] = results[0].refused
                 else:
-                    made[proposal] = ShiftEntrant(proposal, results[0])
-                    halving.enter(made[proposal].entrant, copy, spent, batches)
-            return made.get(proposal)
+                    made[continuation] = ShiftEntrant(continuation, results[0])
+                    halving.enter(made[continuation].entrant, copy, spent, batches)
+            return made.get(continuation)
 
         for count in range(min(found, halving.settings.networks), FEWEST - 1, -1):
-            racing = [one for proposal in in_turn(kinds, count) if (one := entered(proposal)) is not None]
+            racing = [one for continuation in in_turn(kinds, count) if (one := entered(continuation)) is not None]
             entrants = [one.entrant for one in racing]
             heat = halving.plan(entrants, samples, allowed) if len(racing) >= FEWEST else None
             if heat is not None:
@@ -157,5 +163,5 @@ class ShiftRaces:
         }
         if won is None:
             return ShiftChoice(record.model_copy(update=update))
-        record = record.model_copy(update={**update, "chosen": won.proposal.name})
+        record = record.model_copy(update={**update, "chosen": won.continuation.name})
         return ShiftChoice(record, won.entrant.prize, won.altered)

@@ -17,12 +17,14 @@ class ShiftedNetwork(Settings):
         modules: Ids of its modules.
         losses: Loss in nats after each rung; None where it could not be trained.
         steps: Number of its steps in the race.
+        expected: Loss in nats to which its fall leads, where that decided; None where it did not, or without a loss.
     """
 
     name: str
     modules: tuple[str, ...]
     losses: tuple[float | None, ...] = ()
     steps: int = Field(default=0, ge=0)
+    expected: float | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class ShiftRecord(RaceRecord):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from evodevo.growth.races.records import RaceSettings
@@ -18,12 +20,16 @@ class ShiftRaceSettings(RaceSettings):
         samples: Number of samples of the ``architecture`` split of the new data by which a network is judged.
         least: Fewest steps of a network in a rung.
         average: As in ``RaceSettings``.
+        judge: Criterion by which networks go on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads
+            in eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first
+            rung then.
     """
 
     share: float = Field(default=0.0, ge=0, lt=1)
     networks: int = Field(default=16, ge=2, le=64)
     samples: int = Field(default=512, ge=1)
     least: int = Field(default=20, ge=1, le=100_000)
+    judge: Literal["loss", "trend"] = "loss"
 
 
 class ShiftSettings(Settings):
