@@ -111,7 +111,7 @@ class GrowthHistory:
         race: the race before it, as ``growth.training.starting_race`` records it; None where none was wanted.
         forks: its forks, as the fact ``growth.forks`` has them; None where none were wanted.
         caps: limits, falls and costs where a cap fell, as the fact ``growth.caps`` has them; None where none did.
-        shift: the shift of the data, as the fact ``growth.shift`` has it; None where they did not shift.
+        shift: the shift of the data, as the facts of a growth have it; None where they did not shift.
         foresight: how well its strategist's memory foresees gains, as the fact has it; None where it foresees none.
     """
 
