@@ -58,6 +58,7 @@ TABLE_FILES = frozenset(
         "export/base.py",
         "export/models/base.py",
         "growth/growable.py",
+        "growth/around/base.py",
         "growth/in_place/base.py",
         "growth/strategists/base.py",
         "module_zoo/modules/families.py",

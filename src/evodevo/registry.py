@@ -48,6 +48,7 @@ TABLE_MODULES = (
     "evodevo.module_zoo.modules.families",
     "evodevo.module_zoo.modules.nodes.base",
     "evodevo.growth.growable",
+    "evodevo.growth.around.base",
     "evodevo.growth.in_place.base",
     "evodevo.growth.strategists.base",
     "evodevo.multitask.agent",

@@ -336,8 +336,8 @@ class Growth:
     ) -> tuple[EventRecord, ShiftChoice]:
         """Carry out the shift of the data: probe on the new ones, and let networks race for who goes on.
 
-        What was measured on the old data and says nothing of the new ones is forgotten: the metric at events before,
-        and how often a module was unused.
+        What was measured on the old data and does not hold for the new ones is forgotten: the metric at events before,
+        how often a module was unused, and what forks refused.
 
         Args:
             number, step, share, portioned: As for ``fall``.
@@ -348,7 +348,7 @@ class Growth:
         Returns:
             The record, and what was chosen. A network that a race has trained is this network from then on.
         """
-        self.memory = self.memory.model_copy(update={"low": {}, "values": (), "shares": ()})
+        self.memory = self.memory.model_copy(update={"low": {}, "values": (), "shares": (), "refused": {}})
         moment = self._moment(number, step, share, portioned)
 
         races = bool(self.settings.shift.race.share)

@@ -299,7 +299,7 @@ class _Run:
         assert budget is not None, "forks are planned in FLOPs"
         self._forked = self.forks.run(
             edits,
-            Side(self.zoo, after.snapshot, lambda _, share: self.growth.ripen(share)),
+            Side(self.zoo, after.snapshot, self.growth.ripen_other),  # copies of it are trained, too
             Side(spare, before.snapshot, self.growth.ripen_unedited),
             batches=batches_from(self.bench, self.task, self.before.trained),
             number=number,

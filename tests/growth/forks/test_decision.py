@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evodevo.growth.forks.decision import Judged, Losses, decided, noise_of, published_gain
+from evodevo.growth.forks.decision import ForkLosses, Losses, decided, noise_of, published_gain
 from evodevo.growth.forks.records import ForkRecord
 
 LEVEL = 0.95
@@ -21,7 +21,7 @@ def test_where_samples_agree_the_paired_interval_is_that_of_student_over_the_ord
     gains = [0.03, 0.01, 0.05]
     without = [1.0, 1.4, 0.7]
     edited = [loss - gain for loss, gain in zip(without, gains, strict=True)]
-    judged = Judged(
+    judged = ForkLosses(
         flat(edited[0]), flat(without[0]), [flat(loss) for loss in without[1:]], [flat(loss) for loss in edited[1:]]
     )
     record = decided(EMPTY, judged, (), LEVEL, paired=True)
@@ -39,7 +39,7 @@ def test_where_samples_agree_the_paired_interval_is_that_of_student_over_the_ord
 
 
 def test_the_noise_of_one_order_is_less_than_that_of_orders_of_their_own() -> None:
-    judged = Judged(flat(0.9), flat(1.0), [flat(1.4), flat(0.6)], [flat(1.29), flat(0.51)])
+    judged = ForkLosses(flat(0.9), flat(1.0), [flat(1.4), flat(0.6)], [flat(1.29), flat(0.51)])
     own, paired = (noise_of(judged, (), paired=each).variance for each in (False, True))
     assert own == pytest.approx(2 * np.var([1.0, 1.4, 0.6], ddof=1))
     assert paired == pytest.approx(np.var([0.1, 0.11, 0.09], ddof=1))
@@ -48,9 +48,9 @@ def test_the_noise_of_one_order_is_less_than_that_of_orders_of_their_own() -> No
 
 
 def test_later_forks_have_the_noise_of_all() -> None:
-    first = Judged(flat(0.9), flat(1.0), [flat(1.4)], [flat(1.28)])
+    first = ForkLosses(flat(0.9), flat(1.0), [flat(1.4)], [flat(1.28)])
     record = decided(EMPTY, first, (), LEVEL, paired=True)
-    later = noise_of(Judged(flat(0.8), flat(1.0)), [record], paired=True)
+    later = noise_of(ForkLosses(flat(0.8), flat(1.0)), [record], paired=True)
     assert (later.scatter, later.freedom) == (0.0, record.freedom)
     assert later.variance == pytest.approx(np.var([0.1, 0.12], ddof=1))
 
@@ -59,15 +59,15 @@ def test_later_forks_have_the_noise_of_all() -> None:
 def test_who_cannot_be_trained_in_one_order_is_refused(nothing: Losses | None) -> None:
     good = [flat(1.0), flat(1.1)]
     for judged in (
-        Judged(nothing, good[0], good, [flat(0.5), flat(0.5)]),
-        Judged(flat(0.5), good[0], good, [flat(0.5), nothing]),
+        ForkLosses(nothing, good[0], good, [flat(0.5), flat(0.5)]),
+        ForkLosses(flat(0.5), good[0], good, [flat(0.5), nothing]),
     ):
         record = decided(EMPTY, judged, (), LEVEL, paired=True)
         assert not record.kept
         assert record.reason == "with it the training diverged"
-    assert decided(EMPTY, Judged(flat(0.5), nothing, good, [flat(0.5)] * 2), (), LEVEL, paired=True).kept
+    assert decided(EMPTY, ForkLosses(flat(0.5), nothing, good, [flat(0.5)] * 2), (), LEVEL, paired=True).kept
     dropped = decided(
-        EMPTY, Judged(flat(0.5), good[0], [nothing, good[1]], [nothing, flat(0.6)]), (), LEVEL, paired=True
+        EMPTY, ForkLosses(flat(0.5), good[0], [nothing, good[1]], [nothing, flat(0.6)]), (), LEVEL, paired=True
     )
     assert dropped.pairs == pytest.approx((0.5, 0.5)), "an order in which neither could be trained says nothing"
 
@@ -84,7 +84,7 @@ def test_an_edit_that_does_nothing_is_kept_as_rarely_as_the_level_says(orders: i
         def training(base: Losses = base) -> Losses:
             return base + 0.5 * rng.normal(size=50) + noise * rng.normal()
 
-        judged = Judged(
+        judged = ForkLosses(
             training(), training(), [training() for _ in range(orders)], [training() for _ in range(orders)]
         )
         kept += decided(EMPTY, judged, (), LEVEL, paired=True).kept

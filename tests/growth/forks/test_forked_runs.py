@@ -169,6 +169,7 @@ class Seen:
                     "training": training,
                     "ripen": side.ripen,
                     "began": copy.deepcopy(side.zoo.births),
+                    "births": copy.deepcopy(side.zoo.network.births),
                 }
             )
             return result
@@ -501,6 +502,7 @@ def test_followed_sides_go_on_from_their_ends_and_decide_nothing(kind: str) -> N
         assert same(weights_of(copied["before"][0]), side["end"])
         assert same(moments_of(copied["before"][1]), side["moments"])
         assert copied["steps"] == follow * side["steps"]
+        assert all(copied["births"].get(name, 1.0) > factor for name, factor in side["births"].items())
         assert copied["result"].steps == side["result"].steps + copied["steps"]
         assert not same(copied["end"], side["end"])
     followed, published = first["followed"], first["published"]
@@ -533,6 +535,9 @@ def test_paired_sides_see_the_same_batches_in_each_order(kind: str) -> None:
         assert [edited["steps"], without["steps"]] == first["steps"]
         assert _equal(edited["read"], without["read"][: len(edited["read"])])
         assert same(moments_of(edited["before"][1]), moments_of(without["before"][1]))
+        assert edited["births"] == orders[0][0]["births"], "newborns ripen in each copy"
+        assert all(0 < factor < 1 for factor in edited["births"].values())
+    assert orders[0][0]["births"]
     assert not _equal(orders[0][1]["read"], orders[1][1]["read"])
     assert _sorted(orders[0][1]["read"]) == _sorted(orders[1][1]["read"])
     assert len(first["pairs"]) == 1 + ORDERS

@@ -22,7 +22,7 @@ NOT_TRAINED = "with it the training diverged"
 
 
 @dataclass(frozen=True)
-class Judged:
+class ForkLosses:
     """The losses of one fork on the samples that choose; None for a training that ended early or diverged.
 
     Attributes:
@@ -71,7 +71,7 @@ class Noise:
     variance: float
 
 
-def noise_of(judged: Judged, tried: Sequence[ForkRecord], *, paired: bool) -> Noise:
+def noise_of(judged: ForkLosses, tried: Sequence[ForkRecord], *, paired: bool) -> Noise:
     """The noise by the order of batches: of the difference of both sides in one order, or in orders of their own."""
     if paired:
         gains = [float(np.nanmean(without - edited)) for without, edited in judged.pairs]
@@ -85,7 +85,7 @@ def noise_of(judged: Judged, tried: Sequence[ForkRecord], *, paired: bool) -> No
 
 
 def decided(
-    record: ForkRecord, judged: Judged, tried: Sequence[ForkRecord], level: float, *, paired: bool
+    record: ForkRecord, judged: ForkLosses, tried: Sequence[ForkRecord], level: float, *, paired: bool
 ) -> ForkRecord:
     """The record with losses, noise, the gain that chose, and the decision.
 

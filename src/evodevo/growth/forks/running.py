@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.experiments.trainer import Trainer
-from evodevo.growth.forks.decision import Judged, Losses, decided, known, published_gain
+from evodevo.growth.forks.decision import ForkLosses, Losses, decided, known, published_gain
 from evodevo.growth.forks.interval import gain_of
 from evodevo.growth.forks.judging import parts_of_split, sample_losses
 from evodevo.growth.forks.plan import ForkPlan, ForkSamples, trainings
@@ -188,7 +188,7 @@ class Forks:
             return None if side is None else self._losses(side, choosing)
 
         level, paired = self.settings.level, self.settings.paired
-        judged = Judged(
+        judged = ForkLosses(
             edited=losses(sides[0]),
             without=losses(sides[1]),
             others=[losses(other.without) for other in others],
