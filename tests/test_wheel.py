@@ -63,7 +63,13 @@ def test_the_licence_travels_with_it(wheel: Path) -> None:
     parts = zipfile.ZipFile(wheel).infolist()
     weights = [part.compress_size for part in parts if part.filename.endswith(".safetensors")]
     assert sum(weights) < 1_000_000, "roots in the package"
-    assert wheel.stat().st_size - sum(weights) < 2.5 * 2**20, "all else"
+    other = [
+        part.compress_size
+        for part in parts
+        if not part.filename.endswith((".safetensors", ".py")) and ".dist-info/" not in part.filename
+    ]
+    assert sum(other) < 32 * 2**10, "neither code nor roots"
+    assert wheel.stat().st_size - sum(weights) < 2.75 * 2**20, "all else"
 
 
 def test_the_installed_command_works(command: Path) -> None:
