@@ -12,6 +12,7 @@ import pytest
 from evodevo.cli.application import run
 from evodevo.cli.drive.train import train
 from evodevo.errors import ExitCode
+from evodevo.growth import replay_run
 from evodevo.storage import Store
 
 TINY = """
@@ -129,6 +130,30 @@ def test_a_training_under_a_cap_that_falls_is_replayed(
     seen = capsys.readouterr()
     assert all(name in seen.out for name in gone)
     assert "lead to the kept network" in seen.err
+
+
+@pytest.mark.slow
+def test_a_training_that_is_edited_around_its_modules_is_replayed(
+    begin: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log leads to what the kept network has around its modules, and to no other network."""
+    where = ["--store", str(tmp_path / "runs")]
+    changes = ['grow.allow=["map_positions","add_readout"]', "grow.events.actions=1"]
+    sets = [word for change in changes for word in ("--set", change)]
+    assert run([*begin, "--strategist", "heuristic", *sets]) == ExitCode.SUCCESS
+    capsys.readouterr()
+    assert run(["show", "last", *where, "--json"]) == ExitCode.SUCCESS
+    rows = told(capsys)["comparison"]["rows"]
+    (grown,) = next(row["individuals"] for row in rows if row["individuals"] and "grown" in json.dumps(row))
+    assert run(["replay", grown, *where, "--json"]) == ExitCode.SUCCESS
+    done = told(capsys)
+    assert done["is_compared"]
+    assert [edit["operation"] for edit in done["edits"]] == ["map_positions", "add_readout"]
+    assert run(["show", grown, *where]) == ExitCode.SUCCESS
+    assert "network given a layer before the heads" in " ".join(capsys.readouterr().out.split())
+    monkeypatch.setattr(replay_run, "surrounded", lambda network, edits: network)
+    assert run(["replay", grown, *where]) == ExitCode.USAGE
+    assert "which is another around its modules" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.slow

@@ -483,7 +483,7 @@ def test_an_h_model_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GrowingHModel, "insert", lambda *given, **more: calls.append(1) or insert(*given, **more))
     hidden = tuple(GenotypeLayer(module=one) for one in start_zoo(16)[:2])
     structure = HModelStructure(stream="paper", width=16, iterations=2, input_blocks=0, output_blocks=0, hidden=hidden)
-    outcome = grown(arm(HModelNetwork(structure=structure), forks={"least": 1, "orders": 1}))
+    outcome = grown(arm(HModelNetwork(structure=structure), forks={"least": 1, "orders": 1, "average": 0.5}))
     forks = outcome.extra["growth"]["forks"]
     assert calls
     assert [row for row in forks["tried"] if row["chose"] is not None], forks

@@ -15,11 +15,12 @@ package. From then on ``allow`` accepts the name; rules, strategists, log, repla
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from evodevo.growth.around.spec import AroundSettings
+from evodevo.growth.edit_row import EditRow
 from evodevo.networks.canvas import NamedInput
 from evodevo.registry import Registry, table
 
@@ -27,18 +28,8 @@ AROUND: Registry[type[AroundEdit]] = table("edit around the modules", "evodevo.a
 """Operation -> its class."""
 
 
-class AroundEdit(ABC):
-    """One row: how a network changes around its modules, which stay as they are. No output changes at first.
-
-    Attributes:
-        name: Operation, as in the table.
-        done: What was done to the network, for sentences: ``given a layer before the heads``.
-        letter: One letter, for drawings.
-    """
-
-    name: ClassVar[str]
-    done: ClassVar[str]
-    letter: ClassVar[str]
+class AroundEdit(EditRow):
+    """One row: how a network changes around its modules, which stay as they are. No output changes at first."""
 
     @abstractmethod
     def changed(self, structure: Any, settings: AroundSettings) -> Any:

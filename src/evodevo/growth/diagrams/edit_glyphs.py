@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evodevo.growth.around.base import AROUND
-from evodevo.growth.in_place.base import EDITS
+from evodevo.growth.edit_tables import row_of
 from evodevo.growth.spec import REPLACE
 from evodevo.report.charts import glyphs as marks
 from evodevo.report.svg import Drawing, shorten, text_width
@@ -29,11 +29,10 @@ WORDS = {
 
 def words_of(operation: str) -> str:
     """An operation in a legend."""
-    if operation in AROUND:
-        return f"network {AROUND.get(operation).done}"
-    if operation in WORDS or operation not in EDITS:
+    row = row_of(operation)
+    if row is None:
         return WORDS.get(operation, operation)
-    return f"{EDITS.get(operation).done} in place"
+    return f"network {row.done}" if operation in AROUND else f"{row.done} in place"
 
 
 def draw_sign(drawing: Drawing, operation: str, x: float, y: float, role: str = "ink") -> None:
@@ -44,12 +43,11 @@ def draw_sign(drawing: Drawing, operation: str, x: float, y: float, role: str = 
         drawing.line(x - 8, y, x + 8, y, "stroke-failed", stroke_width=1.4, stroke_dasharray="2 3")
     elif operation == "rewarm":
         drawing.path(marks.triangle(x, y, 5), f"fill-paper stroke-{role}", stroke_width=1.3)
-    elif operation in EDITS or operation in AROUND:
+    elif (row := row_of(operation)) is not None:
         drawing.element(
             "rect", f"fill-paper stroke-{role}", x=x - 6.5, y=y - 6.5, width=13, height=13, rx=2, stroke_width=1.4
         )
-        letter = EDITS.get(operation).letter if operation in EDITS else AROUND.get(operation).letter
-        drawing.text(x, y + 3.4, letter, f"fill-{role} strong", 9.5, "middle")
+        drawing.text(x, y + 3.4, row.letter, f"fill-{role} strong", 9.5, "middle")
     else:
         drawing.element("circle", f"fill-paper stroke-{role}", cx=x, cy=y, r=7, stroke_width=1.4)
         drawing.text(x, y + 3.4, LETTERS.get(operation, "+"), f"fill-{role} strong", 9.5, "middle")

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable
 
 import torch
+from torch.optim.swa_utils import AveragedModel
 
 from evodevo.networks.base import Network
 from evodevo.tasks.inputs import Batch
@@ -25,33 +26,23 @@ class RunningMean:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._count = 0
-        self._means: list[torch.Tensor] = []
-
-    @torch.no_grad()
-    def add(self) -> None:
-        """Take the weights as they are now into the mean."""
-        values = [parameter.detach().double() for parameter in self._network.parameters()]
-        self._count += 1
-        if self._count == 1:
-            self._means = [value.clone() for value in values]
-        for mean, value in zip(self._means, values, strict=True):
-            mean.lerp_(value, 1 / self._count)
+        self._mean = AveragedModel(network)
 
     def along(self, batches: Callable[[int], Batch], first: int) -> Callable[[int], Batch]:
         """The batches, as given; before each step after the one numbered ``first`` the weights are added."""
 
         def batch_at(step: int) -> Batch:
             if step > first:
-                self.add()
+                self._mean.update_parameters(self._network)
             return batches(step)
 
         return batch_at
 
     @torch.no_grad()
     def network(self) -> Network:
-        """A copy of the network with the mean weights."""
+        """A copy of the network with the mean weights, those of now included."""
+        self._mean.update_parameters(self._network)
         averaged = copy.deepcopy(self._network)
-        for parameter, mean in zip(averaged.parameters(), self._means, strict=True):
+        for parameter, mean in zip(averaged.parameters(), self._mean.module.parameters(), strict=True):
             parameter.copy_(mean)
         return averaged

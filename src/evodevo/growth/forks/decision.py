@@ -80,8 +80,9 @@ def noise_of(judged: ForkLosses, tried: Sequence[ForkRecord], *, paired: bool) -
     scattered = scatter(gains)
     freedom = max(0, len(gains) - 1) + sum(fork.freedom for fork in tried[-1:])
     squares = scattered + sum(fork.scatter for fork in tried)
-    variance = noise_variance(squares, freedom)
-    return Noise(scattered, freedom, variance / 2 if paired else variance)
+    # Squares of differences, or of single trainings, of which a difference has two.
+    variance = squares / max(freedom, 1) if paired else noise_variance(squares, freedom)
+    return Noise(scattered, freedom, variance)
 
 
 def decided(

@@ -95,7 +95,6 @@ def train_side(
         memory_bytes=bench.settings.memory_bytes,
     )
     if mean is not None and result.steps == begin.step + steps:
-        mean.add()
         side.averaged = mean.network()
     return result
 

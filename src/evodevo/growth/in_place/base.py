@@ -15,9 +15,9 @@ refused.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import ClassVar
+from abc import abstractmethod
 
+from evodevo.growth.edit_row import EditRow
 from evodevo.growth.in_place.spec import InPlaceSettings
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.registry import Registry, table
@@ -26,18 +26,8 @@ EDITS: Registry[type[InPlaceEdit]] = table("edit in place", "evodevo.edits")
 """Operation -> its class."""
 
 
-class InPlaceEdit(ABC):
-    """One row: how the genotype of a module changes. The id, the router's weights and all statistics stay.
-
-    Attributes:
-        name: Operation, as in the table.
-        done: What was done to a module, for sentences: ``widened``.
-        letter: One letter, for drawings.
-    """
-
-    name: ClassVar[str]
-    done: ClassVar[str]
-    letter: ClassVar[str]
+class InPlaceEdit(EditRow):
+    """One row: how the genotype of a module changes. The id, the router's weights and all statistics stay."""
 
     @abstractmethod
     def child(self, genotype: ModuleGenotype, settings: InPlaceSettings) -> ModuleGenotype:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from evodevo.growth.around.base import AROUND
 from evodevo.growth.edit_spec import Edit
-from evodevo.growth.in_place.base import EDITS
+from evodevo.growth.edit_tables import row_of
 from evodevo.growth.report.caps import cap_words
 from evodevo.growth.report.data import GrowthHistory, Happening, Life
 from evodevo.growth.report.foresight import foresight_words
@@ -48,9 +48,8 @@ def edit_words(edit: Edit) -> str:
 
 def done_words(operation: str) -> str:
     """What an edit in place or around modules did: ``widened``; its name where no table holds it (any more)."""
-    if operation in EDITS:
-        return EDITS.get(operation).done
-    return AROUND.get(operation).done if operation in AROUND else operation
+    row = row_of(operation)
+    return operation if row is None else row.done
 
 
 def birth_words(life: Life) -> str:
