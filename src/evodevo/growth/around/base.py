@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evodevo.growth.around.spec import AroundSettings
-from evodevo.growth.edit_row import EditRow
+from evodevo.growth.tables.row import EditRow
 from evodevo.networks.canvas import NamedInput
 from evodevo.registry import Registry, table
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evodevo.growth.around.base import AROUND
-from evodevo.growth.edit_tables import row_of
 from evodevo.growth.spec import REPLACE
+from evodevo.growth.tables.find import row_of
 from evodevo.report.charts import glyphs as marks
 from evodevo.report.svg import Drawing, shorten, text_width
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from evodevo.growth.edit_row import EditRow
 from evodevo.growth.in_place.spec import InPlaceSettings
+from evodevo.growth.tables.row import EditRow
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.registry import Registry, table
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from evodevo.growth.around.base import AROUND
 from evodevo.growth.edit_spec import Edit
-from evodevo.growth.edit_tables import row_of
 from evodevo.growth.report.caps import cap_words
 from evodevo.growth.report.data import GrowthHistory, Happening, Life
 from evodevo.growth.report.foresight import foresight_words
@@ -14,6 +13,7 @@ from evodevo.growth.report.forks import fork_words
 from evodevo.growth.report.race import race_words
 from evodevo.growth.report.shifts import shift_words
 from evodevo.growth.spec import REPLACE
+from evodevo.growth.tables.find import row_of
 
 HISTORY = ("event", "step", "what", "accuracy before", "reward")
 _COUNTED = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evodevo.growth.around.base import AROUND
-from evodevo.growth.edit_row import EditRow
 from evodevo.growth.in_place.base import EDITS
+from evodevo.growth.tables.row import EditRow
 
 
 def row_of(operation: str) -> type[EditRow] | None:
