@@ -73,6 +73,7 @@ CASES: dict[str, dict[str, Any]] = {
     "pool of positions, vector": {"pool": "positions", "mode": "vector", "chunks": 4},
     "nothing may be missing": {"missing": False},
     "a module that does not count": {"disabled": ["mlp-1"], "router": {"keys": "predictor", "top_k": 1}},
+    "rectified patches": {"extractor": {"activation": "relu"}},
     "token-wise extractors": {"extractor": {"self_attention": False, "positions": False, "normalise": False}},
 }
 

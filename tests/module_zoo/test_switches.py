@@ -69,6 +69,7 @@ OTHER: dict[str, Any] = {
     "extractor.blocks": 0,
     "extractor.normalise": False,
     "extractor.positions": False,
+    "extractor.activation": "relu",
     "extractor.self_attention": False,
     "statistics.kind": "mean",
     "statistics.rank": 1,

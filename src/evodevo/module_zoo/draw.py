@@ -116,7 +116,8 @@ def _extractor_words(extractor: ExtractorStructure) -> str:
     if extractor.kind == "hugging_face":
         trained = {"none": "frozen", "last": f"last {extractor.last} layers trained", "all": "trained"}
         return f"{(extractor.path or '').rstrip('/').rpartition('/')[2]} ({trained[extractor.train]})"
-    return f"{extractor.blocks} block{'' if extractor.blocks == 1 else 's'} of our own"
+    blocks = f"{extractor.blocks} block{'' if extractor.blocks == 1 else 's'} of our own"
+    return f"{blocks} (patches with ReLU)" if extractor.activation == "relu" else blocks
 
 
 def _pool_words(modules: Sequence[ZooModule]) -> str:

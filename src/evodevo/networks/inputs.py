@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +39,7 @@ class InputLayer(nn.Module):
         missing: a learned token replaces the input in samples that lack it.
         normalise: pixels become numbers in [-1, 1]; false leaves them as they are, from 0 to 255.
         positions: false takes the learned positions away.
+        activation: function after the embedding of patches.
         frozen: the embedding stays at its random start.
         self_attention: false makes the blocks token-wise; see ``build_blocks``.
     """
@@ -53,6 +54,7 @@ class InputLayer(nn.Module):
         missing: bool,
         normalise: bool = True,
         positions: bool = True,
+        activation: Literal["none", "relu"] = "none",
         frozen: bool = False,
         self_attention: bool = True,
     ) -> None:
@@ -62,6 +64,7 @@ class InputLayer(nn.Module):
         self.normalise = normalise
         self.length = input_length(spec)
         self.patch = patch_size(spec) if spec.modality == "image" else 0
+        self.activation = activation
         self.embedding: nn.Module
         if spec.modality == "tokens":
             self.embedding = nn.Embedding(spec.vocabulary, width)
@@ -117,7 +120,8 @@ class InputLayer(nn.Module):
             self._check(raw, (min(raw.shape[1], self.length), self.spec.size))
             return self._placed(self.embedding(raw.to(self._dtype)))
         self._check(raw, (self.spec.height, self.spec.width, self.spec.channels))
-        return self._placed(self.embedding(self._patches(raw)))
+        patches = self.embedding(self._patches(raw))
+        return self._placed(patches.relu() if self.activation == "relu" else patches)
 
     def _placed(self, x: Tensor, begin: int = 0) -> Tensor:
         return x if self.positions is None else x + self.positions[begin : begin + x.shape[1]]

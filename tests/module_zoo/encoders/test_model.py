@@ -102,6 +102,25 @@ def test_without_positions_order_says_nothing_and_without_attention_a_word_hears
     assert torch.equal(one, two) == (not on)
 
 
+@pytest.mark.parametrize("activation", ["none", "relu"])
+def test_without_a_function_the_mean_over_patches_is_that_of_the_mean_patch(activation: str) -> None:
+    """So that a zoo without a module on linear patches knows no more of an image than sums of pixels."""
+    extractor = ExtractorStructure.model_validate({"blocks": 0, "positions": False, "activation": activation})
+    senses = build((IMAGE,), dropout=0.0, extractor=extractor).eval()
+    side = senses.extractors["image"].patch
+    drawn = torch.randint(0, 256, (4, IMAGE.height // side, side, IMAGE.width // side, side, IMAGE.channels))
+    # Each pixel of a patch is exchanged with that at the same place of some other patch.
+    order = torch.rand(drawn.shape).argsort(1)
+    image = drawn.to(torch.uint8)
+    mixed = image.gather(1, order)
+    one, two = (
+        senses({"image": given.reshape(4, IMAGE.height, IMAGE.width, IMAGE.channels)})[0] for given in (image, mixed)
+    )
+    assert one is not None and two is not None
+    assert not torch.equal(image, mixed)
+    assert torch.allclose(one.tokens.mean(1), two.tokens.mean(1), atol=1e-5) == (activation == "none")
+
+
 def _text(pair: tuple[EncodedModality | None, EncodedModality | None]) -> EncodedModality:
     return pair[1]
 

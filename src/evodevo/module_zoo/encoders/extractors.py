@@ -65,6 +65,7 @@ def build_extractor(spec: InputSpec, structure: ExtractorStructure, width: int, 
         missing=missing,
         normalise=structure.normalise,
         positions=structure.positions,
+        activation=structure.activation,
         frozen=structure.patches == "frozen" and spec.modality == "image",
         self_attention=structure.self_attention,
     )

@@ -24,7 +24,7 @@ _PIXELS = """
         batch, height, width, channels = pixels.shape
         grid = pixels.view(batch, height // side, side, width // side, side, channels)
         patches = grid.permute(0, 1, 3, 2, 4, 5).reshape(batch, -1, side * side * channels)
-        embedded = self.embedding(patches)"""
+        embedded = self.embedding(patches){activated}"""
 _SHAPES = {
     "tokens": ("TokenInput", "token ids (B, L) -> (B, L, D)", _TOKENS),
     "features": ("FeatureInput", "vectors (B, L, C) -> (B, L, D)", _NUMBERS),
@@ -124,8 +124,10 @@ def input_source(sheet: SourceSheet, layer: InputLayer, *, causal: bool, self_at
 def _input_class(layer: InputLayer) -> Fragment:
     name, words, body = _SHAPES[layer.spec.modality]
     if layer.spec.modality == "image":
-        body = body.format(scaled=" / 127.5 - 1" if layer.normalise else "")
+        rectified = layer.activation == "relu"
+        body = body.format(scaled=" / 127.5 - 1" if layer.normalise else "", activated=".relu()" if rectified else "")
         name = name if layer.normalise else f"Raw{name}"
+        name = f"Rectified{name}" if rectified else name
     if layer.positions is not None:
         body += _PLACED
     else:

@@ -65,6 +65,8 @@ class ExtractorStructure(Settings):
         learning_rate: learning rate of the tower, as a factor of the network's.
         normalise: false reads pixels as they are stored, from 0 to 255 (Table 3, block B).
         positions: false takes the position embeddings away (Table 3, block B).
+        activation: function after the built-in patch embedding; without it and without blocks a zoo whose modules do
+            not work on each position by itself sees sums of pixels alone.
         patches: ``frozen`` leaves the built-in patch embedding at its random start (Table 3, block B).
         self_attention: false makes the built-in blocks token-wise (Table 3, block C).
     """
@@ -78,6 +80,7 @@ class ExtractorStructure(Settings):
     learning_rate: float = Field(default=1.0, gt=0, le=10)
     normalise: bool = True
     positions: bool = True
+    activation: Literal["none", "relu"] = Field(default="none", exclude_if=lambda value: value == "none")
     patches: Literal["trained", "frozen"] = "trained"
     self_attention: bool = True
 
