@@ -7,12 +7,13 @@ each, so that a small budget has many steps (with ``--recipe`` these hold, too).
 many GFLOPs, everything counted: the six modules ``fixed``, begun by a race (``raced``), grown after it by the heuristic
 (``raced and grown``), by random edits (``raced and random``), by what other runs gained by edits (``raced and
 thompson``), and by edits of one of these that a fork has to confirm (``..., forked``), edited around its modules alone,
-forked as well (``raced, edited around, forked``), grown without a race (``grown``); the id of a module, or several
-joined by +, is a fixed network of these alone, and ``identity`` one without a module. ``thompson`` begins with the
-gains of ``--memory``, which ``edit_gains.py`` makes. ``--curves`` trains networks alone for as many GFLOPs each, as a
-race would, and judges them on the way: who leads when. A line of JSON for each result; of whole trainings also a table,
-with differences paired over seeds and their 95 % interval (t distribution). With ``--results`` the lines are appended
-to a file, and what it has already is not made again. One thread.
+forked as well (``raced, edited around, forked``), begun and edited as ``module_zoo.race_then_grow`` is (``race, then
+grow``, whose race is its own), grown without a race (``grown``); the id of a module, or several joined by +, is a fixed
+network of these alone, and ``identity`` one without a module. ``thompson`` begins with the gains of ``--memory``, which
+``edit_gains.py`` makes. ``--curves`` trains networks alone for as many GFLOPs each, as a race would, and judges them on
+the way: who leads when. A line of JSON for each result; of whole trainings also a table, with differences paired over
+seeds and their 95 % interval (t distribution). With ``--results`` the lines are appended to a file, and what it has
+already is not made again. One thread.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
-from evodevo.growth.recipes.growing import EDITED_AROUND, NOTHING_HAPPENS
+from evodevo.growth.recipes.growing import EDITED_AROUND, NOTHING_HAPPENS, RACE_THEN_GROW
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.modules.zoo import identity
 from evodevo.module_zoo.network import ModuleZooNetwork
@@ -61,6 +62,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "raced and grown": {"strategist": "heuristic"},
     "raced and grown, forked": {"strategist": "heuristic", "forks": FORKS},
     "raced, edited around, forked": dict(EDITED_AROUND),
+    "race, then grow": dict(RACE_THEN_GROW),
     "raced and random": {"strategist": "random"},
     "raced and random, forked": {"strategist": "random", "forks": FORKS},
     "raced and thompson": {"strategist": "thompson", "events": {"actions": 1}},

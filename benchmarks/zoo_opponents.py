@@ -6,12 +6,14 @@ DATA is a folder that ``module_zoo.growth_proof`` knows; its settings hold but f
 ``--recipe`` these hold, too). Each arm is trained for ``--budget`` GFLOPs, everything counted: ``raced`` begins with
 the module that a race over six leaves; ``raced, pool of positions`` has ``pool = "positions"``, and the next one
 ``readout = 128``, too; ``raced with pairs`` leaves half of the race to pairs; ``raced and grown, forked`` grows after
-it where a fork confirms an edit; the mixtures of experts, the gated multimodal unit and the concatenated MLP have the
-parameters of the six and their extractors; ``plain`` is a convolutional network for images beside a GRU for texts,
+it where a fork confirms an edit, ``race, then grow`` does as the recipe ``module_zoo.race_then_grow``; the mixtures of
+experts, the gated multimodal unit and the concatenated MLP have the parameters of the six and their extractors, and
+``--zoo`` changes these in all of them; ``plain`` is a convolutional network for images beside a GRU for texts,
 concatenated, in two sizes, and to find out why it is ahead also with a mean over places, and with linear patches in the
 place of convolutions. The rate of each arm is that with the best accuracy on validation with seed 0; with it come the
 seeds. A line of JSON for each training is appended to ``--results``, which is gone on with; then a table, with the
-differences of ``raced`` to each arm on test, paired over seeds, and their 95 % interval (t distribution). One thread.
+differences of the ``--reference`` to each arm on test, paired over seeds, and their 95 % interval (t distribution). One
+thread.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ PLACED = "raced, pool of positions"
 COMBINED = "raced, pool of positions, readout"
 CHANGED: dict[str, dict[str, Any]] = {PLACED: {"pool": "positions"}, COMBINED: {"pool": "positions", "readout": 128}}
 GROWN = "raced and grown, forked"
+EDITED = "race, then grow"
 RIVALS: tuple[Style, ...] = ("switch", "st_moe", "soft_moe", "gated_unit", "concat_mlp")
 MEAN = "mean of places"
 PLAIN: dict[str, tuple[int, ...]] = {
@@ -66,7 +69,7 @@ PLAIN: dict[str, tuple[int, ...]] = {
 """Name -> channels after each convolution; none are linear patches."""
 SIDE, CHANNELS = 4, 32
 """Pixels along a patch, and what is made of it."""
-NAMES = (RACED, *CHANGED, PAIRS, GROWN, *(STYLES[style] for style in RIVALS), *PLAIN)
+NAMES = (RACED, *CHANGED, PAIRS, GROWN, EDITED, *(STYLES[style] for style in RIVALS), *PLAIN)
 UNITS = 32
 POINTS = 20
 """Looks at the validation split, of which the best counts, as in the recipe."""
@@ -208,6 +211,8 @@ def arm_of(made: ExperimentSettings, task: SampleTask, name: str, rate: float, s
     if name == GROWN:
         options = merge(ARMS[GROWN], {"race": {**race, "partial": True}})
         return Trial(role="zoo", network=zoo, procedure="grow", options=options, **same)
+    if name == EDITED:
+        return Trial(role="zoo", network=zoo, procedure="grow", options=ARMS[EDITED], **same)
     style = next(style for style in RIVALS if STYLES[style] == name)
     structure = matched(style, zoo.structure, task.inputs, task.outputs)
     return Trial(role="opponent", network=BaselineNetwork(structure=structure), **same)
@@ -233,8 +238,8 @@ def trained(made: ExperimentSettings, task: SampleTask, name: str, rate: float, 
     return {"arm": name, "rate": rate, "seed": seed, **told, "cpu_seconds": round(time.process_time() - began, 1)}
 
 
-def table(rows: Sequence[dict[str, Any]], rates: Mapping[str, float]) -> list[dict[str, Any]]:
-    """One row for each arm, at its rate, best on test first."""
+def table(rows: Sequence[dict[str, Any]], rates: Mapping[str, float], reference: str) -> list[dict[str, Any]]:
+    """One row for each arm, at its rate, best on test first, with the difference of the reference to it."""
     made = []
     for arm, rate in rates.items():
         own = [row for row in rows if row["arm"] == arm]
@@ -247,7 +252,7 @@ def table(rows: Sequence[dict[str, Any]], rates: Mapping[str, float]) -> list[di
                     "seeds": len(own),
                     "accuracy": round(statistics.fmean(scores), 1),
                     "deviation": round(statistics.stdev(scores), 1) if len(scores) > 1 else "",
-                    "raced minus it": against(list(rows), RACED, arm),
+                    f"{reference} minus it": against(list(rows), reference, arm),
                     "steps": round(statistics.fmean(row["steps"] for row in own)),
                     "CPU seconds": round(statistics.fmean(row["cpu_seconds"] for row in own)),
                 }
@@ -263,15 +268,18 @@ def main() -> None:
     parser.add_argument("--recipe", action="store_true", help="width and batch of the recipe, 32 and 64")
     parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 3e-3, 1e-2])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--zoo", type=json.loads, default={}, help="settings of the zoo in all arms, as JSON")
+    parser.add_argument("--reference", default=RACED, help="arm from which differences are taken")
     parser.add_argument("--arms", help=f"with semicolons, of: {'; '.join(NAMES)}")
     given = parser.parse_args()
     torch.set_num_threads(1)
     names = given.arms.split(";") if given.arms else list(NAMES)
     if unknown := sorted(set(names) - set(NAMES)):
         parser.error(f"there is no arm {unknown[0]}; there are {'; '.join(NAMES)}")
-    made = experiment(given.data, given.budget, recipe=given.recipe)
+    made = experiment(given.data, given.budget, recipe=given.recipe, zoo=given.zoo)
     task = NetworkProblem(lambda one: one, made.evaluation, None).open_task({})
     of = {"data": Path(given.data).resolve().name, "budget": given.budget, "recipe": given.recipe}
+    of |= {"zoo": given.zoo} if given.zoo else {}
     lines = given.results.read_text().splitlines() if given.results.exists() else []
     known = [row for row in map(json.loads, lines) if row["of"] == of]
 
@@ -287,7 +295,7 @@ def main() -> None:
 
     rates = {name: max(given.rates, key=lambda rate: result(name, rate, 0)["validation"]) for name in names}
     rows = [result(name, rate, seed) for seed in given.seeds for name, rate in rates.items()]
-    print_table(table(rows, rates))
+    print_table(table(rows, rates, given.reference))
 
 
 if __name__ == "__main__":

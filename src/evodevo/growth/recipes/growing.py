@@ -41,6 +41,17 @@ One edit at each of two early events, so that much of the budget is left for wha
 judged on many samples the judgement is most of the cost; without other orders of the batches the interval is by the
 samples alone.
 """
+RACE_THEN_GROW: Mapping[str, Any] = {
+    "strategist": "heuristic",
+    "allow": ["map_positions"],
+    "around": {"tries": 1},
+    "events": {"count": 1, "first": 0.1, "last": 0.1, "actions": 1},
+    "forks": {**EDITED_AROUND["forks"], "share": 0.1},
+    "race": {"share": 0.15, "least": 30, "singles": 1.0, "identity": True, "judge": "loss", "otherwise": "mlp"},
+}
+"""Options of an arm that begins with what learns most in a short race, often no module at all, and then gets maps of
+positions where a fork confirms them: one early, as these show their worth at once.
+"""
 NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
 """Options of the fixed arm: the same data split, no event, no probe; this strategist never races."""
 

@@ -1,0 +1,103 @@
+"""A race decides what a zoo begins with, no module among it, and a fork whether the position of its outputs matters.
+
+Source: docs/growth.md#race-then-grow. No part of the paper.
+
+Inputs are read by patches with a function after them and by embeddings, and joined side by side, without a loss of
+alignment; a layer comes before the heads. So even the network without a module learns what is not linear, at the least
+FLOPs a step. Beside the arm that grows there is the same race without growth, and all six modules from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
+from evodevo.experiments.trials import Variant
+from evodevo.growth.recipes.classifier import SHORT, ZOO
+from evodevo.growth.recipes.growing import (
+    FIXED,
+    GROW,
+    RACE_THEN_GROW,
+    growth_of_new_runs,
+)
+from evodevo.module_zoo.named import zoo_structure
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.runs.recipe import Changes, Driver, Recipe, Size
+from evodevo.settings import merge
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+
+NETWORK: Mapping[str, Any] = {
+    "width": 32,
+    "modules": "start",
+    "extractor": {"blocks": 0, "activation": "relu"},
+    "fusion": {"kind": "concat"},
+    "losses": {"align": 0.0},
+    "readout": 64,
+}
+GROWN, RACED = "race, then grow", "raced"
+NO_EVENT: Mapping[str, Any] = {"events": {"count": 0}, "forks": {"share": 0.0}}
+"""Options of an arm that does not grow; where its strategist is ``fixed`` it does not race, either."""
+LEARNING_RATE = 3e-3
+QUICK_FLOPS, FULL_FLOPS = 100e9, 500e9
+QUICK_SEEDS, FULL_SEEDS = 1, 5
+
+
+def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
+    """The comparison; questions about images of digits unless ``--data`` is given.
+
+    Raises:
+        UsageError: Baselines or strategists, which this recipe has not.
+    """
+    changes.refuse_strategists()
+    changes.refuse_baselines()
+    full = size == "full"
+    network = ModuleZooNetwork(structure=zoo_structure(merge(dict(NETWORK), dict(changes.part))))
+
+    def arm(name: str, **options: Any) -> Variant:
+        return Variant(name=name, role="zoo", network=network, procedure=GROW, options=options)
+
+    return ExperimentSettings(
+        experiment=Comparison(
+            title="a race, and growth after it that forks confirm, each with the same FLOPs",
+            arms=(
+                arm(GROWN),
+                arm(RACED, **NO_EVENT),
+                arm(FIXED, **NO_EVENT, strategist=FIXED),
+            ),
+            learning_rates=(LEARNING_RATE,),
+            seeds=FULL_SEEDS if full else QUICK_SEEDS,
+            reference=FIXED,
+            caveats=("All arms end when they have computed as many FLOPs, those of races, probes and forks counted.",),
+        ),
+        evaluation=NetworkEvaluationSettings(
+            task="digits_questions",
+            training=TrainingSettings(
+                budget=Budget(flops=FULL_FLOPS if full else QUICK_FLOPS),
+                optimizer=OptimizerSettings(learning_rate=LEARNING_RATE, weight_decay=0.01),
+                batch_size=64,
+                checkpoint_every=500,
+            ),
+            options={GROW: merge(growth_of_new_runs(), RACE_THEN_GROW)},
+            validation_samples=2000,
+            test_samples=None,
+            curve_points=20,
+            curve_samples=512,
+            select=WeightSelection(metric="accuracy"),
+            exchange=True,
+            seconds=24 * 3600.0,
+            memory_bytes=4 * 2**30,
+        ),
+    )
+
+
+RACE_THEN_GROW_RECIPE = Recipe(
+    "module_zoo.race_then_grow",
+    "images, texts, numbers: begin with what wins a race, and grow around it what a fork confirms",
+    ("grow", "train"),
+    race_then_grow,
+    part=ZOO,
+    short=SHORT,
+    data_task="table",
+)
