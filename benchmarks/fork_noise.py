@@ -29,7 +29,7 @@ from evodevo.growth.forks.judging import parts_of_split, sample_losses
 from evodevo.growth.forks.plan import ForkSamples
 from evodevo.growth.forks.running import spare_of
 from evodevo.growth.forks.sides import Side, reordered, train_side
-from evodevo.growth.procedure_settings import pool_to_grow
+from evodevo.growth.procedures.settings import pool_to_grow
 from evodevo.growth.spec import ForkSettings
 from evodevo.module_zoo.procedures.race import batches_from
 from evodevo.tasks.held_back import with_architecture_split

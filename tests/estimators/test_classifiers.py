@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV
 from evodevo.errors import DataError, NotFoundError, UnsafeFileError, UsageError
 from evodevo.estimators import GrowingClassifier, ZooClassifier
 from evodevo.estimators.fitting import divided
-from evodevo.growth import driver
+from evodevo.growth.events import probing
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.probes import ModuleProbe
 from evodevo.module_zoo.named import named_zoo
@@ -467,8 +467,8 @@ def test_growth_sees_samples_of_its_own_and_says_how_it_goes(
         sizes.append(len(next(iter(seen.alone.values()))))
         return assess(before, seen, *given)
 
-    assess = driver.assess
-    monkeypatch.setattr(driver, "assess", listening)
+    assess = probing.assess
+    monkeypatch.setattr(probing, "assess", listening)
     model = growing(verbose=1).fit(X, Y, groups=groups)
     assert set(sizes) == {30}
     out = capsys.readouterr().out

@@ -19,14 +19,14 @@ from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.remarks import remarks
 from evodevo.experiments.trials import Trial
-from evodevo.growth import driver
-from evodevo.growth import procedure as grow_procedure
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import replay_log
+from evodevo.growth.events import learning
 from evodevo.growth.growable import GROWABLES
 from evodevo.growth.h_model.growable import GrowableHModel
 from evodevo.growth.h_model.growing import GrowingHModel
-from evodevo.growth.procedure_settings import check_grow
+from evodevo.growth.procedures import samples
+from evodevo.growth.procedures.settings import check_grow
 from evodevo.growth.spec import BirthSettings, GrowthSettings, Operation
 from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.edit_memory import EditMemory
@@ -94,7 +94,7 @@ def _scripted() -> Iterator[None]:
         return Scripted(given["settings"], actions=given["actions"], seed=given["seed"])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "create", create_scripted)
+        patch.setattr(learning, "create", create_scripted)
         yield
 
 
@@ -219,8 +219,8 @@ def watched(pool: Path, one: Trial, changes: dict[str, Any] | None = None) -> Gr
     read: set[str] = set()
     before: list[dict[str, list[torch.Tensor]]] = []
     probing = [False]
-    save, load, split = optimizers.state_by_name, optimizers.load_state, grow_procedure.with_architecture_split
-    probes = grow_procedure._Run._probes
+    save, load, split = optimizers.state_by_name, optimizers.load_state, samples.with_architecture_split
+    probes = samples.GrowthSamples.probed
 
     def moments(model: Any, state: Any) -> dict[str, list[torch.Tensor]]:
         found: dict[str, list[torch.Tensor]] = {}
@@ -280,8 +280,8 @@ def watched(pool: Path, one: Trial, changes: dict[str, Any] | None = None) -> Gr
             patch.setattr(kind, "insert", inserting(kind))
         patch.setattr(optimizers, "state_by_name", saved)
         patch.setattr(optimizers, "load_state", loaded)
-        patch.setattr(grow_procedure, "with_architecture_split", listening)
-        patch.setattr(grow_procedure._Run, "_probes", probe)
+        patch.setattr(samples, "with_architecture_split", listening)
+        patch.setattr(samples.GrowthSamples, "probed", probe)
         done = grow(pool, one, changes)
     return Grown(pool, done.given, one, done.outcome, done.checkpoints, began, moved, read)
 
@@ -556,7 +556,7 @@ class Insistent(Strategist):
 def test_who_gave_its_place_in_a_full_zoo_is_not_pruned_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "create", lambda _, **given: Insistent(given["settings"], actions=given["actions"]))
+    monkeypatch.setattr(learning, "create", lambda _, **given: Insistent(given["settings"], actions=given["actions"]))
     events = {"count": 1, "first": 0.4, "last": 0.4, "actions": 8}
     outcome = grow(tmp_path, arm(birth={"most": 4}, events=events))
     (event,) = outcome.facts["timeline"]

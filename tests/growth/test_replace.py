@@ -16,7 +16,7 @@ from evodevo.growth.edits import Editor, repeat, replay_log
 from evodevo.growth.fitness import FitnessHistory, ModuleHistory
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.legality import EventState, rule
-from evodevo.growth.procedure_settings import check_zoo
+from evodevo.growth.procedures.settings import check_zoo
 from evodevo.growth.report.data import modules_after
 from evodevo.growth.report.text import edit_words
 from evodevo.growth.resources import Resources

@@ -15,7 +15,7 @@ from evodevo.experiments.remarks import remarks
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
 from evodevo.growth.log import read_log
-from evodevo.growth.procedure_settings import check_grow
+from evodevo.growth.procedures.settings import check_grow
 from evodevo.growth.recipes.growing import NOTHING_HAPPENS, growth_of_new_runs
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.training.starting_race import start_of

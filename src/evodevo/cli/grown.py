@@ -54,7 +54,8 @@ def show_history(individual: Individual) -> None:
         output.table(raced.columns, raced.rows, right=tuple(name for name in raced.columns[1:3]))
     if growth is None or not growth.events:
         return
-    output.line(f"edits       {len(growth.accepted)} in {len(growth.events)} events, {growth.refused} refused")
+    events = f"{len(growth.events)} event{'' if len(growth.events) == 1 else 's'}"
+    output.line(f"edits       {len(growth.accepted)} in {events}, {growth.refused} refused")
     right = tuple(name for name in HISTORY if name != "what")
     output.table(HISTORY, history(growth), right=right)
     for sentence in fork_words(growth):

@@ -40,6 +40,11 @@ class Action(Settings):
     mix: float = Field(default=0.5, ge=0, le=1)
     scale: float = Field(default=1.0, ge=0, le=10)
 
+    @property
+    def words(self) -> str:
+        """``grow mlp-1``, ``spawn lstm``, ``noop``."""
+        return " ".join([self.operation, *self.modules, *([self.archetype] if self.archetype else [])])
+
 
 class TensorSource(Settings):
     """Origin of one tensor of a newborn.

@@ -105,7 +105,8 @@ def spared(
         if name in warming:
             reasons[name] = f"{name} warms up"
         elif ages[name] < settings.age:
-            reasons[name] = f"{name} has lived {ages[name]} events, and {settings.age} are needed"
+            lived = f"{ages[name]} event{'' if ages[name] == 1 else 's'}"
+            reasons[name] = f"{name} has lived {lived}, and {settings.age} are needed"
         elif settings.rule == "standard" and module.impact > settings.tolerance:
             reasons[name] = f"leaving {name} out costs {module.impact:.3g}, more than {settings.tolerance:g}"
     return reasons

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial
-from evodevo.growth.procedure_settings import check_caps, check_grow
+from evodevo.growth.procedures.settings import check_caps, check_grow
 from evodevo.growth.report.reading import grown_network, growth_of
 from evodevo.growth.report.text import growth_words
 from evodevo.networks.spec import NetworkSpec
@@ -25,7 +25,7 @@ class Grow(Procedure):
     """A zoo, or the hidden layers of an H-Model, are pruned, grown and grafted while the network trains."""
 
     def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
-        from evodevo.growth.procedure import train_grow
+        from evodevo.growth.procedures.grow import train_grow
 
         return train_grow(bench, options)
 

@@ -22,11 +22,11 @@ from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import procedure_options
 from evodevo.experiments.trials import Variant, expand
-from evodevo.growth import driver
 from evodevo.growth.ablation import paper as ablation_paper
 from evodevo.growth.ablation.recipe import BASE, SkippedRow, ablation, cell_of
 from evodevo.growth.ablation.row import BLOCKS, AblationRow
 from evodevo.growth.ablation.rows import ALL, ROWS, chosen_rows, row_called
+from evodevo.growth.events import learning
 from evodevo.growth.fitness import FitnessHistory, ModuleHistory
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.legality import EventState, rule
@@ -404,7 +404,7 @@ def test_a_zoo_grows_to_as_many_modules_as_the_row_says(
     def create_grower(name: str, **given: Any) -> Strategist:
         return Grower(given["settings"], actions=given["actions"], seed=given["seed"])
 
-    monkeypatch.setattr(driver, "create", create_grower)
+    monkeypatch.setattr(learning, "create", create_grower)
     plan = arm_of(chosen_rows(name)[0], made_short())
     many = {"events": {"count": 5, "first": 0.1, "last": 0.9, "warm": 0.05, "horizon": 0.05}}
     found = grown(plan.model_copy(update={"options": merge(plan.options, many)}), tmp_path)[1]["growth"]

@@ -23,7 +23,7 @@ from evodevo.growth.fitness import FitnessHistory, ModuleHistory
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.legality import EventState, rule
 from evodevo.growth.log import read_log
-from evodevo.growth.procedure_settings import check_zoo
+from evodevo.growth.procedures.settings import check_zoo
 from evodevo.growth.report.data import modules_after
 from evodevo.growth.report.text import done_words, edit_words
 from evodevo.growth.resources import Resources

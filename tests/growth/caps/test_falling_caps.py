@@ -19,7 +19,7 @@ from evodevo.growth.edits import replay_log
 from evodevo.growth.forks.judging import sample_losses
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.log import read_log
-from evodevo.growth.procedure_settings import check_caps, check_grow
+from evodevo.growth.procedures.settings import check_caps, check_grow
 from evodevo.growth.races import halving
 from evodevo.growth.report.caps import cap_table, cap_words
 from evodevo.growth.report.data import GrowthHistory

@@ -17,13 +17,14 @@ from evodevo.errors import UsageError
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
-from evodevo.growth import driver, procedure
 from evodevo.growth.edits import replay_log
+from evodevo.growth.events import learning
 from evodevo.growth.forks import running, sides
 from evodevo.growth.growable import GROWABLES
 from evodevo.growth.h_model.growing import GrowingHModel
 from evodevo.growth.log import read_log
-from evodevo.growth.procedure_settings import check_caps, check_grow
+from evodevo.growth.procedures import forked
+from evodevo.growth.procedures.settings import check_caps, check_grow
 from evodevo.growth.recipes.growing import growth_of_new_runs
 from evodevo.growth.report.forks import fork_table, fork_words
 from evodevo.growth.spec import GrowthSettings
@@ -43,6 +44,7 @@ from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge
 from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.held_back import with_architecture_split
 from evodevo.testing.small_networks import problem, settings
 from evodevo.training.loop import TrainingResult, model_loss, train
 
@@ -84,7 +86,7 @@ class Spawning(Strategist):
 def _spawning() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            driver, "create", lambda name, **given: Spawning(given["settings"], actions=1, seed=given["seed"])
+            learning, "create", lambda name, **given: Spawning(given["settings"], actions=1, seed=given["seed"])
         )
         yield
 
@@ -193,7 +195,7 @@ class Seen:
 @contextmanager
 def harmed(kind: str) -> Iterator[None]:
     """Ruins the side with the edit (``refused``) or the one without (``kept``)."""
-    insert, spare = GrowingZoo.insert, procedure.spare_of
+    insert, spare = GrowingZoo.insert, forked.spare_of
 
     def inserted(zoo: Any, module: Any, **given: Any) -> None:
         insert(zoo, module, **given)
@@ -208,7 +210,7 @@ def harmed(kind: str) -> Iterator[None]:
         if kind == "refused":
             patch.setattr(GrowingZoo, "insert", inserted)
         else:
-            patch.setattr(procedure, "spare_of", spared)
+            patch.setattr(forked, "spare_of", spared)
         yield
 
 
@@ -328,7 +330,7 @@ def test_a_side_is_judged_by_the_mean_of_its_last_weights(kind: str, run: dict[s
     if AVERAGE[kind]:
         assert max(counts) > 1
         trainer = run["seen"].trainer
-        task = procedure.with_architecture_split(trainer.task)
+        task = with_architecture_split(trainer.task)
         choosing, _ = running.parts_of_split(task, running.ForkSamples.of(GrowthSettings().forks, 24))
         losses = [
             running.sample_losses(side["averaged"], task, choosing, batch_size=32, precision=trainer.precision).mean()
@@ -360,7 +362,7 @@ def test_everything_is_charged_and_no_more_than_the_share(run: dict[str, Any]) -
 
 
 def test_what_chose_did_not_judge(run: dict[str, Any]) -> None:
-    task = procedure.with_architecture_split(run["seen"].trainer.task)
+    task = with_architecture_split(run["seen"].trainer.task)
     samples = running.ForkSamples(12, 12)
     choosing, published = running.parts_of_split(task, samples)
     assert len(choosing) == len(published) == 12

@@ -13,7 +13,7 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import procedure_options, task_settings, training_settings
 from evodevo.growth.caps.smaller import only
 from evodevo.growth.growable import TaskSizes
-from evodevo.growth.procedure_settings import check_grow
+from evodevo.growth.procedures.settings import check_grow
 from evodevo.growth.recipes.falling import FALLS, OBEYS, RETRAINED, SMALL
 from evodevo.growth.recipes.proof_data import GENERATED
 from evodevo.growth.resources import Resources

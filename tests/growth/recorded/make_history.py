@@ -10,6 +10,8 @@ from typing import Any
 
 import evodevo
 from evodevo.growth.driver import Growth
+from evodevo.growth.events.date import EventDate
+from evodevo.growth.events.probing import Probing
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.views import ages_of
@@ -32,14 +34,15 @@ OVERRIDES: dict[str, Any] = {
 def main(path: Path) -> None:
     """Train, and write what every event and every look between two saw."""
     probes: list[dict[str, Any]] = []
-    looked, event, look = Growth._look, Growth.event, Growth.look
+    looked, event, look = Probing.look, Growth.event, Growth.look
     now: dict[str, Any] = {}
 
-    def _look(self: Growth) -> tuple[ModuleProbe, FitnessHistory]:
-        seen, history = looked(self)
+    def _look(self: Probing, *given: Any) -> tuple[ModuleProbe, FitnessHistory]:
+        seen, history = looked(self, *given)
         if now:
-            ages = ages_of(self.zoo.structure.live, now["event"])
-            kept = {"accuracy": seen.accuracy, "ages": ages, "warming": sorted(self.memory.warming)}
+            growth, number = now.pop("growth"), now["event"]
+            ages = ages_of(growth.zoo.structure.live, number)
+            kept = {"accuracy": seen.accuracy, "ages": ages, "warming": sorted(growth.memory.warming)}
             probes.append({**now, **kept, "history": history.model_dump(mode="json")})
             rounded = json.loads(json.dumps(probes), parse_float=lambda text: round(float(text), 6))
             lines = ",\n".join(json.dumps(entry) for entry in rounded)
@@ -47,15 +50,15 @@ def main(path: Path) -> None:
             now.clear()
         return seen, history
 
-    def _event(self: Growth, number: int, *rest: Any, **more: Any) -> Any:
-        now.update(what="event", event=number)
-        return event(self, number, *rest, **more)
+    def _event(self: Growth, date: EventDate, *rest: Any, **more: Any) -> Any:
+        now.update(what="event", event=date.number, growth=self)
+        return event(self, date, *rest, **more)
 
-    def _between(self: Growth, step: int, share: float, number: int) -> Any:
-        now.update(what="look", event=number)
-        return look(self, step, share, number)
+    def _between(self: Growth, step: int, share: float, number: int, **more: Any) -> Any:
+        now.update(what="look", event=number, growth=self)
+        return look(self, step, share, number, **more)
 
-    Growth._look, Growth.event, Growth.look = _look, _event, _between  # type: ignore[method-assign]
+    Probing.look, Growth.event, Growth.look = _look, _event, _between  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         evodevo.grow("module_zoo.classifier", store=Path(folder) / "runs", overrides=OVERRIDES)
 

@@ -17,14 +17,14 @@ from evodevo.experiments.comparison import ComparisonTable, compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.report.page import remarks
 from evodevo.experiments.trials import Variant
-from evodevo.growth import driver
 from evodevo.growth.edit_spec import Action
+from evodevo.growth.events import learning
 from evodevo.growth.report.data import GrowthHistory, modules_after
 from evodevo.growth.report.drawing import curve_drawing, difference_words, timeline_drawing
 from evodevo.growth.report.reading import grown_network, growth_of, started
 from evodevo.growth.report.sections import differing_table, growth_pictures, newborn_pictures
 from evodevo.growth.report.tables import arms_table, decisions_table, grown_rows, hybrids_table, missing_rivals
-from evodevo.growth.report.text import edit_words, history
+from evodevo.growth.report.text import edit_words, growth_words, history
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
 from evodevo.growth.spec import Operation
 from evodevo.growth.strategists.base import Strategist, create
@@ -115,7 +115,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     folder = tmp_path_factory.mktemp("grown") / "runs"
     more: dict[str, Any] = {"listener": None, "on_start": None, "cache_folder": folder.parent}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "create", scripted)
+        patch.setattr(learning, "create", scripted)
         begin("train", "module_zoo.own", made(), store=folder, **more).archive.close()
     with Archive(folder) as archive:
         yield archive.runs()[0]
@@ -392,6 +392,12 @@ def test_a_learned_strategist_without_rivals_is_remarked(table: ComparisonTable,
     assert missing_rivals([*arms, *others]) == []
     (fixed,) = [row for row in table.rows if row.name == "fixed"]
     assert [row.name for row in grown_rows(replace(table, rows=(fixed,)))] == ["fixed"]
+
+
+def test_one_event_is_one(growth: GrowthHistory) -> None:
+    one = replace(growth, events=growth.events[:1])
+    assert "Grown by ppo in 1 event:" in " ".join(growth_words(one))
+    assert "Grown by ppo in 3 events:" in " ".join(growth_words(growth))
 
 
 # The command line

@@ -14,12 +14,13 @@ from evodevo.errors import UsageError
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
-from evodevo.growth import procedure
 from evodevo.growth.edits import replay_log
 from evodevo.growth.forks.judging import sample_losses
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.log import read_log
-from evodevo.growth.procedure_settings import check_caps, check_grow
+from evodevo.growth.procedures import grow
+from evodevo.growth.procedures.samples import GrowthSamples
+from evodevo.growth.procedures.settings import check_caps, check_grow
 from evodevo.growth.races import halving
 from evodevo.growth.report.data import GrowthHistory
 from evodevo.growth.report.shifts import shift_table, shift_words
@@ -107,8 +108,9 @@ class Seen:
         self.sides: list[dict[str, Any]] = []
         self.segments: list[dict[str, Any]] = []
         self.trainer: Trainer | None = None
+        self.network: Any = None
         train_side, train_segment = halving.train_side, Trainer.train
-        shifts, ends = procedure._Run._shift_data, procedure._Run._end
+        shifts, ends = GrowthSamples.shift, grow._Run._end
 
         def noted(kind: type[SampleTask], splits: tuple[str, ...]) -> None:
             fetch = kind.fetch
@@ -147,7 +149,7 @@ class Seen:
             return result
 
         def segment(trainer: Trainer, network: Any, **how: Any) -> Any:
-            self.trainer, border = trainer, trainer._border
+            self.trainer, self.network, border = trainer, network, trainer._border
             self.phase = "before" if self.phase == "opened" else self.phase
             begin = {name: value.clone() for name, value in network.state_dict().items()}
             snapshot = None if border is None else border[0]
@@ -156,10 +158,10 @@ class Seen:
             )
             return train_segment(trainer, network, **how)
 
-        def shifted(run: Any) -> None:
+        def shifted(samples: GrowthSamples) -> None:
             self.phase = "after"
-            self.end = {name: value.clone() for name, value in run.zoo.network.state_dict().items()}
-            shifts(run)
+            self.end = {name: value.clone() for name, value in self.network.state_dict().items()}
+            shifts(samples)
 
         def ended(run: Any, result: Any) -> Any:
             trained = ends(run, result)
@@ -168,8 +170,8 @@ class Seen:
 
         patch.setattr(halving, "train_side", raced)
         patch.setattr(Trainer, "train", segment)
-        patch.setattr(procedure._Run, "_shift_data", shifted)
-        patch.setattr(procedure._Run, "_end", ended)
+        patch.setattr(GrowthSamples, "shift", shifted)
+        patch.setattr(grow._Run, "_end", ended)
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +245,7 @@ def places_read(trial: Trial) -> dict[tuple[bool, int], list[int]]:
     """Training samples of each step of a run, by whether the data have shifted."""
     read: dict[tuple[bool, int], list[int]] = {}
     done: list[bool] = []
-    shifts, late, early = procedure._Run._shift_data, SampleTask.draw, BeforeShiftTask.draw
+    shifts, late, early = GrowthSamples.shift, SampleTask.draw, BeforeShiftTask.draw
 
     def noted(how: Any) -> Any:
         def draw(task: Any, split: Any, seed: int, step: int, size: int) -> Any:
@@ -255,7 +257,7 @@ def places_read(trial: Trial) -> dict[tuple[bool, int], list[int]]:
         return draw
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(procedure._Run, "_shift_data", lambda run: (done.append(True), shifts(run)))
+        patch.setattr(GrowthSamples, "shift", lambda samples: (done.append(True), shifts(samples)))
         patch.setattr(HeldBackTask, "draw", noted(late))
         patch.setattr(BeforeShiftTask, "draw", noted(early))
         grown(trial)

@@ -18,8 +18,8 @@ from evodevo.estimators.growing.plan import GrowingPlan, check, evaluation_setti
 from evodevo.experiments.flop_counter import look_at_step
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
-from evodevo.growth.procedure import train_grow
-from evodevo.growth.procedure_settings import check_events
+from evodevo.growth.procedures.grow import train_grow
+from evodevo.growth.procedures.settings import check_events
 from evodevo.growth.spec import GrowthSettings
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.network import ModuleZooNetwork

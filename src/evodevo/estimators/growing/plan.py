@@ -12,7 +12,7 @@ from evodevo.errors import UsageError
 from evodevo.estimators.fitting import has_auc, positive
 from evodevo.estimators.targets import ANSWER
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
-from evodevo.growth.procedure_settings import check_events, check_forks, check_zoo
+from evodevo.growth.procedures.settings import check_events, check_forks, check_zoo
 from evodevo.growth.recipes.growing import growth_of_new_runs
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo

@@ -58,7 +58,8 @@ def growth_curve(
         Scale.fit([*(x for x, _ in every), *(event.x for event in events)], LEFT_MARGIN, right, False, 0.02),
         Scale.fit((y for _, y in every), bottom, head, y_axis.logarithmic or False, 0.08),
     )
-    drawing = Drawing(_WIDTH, height, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}, {len(events)} events")
+    marks = f"{len(events)} event{'' if len(events) == 1 else 's'}"
+    drawing = Drawing(_WIDTH, height, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}, {marks}")
     draw_frame(drawing, frame, x_axis, y_axis)
     _draw_events(drawing, events, frame, head)
     ends = spread_apart([frame.y(points[-1][1]) for _, points in lines], 14, frame.top, frame.bottom)

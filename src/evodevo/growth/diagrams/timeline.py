@@ -64,7 +64,8 @@ def growth_timeline(
     known = any(value > 0 for value in values)
     families = families_of(lane.family for lane in shown)
     height = bottom + 40 + 20 * (bool(operations) + known) + (20 if families else 0) + 6
-    words = f"{title or 'zoo'}: {len(lanes)} modules, {len(events)} events"
+    modules = f"{len(lanes)} module{'' if len(lanes) == 1 else 's'}"
+    words = f"{title or 'zoo'}: {modules}, {len(events)} event{'' if len(events) == 1 else 's'}"
     drawing = Drawing(_WIDTH, height, words)
     draw_headline(drawing, title, subtitle)
     more = [f"the first {len(shown)} of {len(heard)} modules"] if len(shown) < len(heard) else []

@@ -56,7 +56,7 @@ class Forks:
         bench: Trainer of the procedure.
         settings: Settings of the forks.
         plan: Their number and length, at least one.
-        task: Task with the split ``architecture``.
+        samples: Numbers of samples by which they are judged.
         training: Settings of the training, in FLOPs.
         forward: FLOPs of a forward pass of the network at the start, on one sample.
     """
@@ -66,17 +66,16 @@ class Forks:
         bench: Trainer,
         settings: ForkSettings,
         plan: ForkPlan,
-        task: SampleTask,
+        samples: ForkSamples,
         training: TrainingSettings,
         forward: float,
     ) -> None:
         self.bench = bench
         self.settings = settings
         self.plan = plan
-        self.task = task
+        self.samples = samples
         self.training = training
         self.forward = forward
-        self.samples = ForkSamples.of(settings, task.count("architecture"))
 
     def run(
         self,
@@ -84,6 +83,7 @@ class Forks:
         edited: Side,
         without: Side,
         *,
+        task: SampleTask,
         batches: Batches,
         number: int,
         earlier: Sequence[ForkRecord],
@@ -95,6 +95,7 @@ class Forks:
         Args:
             edits: The edits, in words.
             edited, without: Both sides, at one position of the training.
+            task: Task with the split ``architecture``.
             batches: Batch by number of the step.
             number: Number of the event.
             earlier: Forks before.
@@ -130,9 +131,9 @@ class Forks:
         record = ForkRecord(edits=edits, steps=(made[0], made[1]), side_flops=flops)
         ended = [count == wanted for count, wanted in zip(made, steps, strict=True)]
         complete = [side if end else None for side, end in zip(sides, ended, strict=True)]
-        record = self._judged(record, complete, others, tried)
+        record = self._judged(record, complete, others, tried, task)
         if all(ended) and self.settings.follow:
-            followed, more = self._followed(sides, results, steps, batches)
+            followed, more = self._followed(sides, results, steps, batches, task)
             record, spent = record.model_copy(update={"followed": followed}), spent + more
         # Where the training without edits came to an end by itself, it goes on to there, and says so.
         winner, loser = (0, 1) if record.kept else (1, 0)
@@ -159,7 +160,12 @@ class Forks:
         return train_side(self.bench, side, self.training, batches, steps, average=self.settings.average)
 
     def _followed(
-        self, sides: Sequence[Side], results: Sequence[TrainingResult], steps: Sequence[int], batches: Batches
+        self,
+        sides: Sequence[Side],
+        results: Sequence[TrainingResult],
+        steps: Sequence[int],
+        batches: Batches,
+        task: SampleTask,
     ) -> tuple[ForkGain | None, float]:
         """The gain after copies of both sides were trained on, and the FLOPs of that without the judgement.
 
@@ -174,18 +180,23 @@ class Forks:
             copies.append(copied)
         if not complete:
             return None, flops
-        _, published = parts_of_split(self.task, self.samples)
-        edited, without = (self._losses(side, published) for side in copies)
+        _, published = parts_of_split(task, self.samples)
+        edited, without = (self._losses(side, task, published) for side in copies)
         return gain_of(*known(without, edited), 0.0, 0, self.settings.level), flops
 
     def _judged(
-        self, record: ForkRecord, sides: Sequence[Side | None], others: Sequence[_Order], tried: Sequence[ForkRecord]
+        self,
+        record: ForkRecord,
+        sides: Sequence[Side | None],
+        others: Sequence[_Order],
+        tried: Sequence[ForkRecord],
+        task: SampleTask,
     ) -> ForkRecord:
         """The record with losses, gains and decision; a side that could not be trained is None."""
-        choosing, published = parts_of_split(self.task, self.samples)
+        choosing, published = parts_of_split(task, self.samples)
 
         def losses(side: Side | None) -> Losses | None:
-            return None if side is None else self._losses(side, choosing)
+            return None if side is None else self._losses(side, task, choosing)
 
         level, paired = self.settings.level, self.settings.paired
         judged = ForkLosses(
@@ -197,13 +208,13 @@ class Forks:
         record = decided(record, judged, tried, level, paired=paired)
         if record.chose is None:
             return record
-        edited, without = (self._losses(side, published) for side in sides if side is not None)
+        edited, without = (self._losses(side, task, published) for side in sides if side is not None)
         return record.model_copy(update={"published": published_gain(without, edited, record, level)})
 
-    def _losses(self, side: Side, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _losses(self, side: Side, task: SampleTask, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         return sample_losses(
             side.judged,
-            self.task,
+            task,
             chosen,
             batch_size=max(32, self.training.batch_size),
             precision=self.bench.precision,

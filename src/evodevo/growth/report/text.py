@@ -88,7 +88,9 @@ def growth_words(growth: GrowthHistory) -> list[str]:
         for name, words in named.items()
         if counts[name]
     ]
-    first = f"Grown by {growth.strategist} in {len(growth.events)} events: {', '.join(done) or 'nothing was changed'}"
+    number = len(growth.events)
+    events = f"{number} event{'' if number == 1 else 's'}"
+    first = f"Grown by {growth.strategist} in {events}: {', '.join(done) or 'nothing was changed'}"
     if growth.refused:
         first += f"; {growth.refused} refused"
     count = len(growth.living)

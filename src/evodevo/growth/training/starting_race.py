@@ -11,7 +11,7 @@ from typing import Any
 
 from evodevo.errors import UsageError
 from evodevo.experiments.trainer import Trainer
-from evodevo.growth.procedure_settings import pool_to_grow
+from evodevo.growth.procedures.settings import pool_to_grow
 from evodevo.growth.spec import GrowthSettings, StartingRaceSettings
 from evodevo.growth.strategists.fixed import Fixed
 from evodevo.module_zoo.network import ModuleZooNetwork

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -231,6 +231,20 @@ class GrowthMemory(Settings):
         """Digests of all blobs that a run needs to go on."""
         others = (self.strategist_blob, self.learned_blob, *(entry.digest for entry in self.bank))
         return sorted({*self.blobs, *(other for other in others if other is not None)})
+
+    def with_pending(self, **changes: object) -> Self:
+        """The memory with these changes of the event that waits for its reward or for the next event."""
+        assert self.pending is not None, "there was an event"
+        return self.model_copy(update={"pending": self.pending.model_copy(update=changes)})
+
+    def only(self, live: Collection[str]) -> Self:
+        """The memory without counts and warm-ups of modules that are gone."""
+        kinds = ("low", "warming", "rewarming")
+        return self.model_copy(
+            update={
+                kind: {name: value for name, value in getattr(self, kind).items() if name in live} for kind in kinds
+            }
+        )
 
 
 def module_rows(probe: ModuleProbe, history: FitnessHistory, ages: Mapping[str, int]) -> tuple[ModuleRow, ...]:

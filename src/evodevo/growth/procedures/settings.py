@@ -156,8 +156,9 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
     if 0.0 in shares[2:]:
         raise UsageError(f"{events.count} events come all at {events.first:g}; set events.last above events.first.")
     if steps < least:
+        planned = f"{events.count} event{'' if events.count == 1 else 's'}"
         raise UsageError(
-            f"{steps} steps{' after the race' if raced else ''} are too few for {events.count} events with warm-ups of "
+            f"{steps} steps{' after the race' if raced else ''} are too few for {planned} with warm-ups of "
             f"{events.warm:g} of them; give at least {least}, or fewer events."
         )
 

@@ -1,0 +1,1 @@
+"""The procedure ``grow``, in its parts."""
