@@ -335,3 +335,10 @@ def test_damaged_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "full" / "mine.txt").write_text("x")
     with pytest.raises(UsageError, match="other files"):
         model.save(tmp_path / "full")
+
+
+def test_where_a_table_has_semicolons_the_error_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("size;kind\n" + "1;a\n2;b\n" * 10, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"unknown column 'kind'.*separated by semicolons; commas are wanted"):
+        evodevo.fit(path, label="kind", time_limit="5s", networks=False)

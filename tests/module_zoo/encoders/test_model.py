@@ -116,7 +116,8 @@ def test_without_a_function_the_mean_over_patches_is_that_of_the_mean_patch(acti
     one, two = (
         senses({"image": given.reshape(4, IMAGE.height, IMAGE.width, IMAGE.channels)})[0] for given in (image, mixed)
     )
-    assert one is not None and two is not None
+    assert one is not None
+    assert two is not None
     assert not torch.equal(image, mixed)
     assert torch.allclose(one.tokens.mean(1), two.tokens.mean(1), atol=1e-5) == (activation == "none")
 

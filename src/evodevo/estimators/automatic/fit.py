@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import DataError, UsageError, unknown_name
+from evodevo.errors import DataError, UsageError
 from evodevo.estimators.automatic import ensemble, keeping
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
@@ -247,7 +247,7 @@ def _about(
 def _check_columns(rows: Rows, names: Sequence[str]) -> None:
     for name in names:
         if name not in rows.names:
-            raise unknown_name("column", name, rows.names)
+            raise rows.unknown(name)
 
 
 def _silent(kind: str, facts: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ RACE_THEN_GROW: Mapping[str, Any] = {
     "allow": ["map_positions"],
     "around": {"tries": 1},
     "events": {"count": 1, "first": 0.1, "last": 0.1, "actions": 1},
-    "forks": {**EDITED_AROUND["forks"], "share": 0.1},
+    "forks": {**EDITED_AROUND["forks"], "share": 0.03},
     "race": {"share": 0.15, "least": 30, "singles": 1.0, "identity": True, "judge": "loss", "otherwise": "mlp"},
 }
 """Options of an arm that begins with what learns most in a short race, often no module at all, and then gets maps of

@@ -79,7 +79,7 @@ def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSe
                 batch_size=64,
                 checkpoint_every=500,
             ),
-            options={GROW: merge(growth_of_new_runs(), RACE_THEN_GROW)},
+            options={GROW: merge(growth_of_new_runs(), dict(RACE_THEN_GROW))},
             validation_samples=2000,
             test_samples=None,
             curve_points=20,

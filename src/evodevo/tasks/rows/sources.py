@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo import files
-from evodevo.errors import DataError, UsageError
+from evodevo.errors import DataError, UsageError, unknown_name
 from evodevo.tasks.cell_values import text_of
 from evodevo.tasks.images.arrays import as_pixels, open_arrays
 from evodevo.tasks.images.pixels import Pixels
@@ -54,6 +54,10 @@ class Rows:
     def names(self) -> tuple[str, ...]:
         """Names of all columns, in order."""
         return (*self.cells, *self.pixels)
+
+    def unknown(self, name: str) -> UsageError:
+        """The error for a column that is not among them."""
+        return UsageError(f"{unknown_name('column', name, self.names)}{tables.separator_words(self.names)}")
 
     def take(self, rows: NDArray[np.int64]) -> Rows:
         """Some of the rows, in this order."""

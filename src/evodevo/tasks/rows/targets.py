@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from evodevo.errors import DataError, UsageError, unknown_name
+from evodevo.errors import DataError, UsageError
 from evodevo.settings import Settings
 from evodevo.tasks.rows import columns
 from evodevo.tasks.rows.sources import Rows
@@ -69,7 +69,7 @@ class Targets(Settings):
             raise UsageError("give the name of the label column.")
         for name in named:
             if name not in rows.cells:
-                raise unknown_name("column", name, rows.names)
+                raise rows.unknown(name)
         if kind == "quantity" and (len(named) > 1 or separator):
             raise UsageError("a quantity is one column of numbers: name one label, without a separator.")
         if len(named) > 1:

@@ -79,12 +79,15 @@ def check_columns(table: ColumnTable, wanted: Sequence[str], path: Path) -> None
     """
     for column in wanted:
         if column not in table:
-            error = rows.missing_column(column, table, str(path))
-            only = next(iter(table))
-            for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-                if len(table) == 1 and mark in only:
-                    raise DataError(f"{error} Its values seem to be separated by {name}; commas are wanted.")
-            raise error
+            raise DataError(f"{rows.missing_column(column, table, str(path))}{separator_words(list(table))}")
+
+
+def separator_words(names: Sequence[str]) -> str:
+    """A sentence on the separator of a table whose one column has the names of several, after a blank; else empty."""
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(names) == 1 and mark in names[0]:
+            return f" Its values seem to be separated by {name}; commas are wanted."
+    return ""
 
 
 def _json_lines(text: str, path: Path) -> ColumnTable:
