@@ -12,6 +12,9 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import procedure_options, task_settings, training_settings
 from evodevo.growth.recipes.race_then_grow import GROWN, RACED
 from evodevo.growth.spec import GrowthSettings
+from evodevo.module_zoo.procedures.race_plan import plan_first
+from evodevo.module_zoo.procedures.room import RaceRoom, alone, network_of, step_flops
+from evodevo.module_zoo.procedures.search_settings import RaceOptions
 from evodevo.runs.resolve import resolve
 from evodevo.settings import validate
 from evodevo.tasks.base import TASKS
@@ -49,11 +52,20 @@ def test_all_begin_as_one_network_and_two_with_one_race_and_one_of_these_grows(s
 
 
 @pytest.mark.parametrize("size", ["quick", "full"])
-def test_every_arm_is_allowed_on_its_task(size: str) -> None:
+def test_every_arm_is_allowed_on_its_task_and_all_networks_have_room_to_race(size: str) -> None:
     settings = comparison(size)
+    race = growth_of(settings)[GROWN].race
+    options = validate(RaceOptions, race.model_dump(exclude={"partial"}), what="race")
+    structure = settings.experiment.arms[0].network.structure  # type: ignore[union-attr]
+    room = RaceRoom.of(settings.evaluation.training, options)
     task = TASKS.get(settings.evaluation.task).open(task_settings(settings.evaluation, {}), None)
     for trial in settings.experiment.trainings():
         PROCEDURES.get(trial.procedure).check_task(settings.evaluation, trial, task)
+    batch = settings.evaluation.training.batch_size
+    costs = [step_flops(network_of(structure, (name,)), task, batch) for name in alone(structure, options)]
+    planned = plan_first(costs, room.race(options, costs), options.least, room.judging)
+    assert planned is not None
+    assert len(planned.arms) == len(costs) == 7
 
 
 def test_changes_of_the_zoo_the_race_and_the_forks_reach_the_arms() -> None:

@@ -37,10 +37,11 @@ NETWORK: Mapping[str, Any] = {
     "readout": 64,
 }
 GROWN, RACED = "race, then grow", "raced"
+STRATEGIST = RACE_THEN_GROW["strategist"]
 NO_EVENT: Mapping[str, Any] = {"events": {"count": 0}, "forks": {"share": 0.0}}
 """Options of an arm that does not grow; where its strategist is ``fixed`` it does not race, either."""
 LEARNING_RATE = 3e-3
-QUICK_FLOPS, FULL_FLOPS = 100e9, 500e9
+QUICK_FLOPS, FULL_FLOPS = 200e9, 500e9
 QUICK_SEEDS, FULL_SEEDS = 1, 5
 
 
@@ -62,8 +63,8 @@ def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSe
         experiment=Comparison(
             title="a race, and growth after it that forks confirm, each with the same FLOPs",
             arms=(
-                arm(GROWN),
-                arm(RACED, **NO_EVENT),
+                arm(GROWN, strategist=STRATEGIST),
+                arm(RACED, **NO_EVENT, strategist=STRATEGIST),
                 arm(FIXED, **NO_EVENT, strategist=FIXED),
             ),
             learning_rates=(LEARNING_RATE,),
