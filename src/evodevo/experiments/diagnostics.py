@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from evodevo.experiments.flop_counter import look_at_step
+from evodevo.experiments.flop_counter import cuda_devices, look_at_step
 from evodevo.experiments.measure import places
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.networks.base import Batch, Network
@@ -15,6 +15,8 @@ from evodevo.tasks.base import SampleTask
 from evodevo.training.precision import Precision
 
 _LOOKED_AT = 32
+DRAWN = 0
+"""Seed of what the networks draw while their gradients are looked at."""
 
 
 def look_inside(
@@ -39,7 +41,7 @@ def look_inside(
         numbers["leak"] = leak(network, batch)
     diagnosis = network.diagnose(before, task, precision, fact=settings.routes)
     numbers |= diagnosis.numbers
-    norms = {"before": _norms(before, batch), "after": _norms(network, batch)}
+    norms = {"before": gradient_norms(before, batch), "after": gradient_norms(network, batch)}
     return {
         "inside": {k: v for k, v in numbers.items() if math.isfinite(v)},
         "gradient_norms": norms,
@@ -72,5 +74,9 @@ def leak(network: Network, batch: Batch) -> float:
     return worst
 
 
-def _norms(network: Network, batch: Batch) -> dict[str, float]:
-    return {part: norm for part, norm in look_at_step(network, batch).gradient_norms.items() if math.isfinite(norm)}
+def gradient_norms(network: Network, batch: Batch) -> dict[str, float]:
+    """Norms of the gradient by part; dropout is drawn alike, so that the same run has the same."""
+    with torch.random.fork_rng(cuda_devices(batch)):
+        torch.manual_seed(DRAWN)
+        norms = look_at_step(network, batch).gradient_norms
+    return {part: norm for part, norm in norms.items() if math.isfinite(norm)}

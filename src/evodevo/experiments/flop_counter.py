@@ -110,9 +110,8 @@ class OneStep:
 def look_at_step(network: Network, batch: Batch) -> OneStep:
     """Forward and backward on one batch; the network, its gradients and all random streams stay as they were."""
     was_training = network.training
-    devices = sorted({tensor.device.index or 0 for tensor in batch.values() if tensor.is_cuda})
     network.zero_grad(set_to_none=True)
-    with torch.random.fork_rng(devices), counting(network) as counter:
+    with torch.random.fork_rng(cuda_devices(batch)), counting(network) as counter:
         network.train().loss(batch).backward()  # type: ignore[no-untyped-call]
     squares: dict[str, float] = {}
     for name, parameter in network.named_parameters():
@@ -122,6 +121,11 @@ def look_at_step(network: Network, batch: Batch) -> OneStep:
     network.zero_grad(set_to_none=True)
     network.train(was_training)
     return OneStep(counter.flops, {part: math.sqrt(square) for part, square in squares.items()})
+
+
+def cuda_devices(batch: Batch) -> list[int]:
+    """Numbers of the CUDA devices on which a batch is."""
+    return sorted({tensor.device.index or 0 for tensor in batch.values() if tensor.is_cuda})
 
 
 def part_of(name: str) -> str:
