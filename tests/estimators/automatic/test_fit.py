@@ -342,3 +342,10 @@ def test_where_a_table_has_semicolons_the_error_says_so(tmp_path: Path) -> None:
     path.write_text("size;kind\n" + "1;a\n2;b\n" * 10, encoding="utf-8")
     with pytest.raises(UsageError, match=r"unknown column 'kind'.*separated by semicolons; commas are wanted"):
         evodevo.fit(path, label="kind", time_limit="5s", networks=False)
+
+
+def test_who_names_no_label_is_asked_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("size,kind\n" + "1,a\n2,b\n" * 10, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"name the label column .*There: size, kind"):
+        evodevo.fit(path, time_limit="5s", networks=False)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import DataError, UsageError
+from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.estimators.automatic import ensemble, keeping
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
@@ -38,8 +38,11 @@ from evodevo.tasks.rows.columns import number
 from evodevo.tasks.rows.samples import RowReading, Samples
 from evodevo.tasks.rows.sources import Rows
 from evodevo.tasks.rows.targets import Targets, known
+from evodevo.tasks.table.tables import separator_words
 
 ENSEMBLE = "weighted ensemble"
+USUAL_LABEL = "label"
+"""Label column where none is named."""
 FEWEST = 10
 """Smallest number of rows with a label."""
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
@@ -64,7 +67,7 @@ def seconds_of(text: str | float) -> float:
 
 def fit(
     data: Any,
-    label: str | Sequence[str] = "label",
+    label: str | Sequence[str] = USUAL_LABEL,
     *,
     time_limit: str | float = "5m",
     kind: Literal["class", "quantity"] | None = None,
@@ -122,6 +125,11 @@ def fit(
         keeping.check_target(folder)
     named = (label,) if isinstance(label, str) else tuple(label)
     rows = sources.read(data, named)
+    if named == (USUAL_LABEL,) and USUAL_LABEL not in rows.names:
+        raise UsageError(
+            f"name the label column (--label COLUMN, or label=): {rows.source} has none that is called {USUAL_LABEL!r}."
+            f" There: {quoted_list(rows.names[:16])}.{separator_words(rows.names)}"
+        )
     _check_columns(rows, (*ignore, *((group,) if group else ())))
     if kind is None and isinstance(data, (str, Path)) and Path(data).is_dir():
         kind = "class"  # one folder per class, whatever their names are
