@@ -111,6 +111,8 @@ GROWING = "20steps"
 """The budget of a growth that a page tells of."""
 FORKING = "40Mflops"
 """About the same, where it forks."""
+FORKED = ("module_zoo.race_then_grow",)
+"""Recipes that fork by themselves."""
 BRIEF_SEARCH = "study = {population = 2, generations = 1, confirmations = 0}"
 
 
@@ -410,7 +412,9 @@ def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
     real["domain"] = "hops"  # the brief run is on pointers, whose fact that is
     done = replaced(words, real, brief.data_of(words))
     if done[0] == "grow":  # events want steps of their own
-        amount = FORKING if any(".forks." in word for word in done) else GROWING
+        forks = done[1] in FORKED or any(".forks." in word for word in done)
+        amount = FORKING if forks else GROWING
+        done += ["--budget", amount] if forks and "--budget" not in done else []
         done = [amount if before == "--budget" else word for before, word in zip(["", *done], done, strict=False)]
         done += ["--set", "zoo.width=16"] if done[1].startswith("module_zoo.") else []
         if done[1].startswith("backbone.") and "--data" in done:

@@ -104,8 +104,8 @@ def thickness(svg: str, name: str) -> float:
 
 def test_one_module_and_one_event_are_one() -> None:
     alone = Lane("mlp", "mlp", "memoryless", points=[Point(0.0, 1.0)])
-    assert "title: 1 module, 1 event<" in draw([alone], [EventMark(1, END / 2)])
-    assert "title: 2 modules, 0 events<" in draw([alone, replace(alone, id="lstm")])
+    assert '"title: 1 module, 1 event"' in draw([alone], [EventMark(1, END / 2)])
+    assert '"title: 2 modules, 0 events"' in draw([alone, replace(alone, id="lstm")])
 
 
 def left_out(lanes: Sequence[Lane]) -> set[str]:
