@@ -6,14 +6,14 @@ DATA is a folder that ``module_zoo.growth_proof`` knows; its settings hold but f
 ``--recipe`` these hold, too). Each arm is trained for ``--budget`` GFLOPs, everything counted: ``raced`` begins with
 the module that a race over six leaves; ``raced, pool of positions`` has ``pool = "positions"``, and the next one
 ``readout = 128``, too; ``raced with pairs`` leaves half of the race to pairs; ``raced and grown, forked`` grows after
-it where a fork confirms an edit, ``race, then grow`` does as the recipe ``module_zoo.race_then_grow``; the mixtures of
-experts, the gated multimodal unit and the concatenated MLP have the parameters of the six and their extractors, and
-``--zoo`` changes these in all of them; ``plain`` is a convolutional network for images beside a GRU for texts,
-concatenated, in two sizes, and to find out why it is ahead also with a mean over places, and with linear patches in the
-place of convolutions. The rate of each arm is that with the best accuracy on validation with seed 0; with it come the
-seeds. A line of JSON for each training is appended to ``--results``, which is gone on with; then a table, with the
-differences of the ``--reference`` to each arm on test, paired over seeds, and their 95 % interval (t distribution). One
-thread.
+it where a fork confirms an edit, ``race, then grow`` grows as in ``module_zoo.race_then_grow``, whose zoo ``--zoo``
+gives; the mixtures of experts, the gated multimodal unit and the concatenated MLP have the parameters of the six and
+their extractors, and ``--zoo`` changes these in all of them; ``plain`` is a convolutional network for images beside a
+GRU for texts, concatenated, in two sizes, and to find out why it is ahead also with a mean over places, and with linear
+patches in the place of convolutions. The rate of each arm is that with the best accuracy on validation with seed 0;
+with it come the seeds. A line of JSON for each training is appended to ``--results``, which is gone on with; then a
+table, with the differences of the ``--reference`` to each arm on test, paired over seeds, and their 95 % interval (t
+distribution). One thread.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PLACED = "raced, pool of positions"
 COMBINED = "raced, pool of positions, readout"
 CHANGED: dict[str, dict[str, Any]] = {PLACED: {"pool": "positions"}, COMBINED: {"pool": "positions", "readout": 128}}
 GROWN = "raced and grown, forked"
-EDITED = "race, then grow"
+RACE_GROWN = "race, then grow"
 RIVALS: tuple[Style, ...] = ("switch", "st_moe", "soft_moe", "gated_unit", "concat_mlp")
 MEAN = "mean of places"
 PLAIN: dict[str, tuple[int, ...]] = {
@@ -69,7 +69,7 @@ PLAIN: dict[str, tuple[int, ...]] = {
 """Name -> channels after each convolution; none are linear patches."""
 SIDE, CHANNELS = 4, 32
 """Pixels along a patch, and what is made of it."""
-NAMES = (RACED, *CHANGED, PAIRS, GROWN, EDITED, *(STYLES[style] for style in RIVALS), *PLAIN)
+NAMES = (RACED, *CHANGED, PAIRS, GROWN, RACE_GROWN, *(STYLES[style] for style in RIVALS), *PLAIN)
 UNITS = 32
 POINTS = 20
 """Looks at the validation split, of which the best counts, as in the recipe."""
@@ -211,8 +211,8 @@ def arm_of(made: ExperimentSettings, task: SampleTask, name: str, rate: float, s
     if name == GROWN:
         options = merge(ARMS[GROWN], {"race": {**race, "partial": True}})
         return Trial(role="zoo", network=zoo, procedure="grow", options=options, **same)
-    if name == EDITED:
-        return Trial(role="zoo", network=zoo, procedure="grow", options=ARMS[EDITED], **same)
+    if name == RACE_GROWN:
+        return Trial(role="zoo", network=zoo, procedure="grow", options=ARMS[RACE_GROWN], **same)
     style = next(style for style in RIVALS if STYLES[style] == name)
     structure = matched(style, zoo.structure, task.inputs, task.outputs)
     return Trial(role="opponent", network=BaselineNetwork(structure=structure), **same)

@@ -79,13 +79,13 @@ def fit(
     """Find the best model of your own table, images or texts: plain ones, networks, and their ensemble."""
     from evodevo.cli.drive.fit_progress import choose
     from evodevo.estimators.automatic import keeping
+    from evodevo.estimators.automatic.fit import USUAL_LABEL, seconds_of
     from evodevo.estimators.automatic.fit import fit as find
-    from evodevo.estimators.automatic.fit import seconds_of
     from evodevo.estimators.automatic.source.export import check
     from evodevo.estimators.automatic.unfinished.folder import UNFINISHED
     from evodevo.tasks.rows import sources
 
-    names: Any = label[0] if label and len(label) == 1 else tuple(label or ("label",))
+    names: Any = label[0] if label and len(label) == 1 else tuple(label or (USUAL_LABEL,))
     # All that can be wrong is found before the work, not after it.
     seconds_of(time_limit)
     if to is not None:

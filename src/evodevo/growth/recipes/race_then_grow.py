@@ -16,12 +16,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
 from evodevo.experiments.trials import Variant
 from evodevo.growth.recipes.classifier import SHORT, ZOO
-from evodevo.growth.recipes.growing import (
-    FIXED,
-    GROW,
-    RACE_THEN_GROW,
-    growth_of_new_runs,
-)
+from evodevo.growth.recipes.growing import FIXED, GROW, RACE_THEN_GROW, growth_of_new_runs
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
