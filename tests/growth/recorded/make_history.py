@@ -54,9 +54,10 @@ def main(path: Path) -> None:
         now.update(what="event", event=date.number, growth=self)
         return event(self, date, *rest, **more)
 
-    def _between(self: Growth, step: int, share: float, number: int, **more: Any) -> Any:
-        now.update(what="look", event=number, growth=self)
-        return look(self, step, share, number, **more)
+    def _between(self: Growth, step: int, share: float, number: int, *, last: bool = False) -> Any:
+        if not last:  # after the training there is no event to come
+            now.update(what="look", event=number, growth=self)
+        return look(self, step, share, number, last=last)
 
     Probing.look, Growth.event, Growth.look = _look, _event, _between  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
