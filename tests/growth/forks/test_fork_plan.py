@@ -27,13 +27,13 @@ def test_forks_keep_within_their_share_and_are_as_long_as_asked(
         plan = plan_forks(settings, float(budget), 8, step, forward, samples)
         seen.add(plan.most)
         if not plan.most:
-            assert plan.side_flops == 0
+            assert plan.side == 0
             assert "no room" in plan.instead
             continue
         others = (orders + (plan.most - 1) * again) * (2 if paired else 1)
         trainings = 2 * (1 + follow) * plan.most + others
         judged = 400 * plan.most + 100 * others + plan.most * (200 if follow else 0)
-        assert trainings * plan.side_flops + judged * forward == pytest.approx(0.15 * budget)
+        assert trainings * plan.side + judged * forward == pytest.approx(0.15 * budget)
         assert plan.steps >= 20
         assert plan.most <= 8
     assert {0, 8} <= seen

@@ -1,12 +1,15 @@
 """Plan of the forks of a run: their number and length follow from their share of the budget.
 
-All in FLOPs that follow from structures, so that an interrupted run has the same plan.
+In FLOPs all follow from structures, so that an interrupted run has the same plan; in seconds the plan is recorded.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pydantic import Field
+
+from evodevo.growth.forks.unit import Unit, amount_in_words
 from evodevo.growth.spec import ForkSettings
 from evodevo.settings import Settings
 
@@ -16,14 +19,16 @@ class ForkPlan(Settings):
 
     Attributes:
         most: Largest number of forks; 0 for none.
-        side_flops: FLOPs for which each training of a fork lasts.
-        allowed: FLOPs of all forks together.
-        steps: Steps of the network at the start in so many FLOPs.
+        unit: Unit of the budget.
+        side: FLOPs or seconds for which each training of a fork lasts.
+        allowed: FLOPs or seconds of all forks together.
+        steps: Steps of the network at the start in a training of a fork.
         instead: Why there are none; empty where there are some.
     """
 
     most: int = 0
-    side_flops: float = 0.0
+    unit: Unit = Field(default="flops", exclude_if=lambda value: value == "flops")
+    side: float = 0.0
     allowed: float = 0.0
     steps: int = 0
     instead: str = ""
@@ -69,17 +74,24 @@ def trainings(settings: ForkSettings, orders: int) -> int:
 
 
 def plan_forks(
-    settings: ForkSettings, budget: float, events: int, step: float, forward: float, samples: ForkSamples
+    settings: ForkSettings,
+    budget: float,
+    events: int,
+    step: float,
+    forward: float,
+    samples: ForkSamples,
+    unit: Unit = "flops",
 ) -> ForkPlan:
     """As many forks, at most one per event, as the share pays for with ``least`` steps a side.
 
     Args:
         settings: Settings of the forks.
-        budget: FLOPs of the whole training.
+        budget: FLOPs or seconds of the whole training.
         events: Number of events.
-        step: FLOPs of a training step of the network at the start.
-        forward: FLOPs of its forward pass on one sample.
+        step: Cost of a training step of the network at the start.
+        forward: Cost of its forward pass on one sample.
         samples: Numbers of samples.
+        unit: Unit of the budget and of costs.
     """
     allowed = settings.share * budget
     if samples.choosing < 2:
@@ -96,9 +108,10 @@ def plan_forks(
     for count in range(events, 0, -1):
         side = (allowed - judging(count)) / trained(count)
         if side >= settings.least * step:
-            return ForkPlan(most=count, side_flops=side, allowed=allowed, steps=int(side / step))
+            return ForkPlan(most=count, unit=unit, side=side, allowed=allowed, steps=int(side / step))
     least = (judging(1) + trained(1) * settings.least * step) / settings.share
     return ForkPlan(
-        instead=f"{settings.share:g} of {budget:.3g} FLOPs has no room for a fork of {settings.least} steps a side; "
-        f"give {least:.3g} FLOPs or more."
+        unit=unit,
+        instead=f"{settings.share:g} of {amount_in_words(budget, unit)} has no room for a fork of {settings.least} "
+        f"steps a side; give {amount_in_words(least, unit)} or more.",
     )

@@ -46,6 +46,8 @@ class ForkRecord(Settings):
         side_flops: FLOPs for which each side trained, at most.
         winner_flops: FLOPs of the steps that were kept.
         spent: All other FLOPs: the loser, other orders, judgements, and what followed.
+        seconds: Seconds of it all, where the budget is in seconds; else 0.
+        winner_seconds: Those of them in which the steps that were kept were trained.
     """
 
     edits: tuple[str, ...]
@@ -63,3 +65,5 @@ class ForkRecord(Settings):
     side_flops: float = Field(default=0.0, ge=0)
     winner_flops: float = Field(default=0.0, ge=0)
     spent: float = Field(default=0.0, ge=0)
+    seconds: float = Field(default=0.0, ge=0, exclude_if=lambda value: not value)
+    winner_seconds: float = Field(default=0.0, ge=0, exclude_if=lambda value: not value)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.experiments.trainer import Trainer
+from evodevo.experiments.trainer import Branch, Trainer
+from evodevo.growth.forks.budget import ForkBudget
 from evodevo.growth.forks.decision import ForkLosses, Losses, decided, known, published_gain
 from evodevo.growth.forks.interval import gain_of
 from evodevo.growth.forks.judging import parts_of_split, sample_losses
 from evodevo.growth.forks.plan import ForkPlan, ForkSamples, trainings
 from evodevo.growth.forks.records import ForkGain, ForkRecord
-from evodevo.growth.forks.sides import Batches, Side, reordered, train_side
+from evodevo.growth.forks.sides import Batches, Side, reordered, share_used, train_side
 from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.spec import ForkSettings
 from evodevo.tasks.base import SampleTask
@@ -34,10 +36,12 @@ class Forked:
     Attributes:
         record: What is recorded.
         result: Result of the training of the side that goes on; None where neither does.
+        apart: Share of the budget that was used up beside it.
     """
 
     record: ForkRecord
     result: TrainingResult | None = None
+    apart: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,8 @@ class Forks:
         settings: Settings of the forks.
         plan: Their number and length, at least one.
         samples: Numbers of samples by which they are judged.
-        training: Settings of the training, in FLOPs.
-        forward: FLOPs of a forward pass of the network at the start, on one sample.
+        training: Settings of the training, in FLOPs or in seconds.
+        forward: Cost of a forward pass of the network at the start, on one sample.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Forks:
         self.samples = samples
         self.training = training
         self.forward = forward
+        self.budget = ForkBudget.of(training.budget, training.batch_size)
 
     def run(
         self,
@@ -87,7 +92,7 @@ class Forks:
         batches: Batches,
         number: int,
         earlier: Sequence[ForkRecord],
-        left: float,
+        branch: Branch,
         price: Callable[[Side], float],
     ) -> Forked:
         """One fork: trains both sides in place.
@@ -99,22 +104,25 @@ class Forks:
             batches: Batch by number of the step.
             number: Number of the event.
             earlier: Forks before.
-            left: FLOPs that are left of the budget.
+            branch: Position of the training, with what has been spent.
             price: FLOPs of a forward pass on one sample by side.
         """
         tried = [fork for fork in earlier if fork.spent]
         if len(tried) >= self.plan.most:
             return Forked(ForkRecord(edits=edits, reason=NONE_LEFT))
-        budget = self.training.budget.flops
-        assert budget is not None, "forks are planned in FLOPs"
+        budget, since = self.budget, time.monotonic()
         orders = self.settings.orders_again if tried else self.settings.orders
         begin = without.snapshot.cursor
         for side in (edited, without):
             # A moment after the position, so that newborns count.
-            side.count(self.bench, batches, math.nextafter(begin.flops / budget, 2.0) + 1e-9)
-        judging = self._judging(price(edited), price(without), orders)
-        flops = self._side_flops(judging, orders, left)
-        steps = int(flops / edited.flops), int(flops / without.flops)
+            side.count(self.bench, batches, math.nextafter(share_used(self.training.budget, begin), 2.0) + 1e-9)
+            if budget.unit == "seconds":
+                side.time(self.bench, batches)
+        judged = price(edited), price(without)
+        judging = self._judging(*judged, orders)
+        forwards = budget.forward(edited, judged[0]), budget.forward(without, judged[1])
+        amount = self._amount(self._judging(*forwards, orders), orders, budget.left(branch))
+        steps = int(amount / budget.step(edited)), int(amount / budget.step(without))
         if min(steps) < 1:
             return Forked(ForkRecord(edits=edits, reason=NO_ROOM))
         sides, paired = (edited, without), self.settings.paired
@@ -128,7 +136,8 @@ class Forks:
         made = [result.steps - begin.step for result in results]
         costs = made[0] * edited.flops, made[1] * without.flops
         spent = judging + sum(other.flops for other in others)
-        record = ForkRecord(edits=edits, steps=(made[0], made[1]), side_flops=flops)
+        lasted = amount if budget.unit == "flops" else steps[1] * without.flops
+        record = ForkRecord(edits=edits, steps=(made[0], made[1]), side_flops=lasted)
         ended = [count == wanted for count, wanted in zip(made, steps, strict=True)]
         complete = [side if end else None for side, end in zip(sides, ended, strict=True)]
         record = self._judged(record, complete, others, tried, task)
@@ -138,7 +147,11 @@ class Forks:
         # Where the training without edits came to an end by itself, it goes on to there, and says so.
         winner, loser = (0, 1) if record.kept else (1, 0)
         record = record.model_copy(update={"winner_flops": costs[winner], "spent": spent + costs[loser]})
-        return Forked(record, results[winner])
+        if budget.unit == "flops":
+            return Forked(record, results[winner], record.spent / budget.amount)
+        took, own = time.monotonic() - since, results[winner].seconds - begin.seconds
+        record = record.model_copy(update={"seconds": took, "winner_seconds": own})
+        return Forked(record, results[winner], (took - own) / budget.amount)
 
     # Within
 
@@ -221,17 +234,17 @@ class Forks:
         )
 
     def _judging(self, edited: float, without: float, orders: int) -> float:
-        """FLOPs of the judgement."""
+        """Cost of the judgement, from that of a forward pass of each side on one sample."""
         chosen, published = self.samples.choosing, self.samples.published
         both = chosen + published * (2 if self.settings.follow else 1)
         each = edited + without if self.settings.paired else without
         return both * (edited + without) + orders * chosen * each
 
-    def _side_flops(self, judging: float, orders: int, left: float) -> float:
-        """FLOPs for which each side is trained: as planned, less where this judgement costs more than was planned."""
+    def _amount(self, judging: float, orders: int, left: float) -> float:
+        """Cost for which each side is trained: as planned, less where this judgement costs more than was planned."""
         count = 2 * (1 + self.settings.follow) + trainings(self.settings, orders)
-        allotted = count * self.plan.side_flops + self.forward * self.samples.forwards(self.settings, orders)
-        return min(self.plan.side_flops, (min(allotted, left) - judging) / count)
+        allotted = count * self.plan.side + self.forward * self.samples.forwards(self.settings, orders)
+        return min(self.plan.side, (min(allotted, left) - judging) / count)
 
     def _copy(self, side: Side) -> GrowingNetwork:
         return spare_of(side.zoo, self.bench)

@@ -1,7 +1,8 @@
-"""The sides of a fork: networks that go on from one position of a training, for equal FLOPs."""
+"""The sides of a fork: networks that go on from one position of a training, for equal FLOPs or in equal time."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from evodevo.growth.growable import GrowingNetwork
 from evodevo.networks.base import Network
 from evodevo.randomness import generator
 from evodevo.tasks.inputs import Batch
-from evodevo.training.loop import TrainingResult, TrainingSnapshot, model_loss, train
-from evodevo.training.settings import TrainingSettings
+from evodevo.training.loop import Cursor, TrainingResult, TrainingSnapshot, model_loss, train
+from evodevo.training.settings import Budget, TrainingSettings
+from evodevo.training.step_timer import seconds_of_steps
 
 Batches = Callable[[int], Batch]
 
@@ -30,6 +32,7 @@ class Side:
         snapshot: Position of the training, and state of the optimiser, which is copied and not changed.
         ripen: Sets birth factors and learning rates of this network for a share of the budget.
         flops: FLOPs of one of its steps, counted.
+        seconds: Seconds of one of its steps, measured; 0 where nobody needs them.
         averaged: The network with the mean of its weights over the last steps, where it was trained so; None before.
     """
 
@@ -37,6 +40,7 @@ class Side:
     snapshot: TrainingSnapshot
     ripen: Callable[[GrowingNetwork, float], None]
     flops: float = field(default=0.0)
+    seconds: float = field(default=0.0)
     averaged: Network | None = None
 
     @property
@@ -51,9 +55,29 @@ class Side:
         assert isinstance(placed, dict), "the batch is a mapping"
         self.flops = look_at_step(self.zoo.network, placed).flops
 
+    def time(self, bench: Trainer, batches: Batches) -> None:
+        """Measure the seconds of its step, on a copy."""
+        begin, network = self.snapshot.cursor.step, copy.deepcopy(self.zoo.network)
+        settings = bench.training.optimizer
+        self.seconds = min(seconds_of_steps(network, lambda step: batches(begin + step), bench.precision, settings))
+
+
+def share_used(budget: Budget, cursor: Cursor) -> float:
+    """Share of a budget in FLOPs or in seconds that a training has used up."""
+    if budget.flops is not None:
+        return cursor.flops / budget.flops
+    assert budget.seconds is not None, "forks are charged in FLOPs or in seconds"
+    return cursor.seconds / budget.seconds
+
 
 def train_side(
-    bench: Trainer, side: Side, training: TrainingSettings, batches: Batches, steps: int, *, average: float = 0.0
+    bench: Trainer,
+    side: Side,
+    training: TrainingSettings,
+    batches: Batches,
+    steps: int,
+    *,
+    average: float = 0.0,
 ) -> TrainingResult:
     """Train a side for some steps, without curve, selection of weights, checkpoint and account.
 
@@ -75,8 +99,7 @@ def train_side(
         side.ripen(side.zoo, side.zoo.progress)
         return model_loss(model, batch)
 
-    assert training.budget.flops is not None, "forks are planned in FLOPs"
-    side.ripen(side.zoo, begin.flops / training.budget.flops)
+    side.ripen(side.zoo, share_used(training.budget, begin))
     mean, side.averaged = RunningMean(network) if average else None, None
     first = begin.step + steps - math.ceil(average * steps)
     result = train(

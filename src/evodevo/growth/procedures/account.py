@@ -66,9 +66,9 @@ class GrowthAccount:
         """Count a look that was not made."""
         self._left_out += 1
 
-    def took(self, since: float) -> None:
-        """Book the seconds of growth since then."""
-        self.bench.state[SECONDS] = self._seconds + time.monotonic() - since
+    def took(self, since: float, apart: float = 0.0) -> None:
+        """Book the seconds of growth since then, without those of a fork."""
+        self.bench.state[SECONDS] = self._seconds + time.monotonic() - since - apart
 
     # What it may cost
 

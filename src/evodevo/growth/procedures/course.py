@@ -43,6 +43,10 @@ class GrowthCourse:
         """The forks so far."""
         return [event.fork for event in self.events if event.fork is not None]
 
+    def fork_seconds_at(self, number: int) -> float:
+        """Seconds of the fork at an event; 0 without one, or where the budget is not in seconds."""
+        return sum(event.fork.seconds for event in self.events if event.number == number and event.fork is not None)
+
     @property
     def edits(self) -> list[Edit]:
         """The edits of all events."""

@@ -7,6 +7,7 @@ from typing import Any
 from evodevo.growth.forks.plan import ForkPlan
 from evodevo.growth.procedures.course import GrowthCourse
 from evodevo.growth.spec import GrowthSettings
+from evodevo.training.settings import Budget
 
 
 def facts_of(course: GrowthCourse, settings: GrowthSettings) -> dict[str, Any]:
@@ -45,20 +46,21 @@ def facts_of(course: GrowthCourse, settings: GrowthSettings) -> dict[str, Any]:
     }
 
 
-def fork_facts(
-    course: GrowthCourse, settings: GrowthSettings, plan: ForkPlan | None, budget: float | None
-) -> dict[str, Any]:
-    """Nothing where no forks were wanted; the budget is in FLOPs."""
-    if plan is None or budget is None:
+def fork_facts(course: GrowthCourse, settings: GrowthSettings, plan: ForkPlan | None, budget: Budget) -> dict[str, Any]:
+    """Nothing where no forks were wanted."""
+    if plan is None:
         return {}
     rows = [
         {"event": event.number, **event.fork.model_dump(mode="json")}
         for event in course.events
         if event.fork is not None
     ]
-    used = sum(row["spent"] + row["winner_flops"] for row in rows)
+    if plan.unit == "seconds":
+        share = sum(row.get("seconds", 0.0) for row in rows) / (budget.seconds or 1.0)
+    else:
+        share = sum(row["spent"] + row["winner_flops"] for row in rows) / (budget.flops or 1.0)
     level = settings.forks.level
-    return {"forks": {**plan.model_dump(mode="json"), "level": level, "share": used / budget, "tried": rows}}
+    return {"forks": {**plan.model_dump(mode="json"), "level": level, "share": share, "tried": rows}}
 
 
 def cap_facts(course: GrowthCourse, settings: GrowthSettings) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from evodevo.experiments.trainer import Branch, Trainer
 from evodevo.growth.driver import Growth
 from evodevo.growth.events.date import EventDate
 from evodevo.growth.events.records import EventRecord
+from evodevo.growth.forks.budget import STEP, ForkBudget
 from evodevo.growth.forks.plan import ForkPlan, ForkSamples, plan_forks
 from evodevo.growth.forks.records import ForkRecord
 from evodevo.growth.forks.running import Forks, spare_of
@@ -16,8 +17,8 @@ from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.procedures.apart import Onward
 from evodevo.growth.procedures.batches import GrowthBatches
 from evodevo.growth.strategists.gains.record import MeasuredGain
-from evodevo.tasks.base import SampleTask
 from evodevo.training.settings import TrainingSettings
+from evodevo.training.step_timer import seconds_of_steps
 
 
 class ForkedEvents:
@@ -68,8 +69,6 @@ class ForkedEvents:
         bench.spend(name, record.flops)
         spent = bench.branch().snapshot.cursor.flops
         before, after = (each.at(spent) for each in (before, after))
-        budget = self.forks.training.budget.flops
-        assert budget is not None, "forks are planned in FLOPs"
         forked = self.forks.run(
             edits,
             Side(growth.zoo, after.snapshot, growth.ripen_other),  # copies of it are trained, too
@@ -78,12 +77,12 @@ class ForkedEvents:
             batches=self.batches.plain,
             number=date.number,
             earlier=earlier,
-            left=budget - spent,
+            branch=before,
             price=lambda side: growth.forward(side.zoo.structure),
         )
         fork = forked.record
         if fork.kept:
-            record = growth.postpone(record, fork.spent / budget)
+            record = growth.postpone(record, forked.apart)
         else:
             bench.back_to(before)
             record = growth.withdraw(record, spare, fork.reason)
@@ -93,7 +92,7 @@ class ForkedEvents:
 
 
 def forks_of(
-    bench: Trainer, growth: Growth, training: TrainingSettings, task: SampleTask
+    bench: Trainer, growth: Growth, training: TrainingSettings, batches: GrowthBatches
 ) -> tuple[ForkPlan | None, Forks | None]:
     """The plan of the forks of a run, None where none are wanted, and the forks, None where the plan has none.
 
@@ -101,15 +100,23 @@ def forks_of(
         bench: Trainer of the procedure.
         growth: The growth before its first event.
         training: Settings of the training.
-        task: Task with the split ``architecture``.
+        batches: Batches of the training, with the task that has the split ``architecture``.
     """
     settings, events = growth.settings.forks, growth.settings.events.count
     if not settings.share or not events:
         return None, None
-    budget = training.budget.flops
-    assert budget is not None, "checked before"
+    budget = ForkBudget.of(training.budget, training.batch_size)
     price = growth.prices()
-    samples = ForkSamples.of(settings, task.count("architecture"))
-    step = price.step * bench.training.batch_size
-    plan = plan_forks(settings, budget, events, step, price.forward, samples)
-    return plan, Forks(bench, settings, plan, samples, training, price.forward) if plan.most else None
+    step, forward = price.step * training.batch_size, price.forward
+    if budget.unit == "seconds":
+        # Recorded, so that an interrupted run has the same plan.
+        step = bench.once("seconds of a step at the start", lambda: _seconds_of_step(bench, growth, batches))
+        forward = step / (STEP * training.batch_size)
+    samples = ForkSamples.of(settings, batches.samples.task.count("architecture"))
+    plan = plan_forks(settings, budget.amount, events, step, forward, samples, budget.unit)
+    return plan, Forks(bench, settings, plan, samples, training, forward) if plan.most else None
+
+
+def _seconds_of_step(bench: Trainer, growth: Growth, batches: GrowthBatches) -> float:
+    spare = spare_of(growth.zoo, bench).network
+    return min(seconds_of_steps(spare, batches.plain, bench.precision, bench.training.optimizer))

@@ -112,7 +112,7 @@ class _Run:
         )
         falls = tuple(step.at for step in settings.caps.falls)
         self.agenda = Agenda(settings.events, falls, date_of_shift(settings.shift, self.before))
-        self.fork_plan, forks = forks_of(bench, self.growth, self.training, self.samples.task)
+        self.fork_plan, forks = forks_of(bench, self.growth, self.training, self.batches)
         run = name_of(seed=bench.seed, data=data, network=bench.arm.network.model_dump(mode="json"))
         self.forked = None
         if forks is not None:
@@ -175,7 +175,7 @@ class _Run:
         else:
             self._happen(what, number, name, result, share, known=known, since=since)
         if not known:
-            self.account.took(since)
+            self.account.took(since, self.course.fork_seconds_at(number) if what == "event" else 0.0)
         self._remember()
 
     def _look(self, number: int, name: str, result: TrainingResult, share: float) -> None:
@@ -318,7 +318,7 @@ class _Run:
             "overhead": self.account.overhead(self.growth.samples, self.growth.distil_steps),
             "modules": list(self.growth.zoo.live),
             "race": self.before.race,
-            **fork_facts(course, settings, self.fork_plan, self.training.budget.flops),
+            **fork_facts(course, settings, self.fork_plan, self.training.budget),
             **cap_facts(course, settings),
             **shift_facts(course, settings),
             **({} if self.foresight is None else {"foresight": self.foresight.to_json()}),

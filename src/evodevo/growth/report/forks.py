@@ -48,8 +48,9 @@ def fork_table(growth: GrowthHistory) -> TextTable | None:
     if forks is None or not forks["tried"]:
         return None
     level = f"{100 * forks['level']:g} %" if "level" in forks else "the level of the settings"
+    equal = "equal time" if forks.get("unit") == "seconds" else "equal FLOPs"
     caption = (
-        "Gain: fall of the loss on the architecture split by the edit, after equal FLOPs on the same batches; kept "
+        f"Gain: fall of the loss on the architecture split by the edit, after {equal} on the same batches; kept "
         f"where the interval begins above 0 (one-sided at {level} on either end). Noise: standard deviation of a "
         "difference by the order of the batches alone. The published gain is that on samples that did not choose. "
         "GFLOP of both sides, other orders and judgements."

@@ -38,11 +38,10 @@ from evodevo.tasks.base import SampleTask
 from evodevo.tasks.inputs import Batch
 from evodevo.training.loop import TrainingResult
 from evodevo.training.settings import Budget, TrainingSettings
+from evodevo.training.step_timer import seconds_of_steps
 
 FINALISTS = 2
 """Modules that pairs are made with."""
-TIMED_STEPS = 4
-"""Steps by which a network is timed where the budget is in seconds; the fastest counts."""
 
 
 def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
@@ -210,16 +209,13 @@ class ModuleRace:
         """Seconds of a training step, measured once; what that takes counts against the budget."""
 
         def measure() -> dict[str, float]:
-            network, bench = self.search.build(arm.structure).train(), self.bench
-            times = []
-            for step in range(TIMED_STEPS):
-                begin = time.perf_counter()
-                batch = self.search.task.batch("train", bench.seed, step, bench.training.batch_size)
-                with bench.precision.autocast():
-                    loss = network.loss(bench.precision.place(batch))
-                loss.backward()  # type: ignore[no-untyped-call]
-                float(loss.detach())  # waits for the device
-                times.append(time.perf_counter() - begin)
+            bench = self.bench
+            times = seconds_of_steps(
+                self.search.build(arm.structure),
+                batches_from(bench, self.search.task, 0),
+                bench.precision,
+                bench.training.optimizer,
+            )
             return {"value": min(times), "seconds": math.fsum(times)}
 
         return float(self.bench.once(f"seconds of a step: {arm.name}", measure)["value"])
