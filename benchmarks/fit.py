@@ -92,26 +92,34 @@ def rivals(train: Rows, test: Rows, seconds: float) -> dict[str, tuple[NDArray[n
     """Answers of each rival to the test rows, and the seconds of its tuning and training."""
     names = list(train[0])
     first = train[0][names[0]]
-    found: dict[str, tuple[NDArray[np.str_], float]] = {}
-    linear = LogisticRegression(max_iter=300)
+    found = {"logistic regression": logistic(train, test)}
     boosted = HistGradientBoostingClassifier(random_state=0)
     if first.dtype == object:
-        model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), linear)
-        grid = {"logisticregression__C": [1, 10, 100]}
-        found["logistic regression"] = _searched(model, grid, first, train[1], test[0][names[0]])
         return found
     if first.ndim > 2:
-        shown, judged = (rows[0][names[0]].reshape(len(rows[1]), -1) / 255 for rows in (train, test))
-        found["logistic regression"] = _searched(linear, {"C": [0.03, 0.3, 3]}, shown, train[1], judged)
         small, other = (_pooled(rows[0][names[0]]) for rows in (train, test))
         found["boosting"] = _boosted(boosted, small, train[1], other)
         found["cnn"] = _cnn(first, train[1], test[0][names[0]], seconds)
         return found
     shown, judged = (np.stack([rows[0][name] for name in names], axis=1) for rows in (train, test))
-    model = make_pipeline(StandardScaler(), linear)
-    found["logistic regression"] = _searched(model, {"logisticregression__C": [0.1, 1, 10]}, shown, train[1], judged)
     found["boosting"] = _boosted(boosted, shown, train[1], judged)
     return found
+
+
+def logistic(train: Rows, test: Rows) -> tuple[NDArray[np.str_], float]:
+    """Answers of logistic regression to the test rows, and the seconds of its tuning and training."""
+    names = list(train[0])
+    first = train[0][names[0]]
+    linear = LogisticRegression(max_iter=300)
+    if first.dtype == object:
+        model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), linear)
+        return _searched(model, {"logisticregression__C": [1, 10, 100]}, first, train[1], test[0][names[0]])
+    if first.ndim > 2:
+        shown, judged = (rows[0][names[0]].reshape(len(rows[1]), -1) / 255 for rows in (train, test))
+        return _searched(linear, {"C": [0.03, 0.3, 3]}, shown, train[1], judged)
+    shown, judged = (np.stack([rows[0][name] for name in names], axis=1) for rows in (train, test))
+    model = make_pipeline(StandardScaler(), linear)
+    return _searched(model, {"logisticregression__C": [0.1, 1, 10]}, shown, train[1], judged)
 
 
 def _searched(model: Any, grid: Any, shown: Any, answers: Any, judged: Any) -> tuple[NDArray[np.str_], float]:

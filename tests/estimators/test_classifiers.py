@@ -25,6 +25,7 @@ from evodevo.growth.events import probing
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.probes import ModuleProbe
 from evodevo.module_zoo.named import named_zoo
+from evodevo.module_zoo.plain_surroundings import PLAIN_SURROUNDINGS
 
 X, Y = load_iris(return_X_y=True)
 BEGUN = ("mlp", "squeeze_excite", "cnn")
@@ -198,6 +199,8 @@ def test_parameters_that_neither_may_have(make: Any, changes: Any, words: str) -
         ({"device": "gpu"}, "device.*'gpu'"),
         ({"text_length": 0}, "length"),
         ({"learning_rate": 1e30}, "smaller learning_rate"),
+        ({"network": {"width": 4}}, "parameter width alone"),
+        ({"network": {"readuot": 4}}, "did you mean 'readout'"),
     ],
 )
 def test_parameters_that_cannot_be(changes: Any, words: str) -> None:
@@ -223,6 +226,7 @@ def test_parameters_that_cannot_be(changes: Any, words: str) -> None:
         ({"budget": {"stepps": 4}}, "steps"),
         ({"budget": {}}, "budget"),
         ({"architecture_fraction": 0.95}, "architecture_fraction is 0.95"),
+        ({"strategist": None, "events": None, "growth": None}, "charged in seconds or in FLOPs"),
     ],
 )
 def test_growths_that_cannot_be(changes: Any, words: str) -> None:
@@ -506,8 +510,8 @@ def test_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_budget_of_flops_pays_for_probes_and_can_be_repeated() -> None:
-    counted = growing(budget={"flops": 6e6}).fit(X, Y)
-    looking, blind = (growing(budget={"flops": 6e6}, strategist="fixed", events=count) for count in (2, 0))
+    counted = growing(budget={"flops": 12e6}).fit(X, Y)
+    looking, blind = (growing(budget={"flops": 12e6}, strategist="fixed", events=count) for count in (2, 0))
     assert looking.fit(X, Y).n_steps_ < blind.fit(X, Y).n_steps_, "probes count, too"
     again = clone(counted).fit(X, Y)
     assert (again.n_steps_, again.history_["edits"]) == (counted.n_steps_, counted.history_["edits"])
@@ -517,3 +521,49 @@ def test_what_is_not_fitted_has_no_history() -> None:
     for ask in (lambda one: one.report(), lambda one: one.replay(), lambda one: one.n_births_, lambda one: one.zoo_):
         with pytest.raises(NotFittedError):
             ask(growing())
+
+
+def test_by_default_one_module_has_little_around_it_and_network_changes_that() -> None:
+    made = ZooClassifier(width=8, epochs=2, device="cpu", plain=False, random_state=0).fit(X, Y)
+    structure = made.network_.structure
+    assert made.modules_ == ["mlp-1"]
+    assert structure.pool == "positions"
+    found = structure.model_dump(mode="json")
+    for name, value in PLAIN_SURROUNDINGS.items():
+        assert found[name] == ({**found[name], **value} if isinstance(value, dict) else value)
+    other = ZooClassifier(
+        width=8, epochs=2, network={"pool": "mean", "extractor": {"blocks": 1}}, device="cpu", plain=False
+    ).fit(X, Y)
+    assert other.network_.structure.pool == "mean"
+    extractor = other.network_.structure.extractor
+    assert (extractor.blocks, extractor.activation) == (1, "relu"), "what is not named stays"
+
+
+def test_by_default_a_race_and_a_fork_decide(tmp_path: Path) -> None:
+    values: dict[str, Any] = {"width": 8, "budget": {"flops": 6e7}, "learning_rate": 1e-2, "device": "cpu"}
+    growth = {"race": {"least": 2, "samples": 8}, "forks": {"share": 0.3, "least": 2, "samples": 6}}
+    growth |= {"fitness": {"samples": 8}}
+    made, again = (
+        GrowingClassifier(**values, growth=growth, network={"readout": 4}, plain=False, random_state=3).fit(X, Y)
+        for _ in range(2)
+    )
+    race, forks = made.history_["race"], made.history_["forks"]
+    assert "identity" in race["heats"][0]["arms"], "no module races, too"
+    assert race["chosen"] == made.modules_ == again.modules_
+    (fork,) = forks["tried"]
+    assert fork["edits"] == ["map_positions"]
+    assert (made.network_.structure.pool == "positions") == fork["kept"]
+    np.testing.assert_array_equal(made.predict_proba(X), again.predict_proba(X))
+    made.save(tmp_path / "kept")
+    loaded = GrowingClassifier.load(tmp_path / "kept")
+    assert loaded.network == {"readout": 4}
+    np.testing.assert_array_equal(loaded.predict_proba(X), made.predict_proba(X))
+
+
+def test_without_budget_and_epochs_a_growth_has_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evodevo.estimators.growing.classifier.DEFAULT_SECONDS", 1.5)
+    made = GrowingClassifier(width=8, device="cpu", plain=False).fit(X, Y)
+    assert made.history_["forks"]["unit"] == "seconds"
+    assert GrowingClassifier()._seconds() == 1.5
+    assert GrowingClassifier(epochs=3)._seconds() is None
+    assert made.n_steps_ > 0

@@ -21,8 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from evodevo.errors import UsageError
 from evodevo.estimators.reading import VECTORS, Columns, InputReading, columns_of
 from evodevo.estimators.targets import EstimatorTargets, read_targets
+from evodevo.module_zoo.plain_surroundings import PLAIN_SURROUNDINGS
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.settings import validate
+from evodevo.settings import merge, validate
 from evodevo.tasks.base import Split
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.tasks.inputs import Batch
@@ -69,6 +70,7 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     Attributes:
         kept_format: Format name in a saved classifier.
         kept_facts: Attributes that are saved with it, as JSON.
+        surroundings: Settings of ``ZooStructure`` where the parameter ``network`` does not say otherwise.
         comparison_: The zoo beside plain models on the samples that were held out, as plain data: ``metric``, ``held``
             (number of samples), ``scores`` by name, ``best_plain``, its ``lead`` with a 95 % interval (``lead_low``,
             ``lead_high``), ``p_value`` of an exact sign test, ``better`` (the interval is above 0 and the p-value
@@ -78,8 +80,10 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     kept_format: ClassVar[str]
     kept_facts: ClassVar[tuple[str, ...]]
+    surroundings: ClassVar[Mapping[str, Any]] = PLAIN_SURROUNDINGS
     width: int
     modules: Any
+    network: Mapping[str, Any] | None
     dropout: float
     text_length: int
     device: str
@@ -245,9 +249,13 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _structure(self, seed: int) -> ZooStructure:
         from evodevo.estimators.zoos import zoo
 
+        given = dict(self.network or {})
+        for name in ("width", "modules", "dropout"):
+            if name in given:
+                raise UsageError(f"network holds {name!r}; set it by the parameter {name} alone.")
         modules = [module.model_dump(mode="json") for module in zoo(self.modules, self.width, seed)]
         values = {"width": self.width, "modules": modules, "dropout": self.dropout}
-        return validate(ZooStructure, values, what="ZooClassifier")
+        return validate(ZooStructure, {**merge(dict(self.surroundings), given), **values}, what=type(self).__name__)
 
     def _take(self, reading: InputReading, targets: EstimatorTargets, network: ModuleZoo) -> None:
         self._reading = reading

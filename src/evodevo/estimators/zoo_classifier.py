@@ -1,15 +1,19 @@
-"""A scikit-learn classifier with a zoo of modules: for numbers, texts, images, or all of them together."""
+"""A scikit-learn classifier with a zoo of modules: for numbers, texts, images, or all of them together.
+
+What a default is worth: docs/results.md (2026-11-28), by ``benchmarks/zoo_classifier.py``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.estimators.classifier import Classifier, Lesson
 from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.plain_surroundings import PLAIN_SURROUNDINGS
 from evodevo.tasks.base import Split
 
 
@@ -23,7 +27,10 @@ class ZooClassifier(Classifier):
 
     Args:
         width: Width d of the zoo.
-        modules: ``start`` (one of each of the six archetypes), ``table_3`` (nine), names of archetypes, or modules.
+        modules: Names of archetypes, ``start`` (one of each of the six), ``table_3`` (nine), or modules. More of them
+            make a step slower, which a short training seldom makes up for.
+        network: Any other setting of ``ZooStructure``, as plain data, where it is not to be that of ``surroundings``:
+            ``{"pool": "mean"}``.
         epochs: Largest number of epochs, at least 1.
         seconds: Largest training time in seconds; None for no limit. A fit that the clock ends cannot be repeated
             exactly.
@@ -54,13 +61,15 @@ class ZooClassifier(Classifier):
     """
 
     kept_format = "evodevo.zoo_classifier/1"
+    surroundings: ClassVar[Mapping[str, Any]] = {**PLAIN_SURROUNDINGS, "pool": "positions"}
     kept_facts = ("metric_", "best_epoch_", "n_epochs_", "history_", "comparison_", "chosen_")
 
     def __init__(
         self,
         *,
         width: int = 64,
-        modules: str | Sequence[str] | Sequence[ZooModule] = "start",
+        modules: str | Sequence[str] | Sequence[ZooModule] = ("mlp",),
+        network: Mapping[str, Any] | None = None,
         epochs: int = 60,
         seconds: float | None = None,
         learning_rate: float = 2e-3,
@@ -76,6 +85,7 @@ class ZooClassifier(Classifier):
     ) -> None:
         self.width = width
         self.modules = modules
+        self.network = network
         self.epochs = epochs
         self.seconds = seconds
         self.learning_rate = learning_rate

@@ -20,26 +20,33 @@ if TYPE_CHECKING:
     from evodevo.growth.edits import Replayed
 
 
-class GrowingClassifier(Classifier):
-    """A classifier whose modules are added and removed while it trains.
+DEFAULT_SECONDS = 60.0
+"""Of a training for which neither a budget nor epochs are given."""
 
-    It begins with some modules. At events a strategist compares their fitness, on samples that are neither trained on
-    nor used to choose weights, and prunes, grows, spawns or hybridises modules. ``X`` and ``y`` are as for
+
+class GrowingClassifier(Classifier):
+    """A classifier whose network is chosen and grows while it trains.
+
+    By default the modules race, and no module with them: what learns most in a short training goes on, and a fork
+    decides whether it gets maps of positions (``growth.recipes.growing.RACE_THEN_GROW``). With a strategist it begins
+    with all of its modules. At events the strategist compares their fitness, on samples that are neither trained on nor
+    used to choose weights, and prunes, grows, spawns or hybridises modules. ``X`` and ``y`` are as for
     ``ZooClassifier``.
 
     Args:
-        width, learning_rate, batch_size, validation_fraction, text_length, dropout, plain, device, random_state: Same
-            as for ``ZooClassifier``.
+        width, network, learning_rate, batch_size, validation_fraction, text_length, dropout, plain, device,
+            random_state: Same as for ``ZooClassifier``.
         modules: First modules; see ``ZooClassifier``.
-        strategist: Name of the strategist: ``fixed``, ``random``, ``heuristic``, ``reinforce``, ``ppo``,
-            ``meta_gradient``, ``reinforce_meta``.
+        strategist: None to race, then grow; or the name of a strategist: ``fixed``, ``random``, ``heuristic``,
+            ``reinforce``, ``ppo``, ``meta_gradient``, ``reinforce_meta``.
         events: Number of events, or any of ``EventSettings`` (``{"count": 4, "warm": 0.1}``); None for those of
             ``growth``.
         growth: Any other of ``growth.spec.GrowthSettings``, as plain data: ``{"birth": {"most": 12}}``.
-        epochs: Number of epochs of training.
-        budget: Budget instead of epochs, any of ``training.settings.Budget``: ``{"steps": 500}``, ``{"flops": 2e12}``,
-            ``{"seconds": 60}``; the first that is reached ends the training. With seconds a fit cannot be repeated
-            exactly.
+        epochs: Number of epochs of training, where there is no budget; only with a strategist, as forks are charged in
+            seconds or FLOPs.
+        budget: Budget, any of ``training.settings.Budget``: ``{"steps": 500}``, ``{"flops": 2e12}``, ``{"seconds":
+            60}``; the first that is reached ends the training. With seconds a fit cannot be repeated exactly. None:
+            the epochs, or 60 seconds where there are none.
         architecture_fraction: Fraction of the samples (or groups) that only growth uses. Below 20 samples, and with
             fewer than three groups, growth uses training samples.
         patience: Number of points of the validation curve (epochs, or fiftieths of a budget) without improvement after
@@ -68,10 +75,11 @@ class GrowingClassifier(Classifier):
         *,
         width: int = 64,
         modules: str | Sequence[str] | Sequence[ZooModule] = "start",
-        strategist: str = "ppo",
+        network: Mapping[str, Any] | None = None,
+        strategist: str | None = None,
         events: int | Mapping[str, Any] | None = None,
         growth: Mapping[str, Any] | None = None,
-        epochs: int = 60,
+        epochs: int | None = None,
         budget: Mapping[str, float] | None = None,
         learning_rate: float = 2e-3,
         batch_size: int = 32,
@@ -87,6 +95,7 @@ class GrowingClassifier(Classifier):
     ) -> None:
         self.width = width
         self.modules = modules
+        self.network = network
         self.strategist = strategist
         self.events = events
         self.growth = growth
@@ -169,7 +178,13 @@ class GrowingClassifier(Classifier):
         return divided(lesson.answers, lesson.groups, self.validation_fraction, self.architecture_fraction)
 
     def _seconds(self) -> float | None:
-        return None if self.budget is None else self.budget.get("seconds")
+        budget = self._budget
+        return None if budget is None else budget.get("seconds")
+
+    @property
+    def _budget(self) -> Mapping[str, float] | None:
+        """The budget; None where there are epochs in its place."""
+        return {"seconds": DEFAULT_SECONDS} if self.budget is None and self.epochs is None else self.budget
 
     def _train(self, lesson: Lesson, places: Mapping[Split, NDArray[np.int64]]) -> None:
         from evodevo.estimators.growing.fit import grow
@@ -177,8 +192,8 @@ class GrowingClassifier(Classifier):
         from evodevo.estimators.growth_record import GrowthRecord
 
         values = {
-            "epochs": self.epochs,
-            "budget": None if self.budget is None else dict(self.budget),
+            "epochs": 1 if self.epochs is None else self.epochs,
+            "budget": None if self._budget is None else dict(self._budget),
             "learning_rate": self.learning_rate,
             "batch_size": self.batch_size,
             "patience": self.patience,

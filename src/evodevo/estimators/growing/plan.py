@@ -12,8 +12,9 @@ from evodevo.errors import UsageError
 from evodevo.estimators.fitting import has_auc, positive
 from evodevo.estimators.targets import ANSWER
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
-from evodevo.growth.procedures.settings import check_events, check_forks, check_zoo
-from evodevo.growth.recipes.growing import growth_of_new_runs
+from evodevo.growth.forks.unit import unit_of
+from evodevo.growth.procedures.settings import check_events, check_zoo
+from evodevo.growth.recipes.growing import RACE_THEN_GROW, growth_of_new_runs
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.spec import ZooStructure
@@ -45,9 +46,9 @@ class GrowingPlan(Settings):
 
 
 def growth_settings(
-    strategist: str, events: int | Mapping[str, Any] | None, growth: Mapping[str, Any] | None
+    strategist: str | None, events: int | Mapping[str, Any] | None, growth: Mapping[str, Any] | None
 ) -> GrowthSettings:
-    """The settings of the growth.
+    """The settings of the growth; without a strategist those of ``RACE_THEN_GROW``, and what is given on top.
 
     Raises:
         UsageError: A setting that does not exist, a wrong value, or one that is given twice.
@@ -61,8 +62,11 @@ def growth_settings(
         if "events" in values:
             raise UsageError("growth holds 'events'; set them there or by the parameter events, not both.")
         values["events"] = dict(events) if isinstance(events, Mapping) else {"count": events}
-    values = merge(growth_of_new_runs(), values)
-    return validate(GrowthSettings, merge(values, {"strategist": strategist}), what="GrowingClassifier")
+    usual = growth_of_new_runs()
+    # In little time a race of the cheaper networks is better than none.
+    raced = merge(dict(RACE_THEN_GROW), {"race": {"partial": True}})
+    usual = merge(usual, raced if strategist is None else {"strategist": strategist})
+    return validate(GrowthSettings, merge(usual, values), what="GrowingClassifier")
 
 
 def evaluation_settings(task: InMemoryTask, growth: GrowthSettings, plan: GrowingPlan) -> NetworkEvaluationSettings:
@@ -105,7 +109,11 @@ def check(
         UsageError: A zoo that is too large at the start, or a budget too small for the events.
     """
     check_zoo(GrowableZoo.of(structure), growth)
-    check_forks(training, growth)
+    if growth.forks.share and growth.events.count and unit_of(training.budget) is None:
+        raise UsageError(
+            'forks confirm what grows here, and are charged in seconds or in FLOPs: give budget={"seconds": 60} or '
+            'budget={"flops": 2e11} alone; or name a strategist, for growth without forks.'
+        )
     try:
         check_events(training, growth)
     except UsageError as error:

@@ -19,6 +19,7 @@ from evodevo.growth.recipes.classifier import SHORT, ZOO
 from evodevo.growth.recipes.growing import FIXED, GROW, RACE_THEN_GROW, growth_of_new_runs
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.plain_surroundings import PLAIN_SURROUNDINGS
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 from evodevo.settings import merge
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
@@ -26,10 +27,7 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 NETWORK: Mapping[str, Any] = {
     "width": 32,
     "modules": "start",
-    "extractor": {"blocks": 0, "activation": "relu"},
-    "fusion": {"kind": "concat"},
-    "losses": {"align": 0.0},
-    "readout": 64,
+    **PLAIN_SURROUNDINGS,
 }
 GROWN, RACED = "race, then grow", "raced"
 STRATEGIST = RACE_THEN_GROW["strategist"]
