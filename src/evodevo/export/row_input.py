@@ -14,18 +14,21 @@ from numpy.typing import NDArray
 
 from evodevo.export.base import SampleInput
 from evodevo.randomness import generator
-from evodevo.tasks.rows.columns import MISSING
+from evodevo.tasks.cell_values import MISSING
 
 _TABLE = '''\
 import csv
 import datetime
+import io
 import json
+import re
 import sys
 
 import torch
 
 {load}
 MISSING = {missing}
+COMMA = re.compile(r"[+-]?(\\d{{1,3}}(\\.\\d{{3}})+|\\d+)(,\\d+)?")
 
 
 def numbers(column, cell):
@@ -60,8 +63,22 @@ def vector(row):
     return [float(one or 0) for one in found] + [float(one is None) for one in found] + list(map(float, codes))
 
 
-with open(sys.argv[1], newline="", encoding="utf-8") as file:
-    rows = torch.tensor([vector(row) for row in csv.DictReader(file)])
+def table(text):
+    """Rows, column -> text, separated by commas, semicolons or tabs; without commas, decimal commas become points."""
+    header = re.sub('"[^"]*"', "", text.partition("\\n")[0])
+    mark = max(",;\\t", key=header.count)
+    rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=mark))
+    for name in rows[0] if rows and mark != "," else ():
+        cells = [(row[name] or "").strip() for row in rows]
+        there = [cell for cell in cells if cell.lower() not in MISSING]
+        if any("," in cell for cell in there) and all(COMMA.fullmatch(cell) for cell in there):
+            for row, cell in zip(rows, cells):
+                row[name] = cell.replace(".", "").replace(",", ".")
+    return rows
+
+
+with open(sys.argv[1], newline="", encoding="utf-8-sig") as file:
+    rows = torch.tensor([vector(row) for row in table(file.read())])
 with torch.no_grad():
     for number, row in enumerate({call}(rows).softmax(-1), start=1):
         print(number, spec["classes"][int(row.argmax())], round(float(row.max()), 4))

@@ -10,6 +10,9 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import DataError
 
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nat", "?", "-", "inf", "-inf", "infinity", "-infinity"})
+"""Cells, in small letters and without blanks around, that are missing values of numbers, categories and dates."""
+
 
 def text_of(value: Any, place: str) -> str:
     """Text as it is, numbers and booleans as Python prints them, dates and times as ISO 8601, lists as JSON.

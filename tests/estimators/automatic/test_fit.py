@@ -337,11 +337,29 @@ def test_damaged_folders_are_refused(tmp_path: Path) -> None:
         model.save(tmp_path / "full")
 
 
-def test_where_a_table_has_semicolons_the_error_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("size;kind\n" + "1;a\n2;b\n" * 10, encoding="utf-8")
-    with pytest.raises(UsageError, match=r"unknown column 'kind'.*separated by semicolons; commas are wanted"):
-        evodevo.fit(path, label="kind", time_limit="5s", networks=False)
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_semicolons_and_decimal_commas_are_as_commas_and_points(mark: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    sizes = np.round(rng.normal(1500, 400, 60), 2)
+    kinds = ["big" if size > 1500 else "small" for size in sizes]
+    usual, other = tmp_path / "usual.csv", tmp_path / "other.csv"
+    names = ("size", "note", "kind")
+    rows = [(f"{size:.2f}", "at 5,5 and more", kind) for size, kind in zip(sizes, kinds, strict=True)]
+    usual.write_text("\n".join([",".join(names), *(f'{a},"{b}",{c}' for a, b, c in rows)]), encoding="utf-8")
+    german = [(f"{float(size):,.2f}".translate(str.maketrans(",.", ".,")), note, kind) for size, note, kind in rows]
+    other.write_text("\n".join(map(mark.join, [names, *german])), encoding="utf-8")
+    models = [evodevo.fit(path, label="kind", time_limit="60s", networks=False, seed=1) for path in (usual, other)]
+    first, second = (model.predict_proba(path) for model in models for path in (usual,))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(models[1].predict_proba(other), first)
+    assert [column.kind for column in models[1].reading.columns if column.name == "size"] == ["number"]
+    program = models[1].export("source", tmp_path / "program") / "predict.py"
+    answers = [
+        subprocess.run([sys.executable, "-I", program, path], capture_output=True, text=True, check=True).stdout
+        for path in (usual, other)
+    ]
+    assert answers[0] == answers[1]
+    assert answers[0].count("\n") == 61
 
 
 def test_who_names_no_label_is_asked_for_it(tmp_path: Path) -> None:

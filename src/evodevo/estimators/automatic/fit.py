@@ -38,7 +38,6 @@ from evodevo.tasks.rows.columns import number
 from evodevo.tasks.rows.samples import RowReading, Samples
 from evodevo.tasks.rows.sources import Rows
 from evodevo.tasks.rows.targets import Targets, known
-from evodevo.tasks.table.tables import separator_words
 
 ENSEMBLE = "weighted ensemble"
 USUAL_LABEL = "label"
@@ -128,7 +127,7 @@ def fit(
     if named == (USUAL_LABEL,) and USUAL_LABEL not in rows.names:
         raise UsageError(
             f"name the label column (--label COLUMN, or label=): {rows.source} has none that is called {USUAL_LABEL!r}."
-            f" There: {quoted_list(rows.names[:16])}.{separator_words(rows.names)}"
+            f" There: {quoted_list(rows.names[:16])}."
         )
     _check_columns(rows, (*ignore, *((group,) if group else ())))
     if kind is None and isinstance(data, (str, Path)) and Path(data).is_dir():

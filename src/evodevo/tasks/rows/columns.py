@@ -18,12 +18,11 @@ from pydantic import Field
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.settings import Settings
+from evodevo.tasks.cell_values import MISSING
 from evodevo.tasks.images.suffixes import IMAGE_SUFFIXES
 from evodevo.tasks.table.cells import is_list
 
 Kind = Literal["number", "vector", "category", "date", "text", "image", "ignored"]
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nat", "?", "-", "inf", "-inf", "infinity", "-infinity"})
-"""Cells, in small letters and without blanks around, that are missing values of numbers, categories and dates."""
 READABLE = 0.95
 """Fraction of the values that must be numbers for a column of numbers; the others are missing values."""
 MOST_CATEGORIES = 1_000

@@ -57,7 +57,7 @@ class Rows:
 
     def unknown(self, name: str) -> UsageError:
         """The error for a column that is not among them."""
-        return UsageError(f"{unknown_name('column', name, self.names)}{tables.separator_words(self.names)}")
+        return unknown_name("column", name, self.names)
 
     def take(self, rows: NDArray[np.int64]) -> Rows:
         """Some of the rows, in this order."""

@@ -13,6 +13,7 @@ from typing import Any
 from evodevo import canonical, files
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.tasks import parquet
+from evodevo.tasks.table.delimiters import DELIMITERS, delimiter_of
 from evodevo.tasks.text import corpus
 
 SUFFIXES = frozenset({".jsonl", ".csv"})
@@ -88,10 +89,13 @@ def json_lines(text: str, path: Path, wanted: str) -> Iterator[tuple[str, dict[s
 def comma_separated(text: str, path: Path) -> Iterator[list[str]]:
     """The rows of a CSV file, the names of the columns first; all have as many values as there are names.
 
+    Values are separated by commas, semicolons or tabs, as ``delimiters.delimiter_of`` finds.
+
     Raises:
         DataError: The text is not CSV, or a row has more or fewer values.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    delimiter = delimiter_of(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = next(reader, [])
         if len(header) > MAX_COLUMNS:
@@ -107,7 +111,7 @@ def comma_separated(text: str, path: Path) -> Iterator[list[str]]:
                 if len(row) != len(header):
                     raise DataError(
                         f"{path}, line {reader.line_num} has {len(row)} values for {len(header)} columns. Put values "
-                        "that hold commas between double quotes."
+                        f"that hold {DELIMITERS[delimiter]} between double quotes."
                     )
                 yield row
     except csv.Error as error:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from evodevo.errors import DataError
 from evodevo.tasks import parquet
-from evodevo.tasks.cell_values import text_of
+from evodevo.tasks.cell_values import MISSING, text_of
 from evodevo.tasks.table import rows
+from evodevo.tasks.table.delimiters import delimiter_of, with_decimal_points
 from evodevo.tasks.text import corpus
 
 HOW_TO_GIVE_ROWS = "Give a .csv or .jsonl file (also .gz, .xz) or a .parquet file, with one sample per row"
@@ -48,7 +49,8 @@ class ColumnTable(Mapping[str, list[str]]):
 def read(path: Path) -> ColumnTable:
     """The table in a file.
 
-    The first line of a CSV file has the names of the columns. Numbers, booleans and dates become text; lists become
+    The first line of a CSV file has the names of the columns, and shows whether commas, semicolons or tabs separate
+    them; decimal commas become points where commas do not. Numbers, booleans and dates become text; lists become
     JSON; null, NaN, infinity and missing keys become the empty text.
 
     Raises:
@@ -79,15 +81,7 @@ def check_columns(table: ColumnTable, wanted: Sequence[str], path: Path) -> None
     """
     for column in wanted:
         if column not in table:
-            raise DataError(f"{rows.missing_column(column, table, str(path))}{separator_words(list(table))}")
-
-
-def separator_words(names: Sequence[str]) -> str:
-    """A sentence on the separator of a table whose one column has the names of several, after a blank; else empty."""
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-        if len(names) == 1 and mark in names[0]:
-            return f" Its values seem to be separated by {name}; commas are wanted."
-    return ""
+            raise rows.missing_column(column, table, str(path))
 
 
 def _json_lines(text: str, path: Path) -> ColumnTable:
@@ -103,7 +97,13 @@ def _json_lines(text: str, path: Path) -> ColumnTable:
 def _comma_separated(text: str, path: Path) -> ColumnTable:
     header, *lines = rows.comma_separated(text, path)
     index_of = {name: index for index, name in enumerate(header)}
-    return ColumnTable(header, len(lines), lambda names: [[row[index_of[name]] for row in lines] for name in names])
+    pointed = delimiter_of(text) == ","
+
+    def column(name: str) -> list[str]:
+        cells = [row[index_of[name]] for row in lines]
+        return cells if pointed else with_decimal_points(cells, MISSING)
+
+    return ColumnTable(header, len(lines), lambda names: [*map(column, names)])
 
 
 def _parquet(path: Path) -> ColumnTable:

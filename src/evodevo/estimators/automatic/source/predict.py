@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "nat", "?", "-", "inf", "-inf", "infinity", "-infinity"}
+DECIMAL_COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?")
 FARTHEST, LINEAR_SIDE, TREE_SIDE, FEW_LEVELS, DIGITS, NETWORK_LEVELS = 10.0, 28, 12, 12, 9, 32
 HUGE, FORMULA = 1e30, ("=", "+", "-", "@", "\t", "\r")
 WORDS = {"words": r"\b\w+\b", "tokens": r"\w+|[^\w\s]"}
@@ -422,9 +423,23 @@ def _cell(value: Any) -> Any:
     return value
 
 
+def _table(text: str) -> list[dict[str, str]]:
+    """Rows, column -> text, separated by commas, semicolons or tabs; without commas, decimal commas become points."""
+    header = re.sub('"[^"]*"', "", text.partition("\n")[0])
+    mark = max(",;\t", key=header.count)
+    rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=mark))
+    for name in rows[0] if rows and mark != "," else ():
+        cells = [(row[name] or "").strip() for row in rows]
+        there = [cell for cell in cells if cell.lower() not in MISSING]
+        if any("," in cell for cell in there) and all(map(DECIMAL_COMMA.fullmatch, there)):
+            for row, cell in zip(rows, cells, strict=True):
+                row[name] = cell.replace(".", "").replace(",", ".")
+    return rows
+
+
 def main() -> None:
     with open(sys.argv[1], newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
+        rows = _table(file.read())
     model, folder = Model(), Path(sys.argv[1]).absolute().parent
     writer = csv.writer(sys.stdout)
     quantity = model.about["targets"]["kind"] == "quantity"
