@@ -68,7 +68,7 @@ def whole() -> tuple[NetworkSamples, NDArray[np.int64], list[NetworkResult]]:
     torch.set_num_threads(1)
     y = two_classes()
     samples = everything(np.random.default_rng(1), y)
-    names = ("convolutions + terms + mlp", "fine convolutions + recurrent + pieces", "zoo: mlp")
+    names = ("fine convolutions + terms + residual", "patches + recurrent + pieces", "zoo: mlp")
     return samples, y, make(samples, y, names).run(60, silent, max_steps=240)
 
 

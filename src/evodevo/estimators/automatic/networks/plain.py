@@ -15,6 +15,7 @@ from evodevo.errors import UsageError
 from evodevo.estimators.automatic.networks.image_encoder import ResidualImages
 from evodevo.estimators.automatic.networks.number_encoders import MlpNumbers, PiecewiseNumbers, ResidualNumbers
 from evodevo.estimators.automatic.networks.numbers import NumberReading
+from evodevo.estimators.automatic.networks.patch_encoder import PatchImages
 from evodevo.estimators.automatic.networks.reading import NetworkReading
 from evodevo.estimators.automatic.networks.spec import PlainStructure
 from evodevo.estimators.automatic.networks.text_encoders import EMBEDDING_STD, RecurrentTexts, WeightedTerms
@@ -72,7 +73,10 @@ def _encoders(structure: PlainStructure, reading: NetworkReading) -> dict[str, n
         if kind is not None and getattr(reading, name) is None:
             raise UsageError(f"the network reads {name}, which the training samples lack.")
     if structure.image is not None and reading.image is not None:
-        encoders["image"] = ResidualImages(reading.image, structure.channels, fine=structure.fine)
+        if structure.image == "patches":
+            encoders["image"] = PatchImages(reading.image, structure.width)
+        else:
+            encoders["image"] = ResidualImages(reading.image, structure.channels, fine=structure.fine)
     if structure.text is not None and reading.text is not None:
         if structure.text == "terms":
             encoders["text"] = WeightedTerms(

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from evodevo.settings import Settings
 
-ImageEncoder = Literal["residual"]
+ImageEncoder = Literal["residual", "patches"]
 TextEncoder = Literal["terms", "recurrent"]
 NumberEncoder = Literal["mlp", "residual", "pieces"]
 
@@ -17,7 +17,8 @@ class PlainStructure(Settings):
     """A network without modules.
 
     Attributes:
-        image: ``residual``: 3 x 3 convolutions in residual blocks with group norm.
+        image: ``residual``: 3 x 3 convolutions in residual blocks with group norm; ``patches``: a linear map of each of
+            at most 8 x 8 patches, ReLU, and a linear map of them all.
         text: ``terms``: weighted mean of embeddings of words and pairs of words, and a linear map of their weights to
             the logits; ``recurrent``: an LSTM over the words, both ways, mean and maximum.
         numbers: ``mlp``; ``residual``: residual blocks with layer norm; ``pieces``: each number in its piecewise-linear

@@ -88,7 +88,10 @@ class Plain(nn.Module):
         encoders: dict[str, Any] = {}
         terms = 0 if reading["text"] is None else len(reading["text"]["terms"]["terms"])
         if structure["image"]:
-            encoders["image"] = Images(reading["image"], structure["channels"], structure["fine"])
+            if structure["image"] == "patches":
+                encoders["image"] = Patches(reading["image"], width)
+            else:
+                encoders["image"] = Images(reading["image"], structure["channels"], structure["fine"])
         if structure["text"]:
             words = len(reading["text"]["words"]) + 2
             encoders["text"] = TermSum(terms, width) if structure["text"] == "terms" else RecurrentText(words, width)
@@ -229,6 +232,28 @@ class ConvolutionBlock(nn.Module):
         y: Tensor = self.second(F.relu(self.norms[1](self.first(h))))
         around: Tensor = self.shortcut(h)
         return y + around
+
+
+class Patches(nn.Module):
+    """A linear map of each patch, ReLU, and a linear map of them all; a learned vector where there is no image."""
+
+    def __init__(self, reading: dict[str, Any], width: int) -> None:
+        super().__init__()
+        height, broad, colours = reading["shape"]
+        self.mean, self.deviation = (torch.tensor(reading[name])[:, None, None] for name in ("mean", "deviation"))
+        side = -(-max(height, broad) // 8)
+        rows, columns = -(-height // side), -(-broad // side)
+        self.beyond = (0, columns * side - broad, 0, rows * side - height)
+        self.patches = nn.Conv2d(colours, width, side, side)
+        self.positions = nn.Linear(width * rows * columns, width)
+        self.width = width
+        self.missing = nn.Parameter(torch.zeros(width))
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        x = batch["image"].permute(0, 3, 1, 2).float() / 255
+        x = F.relu(self.patches(F.pad((x - self.mean) / self.deviation, self.beyond)))
+        vectors = F.relu(self.positions(x.flatten(1)))
+        return torch.where(batch["image/present"][:, None], vectors, self.missing)
 
 
 class Images(nn.Module):
