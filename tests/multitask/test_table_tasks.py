@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import lzma
 import subprocess
@@ -122,6 +123,14 @@ def test_a_row_answers_as_when_it_was_measured_without_the_data(zoo: Zoo) -> Non
             list(answerer.samples.rows(zoo.folder / "other.csv"))
 
 
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["source", "pt2"])
 def test_an_export_classifies_a_table_as_predict_does(zoo: Zoo, tmp_path: Path, form: str) -> None:
@@ -135,14 +144,23 @@ def test_an_export_classifies_a_table_as_predict_does(zoo: Zoo, tmp_path: Path, 
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     code = card.split("## Rows of a table")[1].split("```python\n")[1].split("```")[0]
     script = f"import sys\nsys.modules['evodevo'] = None\n{code}"
-    done = subprocess.run(
-        [sys.executable, "-I", "-B", "-c", script, str(zoo.folder / "clients.csv")],
-        cwd=tmp_path / "out",
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = [line.split() for line in done.stdout.splitlines()]
+    german = zoo.folder / "clients_in_german.csv"
+    with (zoo.folder / "clients.csv").open(newline="") as file:
+        cells = [[cell.replace(".", ",") if _is_number(cell) else cell for cell in row] for row in csv.reader(file)]
+    with german.open("w", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(cells)
+    assert any("," in cell for row in cells[1:] for cell in row)
+    printed = []
+    for table in (zoo.folder / "clients.csv", german):
+        command = [sys.executable, "-I", "-B", "-c", script, str(table)]
+        done = subprocess.run(command, cwd=tmp_path / "out", capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        printed.append(done.stdout)
+    assert printed[0] == printed[1], "semicolons and decimal commas are read, too"
+    with Store.open(zoo.at["store"]) as store:
+        answerer = open_answerer(store, "zoo", "clients", cache_folder=zoo.folder / "nowhere")
+        assert [row for _, row in answerer.samples.rows(german)] == rows
+    found = [line.split() for line in printed[0].splitlines()]
     assert [(name, float(value)) for _, name, value in found] == [
         (name, pytest.approx(value, abs=2e-4)) for name, value in wanted
     ]
