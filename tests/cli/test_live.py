@@ -96,6 +96,8 @@ def test_the_live_table_shows_all_that_is_wanted_on_one_screen() -> None:
         ({"event": 3, "born": ["mlp-3-0"], "gone": []}, "event 3: mlp-3-0 born"),
         ({"event": 4, "born": ["a", "b"], "gone": ["c\x1b[31m"]}, "event 4: a, b born, c"),
         ({"event": 5, "born": [], "gone": []}, "event 5: nothing changed"),
+        ({"event": 1, "born": [], "gone": [], "edited": ["map_positions"]}, "event 1: map_positions edited"),
+        ({"event": 1, "born": [], "gone": [], "refused": ["grow mlp-1"]}, "event 1: grow mlp-1 refused"),
     ],
 )
 def test_a_line_for_each_event_of_growth(

@@ -255,12 +255,12 @@ def features_words(facts: dict[str, Any]) -> str:
 
 def growth_words(study: Study, facts: dict[str, Any]) -> str:
     """``ind-…  event 3: lstm-3-0 born, mlp-1 gone  grown by ppo, …``; what is told before the first event as it is."""
+    from evodevo.growth.report.event_words import event_words
+
     growth, member = facts["growth"], study.members[facts["id"]]
     if "told" in growth:
         return f"{origin_name(member)}  {output.one_line(growth['told'], 300)}{name_words(study, member)}"
-    parts = [f"{', '.join(map(str, growth[what]))} {what}" for what in ("born", "gone") if growth.get(what)]
-    happened = ", ".join(parts) or "nothing changed"
-    return f"{origin_name(member)}  event {growth['event']}: {output.one_line(happened)}{name_words(study, member)}"
+    return f"{origin_name(member)}  {output.one_line(event_words(growth))}{name_words(study, member)}"
 
 
 def name_words(study: Study, member: Member) -> str:

@@ -20,6 +20,7 @@ from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
 from evodevo.growth.procedures.grow import train_grow
 from evodevo.growth.procedures.settings import check_events
+from evodevo.growth.report.event_words import event_words
 from evodevo.growth.spec import GrowthSettings
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.network import ModuleZooNetwork
@@ -145,8 +146,7 @@ class _Printer:
             if "told" in event:
                 print(event["told"])
                 return
-            changes = [f"{name} {', '.join(event[name])}" for name in ("born", "gone") if event.get(name)]
-            print(f"event {event.get('event')}: {'; '.join(changes) or 'nobody comes or goes'}")
+            print(event_words(event))
         elif message.get("share", 0.0) >= self._next:
             print(f"step {message['step']}, {message['share']:.0%} of the budget: loss {message['loss']:.4f}")
             self._next = (math.floor(message["share"] * 10) + 1) / 10

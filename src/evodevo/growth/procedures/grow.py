@@ -38,6 +38,7 @@ from evodevo.growth.procedures.inputs import edits_of_earlier_runs, surroundings
 from evodevo.growth.procedures.samples import GrowthSamples
 from evodevo.growth.procedures.settings import check_events, check_forks, check_zoo, pool_to_grow
 from evodevo.growth.procedures.shift import date_of_shift, shift_of_data
+from evodevo.growth.report.event_words import changes_of
 from evodevo.growth.schedule import Agenda, What
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
@@ -229,7 +230,7 @@ class _Run:
             self.agenda.happened(number, record.share, warms=record.warms)
         self._note_cost(record.step, record.share)
         self._replay(record, made)
-        shown = {"event": number, "born": list(record.born), "gone": list(record.gone)}
+        shown = changes_of(record)
         shown |= {} if record.fall is None else {"told": f"event {number}: {record.fall.told(record.gone)}"}
         shown |= {} if record.shift is None else {"told": f"event {number}: {record.shift.told}"}
         self.bench.record_event(EVENTS, name, {"event": facts}, growth=shown)

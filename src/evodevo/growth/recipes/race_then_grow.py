@@ -63,7 +63,7 @@ def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSe
             learning_rates=(LEARNING_RATE,),
             seeds=FULL_SEEDS if full else QUICK_SEEDS,
             reference=FIXED,
-            caveats=("All arms end when they have computed as many FLOPs, those of races, probes and forks counted.",),
+            caveats=("All arms have the same budget; races, probes and forks count.",),
         ),
         evaluation=NetworkEvaluationSettings(
             task="digits_questions",
