@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import evodevo
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 
@@ -73,6 +74,25 @@ def test_words_while_it_runs_and_the_table_at_the_end(table: Path, capsys: pytes
     assert "best so far" in written.err
     assert "validation accuracy" in written.out
     assert "held out samples" in written.out
+
+
+@pytest.mark.slow
+def test_values_that_are_no_numbers_are_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fit", str(table), "--label", "class", "--no-networks", "--to", "model"]) == ExitCode.SUCCESS
+    capsys.readouterr()
+    assert run(["predict", "model", "--input", "a=1,1", "--input", "b=NA"]) == ExitCode.SUCCESS
+    assert (
+        "note: 1 of 1 values of 'a' are no numbers, and count as missing; the first is '1,1'."
+        in capsys.readouterr().err
+    )
+    Path("new.csv").write_text("a,b\n1.1,3\nmuch,2\n,4\n")
+    assert run(["predict", "model", "--data", "new.csv", "--json"]) == ExitCode.SUCCESS
+    written = capsys.readouterr()
+    assert "1 of 2 values of 'a'" in written.err
+    assert "'b'" not in written.err
+    assert len(json.loads(written.out)["rows"]) == 3
+    with pytest.warns(UserWarning, match="'much'"):
+        evodevo.FittedModel.load("model").predict("new.csv")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,11 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
     if out is not None and (data is None or out.suffix.lower() != ".csv"):
         raise UsageError(f"--output {out} takes the answers to --data; name a .csv file.")
     model = FittedModel.load(folder)
-    chances = model.answers(data if data is not None else {name: [value] for name, value in values.items()})
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", UserWarning)
+        chances = model.answers(data if data is not None else {name: [value] for name, value in values.items()})
+    for doubt in doubts:
+        output.words(f"note: {doubt.message}")
     answers = model.named(model.decided(chances))
     if not model.classes:
         chances = chances[:, :0]  # the answers say it all

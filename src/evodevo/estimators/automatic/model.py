@@ -5,6 +5,7 @@ Legend: n rows, C classes or labels; of a quantity C is 1.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,8 +88,14 @@ class FittedModel:
 
         Raises:
             DataError: See ``predict_proba``.
+
+        Warns:
+            UserWarning: Values of a column of numbers or dates are none, and count as missing.
         """
-        return self.predictor.probabilities(self._samples(self._rows(data)))
+        rows = self._rows(data)
+        for sentence in self.reading.unreadable(rows):
+            warnings.warn(sentence, UserWarning, stacklevel=3)
+        return self.predictor.probabilities(self._samples(rows))
 
     def predict(self, data: Any) -> list[str] | list[list[str]] | list[float]:
         """The class of each row by name; of several labels the list of those that apply; the value of a quantity."""

@@ -138,6 +138,35 @@ class RowReading(Settings):
             tuple(here for _, here in pictures),
         )
 
+    def unreadable(self, rows: Rows) -> list[str]:
+        """A sentence for each column of numbers, dates or vectors with values that are none, and count as missing."""
+        found = []
+        for column in self.columns:
+            if column.numbers and column.name in rows.cells:
+                there = [cell for cell in rows.cells[column.name] if not columns.is_missing(cell)]
+                other = [cell.strip() for cell in there if not _is_readable(cell, column)]
+                if other:
+                    found.append(
+                        f"{len(other):,} of {len(there):,} values of {column.name!r} are no {_form(column)}, and count "
+                        f"as missing; the first is {other[0][:40]!r}."
+                    )
+        return found
+
+
+def _is_readable(cell: str, column: Column) -> bool:
+    if column.kind == "number":
+        return not math.isnan(columns.number(cell))
+    if column.kind == "date":
+        return columns.date(cell, column.form) is not None
+    values = columns.vector(cell.strip())
+    return values is not None and len(values) == column.size
+
+
+def _form(column: Column) -> str:
+    if column.kind == "number":
+        return "numbers"
+    return f"dates of the form {column.form}" if column.kind == "date" else f"lists of {column.size} numbers"
+
 
 def _cells(rows: Rows, name: str) -> Sequence[str]:
     return rows.cells.get(name) or [""] * rows.count
