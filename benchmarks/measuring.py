@@ -11,6 +11,7 @@ import datetime
 import gc
 import importlib.metadata
 import json
+import math
 import platform
 import statistics
 import sys
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from scipy import stats
 
 THREADS = 1
 PACKAGES = ("torch", "transformers", "numpy", "evodevo")
@@ -120,6 +122,17 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def mean_in_words(gaps: list[float]) -> str:
+    """The mean of paired differences with its 95 % interval (t distribution); of a single one without; else empty."""
+    if not gaps:
+        return ""
+    mean = statistics.fmean(gaps)
+    if len(gaps) == 1:
+        return f"{mean:+.1f}"
+    reach = stats.t.ppf(0.975, len(gaps) - 1) * statistics.stdev(gaps) / math.sqrt(len(gaps))
+    return f"{mean:+.1f} ({mean - reach:+.1f} to {mean + reach:+.1f})"
 
 
 def take_turns(

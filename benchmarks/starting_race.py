@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import tempfile
 import time
@@ -28,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from scipy import stats
 
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
@@ -39,7 +37,7 @@ from evodevo.growth.recipes.growing import EDITED_AROUND, NOTHING_HAPPENS, RACE_
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.modules.zoo import identity
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.procedures.race import IDENTITY
+from evodevo.module_zoo.procedures.room import IDENTITY
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
@@ -47,7 +45,7 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget
-from measuring import print_table
+from measuring import mean_in_words, print_table
 
 GIGA = 1e9
 BATCH = WIDTH = 16
@@ -164,13 +162,7 @@ def against(rows: list[dict[str, Any]], arm: str, reference: str) -> str:
     """The mean difference in points of accuracy over the seeds that both have, with its interval."""
     seeds = {row["seed"]: row["accuracy"] for row in rows if row["arm"] == reference}
     gaps = [row["accuracy"] - seeds[row["seed"]] for row in rows if row["arm"] == arm and row["seed"] in seeds]
-    if arm == reference or not gaps:
-        return ""
-    mean = statistics.fmean(gaps)
-    if len(gaps) == 1:
-        return f"{mean:+.1f}"
-    reach = stats.t.ppf(0.975, len(gaps) - 1) * statistics.stdev(gaps) / math.sqrt(len(gaps))
-    return f"{mean:+.1f} ({mean - reach:+.1f} to {mean + reach:+.1f})"
+    return "" if arm == reference else mean_in_words(gaps)
 
 
 def table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

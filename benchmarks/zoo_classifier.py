@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import time
 import warnings
@@ -22,13 +21,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
 
 from evodevo import GrowingClassifier, ZooClassifier
 from evodevo.estimators.classifier import Classifier
 from evodevo.module_zoo.spec import ZooStructure
 from fit import Rows, logistic, sets
-from measuring import print_table
+from measuring import mean_in_words, print_table
 
 BEFORE = ZooStructure().model_dump(mode="json", include={"extractor", "fusion", "losses", "readout", "pool"})
 LINEAR = "logistic regression"
@@ -80,11 +78,7 @@ def measured(arm: str, train: Rows, test: Rows, seconds: float, seed: int) -> di
 def difference(one: dict[int, float], other: dict[int, float]) -> str:
     """Mean and interval over the seeds that both have."""
     gaps = [one[seed] - other[seed] for seed in one if seed in other]
-    if len(gaps) < 2:
-        return ""
-    mean = statistics.fmean(gaps)
-    reach = stats.t.ppf(0.975, len(gaps) - 1) * statistics.stdev(gaps) / math.sqrt(len(gaps))
-    return f"{mean:+.1f} ({mean - reach:+.1f} to {mean + reach:+.1f})"
+    return mean_in_words(gaps)
 
 
 def table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
