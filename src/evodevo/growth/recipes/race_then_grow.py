@@ -54,7 +54,7 @@ def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSe
 
     return ExperimentSettings(
         experiment=Comparison(
-            title="a race, and growth after it that forks confirm, each with the same FLOPs",
+            title="a race, and growth after it that forks confirm, each with the same budget",
             arms=(
                 arm(GROWN, strategist=STRATEGIST),
                 arm(RACED, **NO_EVENT, strategist=STRATEGIST),
