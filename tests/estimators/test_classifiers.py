@@ -201,6 +201,7 @@ def test_parameters_that_neither_may_have(make: Any, changes: Any, words: str) -
         ({"learning_rate": 1e30}, "smaller learning_rate"),
         ({"network": {"width": 4}}, "parameter width alone"),
         ({"network": {"readuot": 4}}, "did you mean 'readout'"),
+        ({"network": 3}, "network is 3; give settings"),
     ],
 )
 def test_parameters_that_cannot_be(changes: Any, words: str) -> None:
@@ -560,10 +561,15 @@ def test_by_default_a_race_and_a_fork_decide(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.predict_proba(X), made.predict_proba(X))
 
 
-def test_without_budget_and_epochs_a_growth_has_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_budget_and_epochs_a_growth_has_a_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("evodevo.estimators.growing.classifier.DEFAULT_SECONDS", 1.5)
-    made = GrowingClassifier(width=8, device="cpu", plain=False).fit(X, Y)
+    made = GrowingClassifier(width=8, device="cpu", plain=False, verbose=1).fit(X, Y)
     assert made.history_["forks"]["unit"] == "seconds"
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith(f"it begins with {made.history_['race']['chosen'][0]}")
+    assert any("100% of the budget" in line for line in printed), "of the training, not of the race"
     assert GrowingClassifier()._seconds() == 1.5
     assert GrowingClassifier(epochs=3)._seconds() is None
     assert made.n_steps_ > 0

@@ -249,6 +249,8 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _structure(self, seed: int) -> ZooStructure:
         from evodevo.estimators.zoos import zoo
 
+        if self.network is not None and not isinstance(self.network, Mapping):
+            raise UsageError(f"network is {self.network!r}; give settings of the structure by name, as a mapping.")
         given = dict(self.network or {})
         for name in ("width", "modules", "dropout"):
             if name in given:

@@ -22,6 +22,7 @@ from evodevo.growth.procedures.grow import train_grow
 from evodevo.growth.procedures.settings import check_events
 from evodevo.growth.report.event_words import event_words
 from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.strategists.fixed import Fixed
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
@@ -79,7 +80,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
         procedure="grow",
         options=growth.model_dump(mode="json"),
     )
-    report = _Printer() if plan.verbose else _silent
+    report = _Printer(races=bool(growth.race.share) and growth.strategist != Fixed.name) if plan.verbose else _silent
     # The folder is for what several trainings share: a zoo of built-in extractors makes nothing of that kind.
     bench = Trainer(arm, settings, task, seed, decide(plan.device), None, report, None, Path())
     _check_flops(bench, growth)
@@ -135,13 +136,24 @@ def _silent(message: Mapping[str, Any]) -> None:
 
 
 class _Printer:
-    """Prints progress: each tenth of the budget, and each event; what is told before the first one as it is."""
+    """Prints progress: what a race left, each tenth of the budget after it, and each event; what is told before the
+    first one as it is.
 
-    def __init__(self) -> None:
+    Args:
+        races: Whether a race comes first, whose short trainings have budgets of their own.
+    """
+
+    def __init__(self, *, races: bool) -> None:
         self._next = 0.1
+        self._races = races
 
     def __call__(self, message: Mapping[str, Any]) -> None:
-        if "growth" in message:
+        if message.get("event", {}).get("name") == "race":
+            race, self._races = message["event"]["payload"]["race"], False
+            print(f"it begins with {', '.join(race['chosen'])}{': ' if race['instead'] else ''}{race['instead']}")
+        elif self._races:
+            return
+        elif "growth" in message:
             event = message["growth"]
             if "told" in event:
                 print(event["told"])
