@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from evodevo.networks.base import Network
+from torch import nn
+
 from evodevo.training import optimizers
+from evodevo.training.loop import model_loss
 from evodevo.training.precision import Batch, Precision
 from evodevo.training.settings import MomentumSettings, OptimizerSettings
 
@@ -16,7 +18,7 @@ TIMED_STEPS = 4
 
 
 def seconds_of_steps(
-    network: Network,
+    network: nn.Module,
     batch_at: Callable[[int], Batch],
     precision: Precision,
     settings: OptimizerSettings | MomentumSettings,
@@ -24,7 +26,7 @@ def seconds_of_steps(
     """Seconds of each of ``TIMED_STEPS`` steps: batch, forward, backward and optimiser.
 
     Args:
-        network: Network, which is trained: a copy, or one that nobody needs afterwards.
+        network: nn.Module, which is trained: a copy, or one that nobody needs afterwards.
         batch_at: Batch by number of the step.
         precision: Device and number format.
         settings: Settings of the optimiser.
@@ -37,7 +39,7 @@ def seconds_of_steps(
         begin = time.perf_counter()
         batch: Any = precision.place(batch_at(step))
         with precision.autocast():
-            loss = network.loss(batch)
+            loss = model_loss(network, batch)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.clip(parameters, settings.clip)
         optimizer.step()
