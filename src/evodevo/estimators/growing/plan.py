@@ -63,7 +63,7 @@ def growth_settings(
             raise UsageError("growth holds 'events'; set them there or by the parameter events, not both.")
         values["events"] = dict(events) if isinstance(events, Mapping) else {"count": events}
     usual = growth_of_new_runs()
-    # In little time a race of the cheaper networks is better than none.
+    # In little time there is room for the cheaper networks alone.
     raced = merge(dict(RACE_THEN_GROW), {"race": {"partial": True}})
     usual = merge(usual, raced if strategist is None else {"strategist": strategist})
     return validate(GrowthSettings, merge(usual, values), what="GrowingClassifier")
