@@ -13,6 +13,7 @@ from evodevo.cli.application import run
 from evodevo.cli.drive.train import train
 from evodevo.errors import ExitCode
 from evodevo.growth import replay_run
+from evodevo.growth.report.event_words import CHANGES
 from evodevo.storage import Store
 
 TINY = """
@@ -193,7 +194,7 @@ def test_events_tell_of_growth(begin: list[str], capsys: pytest.CaptureFixture[s
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     growth = [event["growth"] for event in events if event["type"] == "progress" and "growth" in event]
     assert [one["event"] for one in growth] == [1, 2]
-    assert all(set(one) == {"event", "born", "gone"} for one in growth)
+    assert all(set(one) == {"event", *CHANGES} for one in growth)
     kinds = [event["type"] for event in events]
     assert kinds.index("plan") < kinds.index("started")
 
