@@ -21,6 +21,7 @@ from sklearn.model_selection import GridSearchCV
 from evodevo.errors import DataError, NotFoundError, UnsafeFileError, UsageError
 from evodevo.estimators import GrowingClassifier, ZooClassifier
 from evodevo.estimators.fitting import divided
+from evodevo.estimators.growing.fit import _Printer
 from evodevo.growth.events import probing
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.probes import ModuleProbe
@@ -573,3 +574,17 @@ def test_without_budget_and_epochs_a_growth_has_a_minute(
     assert GrowingClassifier()._seconds() == 1.5
     assert GrowingClassifier(epochs=3)._seconds() is None
     assert made.n_steps_ > 0
+
+
+def test_the_progress_of_short_trainings_in_a_race_is_not_that_of_the_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    tell = _Printer(races=True)
+    tell({"step": 30, "share": 1.0, "loss": 0.7})
+    assert not capsys.readouterr().out
+    tell({"event": {"name": "race", "payload": {"race": {"chosen": ["mlp-1"], "instead": ""}}}})
+    tell({"step": 90, "share": 0.2, "loss": 0.5})
+    tell({"growth": {"event": 1, "born": [], "gone": [], "edited": [], "refused": ["map_positions"]}})
+    assert capsys.readouterr().out.splitlines() == [
+        "it begins with mlp-1",
+        "step 90, 20% of the budget: loss 0.5000",
+        "event 1: map_positions refused",
+    ]
