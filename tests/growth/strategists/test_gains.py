@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal, rankdata
@@ -27,7 +27,7 @@ from evodevo.growth.strategists.gains import held_out as judged
 from evodevo.growth.strategists.gains.features import KINDS, NAMES, added_flops, edit_features
 from evodevo.growth.strategists.gains.held_out import Foresight, foreseen, held_out, rows_of
 from evodevo.growth.strategists.gains.record import MeasuredGain, name_of
-from evodevo.growth.strategists.gains.regression import PRECISIONS, fit
+from evodevo.growth.strategists.gains.regression import FARTHEST, PRECISIONS, fit
 from evodevo.growth.strategists.spec import GainSettings, StrategistSettings
 from evodevo.growth.strategists.state import Legal, ModuleState, State
 from evodevo.growth.strategists.thompson import Thompson
@@ -168,8 +168,9 @@ def planted(rows: int, features: int, seed: int, noise: float = 0.5) -> tuple[An
     return inputs, 0.1 * (inputs @ rng.normal(size=features) + noise * rng.normal(size=rows))
 
 
+@example(rows=2, features=2, seed=724)  # foreseen farther than is believed
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 30), st.integers(2, 8), st.integers(0, 1000))
+@given(rows=st.integers(1, 30), features=st.integers(2, 8), seed=st.integers(0, 1000))
 def test_the_posterior_is_that_of_ridge_regression_and_its_precision_the_most_evident(
     rows: int, features: int, seed: int
 ) -> None:
@@ -182,7 +183,7 @@ def test_the_posterior_is_that_of_ridge_regression_and_its_precision_the_most_ev
     ridge = Ridge(alpha=found.precision, fit_intercept=False, tol=1e-10).fit(scaled, targets)
     other = planted(5, features, seed + 1)[0]
     expected = np.arcsinh(found.predict(other) / found.scale)
-    wanted = ridge.predict(found.standardised(other))
+    wanted = ridge.predict(found.standardised(other)).clip(-FARTHEST, FARTHEST)
     np.testing.assert_allclose(expected, wanted, rtol=1e-6, atol=1e-9)
 
     def best(precision: float) -> float:
