@@ -77,8 +77,7 @@ def measured(arm: str, train: Rows, test: Rows, seconds: float, seed: int) -> di
 
 def difference(one: dict[int, float], other: dict[int, float]) -> str:
     """Mean and interval over the seeds that both have."""
-    gaps = [one[seed] - other[seed] for seed in one if seed in other]
-    return mean_in_words(gaps)
+    return mean_in_words([one[seed] - other[seed] for seed in one if seed in other])
 
 
 def table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -120,10 +119,10 @@ def main() -> None:
         every = sets(given.data, seed)
         for name in given.sets or every:
             wanted = [arm for arm in given.arms.split(";") if (name, arm, seed) not in known]
-            train, test = every[name]() if wanted else (None, None)
+            if not wanted:
+                continue
+            train, test = every[name]()
             for arm in wanted:
-                assert train is not None
-                assert test is not None
                 found = measured(arm, train, test, given.seconds, seed)
                 rows.append({"of": given.seconds, "set": name, "arm": arm, "seed": seed, **found})
                 print(json.dumps(rows[-1]), flush=True)

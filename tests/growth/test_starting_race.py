@@ -20,27 +20,19 @@ from evodevo.growth.recipes.growing import NOTHING_HAPPENS, growth_of_new_runs
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.training.starting_race import start_of
 from evodevo.h_model.network import HModelNetwork
-from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.procedures.race import ModuleRace
-from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.saved import load_network
-from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import STRUCTURE as H_MODEL
-from evodevo.testing.small_networks import problem, settings
+from evodevo.testing.small_networks import problem, settings, small_zoo
 from evodevo.training.precision import decide
 
 torch.set_num_threads(1)
 
-STRUCTURE = ZooStructure(
-    width=16,
-    modules=start_zoo(16)[:3],
-    extractor=ExtractorStructure(blocks=0),
-    router=ZooRouterStructure(heads=2),
-)
+STRUCTURE = small_zoo(3)
 IDS = [module.id for module in STRUCTURE.modules]
 GROWTH: dict[str, Any] = {
     "strategist": "random",

@@ -67,8 +67,9 @@ def table(text):
     """Rows, column -> text, separated by commas, semicolons or tabs; without commas, decimal commas become points."""
     header = re.sub('"[^"]*"', "", text.partition("\\n")[0])
     mark = max(",;\\t", key=header.count)
-    rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=mark))
-    for name in rows[0] if rows and mark != "," else ():
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark)
+    rows = list(reader)
+    for name in (reader.fieldnames or ()) if mark != "," else ():
         cells = [(row[name] or "").strip() for row in rows]
         there = [cell for cell in cells if cell.lower() not in MISSING]
         if any("," in cell for cell in there) and all(COMMA.fullmatch(cell) for cell in there):

@@ -11,13 +11,17 @@ from evodevo.experiments.trials import Trial
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.stacks.stack import StackNetwork
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import merge, validate
 
+WIDTH = 16
 STRUCTURE = HModelStructure(
     stream="paper",
-    width=16,
+    width=WIDTH,
     hidden=(TransformerLayer(heads=2),) * 2,
     iterations=2,
     input_blocks=0,
@@ -43,6 +47,16 @@ SETTINGS: dict[str, Any] = {
 
 def settings(changes: dict[str, Any] | None = None) -> NetworkEvaluationSettings:
     return validate(NetworkEvaluationSettings, merge(SETTINGS, changes or {}), what="settings")
+
+
+def small_zoo(modules: int) -> ZooStructure:
+    """A zoo of the first so many families, quick to train on the pointer task."""
+    return ZooStructure(
+        width=WIDTH,
+        modules=start_zoo(WIDTH)[:modules],
+        extractor=ExtractorStructure(blocks=0),
+        router=ZooRouterStructure(heads=2),
+    )
 
 
 def h_model(**more: Any) -> Trial:

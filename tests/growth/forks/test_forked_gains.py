@@ -15,21 +15,16 @@ from evodevo.growth.growable import GROWABLES
 from evodevo.growth.log import read_log
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.gains.record import MeasuredGain
-from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.saved import load_network
-from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge
 from evodevo.storage.blobs import FolderPool
-from evodevo.testing.small_networks import problem
+from evodevo.testing.small_networks import problem, small_zoo
 
 torch.set_num_threads(1)
 
-STRUCTURE = ZooStructure(
-    width=16, modules=start_zoo(16)[:2], extractor=ExtractorStructure(blocks=0), router=ZooRouterStructure(heads=2)
-)
+STRUCTURE = small_zoo(2)
 GROWTH: dict[str, Any] = {
     "strategist": "thompson",
     "allow": ["replace", "spawn", "prune"],

@@ -37,25 +37,18 @@ from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.saved import load_network
 from evodevo.networks.spec import NetworkSpec
-from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held_back import with_architecture_split
-from evodevo.testing.small_networks import problem, settings
+from evodevo.testing.small_networks import problem, settings, small_zoo
 from evodevo.training.loop import TrainingResult, model_loss, train
 
 torch.set_num_threads(1)
 
-STRUCTURE = ZooStructure(
-    width=16,
-    modules=start_zoo(16)[:2],
-    extractor=ExtractorStructure(blocks=0),
-    router=ZooRouterStructure(heads=2),
-)
+STRUCTURE = small_zoo(2)
 ORDERS = 2
 AVERAGE = {"refused": 0.0, "kept": 0.7}
 GROWTH: dict[str, Any] = {

@@ -24,22 +24,15 @@ from evodevo.growth.procedures.settings import check_caps
 from evodevo.growth.report.forks import fork_table, fork_words
 from evodevo.growth.spec import ForkSettings
 from evodevo.module_zoo.model import ModuleZoo
-from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
-from evodevo.networks.towers.spec import ExtractorStructure
+from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import merge
-from evodevo.testing.small_networks import problem, settings
+from evodevo.testing.small_networks import problem, settings, small_zoo
 from evodevo.training.settings import Budget
 
 torch.set_num_threads(1)
 
-STRUCTURE = ZooStructure(
-    width=16,
-    modules=start_zoo(16)[:2],
-    extractor=ExtractorStructure(blocks=0),
-    router=ZooRouterStructure(heads=2),
-)
+STRUCTURE = small_zoo(2)
 SECONDS = 60.0
 A_SAMPLE = 0.005
 """Seconds of a forward pass on one sample for each part; a step has three."""

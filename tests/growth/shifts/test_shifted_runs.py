@@ -29,11 +29,9 @@ from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
-from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.saved import load_network
-from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge
@@ -42,17 +40,12 @@ from evodevo.tasks.base import SampleTask
 from evodevo.tasks.before_shift import BeforeShiftTask, targets_of
 from evodevo.tasks.held_back import HeldBackTask, with_architecture_split
 from evodevo.tasks.reasoning.pointer import PointerTask
-from evodevo.testing.small_networks import h_model, problem, settings
+from evodevo.testing.small_networks import h_model, problem, settings, small_zoo
 from evodevo.training.precision import decide
 
 torch.set_num_threads(1)
 
-STRUCTURE = ZooStructure(
-    width=16,
-    modules=start_zoo(16)[:2],
-    extractor=ExtractorStructure(blocks=0),
-    router=ZooRouterStructure(heads=2),
-)
+STRUCTURE = small_zoo(2)
 NAMES = [module.id for module in STRUCTURE.modules]
 FLOPS = 1e8
 AT = 0.4

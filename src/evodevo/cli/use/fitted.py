@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
     """Predict rows of a table, or one row with ``--input COLUMN=VALUE``; see ``predict``."""
     from evodevo.errors import UsageError
     from evodevo.estimators.automatic.model import FittedModel
+    from evodevo.tasks.rows import sources
 
     values = parse_given(given)
     if bool(values) == (data is not None):
@@ -36,11 +36,11 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
     if out is not None and (data is None or out.suffix.lower() != ".csv"):
         raise UsageError(f"--output {out} takes the answers to --data; name a .csv file.")
     model = FittedModel.load(folder)
-    with warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", UserWarning)
-        chances = model.answers(data if data is not None else {name: [value] for name, value in values.items()})
-    for doubt in doubts:
-        output.words(f"note: {doubt.message}")
+    rows_given: Any = data if data is not None else {name: [value] for name, value in values.items()}
+    read = sources.read(rows_given, model.targets.columns)
+    for sentence in model.reading.unreadable(read):
+        output.words(f"note: {sentence}")
+    chances = model.answers(read)
     answers = model.named(model.decided(chances))
     if not model.classes:
         chances = chances[:, :0]  # the answers say it all

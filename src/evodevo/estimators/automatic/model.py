@@ -78,28 +78,29 @@ class FittedModel:
         Raises:
             UsageError: The model answers with a quantity, which has no probabilities.
             DataError: They cannot be read, or have none of the training columns.
+
+        Warns:
+            UserWarning: Values of a column of numbers or dates are none, and count as missing.
         """
         if self.targets.kind == "quantity":
             raise UsageError(f"{self.targets.names[0]!r} is a quantity, which has no probabilities; use predict.")
-        return self.answers(data)
+        return self.answers(self._warned(data))
 
     def answers(self, data: Any) -> NDArray[np.float64]:
         """The model's answers to rows: probabilities (n, C), or the values of a quantity, (n, 1).
 
         Raises:
             DataError: See ``predict_proba``.
-
-        Warns:
-            UserWarning: Values of a column of numbers or dates are none, and count as missing.
         """
-        rows = self._rows(data)
-        for sentence in self.reading.unreadable(rows):
-            warnings.warn(sentence, UserWarning, stacklevel=3)
-        return self.predictor.probabilities(self._samples(rows))
+        return self.predictor.probabilities(self._samples(self._rows(data)))
 
     def predict(self, data: Any) -> list[str] | list[list[str]] | list[float]:
-        """The class of each row by name; of several labels the list of those that apply; the value of a quantity."""
-        return self.named(self.decided(self.answers(data)))
+        """The class of each row by name; of several labels the list of those that apply; the value of a quantity.
+
+        Warns:
+            UserWarning: See ``predict_proba``.
+        """
+        return self.named(self.decided(self.answers(self._warned(data))))
 
     def named(self, chosen: Decisions) -> list[str] | list[list[str]] | list[float]:
         """Decisions as names: of classes, or of the labels that apply; values as they are."""
@@ -220,6 +221,13 @@ class FittedModel:
 
     def _rows(self, data: Any) -> Rows:
         return sources.read(data, self.targets.columns)
+
+    def _warned(self, data: Any) -> Rows:
+        """The rows; what is unreadable in them is said to whoever called the method that calls this one."""
+        rows = self._rows(data)
+        for sentence in self.reading.unreadable(rows):
+            warnings.warn(sentence, UserWarning, stacklevel=3)
+        return rows
 
     def _samples(self, rows: Rows) -> Samples:
         return self.reading.read(rows)

@@ -12,8 +12,7 @@ from evodevo.errors import UsageError
 from evodevo.estimators.fitting import has_auc, positive
 from evodevo.estimators.targets import ANSWER
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
-from evodevo.growth.forks.unit import unit_of
-from evodevo.growth.procedures.settings import check_events, check_zoo
+from evodevo.growth.procedures.settings import check_events, check_forks, check_zoo
 from evodevo.growth.recipes.growing import RACE_THEN_GROW, growth_of_new_runs
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
@@ -109,11 +108,13 @@ def check(
         UsageError: A zoo that is too large at the start, or a budget too small for the events.
     """
     check_zoo(GrowableZoo.of(structure), growth)
-    if growth.forks.share and growth.events.count and unit_of(training.budget) is None:
+    try:
+        check_forks(training, growth)
+    except UsageError:
         raise UsageError(
             'forks confirm what grows here, and are charged in seconds or in FLOPs: give budget={"seconds": 60} or '
             'budget={"flops": 2e11} alone; or name a strategist, for growth without forks.'
-        )
+        ) from None
     try:
         check_events(training, growth)
     except UsageError as error:

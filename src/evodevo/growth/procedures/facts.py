@@ -55,12 +55,12 @@ def fork_facts(course: GrowthCourse, settings: GrowthSettings, plan: ForkPlan | 
         for event in course.events
         if event.fork is not None
     ]
-    if plan.unit == "seconds":
-        share = sum(row.get("seconds", 0.0) for row in rows) / (budget.seconds or 1.0)
-    else:
-        share = sum(row["spent"] + row["winner_flops"] for row in rows) / (budget.flops or 1.0)
+    in_seconds = plan.unit == "seconds"
+    used = sum(row.get("seconds", 0.0) if in_seconds else row["spent"] + row["winner_flops"] for row in rows)
+    whole = budget.seconds if in_seconds else budget.flops
+    assert whole is not None, "the budget is in the unit of the plan"
     level = settings.forks.level
-    return {"forks": {**plan.model_dump(mode="json"), "level": level, "share": share, "tried": rows}}
+    return {"forks": {**plan.model_dump(mode="json"), "level": level, "share": used / whole, "tried": rows}}
 
 
 def cap_facts(course: GrowthCourse, settings: GrowthSettings) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Arm:
 def arms_for(reading: NetworkReading) -> list[Arm]:
     """Plain networks, then single modules, then the whole zoo; of images alone only plain ones.
 
-    Modules read an image after it was cut into patches, and of images alone no module is faster. All have little around
+    Modules read an image after it was cut into patches, as ``patches`` does without a module. All have little around
     them, for a short race.
     """
     kinds = [
