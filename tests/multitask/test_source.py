@@ -45,6 +45,7 @@ NETWORKS: dict[str, Any] = {
     "layer of the library": lambda: vision_path(4, layers=2, blocks=LAYERS),
     "convolutions": convolution_path,
     "grey convolutions": lambda: convolution_path(1, channels=1, inner=1.5, image_size=20, grid=3, stride=1),
+    "adapters": lambda: convolution_path(2, adapters=0.5),
     "multipath": multipath,
     "skipping multipath": lambda: multipath(skip_below=0.3),
     "sum": lambda: multipath(aggregation="sum"),

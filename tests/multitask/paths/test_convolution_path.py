@@ -12,7 +12,7 @@ from torch import nn
 from evodevo.errors import DataError, UsageError
 from evodevo.experiments.flop_counter import counting
 from evodevo.multitask.hyperparameters import MU
-from evodevo.multitask.paths.blocks_spec import BLOCK, HEAD, NORM
+from evodevo.multitask.paths.blocks_spec import ADAPTER, BLOCK, HEAD, NORM
 from evodevo.multitask.paths.convolution.kind import CONVOLUTION, convolution_hyperparameters
 from evodevo.multitask.paths.convolution.model import (
     ConvolutionPath,
@@ -43,7 +43,15 @@ def grown(path: ConvolutionPath, structure: ConvolutionStructure) -> Convolution
 
 @pytest.mark.parametrize("side", [9, 16, 33])
 @pytest.mark.parametrize(
-    "changes", [{}, {"inner": 1.5}, {"widths": (8,), "layers": 1}, {"channels": 1, "stride": 1, "grid": 3}]
+    "changes",
+    [
+        {},
+        {"inner": 1.5},
+        {"widths": (8,), "layers": 1},
+        {"channels": 1, "stride": 1, "grid": 3},
+        {"adapters": 0.25},
+        {"adapters": 1.0, "widths": (24, 8), "layers": 2},
+    ],
 )
 def test_stated_parameters_are_built_and_stated_products_computed(changes: dict[str, object], side: int) -> None:
     structure = SMALL.changed(**changes, image_size=side)
@@ -75,6 +83,37 @@ def test_added_blocks_change_no_answer_and_learn() -> None:
     nn.functional.cross_entropy(deeper(x), torch.tensor([0, 1, 2])).backward()
     torch.optim.SGD(parameters, 0.1).step()
     assert not torch.allclose(deeper(x), path(x))
+
+
+def test_adapters_follow_each_block_change_no_answer_and_learn_where_all_else_is_frozen() -> None:
+    path = learned(ConvolutionPath.fresh(SMALL, 0))
+    structure = CONVOLUTION.adapted_structure(SMALL, 0.5)
+    assert structure.roles[:5] == ("embedding", "encoderblock_0", "adapter_0", ROLE, "adapter_1")
+    adapted = grown(path, structure)
+    x = images(SMALL)
+    assert torch.equal(adapted(x), path(x))
+    roles = [role for role in structure.roles if role.startswith(ADAPTER)]
+    before = copy.deepcopy(path.state_dict())
+    optimizer = torch.optim.SGD(adapted.learn(roles), 0.1)
+    for _ in range(2):  # the first convolution of an adapter learns once the second is not zero
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(adapted(x), torch.tensor([0, 1, 2])).backward()
+        optimizer.step()
+    fresh = {role: build_component(structure, role, 7, identity=True).state_dict() for role in roles}
+    for role in roles:
+        state = adapted.parts[role].state_dict()
+        assert all(not torch.equal(state[name], fresh[role][name]) for name in ("first.weight", "second.weight")), role
+    assert all(torch.equal(tensor, before[name]) for name, tensor in path.state_dict().items())
+
+
+def test_a_path_without_adapters_is_stored_as_before_there_were_any() -> None:
+    assert "adapters" not in SMALL.model_dump(mode="json")
+    adapted = CONVOLUTION.adapted_structure(SMALL, 0.5)
+    assert adapted.model_dump(mode="json")["adapters"] == 0.5
+    assert CONVOLUTION.adapted_structure(adapted, 0.25) == adapted, "those that are there stay"
+    assert all(SMALL.signature(role) == adapted.signature(role) for role in SMALL.roles)
+    with pytest.raises(UsageError, match="no component 'adapter_0'"):
+        SMALL.signature("adapter_0")
 
 
 def test_wider_blocks_answer_as_before_and_their_new_channels_learn() -> None:

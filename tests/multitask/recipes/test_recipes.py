@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from evodevo.errors import NotFoundError, UsageError
+from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.hyperparameters import MU, singlepath_hyperparameters
 from evodevo.multitask.paths.multipath_spec import ABLATIONS
@@ -16,6 +17,7 @@ from evodevo.multitask.paths.vision.spec import PRESETS
 from evodevo.multitask.recipes.settings import CharactersSettings, FlatPlan, MultipathRecipeSettings, TaskPlan
 from evodevo.multitask.recipes.tasks import BOTH, FEW_SUFFIX, FOLDERS, OFFLINE, OFFLINE_ROOT, PRETRAINING, tasks_of
 from evodevo.multitask.recipes.variants import ARMS, ROOTS, restricted
+from evodevo.multitask.search.child import ChildSettings
 from evodevo.multitask.search.components import Place, plan_components
 from evodevo.multitask.search.mutation import Mutator, matches
 from evodevo.multitask.settings import CycleSettings
@@ -31,7 +33,7 @@ ROLES = PRESETS["tiny"].changed(classes=3).roles
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("name", list(ARMS))
 def test_arms_share_copy_or_begin_anew_as_they_say(name: Any, seed: int) -> None:
-    settings = restricted(CycleSettings(), ARMS[name]).child
+    settings = restricted(CycleSettings(), ARMS[name], ChildSettings()).child
     places = [Place(role, "fits", f"Vit~root:{number}") for number, role in enumerate(ROLES)]
     rates = singlepath_hyperparameters("tiny").rates
     mutator = Mutator({MU: 0.2}, rates, generator(seed), settings.mutation)
@@ -50,6 +52,15 @@ def test_arms_share_copy_or_begin_anew_as_they_say(name: Any, seed: int) -> None
         assert name == "singlepath" or set(fates.values()) == {"reference"}
 
 
+@pytest.mark.parametrize(("kind", "first"), [("ConvTiny", (1, 1)), ("VitTiny", (0, 0))])
+def test_the_singlepath_agent_of_a_recipe_begins_as_its_class_does(kind: str, first: tuple[int, int]) -> None:
+    rules = AGENTS.get(kind).published("paper")
+    assert rules is not None
+    child = restricted(CycleSettings(samples=3), ARMS["singlepath"], rules.cycle.child).child
+    assert (child.fine_tuned, child.adapted) == first
+    assert restricted(CycleSettings(), ARMS["fine_tuning"], rules.cycle.child).child.planned == 0
+
+
 def test_only_the_singlepath_agent_builds_on_other_tasks() -> None:
     root, other = agent_name("VitT3", f"{ROOT_TASK}/pretrain"), agent_name("VitT3", "mnist10k")
     for name, arm in ARMS.items():
@@ -60,7 +71,7 @@ def test_only_the_singlepath_agent_builds_on_other_tasks() -> None:
 
 @pytest.mark.parametrize("name", list(ARMS))
 def test_all_arms_tune_the_same_hyperparameters_of_training(name: Any) -> None:
-    forbidden = ARMS[name].child.mutation.forbidden
+    forbidden = restricted(CycleSettings(), ARMS[name], ChildSettings()).child.mutation.forbidden
     tuned = [key for key in singlepath_hyperparameters("ti3").tuned if key.startswith(("opt_", "ds_", MU))]
     free = {key for key in tuned if not matches(f"hp:{key}", forbidden)}
     assert set(tuned) - free <= {"ds_image_size"}

@@ -169,6 +169,31 @@ def test_first_children_train_all_of_their_parent_with_its_values(asked: int) ->
         assert not row["details"]["story"]["plan"]["moves"] or number >= asked
 
 
+@pytest.mark.parametrize(("fine_tuned", "asked"), [(1, 1), (2, 2)])
+def test_the_children_after_those_share_their_parent_s_blocks_and_train_adapters(fine_tuned: int, asked: int) -> None:
+    child = ChildSettings(fine_tuned=fine_tuned, adapted=asked, adapter_width=0.5)
+    system = System.create(Store.memory(), "zoo", settings=SystemSettings(cycle=small(4, 2, child=child)))
+    root = AgentSettings(classes=0, options={"root": "checkpoint", "checkpoint": "builtin:characters"})
+    system.add_root("ConvSmall", "checkpoint", root.model_copy(update={"root": True}))
+    system.add_agent("ConvSmall", "a", AgentSettings(classes=3))
+    system.run(system.agents(), 1, executor_of(PathTrainer(system.store)))
+    rows = [one for name, one in told(system).items() if name.startswith("ConvSmall~a/")]
+    rows.sort(key=lambda one: int(one["genome"]["genes"]["number"]))
+    for number, row in enumerate(rows):
+        plan = row["details"]["story"]["plan"]
+        fates = {part["role"]: part["fate"] for part in plan["components"]}
+        adapted = fine_tuned <= number < fine_tuned + asked
+        if number < fine_tuned + asked:
+            assert row["genome"]["genes"]["structure"].get("adapters", 0) == 0.5 * adapted
+        if adapted:
+            assert {fate for role, fate in fates.items() if role.startswith("adapter_")} <= {"insert", "clone"}
+            assert {fate for role, fate in fates.items() if role.startswith(("encoderblock_", "embedding"))} == {
+                "reference"
+            }
+            assert (fates["encoder_norm"], fates["head"]) in {("clone", "new"), ("clone", "clone")}
+            assert not plan["moves"]
+
+
 def test_convolutional_agents_begin_with_one_child_that_trains_all_and_pay_less_for_size() -> None:
     system = System.create(Store.memory(), "zoo")
     rules = {}

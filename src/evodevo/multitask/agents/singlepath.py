@@ -26,7 +26,7 @@ from evodevo.multitask.genome import Path, Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
 from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, can_begin, structure_of
 from evodevo.multitask.search.accounts import accounted_parameters
-from evodevo.multitask.search.child import ChildPlan, ChildSettings, SharedData, plan_child, shared_data
+from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
 from evodevo.multitask.search.parents import ParentChoice, select_parents
 from evodevo.multitask.search.score import PathCost, bar, cost
@@ -100,7 +100,8 @@ class Singlepath(AgentClass):
         if version != "paper":
             return rules
         samples = rules.cycle.samples if family.children is None else family.children
-        child = rules.cycle.child.model_copy(update={"fine_tuned": family.fine_tuned})
+        first = {"fine_tuned": family.fine_tuned, "adapted": family.adapted}
+        child = rules.cycle.child.model_copy(update=first)
         score = rules.cycle.score
         if family.scale is not None:
             score = score.model_copy(update={"scale": family.scale})
@@ -138,12 +139,15 @@ class Singlepath(AgentClass):
                 [*own, *strangers], own, situation.losses, temperature=rule.temperature, explore=rule.explore
             )
         settings = situation.cycle.child
-        earlier = len(situation.history()) if settings.fine_tuned else 0
-        first = max(0, settings.fine_tuned - earlier)
-        chosen, _ = select_parents(situation.population, strangers, generators, rule, weights=weights, best=first)
+        earlier = len(situation.history()) if settings.planned else 0
+        first = max(0, settings.planned - earlier)
+        adapted = {place for place in range(count) if settings.adapts(earlier + place)}  # what is shared is of others
+        chosen, _ = select_parents(
+            situation.population, strangers, generators, rule, weights=weights, best=first, of_others=adapted
+        )
         shared = self._shared(situation, space, draw)
         return [
-            self._child(situation, selection, space, shared, draw(place, "child"), settings.of_child(earlier + place))
+            self._child(situation, selection, space, shared, draw(place, "child"), earlier + place)
             for place, selection in enumerate(chosen)
         ]
 
@@ -156,17 +160,23 @@ class Singlepath(AgentClass):
         space: Hyperparameters,
         shared: SharedData | None,
         rng: Any,
-        settings: ChildSettings,
+        earlier: int,
     ) -> Child:
         assert selection.parent is not None, "these agents always have a parent"
         parent, agent = situation.known[selection.parent], situation.agent.name
         others, family = situation.view.others(agent), self.family
-        base = structure_of(parent.path)
+        base, settings = structure_of(parent.path), situation.cycle.child
+        drawn = set() if family.shares_untrained else _random_roots(situation.view)
+
+        def untrained(component: str) -> bool:
+            return component.partition(":")[0] in drawn
+
+        if settings.adapts(earlier) and not any(untrained(part.id) for part in parent.components):
+            base = family.adapted_structure(base, settings.adapter_width) or base
 
         def needs(values: Mapping[str, Value]) -> list[Place]:
             return places(family, child_structure(family, base, values, situation.settings))
 
-        drawn = set() if family.shares_untrained else _random_roots(situation.view)
         plan = plan_child(
             parent.path,
             filled(parent),
@@ -174,11 +184,11 @@ class Singlepath(AgentClass):
             needs=needs,
             locked=others.__contains__,
             space=space,
-            settings=settings,
+            settings=settings.of_child(earlier),
             rng=rng,
             ancestors=[filled(path) for path in situation.ancestors(parent.id)],
             shared=shared,
-            untrained=lambda component: component.partition(":")[0] in drawn,
+            untrained=untrained,
         )
         structure = child_structure(family, base, plan.hparams, situation.settings)
         parts = parts_of(plan, family.parameters(structure))

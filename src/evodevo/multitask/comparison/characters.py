@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from evodevo.experiments.paired import Difference
-from evodevo.multitask.agent import PublishedPath
+from evodevo.multitask.agent import AGENTS, PublishedPath
 from evodevo.multitask.comparison.compared import Compared, Ending, VariantAgent, announce, continued, endings
 from evodevo.multitask.comparison.results import RecipeResult, courses, percent, points, to_csv
 from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
@@ -19,6 +19,7 @@ from evodevo.multitask.recipes.characters import STRETCH_SHARE, TARGET_SHARE
 from evodevo.multitask.recipes.settings import CharactersSettings
 from evodevo.multitask.recipes.variants import ARMS, RecipeVariant, restricted
 from evodevo.multitask.schedule import is_root
+from evodevo.multitask.search.child import ChildSettings
 from evodevo.multitask.system import System
 from evodevo.report.word_tables import TextTable
 
@@ -105,7 +106,9 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
 
 
 def _members(course: RecipeRunner, settings: CharactersSettings, arm: RecipeVariant) -> list[VariantAgent]:
-    own = {"builds_on": arm.builds_on, "cycle": restricted(settings.study.cycle, arm)}
+    rules = AGENTS.get(course.kind).published("paper")
+    usual = ChildSettings() if rules is None else rules.cycle.child
+    own = {"builds_on": arm.builds_on, "cycle": restricted(settings.study.cycle, arm, usual)}
     return [
         VariantAgent(task, course.kind, task.name, course.facts(task).model_copy(update=own), settings.study.cycles)
         for task in settings.system.tasks

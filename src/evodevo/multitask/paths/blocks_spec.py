@@ -25,6 +25,8 @@ from evodevo.settings import RowOf, Settings, validate
 PathActivation = Literal["gelu_tanh", "gelu", "relu", "silu"]
 EMBEDDING, CLASS_TOKEN, POSITIONS, NORM, HEAD = "embedding", "cls", "posembed_input", "encoder_norm", "head"
 BLOCK = "encoderblock_"
+ADAPTER = "adapter_"
+"""Prefix of the roles of adapters, each of which follows the block of its number."""
 _NUMBERED = re.compile(rf"{BLOCK}(?:0|[1-9][0-9]{{0,3}})", re.ASCII)
 
 

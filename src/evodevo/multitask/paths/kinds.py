@@ -109,6 +109,7 @@ class SinglepathKind(PathKind):
         children: children of a cycle, likewise; None is the default of all.
         scale: factor of the score of a path as large as the root, likewise; None is the papers'.
         fine_tuned: children that begin an agent's first cycle by training all of their parent, likewise.
+        adapted: children after those that train adapters between the frozen components of their parent, likewise.
         roots: preset -> ``builtin:NAME``, the root of the package that its agents begin with where nobody names one.
         shares_untrained: whether children may keep components of a root at random frozen, as the papers do.
     """
@@ -118,6 +119,7 @@ class SinglepathKind(PathKind):
     children: int | None = None
     scale: float | None = None
     fine_tuned: int = 0
+    adapted: int = 0
     roots: Mapping[str, str] = MappingProxyType({})
     shares_untrained: bool = True
     presets: Mapping[str, PathStructure]
@@ -196,6 +198,15 @@ class SinglepathKind(PathKind):
     def of_task(self, structure: Any, agent: AgentSettings) -> Any:
         """The structure for the samples of an agent's task, where samples of other tasks need another one."""
         return structure
+
+    def adapted_structure(self, structure: Any, width: float) -> Any | None:
+        """The structure with adapters, which learn where all else is frozen; None where such paths have none.
+
+        Args:
+            structure: one with adapters is given back as it is.
+            width: channels inside of an adapter, as a multiple of those that it reads.
+        """
+        return None
 
     def resizable(self, structure: Any, role: str) -> str:
         """Text that is equal for two components where one can be made of the other, though their signatures differ

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evodevo.errors import NotFoundError, quoted_list
 from evodevo.multitask.recipes.settings import TaskPlan
-from evodevo.multitask.recipes.variants import ARMS
+from evodevo.multitask.recipes.variants import FINE_TUNED
 from evodevo.multitask.settings import CycleSettings
 from evodevo.multitask.training.objective import LIKELIHOOD
 from evodevo.tasks.multitask.few import FewSamples
@@ -46,7 +46,7 @@ WHOLE = ("cmaterdb_devanagari", "omniglot_small1")
 """Tasks of a folder of data that are read by tasks with few samples, and are none themselves."""
 BOTH = ("mnist10k", "notmnist10k", "fashion_mnist", "cifar10_jpg")
 """Tasks of a folder of data with 2,000 test samples or more: each is learned whole, and once more of few samples."""
-WHOLE_CYCLE = CycleSettings(samples=2, generation_size=2, child=ARMS["fine_tuning"].child)
+WHOLE_CYCLE = CycleSettings(samples=2, generation_size=2, child=FINE_TUNED)
 """Tasks that others read are learned with all of their components; else several would be the root with other heads."""
 FEW_STEPS, FEW_BATCH = 400, 32
 """Steps of a child of a task with few samples, and samples of a step."""

@@ -29,7 +29,7 @@ class RecipeVariant:
         title: title in tables.
         words: the restriction in a sentence.
         builds_on: value of ``AgentSettings.builds_on``.
-        child: settings of children.
+        child: settings of children; None = those of the class of agents.
         needs_root: whether the root's parameters are part of what the tasks need.
     """
 
@@ -37,7 +37,7 @@ class RecipeVariant:
     title: str
     words: str
     builds_on: tuple[str, ...]
-    child: ChildSettings
+    child: ChildSettings | None
     needs_root: bool = True
 
 
@@ -51,6 +51,8 @@ _SHAPE = ("hp:num_layers", "hp:ds_image_size")
 FROZEN_SHAPE = (*_SHAPE, "hp:block_width")
 """Hyperparameters of all kinds of paths that would change a frozen component, or what it sees: a block of another width
 is another one, and trained."""
+FINE_TUNED = _child(("clone:*",), ("hp:num_layers",))
+"""Children that copy and train all of their parent."""
 ARMS: Mapping[str, RecipeVariant] = {
     "scratch": RecipeVariant(
         "a",
@@ -65,7 +67,7 @@ ARMS: Mapping[str, RecipeVariant] = {
         "full fine-tuning of the root",
         "every component of the root is copied and trained; depth stays the root's",
         (ROOTS,),
-        _child(("clone:*",), ("hp:num_layers",)),
+        FINE_TUNED,
     ),
     "frozen": RecipeVariant(
         "c",
@@ -76,12 +78,16 @@ ARMS: Mapping[str, RecipeVariant] = {
         _child(("clone:encoder_norm",), ("clone:*", *FROZEN_SHAPE)),
     ),
     "singlepath": RecipeVariant(
-        "d", "the singlepath agent", "all mutations, paths of all tasks", ("*",), ChildSettings()
+        "d",
+        "the singlepath agent",
+        "all mutations, paths of all tasks, and first children as the class of agents has them",
+        ("*",),
+        None,
     ),
 }
 """By name, in the order of the table."""
 
 
-def restricted(cycle: CycleSettings, arm: RecipeVariant) -> CycleSettings:
-    """Cycles of an arm."""
-    return cycle.model_copy(update={"child": arm.child})
+def restricted(cycle: CycleSettings, arm: RecipeVariant, usual: ChildSettings) -> CycleSettings:
+    """Cycles of an arm; ``usual`` are the settings of children that the class of agents has."""
+    return cycle.model_copy(update={"child": usual if arm.child is None else arm.child})

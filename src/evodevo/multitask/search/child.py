@@ -25,6 +25,10 @@ Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
 """Places of a path with these values, in order."""
 
 
+_FINE_TUNED = MutationSettings(forced=("clone:*",), forbidden=("hp:*",))
+_ADAPTED = MutationSettings(forced=("clone:adapter_*", "clone:encoder_norm"), forbidden=("*",))
+
+
 class ChildSettings(Settings):
     """The settings of children."""
 
@@ -45,11 +49,37 @@ class ChildSettings(Settings):
         "where the agent has no path yet, that is the one whose probe is best; the papers have none",
     )
 
+    adapted: int = Field(
+        default=0,
+        ge=0,
+        exclude_if=lambda value: not value,
+        description="children after those, which share all blocks of another agent's path, that whose probe is best, "
+        "with its values, and train narrow residual blocks between them (adapters), a norm and a head; only paths of "
+        "convolutions have adapters",
+    )
+    adapter_width: float = Field(
+        default=0.25,
+        gt=0,
+        le=16,
+        exclude_if=lambda value: value == 0.25,
+        description="channels inside of an adapter, as a multiple of those that it reads",
+    )
+
+    @property
+    def planned(self) -> int:
+        """The first children of an agent for which nothing is drawn."""
+        return self.fine_tuned + self.adapted
+
+    def adapts(self, earlier: int) -> bool:
+        """Whether a child trains adapters; ``earlier`` is the number of children that the agent has had before."""
+        return self.fine_tuned <= earlier < self.planned
+
     def of_child(self, earlier: int) -> ChildSettings:
-        """The settings of one child; ``earlier`` is the number of children that the agent has had before."""
-        if earlier >= self.fine_tuned:
+        """The settings of one child, as above."""
+        if earlier >= self.planned:
             return self
-        return self.model_copy(update={"mutation": MutationSettings(forced=("clone:*",), forbidden=("hp:*",))})
+        rule = _ADAPTED if self.adapts(earlier) else _FINE_TUNED
+        return self.model_copy(update={"mutation": rule})
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pydantic import Field
 from evodevo.multitask.search.mutation import Mutator, matches
 from evodevo.settings import Settings
 
-POSITIONS, BLOCKS, HEAD = "posembed_input", "encoderblock_*", "head"
+POSITIONS, BLOCKS, ADAPTERS, HEAD = "posembed_input", "encoderblock_*", "adapter_*", "head"
 """Roles with rules of their own, as ``multitask/paths/blocks_spec.py`` calls them."""
 Fate = Literal["reference", "clone", "resize", "insert", "new"]
 
@@ -142,7 +142,7 @@ def _missing(
         return ComponentPlan(need.role, "resize", has.id, "the parent's at another width")
     grid = need.role == POSITIONS
     block = fnmatchcase(need.role, BLOCKS)
-    if block and settings.blocks == "insert":
+    if (block and settings.blocks == "insert") or fnmatchcase(need.role, ADAPTERS):
         return ComponentPlan(need.role, "insert", None, "an added layer that changes no answer at first")
     searched = settings.grids == "ancestor" if grid else not block
     lineage = [place for path in ancestors for place in path if place.role == need.role and place.id is not None]

@@ -7,7 +7,7 @@ fades, and the search drifts to the paths of the whole system. Every draw is kep
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -143,6 +143,7 @@ def select_parents(
     *,
     weights: Mapping[str, float] | None = None,
     best: int = 0,
+    of_others: Collection[int] = (),
 ) -> tuple[tuple[ParentChoice, ...], Population]:
     """Choose the parents of a generation, one after another: each choice makes the next of the same parent rarer.
 
@@ -150,6 +151,7 @@ def select_parents(
         population, strangers, settings, weights: as in ``select_parent``.
         generators: one for each child.
         best: number of first children with ``best`` of ``select_parent``.
+        of_others: numbers of children whose parents are paths of others, where there are any.
 
     Returns:
         The choices, and the population with its counts of offspring as they are then.
@@ -160,7 +162,8 @@ def select_parents(
     choices: list[ParentChoice] = []
     members = tuple(population)
     for number, rng in enumerate(generators):
-        choice = select_parent(members, strangers, rng, settings, weights=weights, best=number < best)
+        known = () if number in of_others and strangers else members
+        choice = select_parent(known, strangers, rng, settings, weights=weights, best=number < best)
         choices.append(choice)
         # Only an accepted parent counts; a path that a uniform draw chose keeps its chance.
         if choice.parent is not None and choice.how == "population":

@@ -60,6 +60,7 @@ class ConvolutionPaths(SinglepathKind):
     # With the papers' 0.98 a path that is 2 points worse is published for what it shares.
     scale = 0.995
     fine_tuned = 1
+    adapted = 1
     roots: Mapping[str, str] = {"small": "builtin:characters"}
     shares_untrained = False
 
@@ -103,6 +104,9 @@ class ConvolutionPaths(SinglepathKind):
                 f"a convolutional path begins with a root of the package, {BUILTIN}NAME; {folder} was given."
             )
         return self.structure(structure_in(file), folder)
+
+    def adapted_structure(self, structure: ConvolutionStructure, width: float) -> ConvolutionStructure:
+        return structure if structure.adapters else structure.changed(adapters=width)
 
     def resizable(self, structure: ConvolutionStructure, role: str) -> str:
         """Blocks that differ in the channels inside of them alone are made of each other."""

@@ -17,7 +17,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks import Head
-from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM
+from evodevo.multitask.paths.blocks_spec import ADAPTER, BLOCK, EMBEDDING, HEAD, NORM
 from evodevo.multitask.paths.built import BuiltPath, FrozenPart
 from evodevo.multitask.paths.convolution.spec import (
     KERNEL,
@@ -112,7 +112,7 @@ def build_component(structure: ConvolutionStructure, role: str, seed: int, *, id
     structure.signature(role)
 
     def made() -> nn.Module:
-        if role.startswith(BLOCK):
+        if role.startswith((BLOCK, ADAPTER)):
             return ResidualBlock(structure.block(role), structure, identity=identity)
         if role == HEAD:
             return Head(structure)

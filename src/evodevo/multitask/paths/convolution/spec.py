@@ -3,7 +3,9 @@
 Pre-activation residual blocks (He et al. 2016, 1603.05027) with group norm (Wu & He 2018, 1803.08494) instead of batch
 norm: nothing is remembered of the samples of training, so that a frozen path answers each sample alone. A strided
 convolution reads the image; each *stage* begins with a block that halves the resolution; features are averaged over a
-coarse grid, so that an image of any size has a representation of the same width and keeps where things are.
+coarse grid, so that an image of any size has a representation of the same width and keeps where things are. Narrow
+residual blocks that change no answer at first may follow the others, which stay frozen: *adapters* (Rebuffi et al.
+2017, 1705.08045, whose are 1 x 1 convolutions).
 ``multitask/paths/convolution/model.py`` builds exactly the parameters that are stated here; tests recount them, and
 the products.
 """
@@ -19,7 +21,7 @@ from pydantic import Field, model_validator
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import BLOCK_WIDTH, IMAGE_SIZE, NUM_LAYERS
-from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM
+from evodevo.multitask.paths.blocks_spec import ADAPTER, BLOCK, EMBEDDING, HEAD, NORM
 from evodevo.operators.cost import Work
 from evodevo.settings import Settings, validate
 
@@ -27,7 +29,7 @@ KIND = "convolution_path"
 HYPERPARAMETERS: Mapping[str, str] = {NUM_LAYERS: "layers", IMAGE_SIZE: "image_size", BLOCK_WIDTH: "inner"}
 """Hyperparameter of a path -> the field of its structure that it decides."""
 KERNEL = 3
-_NUMBERED = re.compile(rf"{BLOCK}(?:0|[1-9][0-9]{{0,3}})", re.ASCII)
+_NUMBERED = re.compile(rf"(?:{BLOCK}|{ADAPTER})(?:0|[1-9][0-9]{{0,3}})", re.ASCII)
 
 
 class ConvolutionBlockSizes(Settings):
@@ -66,6 +68,9 @@ class ConvolutionStructure(Settings):
         inner: channels inside of a block, as a multiple of those that leave it.
         stride: step of the first convolution, in pixels.
         channels: channels of the images.
+        adapters: channels inside of a further residual block behind each block, as a multiple of those that it reads;
+            0 = there are none. None follows the first convolution, so that nothing before the first block is
+            differentiated where all but adapters is frozen.
         grid: rows and columns of the grid over which features are averaged at the end.
         group: channels that a norm treats together; it divides all widths.
         classes: classes of the head; 0 is headless, and the answer is the representation.
@@ -78,6 +83,7 @@ class ConvolutionStructure(Settings):
     inner: float = Field(default=1.0, gt=0, le=16)
     stride: int = Field(default=2, ge=1, le=16)
     channels: Literal[1, 3] = 3
+    adapters: float = Field(default=0.0, ge=0, le=16, exclude_if=lambda value: not value)
     grid: int = Field(default=2, ge=1, le=64)
     group: int = Field(default=8, ge=1, le=1024)
     classes: int = Field(default=0, ge=0, le=1 << 24)
@@ -120,7 +126,8 @@ class ConvolutionStructure(Settings):
     @property
     def roles(self) -> tuple[str, ...]:
         """Roles of the components, in the order in which a sample passes them."""
-        inside = [f"{BLOCK}{number}" for number in range(self.layers)]
+        kinds = (BLOCK, ADAPTER) if self.adapters else (BLOCK,)
+        inside = [f"{kind}{number}" for number in range(self.layers) for kind in kinds]
         return (EMBEDDING, *inside, NORM, *([HEAD] if self.classes else []))
 
     @property
@@ -135,12 +142,19 @@ class ConvolutionStructure(Settings):
         }
 
     def block(self, role: str) -> ConvolutionBlockSizes:
-        """A block of the path by its role."""
-        number = int(role.removeprefix(BLOCK))
+        """A block or adapter of the path by its role."""
+        number = int(role.rpartition("_")[2])
         inputs, outputs = (self.widths[min(place, self.stages)] for place in (number, number + 1))
-        hidden = max(1, round(outputs * self.inner / self.group)) * self.group
+        if role.startswith(ADAPTER):
+            hidden = self._hidden(outputs, self.adapters)
+            return ConvolutionBlockSizes(inputs=outputs, hidden=hidden, outputs=outputs, stride=1)
         stride: Literal[1, 2] = 2 if number < self.stages else 1
+        hidden = self._hidden(outputs, self.inner)
         return ConvolutionBlockSizes(inputs=inputs, hidden=hidden, outputs=outputs, stride=stride)
+
+    def _hidden(self, width: int, share: float) -> int:
+        """Channels inside of a block: a multiple of those of a norm's group."""
+        return max(1, round(width * share / self.group)) * self.group
 
     def signature(self, role: str) -> dict[str, Any]:
         """All that decides whether a component fits here: it fits where it had an equal signature.
@@ -210,7 +224,7 @@ def path_work(structure: ConvolutionStructure) -> Work:
     """FLOPs of one sample, as this implementation computes them (a multiply-add counts two)."""
     sides = structure.sides
     products = KERNEL**2 * structure.channels * structure.widths[0] * sides[0] ** 2
-    for number in range(structure.layers):
-        side = sides[min(number + 1, structure.stages)]
-        products += sum(structure.block(f"{BLOCK}{number}").weights.values()) * side**2
+    for role in filter(_NUMBERED.fullmatch, structure.roles):
+        side = sides[min(int(role.rpartition("_")[2]) + 1, structure.stages)]
+        products += sum(structure.block(role).weights.values()) * side**2
     return Work(2 * (products + structure.width * structure.classes))
