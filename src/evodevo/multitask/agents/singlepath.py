@@ -100,8 +100,7 @@ class Singlepath(AgentClass):
         if version != "paper":
             return rules
         samples = rules.cycle.samples if family.children is None else family.children
-        first = {"fine_tuned": family.fine_tuned, "adapted": family.adapted}
-        child = rules.cycle.child.model_copy(update=first)
+        child = rules.cycle.child.model_copy(update={"fine_tuned": family.fine_tuned})
         score = rules.cycle.score
         if family.scale is not None:
             score = score.model_copy(update={"scale": family.scale})

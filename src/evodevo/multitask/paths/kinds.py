@@ -109,7 +109,6 @@ class SinglepathKind(PathKind):
         children: children of a cycle, likewise; None is the default of all.
         scale: factor of the score of a path as large as the root, likewise; None is the papers'.
         fine_tuned: children that begin an agent's first cycle by training all of their parent, likewise.
-        adapted: children after those that train adapters between the frozen components of their parent, likewise.
         roots: preset -> ``builtin:NAME``, the root of the package that its agents begin with where nobody names one.
         shares_untrained: whether children may keep components of a root at random frozen, as the papers do.
     """
@@ -119,7 +118,6 @@ class SinglepathKind(PathKind):
     children: int | None = None
     scale: float | None = None
     fine_tuned: int = 0
-    adapted: int = 0
     roots: Mapping[str, str] = MappingProxyType({})
     shares_untrained: bool = True
     presets: Mapping[str, PathStructure]

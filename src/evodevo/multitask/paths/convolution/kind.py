@@ -60,7 +60,6 @@ class ConvolutionPaths(SinglepathKind):
     # With the papers' 0.98 a path that is 2 points worse is published for what it shares.
     scale = 0.995
     fine_tuned = 1
-    adapted = 1
     roots: Mapping[str, str] = {"small": "builtin:characters"}
     shares_untrained = False
 
