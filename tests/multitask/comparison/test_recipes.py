@@ -149,6 +149,9 @@ def test_arms_share_what_they_may(finished: Finished) -> None:
     assert arms["fine_tuning"]["parameters"] == root_size + sum(sizes["fine_tuning"])
     assert arms["frozen"]["parameters"] < arms["fine_tuning"]["parameters"]
     assert arms["fine_tuning"]["share"] == 1
+    target = result.document["target"]
+    assert target["difference"] == pytest.approx(arms["singlepath"]["accuracy"] - arms["fine_tuning"]["accuracy"])
+    assert target["not_inferior"] is target["low"] is target["high"] is None, "one copy has no interval"
 
 
 @pytest.mark.slow

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from evodevo.experiments.paired import Difference
+from evodevo.experiments.paired import Difference, paired_mean
 from evodevo.multitask.agent import AGENTS, PublishedPath
 from evodevo.multitask.comparison.compared import Compared, Ending, VariantAgent, announce, continued, endings
 from evodevo.multitask.comparison.results import RecipeResult, courses, percent, points, to_csv
 from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
-from evodevo.multitask.recipes.characters import STRETCH_SHARE, TARGET_SHARE
+from evodevo.multitask.recipes.characters import MARGIN, STRETCH_SHARE, TARGET_SHARE
 from evodevo.multitask.recipes.settings import CharactersSettings
 from evodevo.multitask.recipes.variants import ARMS, RecipeVariant, restricted
 from evodevo.multitask.schedule import is_root
@@ -216,9 +216,15 @@ def _target(end: CharactersEnd) -> dict[str, Any] | None:
     without_root = end.per_task(REFERENCE, without_root=True)
     if share is None or ours is None or without_root is None:
         return None
-    above = fmean(end.compared.accuracies(OURS)) - fmean(end.compared.accuracies(REFERENCE))
+    accuracies = [end.compared.accuracies(name) for name in (OURS, REFERENCE)]
+    above = fmean(accuracies[0]) - fmean(accuracies[1])
+    gap = paired_mean(*accuracies)
     return {
         "difference": above,
+        "low": None if gap is None else gap.low,
+        "high": None if gap is None else gap.high,
+        "margin": MARGIN,
+        "not_inferior": None if gap is None else gap.low >= -MARGIN,
         "share": share,
         "share_without_the_root_of_fine_tuning": ours / without_root,
         "allowed_share": TARGET_SHARE,
@@ -231,9 +237,11 @@ def _summary(target: dict[str, Any] | None) -> tuple[str, ...]:
     if target is None:
         return ()
     reached = "reached" if target["reached"] else "not reached"
+    low, high = target["low"], target["high"]
+    over = "" if low is None else f" ({points(low)} to {points(high)} over the copies)"
     words = (
         f"target {reached}: (d) is {points(target['difference'])} points from"
-        f" (b), with {percent(target['share'])} % of its parameters per task (at most {percent(TARGET_SHARE)} %);"
+        f" (b){over}, with {percent(target['share'])} % of its parameters per task (at most {percent(TARGET_SHARE)} %);"
         f" {percent(target['share_without_the_root_of_fine_tuning'])} % where the root is not counted for (b)."
     )
     return (words,)

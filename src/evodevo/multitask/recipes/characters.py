@@ -14,6 +14,8 @@ from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 
 TARGET_SHARE, STRETCH_SHARE = 0.53, 0.5
 """Parameters per task, as a share of those of full fine-tuning, that the target allows."""
+MARGIN = 0.005
+"""Accuracy by which (d) may be below (b), at the lower end of the interval over copies, and still not be inferior."""
 
 
 SCALE = 0.9
