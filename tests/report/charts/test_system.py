@@ -95,6 +95,18 @@ def test_rows_of_paths_of_different_depth() -> None:
     assert role_rows([[f"b{n}" for n in range(1500)]])["b1499"] == 1499, "deeper than Python's stack"
 
 
+@pytest.mark.parametrize("name", ["cmaterdb_devanagari", "omniglot_small1", "handwrittenletters", "digits"])
+def test_a_task_s_name_is_not_cut_where_two_lines_hold_it(name: str) -> None:
+    frame = system_frame(8, 0, names=("task_1", name))
+    svg = system_graph(frame)
+    labels_inside(svg)
+    (foot,) = [one for one in marked(svg, "foot") if one.get("data-task") == name]
+    lines = [text.text or "" for text in foot.findall(f"{SVG}text")][1:]
+    assert "".join(lines) == name
+    assert len(lines) == 1 + (len(name) > 12)
+    assert len(lines) == 1 or "_" not in name or lines[0].endswith("_")
+
+
 def test_one_task_can_be_drawn_strong() -> None:
     frame = system_frame(5, 5)
     svg = system_graph(frame, task="task_2")

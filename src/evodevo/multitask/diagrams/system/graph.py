@@ -29,6 +29,7 @@ _BOLD_AT_MOST = 2
 """Largest number of multipath models whose paths are all drawn strong; of more, only the joints."""
 _NAME_SPACE, _ROLE_SPACE = 120.0, 124.0
 _UPPER = 50.0
+_NAME_LINE = 12.0
 
 
 def system_graph(
@@ -72,7 +73,9 @@ class _Graph:
     def draw(self, title: str, subtitle: str) -> str:
         frame, layout = self.frame, self.plan
         names = {name: self._name(name) for name in layout.columns}
-        room = 34.0 if self.flat else 14 + min(max(text_width(name, 10.5) for name in names.values()), _NAME_SPACE)
+        room = 14 + min(max(text_width(name, 10.5) for name in names.values()), _NAME_SPACE)
+        if self.flat:
+            room = 34.0 + _NAME_LINE * any(len(self._name_lines(name)) > 1 for name in names.values())
         width = max(layout.width + MARGIN, 480)
         facts = wrapped(self._facts(), width - 2 * MARGIN, 10.5)
         height = layout.foot + room + LINE * len(facts) + 14
@@ -217,12 +220,23 @@ class _Graph:
         with self.drawing.group("foot", words, data_task=one_line(name)):
             self.drawing.element("circle", f"fill-{role}", cx=x, cy=y, r=4)
             if self.flat:
-                mark, _, rest = words.partition(" ")
-                self.drawing.text(x, y + 17, mark, f"fill-{role} strong", 11, "middle")
-                self.drawing.text(x, y + 30, shorten(rest, self.sizes.pitch - 4, 10.5), "fill-ink", 10.5, "middle")
+                self.drawing.text(x, y + 17, words.partition(" ")[0], f"fill-{role} strong", 11, "middle")
+                for place, line in enumerate(self._name_lines(words)):
+                    self.drawing.text(x, y + 30 + _NAME_LINE * place, line, "fill-ink", 10.5, "middle")
             else:
                 shown = shorten(words, _NAME_SPACE, 10.5)
                 self.drawing.text(x + 3.5, y + 9, shown, "fill-ink", 10.5, "end", turned=True)
+
+    def _name_lines(self, words: str) -> list[str]:
+        """A task's name below its number, in two lines where it does not fit into one."""
+        name, width = words.partition(" ")[2], self.sizes.pitch - 4
+        fitting = [end for end in range(1, len(name) + 1) if text_width(name[:end], 10.5) <= width]
+        if not fitting or fitting[-1] == len(name):
+            return [name]
+        # Behind a separator, where one is near enough to the end of the line that the rest is not much longer.
+        ends = [end for end in fitting if name[end - 1] in "_-. " and 3 * end >= len(name)]
+        end = ends[-1] if ends else fitting[-1]
+        return [name[:end], shorten(name[end:], width, 10.5)]
 
     def _facts(self) -> list[str]:
         frame = self.frame
