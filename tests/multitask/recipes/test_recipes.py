@@ -57,7 +57,9 @@ def test_the_singlepath_agent_of_a_recipe_begins_as_its_class_does(kind: str, fi
     rules = AGENTS.get(kind).published("paper")
     assert rules is not None
     child = restricted(CycleSettings(samples=3), ARMS["singlepath"], rules.cycle.child).child
-    assert child.fine_tuned == first
+    assert (child.fine_tuned, child.adapted) == (first, 0)
+    changed = restricted(CycleSettings(child=ChildSettings(adapted=2)), ARMS["singlepath"], rules.cycle.child).child
+    assert (changed.fine_tuned, changed.adapted) == (first, 2), "the study's own settings go before"
     assert restricted(CycleSettings(), ARMS["fine_tuning"], rules.cycle.child).child.planned == 0
 
 

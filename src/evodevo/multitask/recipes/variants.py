@@ -14,6 +14,7 @@ from evodevo.multitask.search.child import ChildSettings
 from evodevo.multitask.search.components import ComponentSettings
 from evodevo.multitask.search.mutation import MutationSettings
 from evodevo.multitask.settings import CycleSettings
+from evodevo.settings import merge, validate
 
 ArmName = Literal["scratch", "fine_tuning", "frozen", "singlepath"]
 ROOTS = "*~root_model~*"
@@ -29,7 +30,7 @@ class RecipeVariant:
         title: title in tables.
         words: the restriction in a sentence.
         builds_on: value of ``AgentSettings.builds_on``.
-        child: settings of children; None = those of the class of agents.
+        child: settings of children; None = those of the class of agents, changed by those of the study.
         needs_root: whether the root's parameters are part of what the tasks need.
     """
 
@@ -90,4 +91,8 @@ ARMS: Mapping[str, RecipeVariant] = {
 
 def restricted(cycle: CycleSettings, arm: RecipeVariant, usual: ChildSettings) -> CycleSettings:
     """Cycles of an arm; ``usual`` are the settings of children that the class of agents has."""
-    return cycle.model_copy(update={"child": usual if arm.child is None else arm.child})
+    child = arm.child
+    if child is None:
+        changed = merge(usual.model_dump(mode="json"), cycle.child.model_dump(mode="json", exclude_defaults=True))
+        child = validate(ChildSettings, changed, what="settings of children")
+    return cycle.model_copy(update={"child": child})
