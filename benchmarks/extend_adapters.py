@@ -42,7 +42,7 @@ RATES = (0.1, 0.3)
 ARMS = ("whole", "adapters", "last block", "head")
 
 
-class Adapted:
+class AdapterTrials:
     """A system with the root of the package and a task for each set."""
 
     def __init__(self, folder: Path, data: Path, sets: list[str]) -> None:
@@ -152,7 +152,7 @@ def main() -> None:
     lines = given.results.read_text().splitlines() if given.results.exists() else []
     rows = [json.loads(line) for line in lines]
     with tempfile.TemporaryDirectory() as scratch:
-        bench = Adapted(Path(scratch), given.data.resolve(), sets)
+        bench = AdapterTrials(Path(scratch), given.data.resolve(), sets)
         for seed, name, arm in itertools.product(given.seeds.split(","), sets, ARMS):
             known = {"set": name, "arm": arm, "seed": int(seed), "steps": given.steps}
             if any(known.items() <= row.items() for row in rows):
