@@ -1,10 +1,13 @@
 """Networks that may change where the training data shift, against every network that stays as it is.
 
 Run: python benchmarks/data_shift.py DATA --results FILE [--budget 40] [--kind classes] [--seeds 1 2 3] [--arms "..."]
+     [--zoo JSON]
 
 The arms of ``module_zoo.shift`` on DATA, a folder that the recipe knows or ``generated``, for ``--budget`` GFLOPs each,
 with width and batch of ``starting_race``. ``--at``, ``--race`` (share of the race at the shift), ``--least`` (steps in
-a rung of it), ``--judge`` and ``--start`` (share of the race at the start) change the recipe. A line of JSON for each
+a rung of it), ``--judge`` and ``--start`` (share of the race at the start) change the recipe, ``--zoo`` the zoo of all
+arms. ``race, then grow at the shift`` begins as ``module_zoo.race_then_grow`` does, and is offered maps of positions
+soon after the shift, where a fork confirms them; its network does not race there. A line of JSON for each
 training is appended to ``--results``, which is gone on with: accuracy on test, of new classes also on both halves of
 them, and who went on. Then a table, with the differences of the first arm to each arm, paired over seeds, and their
 95 % interval (t distribution). One thread.
@@ -29,12 +32,18 @@ from evodevo.experiments.measure import places
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import Trial
-from evodevo.growth.recipes.shift import AGAIN
+from evodevo.growth.recipes.growing import RACE_THEN_GROW
+from evodevo.growth.recipes.shift import AGAIN, RACED
 from evodevo.runs.resolve import resolve
+from evodevo.settings import merge
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.before_shift import first_classes, targets_of
 from measuring import print_table
 from starting_race import BATCH, GENERATED, GIGA, WIDTH, against
+
+GROWN = "race, then grow at the shift"
+SOON = 0.1
+"""Share of the budget between the shift and the event of ``GROWN``."""
 
 
 def made(given: argparse.Namespace) -> ExperimentSettings:
@@ -48,11 +57,20 @@ def made(given: argparse.Namespace) -> ExperimentSettings:
     growth: dict[str, Any] = {"shift": {**shift, "race": race}}
     growth |= {} if given.start is None else {"race": {"share": given.start}}
     training = {"budget": {"flops": given.budget * GIGA}, "batch_size": BATCH}
-    overrides: dict[str, Any] = {"evaluation": {"training": training}, "zoo": {"width": WIDTH}, "grow": growth}
+    zoo = {"width": WIDTH, **given.zoo}
+    overrides: dict[str, Any] = {"evaluation": {"training": training}, "zoo": zoo, "grow": growth}
     overrides |= {} if given.data == GENERATED else {"data": given.data}
     settings = resolve("module_zoo.shift", size="full", driver="grow", overrides=overrides)
     assert isinstance(settings, ExperimentSettings)
     return settings
+
+
+def grown_at_shift(settings: ExperimentSettings, raced: Trial) -> Trial:
+    """The arm that races at the start alone, with an event soon after the shift."""
+    at = settings.evaluation.options["grow"]["shift"]["at"] + SOON
+    events = {**RACE_THEN_GROW["events"], "first": at, "last": at}
+    options = merge(raced.options, {**RACE_THEN_GROW, "events": events})
+    return raced.model_copy(update={"name": GROWN, "options": options})
 
 
 def halves(task: SampleTask, right: Any) -> dict[str, float]:
@@ -85,6 +103,7 @@ def trained(settings: ExperimentSettings, task: SampleTask, trial: Trial, kind: 
         "raced": raced,
         "expected": expected,
         "instead": shift["instead"],
+        "forks": [fork["kept"] for fork in (growth.get("forks") or {}).get("tried", [])],
         "used": round((shift["spent"] + shift["winner_flops"]) / facts["training_flops"], 3),
         "cpu_seconds": round(time.process_time() - began, 1),
     }
@@ -126,6 +145,7 @@ def main() -> None:
     parser.add_argument("--least", type=int)
     parser.add_argument("--judge", choices=["loss", "trend"])
     parser.add_argument("--start", type=float)
+    parser.add_argument("--zoo", type=json.loads, default={}, help="settings of the zoo in all arms, as JSON")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--arms", help="names with semicolons; all if left out")
     given = parser.parse_args()
@@ -133,12 +153,14 @@ def main() -> None:
     settings = made(given)
     kind = str(settings.evaluation.options["grow"]["shift"]["kind"])
     arms = {trial.name: trial for trial in settings.experiment.trainings()}
+    arms[GROWN] = grown_at_shift(settings, arms[RACED])
     names = given.arms.split(";") if given.arms else list(arms)
     if unknown := sorted(set(names) - set(arms)):
         parser.error(f"there is no arm {unknown[0]}; there are {'; '.join(arms)}")
     task = NetworkProblem(lambda one: one, settings.evaluation, None).open_task({})
     changed = {name: getattr(given, name) for name in ("budget", "at", "race", "least", "judge", "start")}
     of = {"data": Path(given.data).resolve().name, "kind": kind, **changed}
+    of |= {"zoo": given.zoo} if given.zoo else {}
     lines = given.results.read_text().splitlines() if given.results.exists() else []
     rows = [row for row in map(json.loads, lines) if row["of"] == of]
     for seed in given.seeds:

@@ -1,11 +1,12 @@
 """Can the gain of an edit be foreseen from the state before it, for runs that were not seen?
 
-Run: python benchmarks/edit_gains.py MEMORY [DATA --runs 40 --budget 40] [--chosen-on 24] [--other MEMORY]
+Run: python benchmarks/edit_gains.py MEMORY [DATA --runs 40 --budget 40] [--chosen-on 24] [--other MEMORY] [--zoo JSON]
 
 Makes many short trainings of small zoos (width 16, batches of 16) that begin with one to three of the six modules and
 make one random edit at each event, forks at every event, and writes what the forks measured to the memory of edits
 MEMORY (``growth.strategists.edit_memory``); runs that it has already are not made again. DATA is a folder that
-``module_zoo.growth_proof`` knows; without it the memory is only judged. Then prints the gains by operation, the noise
+``module_zoo.growth_proof`` knows; without it the memory is only judged; ``--zoo`` changes all zoos, and ``--follow``
+trains both sides of a fork on after it. Then prints the gains by operation, the noise
 of a training, and for some models the rank correlation (Spearman) of foreseen and measured gains, whole runs held out:
 the mean of each operation, the Bayesian linear regression of the strategist ``thompson``, the same without anything of
 the edit, and gradient boosting of scikit-learn; for the runs after the first ``--chosen-on`` on their own. One thread.
@@ -73,7 +74,7 @@ def trial(made: ExperimentSettings, seed: int, more: dict[str, Any]) -> Trial:
         network=ModuleZooNetwork(structure=structure),
         learning_rate=RATE,
         procedure="grow",
-        options=merge(made.evaluation.options["grow"], GROWTH, more),
+        options=merge(made.evaluation.options["grow"], merge(GROWTH, more)),
         seed=seed,
     )
 
@@ -98,10 +99,11 @@ def measured(
 
 def collect(given: argparse.Namespace) -> None:
     """Make the runs that the memory does not have yet."""
-    made = experiment(given.data, given.budget)
+    made = experiment(given.data, given.budget, zoo=given.zoo)
     how = {"data": Path(given.data).resolve().name, "budget": given.budget}
     more = {"forks": {"follow": given.follow}, "events": {"count": given.events}}
     how |= {"follow": given.follow, "events": given.events} if given.follow else {}
+    how |= {"zoo": given.zoo} if given.zoo else {}
     told = given.memory.with_suffix(".runs")
     known = [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
     done = {row["seed"] for row in known if row["of"] == how}
@@ -306,6 +308,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--first", type=int, default=1, help="seed of the first run")
     parser.add_argument("--budget", type=float, default=40.0, help="GFLOPs of each training")
+    parser.add_argument("--zoo", type=json.loads, default={}, help="settings of all zoos, as JSON")
     parser.add_argument("--follow", type=int, default=0, help="times its length for which sides go on after a fork")
     parser.add_argument("--events", type=int, default=GROWTH["events"]["count"], help="events of each training")
     parser.add_argument("--chosen-on", type=int, default=0, help="first runs, by which the model was chosen")

@@ -1,12 +1,15 @@
 """What a race of modules gives away: the networks it may choose from, each trained whole, and rules over their curves.
 
-Run: python benchmarks/race_regret.py DATA --results FILE [--budget 70] [--recipe] [--seeds 1 2] [--only-print]
+Run: python benchmarks/race_regret.py DATA --results FILE [--budget 70] [--recipe] [--zoo JSON] [--seeds 1 2]
+     [--share 0.3] [--fresh 3 4 5] [--arms "raced;race, then grow"] [--race JSON] [--only-print]
 
 Every candidate of a race over a zoo of six (each module alone, none, each pair, all) is trained for the whole budget,
 and once more at a constant learning rate, as a race does, for ``--share`` of it, judged at many points. FILE keeps
 both, a line each, and is gone on with. Then rules are replayed on the curves of each seed: which network a race of such
 a share would choose, and by how many points of test accuracy another one of them is better in the end (regret).
-Settings are those of ``starting_race.py``. One thread.
+``--share 0`` leaves the curves out. With ``--fresh`` the network that is best on validation, in the mean over the
+seeds, and ``--arms`` of ``starting_race.py``, whose race ``--race`` gives, are trained with these seeds, too, which
+nothing has chosen by: the differences on test are the regret. Settings are those of ``starting_race.py``. One thread.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ from evodevo.module_zoo.procedures.race_plan import (
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget
-from measuring import print_table
+from measuring import mean_in_words, print_table
 from starting_race import GIGA, JUDGED, experiment, of_modules, trial, whole
 
 POINTS = 24
@@ -153,6 +156,27 @@ def table(rows: Sequence[Row], budget: float, batch: int) -> list[dict[str, Any]
     return told
 
 
+def best_on_validation(rows: Sequence[Row]) -> str:
+    """The network with the best mean accuracy on validation."""
+    scores: dict[str, list[float]] = {}
+    for row in rows:
+        scores.setdefault(row["modules"], []).append(row["validation"])
+    return max(scores, key=lambda name: statistics.fmean(scores[name]))
+
+
+def regret(rows: Sequence[Row], best: str) -> list[dict[str, Any]]:
+    """One row for each arm: its accuracy on test, and that of the best network minus it, paired over seeds."""
+    accuracy: dict[str, dict[int, float]] = {}
+    for row in rows:
+        accuracy.setdefault(row["arm"], {})[row["seed"]] = row["accuracy"]
+    told = []
+    for name, own in accuracy.items():
+        gaps = [accuracy[best][seed] - own[seed] for seed in own if seed in accuracy[best]]
+        scores = f"{statistics.fmean(own.values()):.1f}"
+        told.append({"arm": name, "seeds": len(own), "accuracy": scores, "regret": mean_in_words(gaps)})
+    return told
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data")
@@ -161,22 +185,27 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.3, help="of the budget, for a curve")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--recipe", action="store_true", help="width and batch of the recipe, as in starting_race.py")
+    parser.add_argument("--zoo", type=json.loads, default={}, help="settings of the zoo in all networks, as JSON")
+    parser.add_argument("--fresh", type=int, nargs="*", default=[], help="seeds of the best network and of the arms")
+    parser.add_argument("--arms", default="raced", help="of starting_race.py, with semicolons")
+    parser.add_argument("--race", type=json.loads, default={}, help="options of the race of arms that are raced")
     parser.add_argument("--only-print", action="store_true", help="train nothing")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    made = experiment(given.data, given.budget, recipe=given.recipe)
+    made = experiment(given.data, given.budget, recipe=given.recipe, zoo=given.zoo)
     ids = [module.id for module in trial(made, 0, {}).network.structure.modules]
     how = {"data": Path(given.data).resolve().name, "budget": given.budget, "share": given.share}
-    how |= {"recipe": True} if given.recipe else {}
+    how |= ({"recipe": True} if given.recipe else {}) | ({"zoo": given.zoo} if given.zoo else {})
     lines = given.results.read_text().splitlines() if given.results.exists() else []
-    rows = [row for row in map(json.loads, lines) if row["of"] == how and row["seed"] in given.seeds]
+    known = [row for row in map(json.loads, lines) if row["of"] == how]
+    rows = [row for row in known if row["seed"] in given.seeds and "arm" not in row]
     for seed, name in () if given.only_print else itertools.product(given.seeds, candidates(ids)):
         if any((row["seed"], row["modules"]) == (seed, name) for row in rows):
             continue
-        points = curve(made, name, seed, given.share * given.budget)
+        points = curve(made, name, seed, given.share * given.budget) if given.share else []
         end = whole(made, name, seed, {}, None)
         row = {"of": how, "seed": seed, "modules": name, "curve": points}
-        row |= {key: end[key] for key in ("accuracy", "steps", "GFLOPs", "cpu_seconds")}
+        row |= {key: end[key] for key in ("accuracy", "validation", "steps", "GFLOPs", "cpu_seconds")}
         rows.append(row)
         with given.results.open("a") as file:
             file.write(json.dumps(row) + "\n")
@@ -186,7 +215,23 @@ def main() -> None:
         accuracies.setdefault(row["modules"], []).append(row["accuracy"])
     order = sorted(accuracies, key=lambda name: -statistics.fmean(accuracies[name]))
     print_table([{"modules": name, "accuracy": ", ".join(map(str, accuracies[name]))} for name in order])
-    print_table(table(rows, given.budget, made.evaluation.training.batch_size))
+    if given.share:
+        print_table(table(rows, given.budget, made.evaluation.training.batch_size))
+    if given.fresh and rows:
+        best = best_on_validation(rows)
+        names = [best, *given.arms.split(";")]
+        race = {"share": 0.15, "least": LEAST, **given.race}
+        fresh = [row for row in known if row["seed"] in given.fresh and row.get("arm") in names and row["race"] == race]
+        for seed, name in itertools.product(given.fresh, names):
+            if any((row["seed"], row["arm"]) == (seed, name) for row in fresh):
+                continue
+            end = whole(made, name, seed, race, None)
+            kept = ("arm", "seed", "accuracy", "validation", "steps", "GFLOPs", "cpu_seconds", "modules")
+            fresh.append({"of": how, "race": race} | {key: end[key] for key in kept})
+            with given.results.open("a") as file:
+                file.write(json.dumps(fresh[-1]) + "\n")
+            print(json.dumps(fresh[-1]), flush=True)
+        print_table(regret(fresh, best))
 
 
 if __name__ == "__main__":
