@@ -326,6 +326,7 @@ def test_the_commands_of_a_page_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if words[0] == "fit" or words[1:2] == ["my_model"]:
+        monkeypatch.setattr("evodevo.estimators.automatic.candidates.boosting.MOST_ITERATIONS", 10)
         done = on_rows(words, tmp_path)
     elif page.stem in OF_SYSTEMS or words[0] == "extend":
         done = on_systems(words, request.getfixturevalue("systems"), tmp_path, monkeypatch)
@@ -354,6 +355,8 @@ def on_rows(words: Sequence[str], folder: Path) -> list[str]:
         (folder / "photos" / kind).mkdir(parents=True)
         for number in range(6):
             Image.new("L", (4, 4), 200 * place + number).save(folder / "photos" / kind / f"{number}.png")
+    if "my_tower" in words:
+        save_text_tower(folder / "my_tower")
     if words[0] != "fit":
         assert run(["fit", "posts.csv", "--label", "class", "--to", "my_model", "--no-networks"]) == 0
         return list(words)
@@ -405,6 +408,21 @@ def save_tower(folder: Path) -> None:
     transformers.utils.logging.disable_progress_bar()
     transformers.ViTModel(transformers.ViTConfig(image_size=8, patch_size=4, **sizes)).save_pretrained(folder)
     transformers.utils.logging.enable_progress_bar()
+
+
+def save_text_tower(folder: Path) -> None:
+    """A BERT with random weights that reads words."""
+    transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
+    import tokenizers
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    transformers.utils.logging.disable_progress_bar()
+    transformers.BertModel(transformers.BertConfig(vocab_size=4, **sizes)).save_pretrained(folder)
+    transformers.utils.logging.enable_progress_bar()
+    words = tokenizers.models.WordLevel({"[UNK]": 0, "fine": 1, "dull": 2, "post": 3}, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(words)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
 
 
 def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:

@@ -10,6 +10,7 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.options import Json
+from evodevo.errors import UsageError
 
 if TYPE_CHECKING:
     from evodevo.estimators.automatic.leaderboard import Leaderboard
@@ -73,6 +74,14 @@ def fit(
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column that is no input.")] = None,
     networks: Annotated[bool, typer.Option(help="Whether networks take part.")] = True,
+    tower: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Pretrained text or vision model on this machine, a folder or a name in the Hugging Face cache, whose "
+            "features linear models read.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, weights and order.")] = 0,
     json: Json = False,
 ) -> None:
@@ -85,6 +94,8 @@ def fit(
     from evodevo.estimators.automatic.unfinished.folder import UNFINISHED
     from evodevo.tasks.rows import sources
 
+    if source is not None and tower:
+        raise UsageError("a model that reads through a tower has no source; leave out --source or --tower.")
     names: Any = label[0] if label and len(label) == 1 else tuple(label or (USUAL_LABEL,))
     # All that can be wrong is found before the work, not after it.
     seconds_of(time_limit)
@@ -104,6 +115,7 @@ def fit(
             group=group,
             ignore=tuple(ignore or ()),
             networks=networks,
+            towers=tuple(tower or ()),
             seed=seed,
             to=to,
             listener=view.handle,

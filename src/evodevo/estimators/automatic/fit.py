@@ -18,6 +18,7 @@ from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.estimators.automatic import ensemble, keeping
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
+from evodevo.estimators.automatic.features.towers import TowerReading
 from evodevo.estimators.automatic.leaderboard import Row
 from evodevo.estimators.automatic.model import PROBES, FittedModel
 from evodevo.estimators.automatic.progress import shown
@@ -75,6 +76,7 @@ def fit(
     group: str | None = None,
     ignore: Sequence[str] = (),
     networks: bool = True,
+    towers: str | Path | Sequence[str | Path] = (),
     seed: int = 0,
     to: str | Path | None = None,
     progress: bool | None = None,
@@ -102,6 +104,10 @@ def fit(
         group: Column of groups that no split may divide, such as the author; it is no input.
         ignore: Columns that are no inputs.
         networks: Whether networks take part.
+        towers: Pretrained text and vision models on this machine: folders of ``save_pretrained``, or names in the local
+            Hugging Face cache. Linear models on their features of the texts or images take part, where the plain
+            models' time is enough to read all samples; the towers do not learn. A model that reads through a tower
+            needs its files as long as it is used.
         seed: Seed of splits, weights and order. The clock decides as well how long networks are trained, so that two
             runs may differ.
         to: Folder for the model: missing, empty, or with an earlier model, which is replaced. What is trained is kept
@@ -112,9 +118,12 @@ def fit(
         listener: Receives progress; see ``evodevo.estimators.automatic.search``.
 
     Raises:
-        UsageError: A setting or column that cannot be used; or the folder holds other files, or an unfinished fit of
-            other data or settings.
-        DataError: Data that cannot be read, or with too few labelled rows.
+        UsageError: A setting, column or tower that cannot be used; or the folder holds other files, or an unfinished
+            fit of other data or settings.
+        DataError: Data or a tower's files that cannot be read, or data with too few labelled rows.
+        NotFoundError: There is no such tower.
+        UnsafeFileError: A tower's weights are a pickle only.
+        MissingExtraError: A tower needs transformers.
         RunOwnedError: Another process is fitting into the folder.
         DiskFullError: No space left in the folder.
     """
@@ -143,7 +152,8 @@ def fit(
     reading = RowReading.of(taken, targets.columns, ignore=(*ignore, *((group,) if group else ())))
     samples, answers = reading.read(taken), answers[labelled]
     groups = None if group is None else taken.cells[group]
-    lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed)
+    read = _towers((towers,) if isinstance(towers, (str, Path)) else tuple(towers), samples)
+    lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed, read)
     below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
     held = folds(strata(answers), fingerprints(samples, groups), seed, below)
     about = _about(rows, reading, targets, samples, answers)
@@ -156,6 +166,7 @@ def fit(
         "ignore": list(ignore),
         "networks": networks,
         "seed": seed,
+        **({"towers": [tower.digest for tower in read.values()]} if read else {}),
     }
 
     def begun() -> BegunFit:
@@ -249,6 +260,13 @@ def _about(
         "numeric": not any(math.isnan(number(name)) for name in targets.names),
         "range": [float(value) for value in (different[:1].tolist() + different[-1:].tolist())],
     }
+
+
+def _towers(paths: Sequence[str | Path], samples: Samples) -> dict[str, TowerReading]:
+    """The towers by the names of their folders, or by their whole paths where two folders have one name."""
+    found = [TowerReading.of(path, samples) for path in dict.fromkeys(map(str, paths))]
+    names = [tower.name for tower in found]
+    return {tower.name if names.count(tower.name) == 1 else tower.path: tower for tower in found}
 
 
 def _check_columns(rows: Rows, names: Sequence[str]) -> None:

@@ -38,6 +38,8 @@ class FitProgress:
         if kind == "plan":
             self._begun, self._seconds = self._clock() - facts["used"], facts["seconds"]
             self.now = "plain models"
+        elif kind == "tower":
+            self.now = f"{facts['name']} reads: {facts['done']:,} of {facts['count']:,}"
         elif kind == "final":
             self.now = f"last training on all rows: {facts['name']}"
         elif kind == "network":

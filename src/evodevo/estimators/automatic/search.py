@@ -31,8 +31,8 @@ RETRAIN_SHARE = 0.15
 LEAST_NETWORK_SECONDS = 5.0
 """Seconds per fold below which no networks are trained."""
 Listener = Callable[[str, dict[str, Any]], None]
-"""Receives ``plan``, ``candidate``, ``network``, ``final``, ``left_out`` and ``damaged`` (a kept part that cannot be
-read and is trained again) with their facts, in this thread."""
+"""Receives ``plan``, ``candidate``, ``tower`` (samples that a tower has read), ``network``, ``final``, ``left_out`` and
+``damaged`` (a kept part that cannot be read and is trained again) with their facts, in this thread."""
 
 
 @dataclass
@@ -46,6 +46,7 @@ class TrainedCandidate:
         seconds: Training time so far.
         candidate: How it is trained again; None for networks.
         note: Remark.
+        prepared: Seconds of it that were for all trainings at once.
         final: The model from all rows, or the mean of the folds'.
     """
 
@@ -56,6 +57,7 @@ class TrainedCandidate:
     seconds: float
     candidate: FitCandidate | None = None
     note: str = ""
+    prepared: float = 0.0
     final: ProbabilityModel | None = None
 
 
@@ -158,7 +160,10 @@ class FitSearch:
 
     def _judge(self, candidate: FitCandidate, limit: Limit) -> TrainedCandidate | None:
         """Train and judge on all folds; None where that takes too long."""
+        prepared = time.monotonic()
+        candidate.prepare(self.lesson, limit, self._read)
         began = time.monotonic()
+        prepared = began - prepared
         allowed = max(limit.left * MOST_OF_PLAIN, 1.0)
         models, chances = [], []
         for number, fold in enumerate(self.folds):
@@ -171,8 +176,13 @@ class FitSearch:
             if left > 1 and each > 2 * share and each * (left - 1) > limit.left and len(self.trained) > 1:
                 self._leave_out(f"{candidate.name}: its {len(self.folds)} folds take about {each:.0f} s each")
                 return None
-        seconds = time.monotonic() - began
-        return TrainedCandidate(candidate.name, "plain", np.concatenate(chances), models, seconds, candidate)
+        seconds = time.monotonic() - began + prepared
+        return TrainedCandidate(
+            candidate.name, "plain", np.concatenate(chances), models, seconds, candidate, prepared=prepared
+        )
+
+    def _read(self, name: str, done: int, count: int) -> None:
+        self.listener("tower", {"name": name, "done": done, "count": count})
 
     def _add(self, one: TrainedCandidate) -> None:
         self.trained.append(one)
@@ -199,7 +209,7 @@ class FitSearch:
         self.listener("left_out", {"reason": reason})
 
     def _networks(self) -> None:
-        retraining = sum(one.seconds / len(self.folds) for one in self.trained) * 1.3
+        retraining = sum((one.seconds - one.prepared) / len(self.folds) for one in self.trained) * 1.3
         seconds = self.limit.left - min(retraining, self._seconds * RETRAIN_SHARE)
         kept = {number: self._kept(networks_key(number)) for number in range(len(self.folds))}
         needed = LEAST_NETWORK_SECONDS * sum(parts is None for parts in kept.values())
@@ -250,7 +260,7 @@ class FitSearch:
             key = f"final {one.name}"
             (part,) = self._kept(key) or (None,)
             if part is None:
-                expected = one.seconds / len(self.folds) * whole
+                expected = (one.seconds - one.prepared) / len(self.folds) * whole
                 if expected > max(self.limit.left, 1.0):
                     continue
                 began = time.monotonic()

@@ -191,6 +191,23 @@ def tower_sizes(path: str, spec: InputSizes) -> TowerSizes:
     return sizes
 
 
+def modalities(path: str) -> tuple[Literal["tokens", "image"], ...]:
+    """What the towers of a model read; a CLIP model has two.
+
+    Args:
+        path: a folder with config.json, or a name in the local Hugging Face cache.
+
+    Raises:
+        NotFoundError: no such folder or name.
+        DataError: no readable configuration.
+        UsageError: an unknown family.
+    """
+    folder = model_folder(path)
+    if read_config(folder).get("model_type") == "clip":
+        return ("tokens", "image")
+    return (_read(folder, "tokens").reads,)
+
+
 def _read(folder: Path, modality: str) -> TowerSizes:
     file = folder / CONFIG
     values: Any = read_config(folder)

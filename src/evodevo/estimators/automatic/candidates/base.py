@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.estimators.automatic.features.towers import TowerReading
 from evodevo.objectives.probabilities import sigmoid, softmax
 from evodevo.registry import Registry, table
 from evodevo.tasks.rows.samples import Samples
@@ -25,6 +26,8 @@ from evodevo.tasks.rows.targets import Answers, Kind
 Arrays = Mapping[str, NDArray[Any]]
 Link = Literal["softmax", "two", "sigmoid", "identity"]
 """Function from outputs to probabilities: of several classes; of two classes by one output; of labels; to values."""
+Reading = Callable[[str, int, int], None]
+"""Called with what reads the samples, those that it has read, and all of them."""
 
 PREDICTORS: Registry[type[ProbabilityModel]] = table("fitted model", "evodevo.fitted_models")
 for _name, _home in {
@@ -34,6 +37,7 @@ for _name, _home in {
     "neighbours": "neighbours:NeighboursPredictor",
     "mean": "mean:MeanPredictor",
     "network": "network:NetworkRow",
+    "tower": "tower:TowerPredictor",
 }.items():
     PREDICTORS.add(_name, f"evodevo.estimators.automatic.candidates.{_home}")
 
@@ -49,6 +53,7 @@ class LabelledSamples:
         classes: C.
         levels: Number of codes of each category.
         seed: Seed of everything that is drawn.
+        towers: Pretrained towers that the user names, each with its name in the leaderboard.
     """
 
     samples: Samples
@@ -57,6 +62,7 @@ class LabelledSamples:
     classes: int
     levels: tuple[int, ...]
     seed: int
+    towers: Mapping[str, TowerReading] = field(default_factory=dict)
 
     @property
     def link(self) -> Link:
@@ -133,6 +139,18 @@ class FitCandidate(ABC):
     """
 
     name: str
+
+    def prepare(self, lesson: LabelledSamples, limit: Limit, report: Reading) -> None:  # noqa: B027
+        """Do what all trainings share, once, before the first.
+
+        Args:
+            lesson: Training data.
+            limit: When it has to end.
+            report: Called with the progress.
+
+        Raises:
+            DataError: There is no time for it.
+        """
 
     @abstractmethod
     def train(

@@ -9,15 +9,35 @@ from evodevo.estimators.automatic.candidates.forest import ExtraTrees
 from evodevo.estimators.automatic.candidates.linear import Linear
 from evodevo.estimators.automatic.candidates.neighbours import Neighbours
 from evodevo.estimators.automatic.candidates.ridge import Ridge
+from evodevo.estimators.automatic.candidates.tower import NamedTower, OnTower
 
+FIRST = 2
+"""Candidates before those on a tower: the constant, and the first linear model."""
 MOST_BOOSTED_CLASSES = 40
 """Number of classes above which boosting is left out: it trains one tree per class and iteration."""
 
 
 def plain_candidates(lesson: LabelledSamples) -> list[FitCandidate]:
-    """The candidates for these data."""
-    if lesson.kind == "quantity":
-        return _of_quantity(texts=bool(lesson.samples.texts))
+    """The candidates for these data; those on a tower come early, since the user names it."""
+    found = _of_quantity(texts=bool(lesson.samples.texts)) if lesson.kind == "quantity" else _of_classes(lesson)
+    return [*found[:FIRST], *_on_towers(lesson), *found[FIRST:]]
+
+
+def _on_towers(lesson: LabelledSamples) -> list[FitCandidate]:
+    found: list[FitCandidate] = []
+    for name, reading in lesson.towers.items():
+        tower = NamedTower(reading, name)
+        texts = bool(lesson.samples.texts) and "tokens" not in reading.reads
+        inner: list[FitCandidate] = (
+            [Ridge(strength, texts=texts) for strength in (100.0, 10.0, 1000.0)]
+            if lesson.kind == "quantity"
+            else [Linear(strength, texts=texts) for strength in (0.1, 0.01, 1.0)]
+        )
+        found += [OnTower(tower, one) for one in inner]
+    return found
+
+
+def _of_classes(lesson: LabelledSamples) -> list[FitCandidate]:
     texts = bool(lesson.samples.texts)
     boosted = lesson.classes <= MOST_BOOSTED_CLASSES
     found: list[FitCandidate] = [Constant(), Linear(1.0, texts=texts)]

@@ -1,0 +1,127 @@
+"""Plain models on the features of a frozen pretrained tower.
+
+Legend: n samples.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import DataError, UsageError
+from evodevo.estimators.automatic.candidates.base import (
+    PREDICTORS,
+    Arrays,
+    FitCandidate,
+    LabelledSamples,
+    Limit,
+    ProbabilityModel,
+    Reading,
+)
+from evodevo.estimators.automatic.features.towers import TowerReading
+from evodevo.settings import Settings, validate
+from evodevo.tasks.rows.samples import Samples
+
+FIRST_SECONDS = 2.0
+"""Seconds of reading after which the time for all samples is extrapolated."""
+
+
+class _TowerFacts(Settings):
+    tower: TowerReading
+    form: str
+    facts: dict[str, Any]
+
+
+class TowerPredictor(ProbabilityModel):
+    """A plain model behind a tower.
+
+    Args:
+        tower: The tower.
+        inner: Model of the samples with its features.
+    """
+
+    form = "tower"
+
+    def __init__(self, tower: TowerReading, inner: ProbabilityModel) -> None:
+        self.tower, self.inner = tower, inner
+
+    def probabilities(self, samples: Samples) -> NDArray[np.float64]:
+        return self.inner.probabilities(self.tower.read(samples))
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        facts, arrays = self.inner.to_state()
+        return {"tower": self.tower.model_dump(mode="json"), "form": self.inner.form, "facts": facts}, arrays
+
+    @classmethod
+    def from_state(cls, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        known = validate(_TowerFacts, dict(facts), what="a model behind a tower")
+        if known.form == cls.form:
+            raise UsageError("a model behind a tower is behind one tower.")
+        return cls(known.tower, PREDICTORS.get(known.form).from_state(known.facts, arrays))
+
+
+class NamedTower:
+    """A tower of a fit, which all candidates on it share.
+
+    Args:
+        reading: The tower, which stays as it is.
+        name: Its name in the leaderboard.
+    """
+
+    def __init__(self, reading: TowerReading, name: str) -> None:
+        self.reading, self.name = reading, name
+        self._refused = ""
+
+    def read_all(self, samples: Samples, limit: Limit, report: Reading) -> None:
+        """Read samples once; they are kept in memory then.
+
+        Raises:
+            DataError: It would take longer than the limit, or would have when it was tried before.
+        """
+        if self._refused:
+            raise DataError(self._refused)
+        began = time.monotonic()
+
+        def progress(done: int, count: int) -> None:
+            report(self.name, done, count)
+            spent = time.monotonic() - began
+            if spent > FIRST_SECONDS and spent / done * (count - done) > limit.left:
+                self._refused = f"{self.name} reads {count:,} samples in about {spent / done * count:.0f} s"
+                raise DataError(self._refused)
+
+        self.reading.read(samples, progress)
+
+
+class OnTower(FitCandidate):
+    """A plain candidate that reads a tower's features.
+
+    Args:
+        tower: The tower.
+        inner: The candidate.
+    """
+
+    def __init__(self, tower: NamedTower, inner: FitCandidate) -> None:
+        self.tower, self.inner = tower, inner
+        self.name = f"{inner.name}, on {tower.name}"
+
+    def prepare(self, lesson: LabelledSamples, limit: Limit, report: Reading) -> None:
+        self.tower.read_all(lesson.samples, limit, report)
+
+    def train(
+        self, lesson: LabelledSamples, rows: NDArray[np.int64], held: NDArray[np.int64], limit: Limit
+    ) -> ProbabilityModel:
+        return TowerPredictor(self.tower.reading, self.inner.train(self._read(lesson), rows, held, limit))
+
+    def retrain(
+        self, lesson: LabelledSamples, rows: NDArray[np.int64], trained: Sequence[ProbabilityModel], limit: Limit
+    ) -> ProbabilityModel:
+        inner = [one.inner for one in trained if isinstance(one, TowerPredictor)]
+        return TowerPredictor(self.tower.reading, self.inner.retrain(self._read(lesson), rows, inner, limit))
+
+    def _read(self, lesson: LabelledSamples) -> LabelledSamples:
+        return replace(lesson, samples=self.tower.reading.read(lesson.samples))
