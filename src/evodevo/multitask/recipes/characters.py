@@ -44,8 +44,8 @@ def characters(size: Size, driver: Driver, changes: Changes) -> CharactersSettin
     """The settings.
 
     Args:
-        size: ``quick`` shows that all works (minutes on 2 cores); ``full`` carries the targets (about 3
-            hours, by its forecast).
+        size: ``quick`` shows that all works (minutes on 2 cores); ``full`` carries the targets, in at most 3 hours on 2
+            cores with nothing else on them, by its forecast.
         driver: ``extend``.
         changes: a folder of data for the tasks; without one they are questions about scikit-learn's digits.
     """
@@ -56,8 +56,12 @@ def characters(size: Size, driver: Driver, changes: Changes) -> CharactersSettin
     return CharactersSettings(
         system=SystemPlan(tasks=tasks, root=root, agent=agents_of(size, data)),
         study=StudyPlan(
-            cycles=7 if full else 2,  # tasks learn of each other between cycles
-            cycle=CycleSettings(samples=8, generation_size=4, score=ScoreSettings(scale=SCALE if full else 0.98)),
+            cycles=4 if full else 2,  # tasks learn of each other between cycles
+            cycle=CycleSettings(
+                samples=6 if full else 8,
+                generation_size=3 if full else 4,
+                score=ScoreSettings(scale=SCALE if full else 0.98),
+            ),
         ),
         evaluation=EvaluationPlan(
             training=training_of(8000, 4) if full else training_of(1500, 3),
