@@ -86,6 +86,8 @@ OF_ZOOS = {"module-zoo"}
 OF_GROWN = {"growth"}
 GROWS = {"grow", "replay"}
 # Pages about the system ``zoo``.
+PHOTOS = "photos/"
+"""Folder of images in the pages."""
 OF_SYSTEMS = {"extend"}
 # Commands about the small system of that name.
 OF_GALLERY = {"gallery"}
@@ -229,7 +231,10 @@ class Brief:
 
     def data_of(self, words: Sequence[str]) -> Path:
         """Data with the columns that the command names."""
-        named = self.folder / Path(words[words.index("--data") + 1]).name if "--data" in words else self.data
+        given = words[words.index("--data") + 1] if "--data" in words else ""
+        if given == PHOTOS:
+            return Path(PHOTOS)
+        named = self.folder / Path(given).name
         return named if named.is_file() else self.data
 
     def config(self, driver: str) -> Path:
@@ -341,8 +346,6 @@ def test_the_commands_of_a_page_run(
 
 def on_rows(words: Sequence[str], folder: Path) -> list[str]:
     """A command about rows of the user's own, with a short time and plain models alone."""
-    from PIL import Image
-
     lines = [
         f"{'odd' if number % 2 else 'even'},a {'fine' if number % 2 else 'dull'} post {number},{number}"
         for number in range(40)
@@ -351,16 +354,23 @@ def on_rows(words: Sequence[str], folder: Path) -> list[str]:
         (folder / name).write_text("class,text,likes\n" + "\n".join(lines))
     houses = [f"{number % 5},{50 + 7 * (number % 9)},{1000 * number + 300 * (number % 5)}" for number in range(40)]
     (folder / "houses.csv").write_text("rooms,area,price\n" + "\n".join(houses))
-    for place, kind in enumerate(("night", "day")):
-        (folder / "photos" / kind).mkdir(parents=True)
-        for number in range(6):
-            Image.new("L", (4, 4), 200 * place + number).save(folder / "photos" / kind / f"{number}.png")
+    write_photos(folder / PHOTOS)
     if "my_tower" in words:
         save_text_tower(folder / "my_tower")
     if words[0] != "fit":
         assert run(["fit", "posts.csv", "--label", "class", "--to", "my_model", "--no-networks"]) == 0
         return list(words)
     return [*words[: words.index("--time-limit")], "--no-networks", *words[words.index("--time-limit") + 2 :]]
+
+
+def write_photos(folder: Path) -> None:
+    """Six images of each of two classes."""
+    from PIL import Image
+
+    for place, kind in enumerate(("night", "day")):
+        (folder / kind).mkdir(parents=True)
+        for number in range(6):
+            Image.new("L", (4, 4), 200 * place + number).save(folder / kind / f"{number}.png")
 
 
 def _interrupt(stopping: Stopping, session: Stoppable) -> None:
@@ -396,6 +406,8 @@ def on_runs(
     shutil.copy(zoo_brief.folder / "0.png", tmp_path / "a.png")
     (tmp_path / "run.toml").write_text("")
     (tmp_path / "questions.jsonl").write_text('{"question": "def f", "choices": ["(x):", "nothing"], "answer": 0}')
+    if PHOTOS in words:
+        write_photos(tmp_path / PHOTOS)
     if any(word.endswith("path=vit") for word in words):
         save_tower(tmp_path / "vit")
     return words if gallery else network_stand_ins(words, of) if of else stand_ins(words, small)

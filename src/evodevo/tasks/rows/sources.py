@@ -5,7 +5,7 @@ Legend: n rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo import files
 from evodevo.errors import DataError, UsageError, unknown_name
 from evodevo.tasks.cell_values import text_of
 from evodevo.tasks.images.arrays import as_pixels, open_arrays
 from evodevo.tasks.images.pixels import Pixels
-from evodevo.tasks.images.suffixes import IMAGE_SUFFIXES
 from evodevo.tasks.table import tables
-from evodevo.tasks.text import corpus
+from evodevo.tasks.table.folder import LABEL, columns_of
 
-IMAGE, TEXT = "image", "text"
-"""Columns of a folder: a path below it, or the contents of a file."""
-TEXT_SUFFIXES = frozenset({".txt", ".md"})
-MAX_TEXT_BYTES = 16 * files.MIB
 FORMS = (
     "a .csv or .jsonl file (also .gz, .xz), a .parquet or .npz file, a folder with one folder of images or .txt files "
     "per class, a data frame, or a mapping of columns"
@@ -81,7 +75,7 @@ def read(data: Any, label: Sequence[str] = ()) -> Rows:
     if isinstance(data, (str, Path)):
         path = Path(data)
         if path.is_dir():
-            return _folder(path, label[0] if label else "label")
+            return _folder(path, label[0] if label else LABEL)
         if path.suffix.lower() == ".npz" and path.is_file():
             arrays = open_arrays(path)
             return _columns(arrays, str(path))
@@ -147,37 +141,5 @@ def _text(value: Any, place: str) -> str:
 
 def _folder(root: Path, label: str) -> Rows:
     """A row for each file below the folder; its class is the name of the folder on the first level."""
-    files.refuse_links_outside(root)
-    found = sorted(_below(root), key=lambda path: path.as_posix())
-    images = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
-    texts = [path for path in found if path.suffix.lower() in TEXT_SUFFIXES]
-    if not images and not texts:
-        raise DataError(f"{root} has no images and no .txt files in folders below it. Give {FORMS}.")
-    if images and texts:
-        raise DataError(
-            f"{root} has {len(images):,} images and {len(texts):,} texts. Give a folder of one kind, or a table whose "
-            "rows name the images and hold the texts."
-        )
-    chosen = images or texts
-    names = [path.relative_to(root) for path in chosen]
-    classes = [name.parts[0] if len(name.parts) > 1 else "" for name in names]
-    column = IMAGE if images else TEXT
-    if label == column:
-        raise UsageError(f"the label of a folder cannot be called {label!r}, which is the column of its files.")
-    values = [name.as_posix() for name in names] if images else [_contents(path, root) for path in texts]
-    cells: dict[str, list[str]] = {column: values}
-    if any(classes):
-        cells[label] = classes
-    return Rows(str(root), len(chosen), cells, folder=root)
-
-
-def _below(root: Path) -> Iterator[Path]:
-    for path in root.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-        if not hidden and not corpus.is_about(path) and path.is_file():
-            yield path
-
-
-def _contents(path: Path, root: Path) -> str:
-    data = files.read(path, MAX_TEXT_BYTES, inside=root)
-    return corpus.as_text(data, str(path)).decode("utf-8")
+    cells = columns_of(root, f"Give {FORMS}", label)
+    return Rows(str(root), len(next(iter(cells.values()))), cells, folder=root)

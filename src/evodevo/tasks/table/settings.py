@@ -19,7 +19,9 @@ class TableSettings(Settings):
     """Paths of the rows, meaning of the columns, and preparation of the samples."""
 
     data: str | None = Field(
-        default=None, description="a .csv, .jsonl (or .gz, .xz) or .parquet file, a sample per row"
+        default=None,
+        description="a .csv, .jsonl (or .gz, .xz) or .parquet file, a sample per row; or a folder with one folder of "
+        "images or .txt files per class, whose columns are image or text, and label",
     )
     architecture: str | None = Field(default=None, description="the same for the split of a strategist's decisions")
     validation: str | None = Field(default=None, description="the same for the validation split")
@@ -48,7 +50,8 @@ class TableSettings(Settings):
         default=None, min_length=1, description="column of train, architecture, validation, test; empty is free"
     )
     images: str | None = Field(
-        default=None, description="folder of the images, or an .npz with images 'x'; none is the folder of the file"
+        default=None,
+        description="folder of the images, or an .npz with images 'x'; none is the folder of the file, or data itself",
     )
     test_images: str | None = Field(default=None, description="the same for the test split; none is that of data")
     size: tuple[int, int] | None = Field(

@@ -110,7 +110,7 @@ def part(path: Path, given: Split | None, table: ColumnTable, columns: Columns, 
     kept = table.some(columns.all())
     named: Named | None = None
     if columns.image in kept:
-        folder = Path(images).expanduser() if images else path.parent
+        folder = Path(images).expanduser() if images else path if path.is_dir() else path.parent
         names = [name.strip() for name in kept[columns.image]]
         boxes = list(zip(*(kept[name] for name in columns.box), strict=True)) if columns.box else None
         named = Named(References(names, folder, columns.image, path), boxes)

@@ -1,4 +1,4 @@
-"""Reading of tables with named columns from CSV, JSON lines and parquet; values are text, empty where missing."""
+"""Reading of tables with named columns from files and folders; values are text, empty where missing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from evodevo.tasks import parquet
 from evodevo.tasks.cell_values import MISSING, text_of
 from evodevo.tasks.table import rows
 from evodevo.tasks.table.delimiters import delimiter_of, with_decimal_points
+from evodevo.tasks.table.folder import columns_of
 from evodevo.tasks.text import corpus
 
-HOW_TO_GIVE_ROWS = "Give a .csv or .jsonl file (also .gz, .xz) or a .parquet file, with one sample per row"
+HOW_TO_GIVE_ROWS = (
+    "Give a .csv or .jsonl file (also .gz, .xz) or a .parquet file, with one sample per row, or a folder with one "
+    "folder of images or .txt files per class"
+)
 
 
 class ColumnTable(Mapping[str, list[str]]):
@@ -47,7 +51,7 @@ class ColumnTable(Mapping[str, list[str]]):
 
 
 def read(path: Path) -> ColumnTable:
-    """The table in a file.
+    """The table in a file, or in a folder with one folder of files per class (``folder.columns_of``).
 
     The first line of a CSV file has the names of the columns, and shows whether commas, semicolons or tabs separate
     them; decimal commas become points where commas do not. Numbers, booleans and dates become text; lists become
@@ -55,9 +59,13 @@ def read(path: Path) -> ColumnTable:
 
     Raises:
         DataError: The file is missing or unreadable, has no rows, a repeated column name, or rows of different lengths;
-            also on access to a column with other values.
+            or the folder is of another kind; also on access to a column with other values.
         MissingExtraError: A parquet file needs pyarrow.
     """
+    if path.is_dir():
+        cells = columns_of(path, HOW_TO_GIVE_ROWS)
+        count = len(next(iter(cells.values())))
+        return ColumnTable(list(cells), count, lambda names: [cells[name] for name in names])
     if not path.is_file():
         raise DataError(f"there is no file at {path}. {HOW_TO_GIVE_ROWS}.")
     suffix, _ = corpus.suffixes(path)
