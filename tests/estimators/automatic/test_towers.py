@@ -77,6 +77,7 @@ def image_tower(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _unread() -> None:
+    """Nothing is remembered of other tests."""
     towers._memory.cache_clear()
 
 
@@ -237,6 +238,17 @@ def test_a_tower_for_which_there_is_no_time_is_left_out(text_tower: Path, monkey
     count = len(told)
     OnTower(tower, Linear(1.0)).prepare(replace(lesson), Limit(0), lambda *news: told.append(news))
     assert len(told) == count, "what was read is known"
+
+
+def test_a_library_that_fails_leaves_the_other_candidates(text_tower: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a shape that does not fit")
+
+    monkeypatch.setattr(towers, "_memory", fail)
+    rows = sentences(generator(0, "sentences"), KNOWN, 20)
+    model = evodevo.fit(rows, label="class", time_limit="60s", networks=False, towers=text_tower)
+    assert not any(row.name.endswith("on reader") for row in model.rows)
+    assert sum("reader cannot be read: RuntimeError: a shape" in reason for reason in model.left_out) == 3
 
 
 def test_two_folders_of_one_name_are_two_towers(text_tower: Path, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def fit(
         "ignore": list(ignore),
         "networks": networks,
         "seed": seed,
-        **({"towers": [tower.digest for tower in read.values()]} if read else {}),
+        **({"towers": [{**tower.beside, "weights": tower.digest} for tower in read.values()]} if read else {}),
     }
 
     def begun() -> BegunFit:

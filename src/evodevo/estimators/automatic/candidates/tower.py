@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import DataError, UsageError
+from evodevo.errors import DataError, EvodevoError, UsageError
 from evodevo.estimators.automatic.candidates.base import (
     PREDICTORS,
     Arrays,
@@ -81,7 +81,7 @@ class NamedTower:
         """Read samples once; they are kept in memory then.
 
         Raises:
-            DataError: It would take longer than the limit, or would have when it was tried before.
+            DataError: It would take longer than the limit, or would have when it was tried before; or a library failed.
         """
         if self._refused:
             raise DataError(self._refused)
@@ -94,7 +94,13 @@ class NamedTower:
                 self._refused = f"{self.name} reads {count:,} samples in about {spent / done * count:.0f} s"
                 raise DataError(self._refused)
 
-        self.reading.read(samples, progress)
+        try:
+            self.reading.read(samples, progress)
+        except EvodevoError:
+            raise
+        except Exception as error:  # whatever a library raises of a user's files: other candidates are there
+            self._refused = f"{self.name} cannot be read: {type(error).__name__}: {str(error)[:200]}"
+            raise DataError(self._refused) from error
 
 
 class OnTower(FitCandidate):
