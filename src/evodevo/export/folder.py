@@ -94,9 +94,9 @@ def publish(target: Path, fill: Callable[[Path], tuple[Verified, dict[str, Any]]
         fcntl.flock(held, fcntl.LOCK_EX)
         with _writing(target):
             verified, manifest = fill(draft)
-            files = {file.name: file_digest(file) for file in sorted(draft.iterdir())}
+            files = {name: file_digest(draft / name) for name in _names_below(draft)}
             write_json(draft / MANIFEST, {"schema": SCHEMA, **manifest, "files": files})
-            for entry in (*draft.iterdir(), draft):
+            for entry in (*draft.rglob("*"), draft):
                 # Temporary folders, and the files of safetensors, are for their owner alone.
                 entry.chmod((0o777 if entry.is_dir() else 0o666) & ~_mask())
                 _sync(entry)
@@ -142,7 +142,7 @@ def check_target(target: Path) -> None:
         return
     if not target.is_dir() or target.is_symlink():
         raise UsageError(f"{target} is no folder; name a new one for the export.")
-    names = sorted(entry.name for entry in target.iterdir())
+    names = _names_below(target)
     if not names:
         return
     ours = _files_of(target / MANIFEST)
@@ -151,6 +151,12 @@ def check_target(target: Path) -> None:
         raise UsageError(
             f"{target} holds {strangers[0]!r}, which no export wrote, and would be replaced. Name a new folder."
         )
+
+
+def _names_below(folder: Path) -> list[str]:
+    """Relative paths of all that is no folder below one."""
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
 def file_digest(path: Path) -> str:
@@ -163,7 +169,10 @@ def file_digest(path: Path) -> str:
 
 
 def _files_of(manifest: Path) -> set[str]:
-    """Names of a manifest of evodevo and of the files that it lists; none where it is another file."""
+    """Names of a manifest of evodevo and of the files that it lists; none where it is another file.
+
+    Names are paths relative to its folder.
+    """
     try:
         manifest_data = canonical.loads(manifest.read_bytes(), what=str(manifest), max_bytes=_MANIFEST_BYTES)
     except (OSError, UsageError):

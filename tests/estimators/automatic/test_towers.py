@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,9 +21,11 @@ import evodevo
 from evodevo import canonical
 from evodevo.cli.application import run
 from evodevo.errors import DataError, ExitCode, NotFoundError, StoreDamagedError, UsageError
+from evodevo.estimators.automatic.candidates import boosting, forest
 from evodevo.estimators.automatic.candidates import tower as on_tower
 from evodevo.estimators.automatic.candidates.base import PREDICTORS, LabelledSamples, Limit
 from evodevo.estimators.automatic.candidates.linear import Linear
+from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.candidates.tower import NamedTower, OnTower
 from evodevo.estimators.automatic.features import towers
 from evodevo.estimators.automatic.features.towers import TowerReading
@@ -76,9 +80,11 @@ def image_tower(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _unread() -> None:
-    """Nothing is remembered of other tests."""
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is remembered of other tests, and trees are few."""
     towers._memory.cache_clear()
+    monkeypatch.setattr(boosting, "MOST_ITERATIONS", 4)
+    monkeypatch.setattr(forest, "TREES", 4)
 
 
 def sentences(rng: np.random.Generator, words: tuple[str, str], count: int) -> dict[str, list[str]]:
@@ -155,8 +161,51 @@ def test_rows_of_words_that_training_did_not_have(text_tower: Path, tmp_path: Pa
     wanted = model.predict_proba(test)
     towers._memory.cache_clear()
     np.testing.assert_array_equal(evodevo.FittedModel.load(tmp_path / "model").predict_proba(test), wanted)
-    with pytest.raises(UsageError, match="has no source"):
+
+
+@pytest.mark.slow
+def test_the_program_reads_through_a_copy_of_the_tower(text_tower: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "reader"
+    shutil.copytree(text_tower, folder)
+    rng = generator(0, "sentences")
+    train, new = sentences(rng, KNOWN, 60), sentences(rng, UNSEEN, 20)
+    new["text"][3] = ""
+    model = evodevo.fit(train, label="class", time_limit="60s", networks=False, towers=folder)
+    model = replace(model, predictor=next(one for name, one in model.others.items() if name.endswith(", on reader")))
+    for _ in range(2):
+        model.export("source", tmp_path / "program")  # the second one replaces the first
+    stranger = tmp_path / "program" / "towers" / "mine.txt"
+    stranger.write_text("my own")
+    with pytest.raises(UsageError, match=r"holds 'towers/mine\.txt', which no export wrote"):
         model.export("source", tmp_path / "program")
+    stranger.unlink()
+    wanted = model.predict_proba(new)
+    (tmp_path / "program").rename(tmp_path / "elsewhere")
+    shutil.rmtree(folder)
+    program = tmp_path / "elsewhere" / "predict.py"
+    rows = [{"text": text, "size": size} for text, size in zip(new["text"], new["size"], strict=True)]
+    code = f"import sys, json; sys.path.insert(0, {str(program.parent)!r}); from predict import Model; "
+    code += "print(json.dumps(Model().answers(json.loads(sys.stdin.read())).tolist()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(rows), capture_output=True, text=True, check=True
+    )
+    np.testing.assert_allclose(json.loads(done.stdout), wanted, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_program_that_reads_images_through_a_tower_and_an_ensemble_of_it(image_tower: Path, tmp_path: Path) -> None:
+    rng = generator(0, "pixels")
+    pixels = rng.integers(0, 120, (60, 16, 12, 1), dtype=np.uint8)
+    pixels[::2, 4:8, 4:8] += 40
+    rows = {"image": pixels, "spot": ["yes" if place % 2 == 0 else "no" for place in range(60)]}
+    model = evodevo.fit(rows, label="spot", time_limit="60s", networks=False, towers=image_tower)
+    on = [one for name, one in model.others.items() if name.endswith(", on viewer")]
+    both = MeanPredictor([on[0], model.others["logistic regression, C = 1"]], [0.5, 0.5])
+    replace(model, predictor=both).export("source", tmp_path / "program")
+    assert sorted(path.name for path in (tmp_path / "program" / "towers").glob("*/*")) == [
+        "config.json",
+        "model.safetensors",
+    ]
 
 
 def test_the_model_is_logistic_regression_on_standardised_features(text_tower: Path) -> None:
@@ -261,6 +310,7 @@ def test_two_folders_of_one_name_are_two_towers(text_tower: Path, tmp_path: Path
     assert f"logistic regression, C = 0.1, on {other}" in names
 
 
+@pytest.mark.slow
 def test_the_command(text_tower: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = sentences(generator(0, "sentences"), KNOWN, 60)
     file = tmp_path / "rows.jsonl"
@@ -268,8 +318,8 @@ def test_the_command(text_tower: Path, tmp_path: Path, capsys: pytest.CaptureFix
         "".join(json.dumps(dict(zip(rows, row, strict=True))) + "\n" for row in zip(*rows.values(), strict=True))
     )
     common = ["fit", str(file), "--label", "class", "--no-networks", "--time-limit", "60s", "--tower", str(text_tower)]
-    assert run([*common, "--source", str(tmp_path / "program")]) == ExitCode.USAGE
-    assert "has no source" in capsys.readouterr().err
-    assert run([*common, "--to", str(tmp_path / "model"), "--json"]) == ExitCode.SUCCESS
+    kept = ["--to", str(tmp_path / "model"), "--source", str(tmp_path / "program")]
+    assert run([*common, *kept, "--json"]) == ExitCode.SUCCESS
+    assert (tmp_path / "program" / "predict.py").is_file()
     found = json.loads(capsys.readouterr().out)
     assert any(row["name"].endswith(", on reader") for row in found["rows"])

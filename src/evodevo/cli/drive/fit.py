@@ -10,7 +10,6 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.options import Json
-from evodevo.errors import UsageError
 
 if TYPE_CHECKING:
     from evodevo.estimators.automatic.leaderboard import Leaderboard
@@ -94,8 +93,6 @@ def fit(
     from evodevo.estimators.automatic.unfinished.folder import UNFINISHED
     from evodevo.tasks.rows import sources
 
-    if source is not None and tower:
-        raise UsageError("a model that reads through a tower has no source; leave out --source or --tower.")
     names: Any = label[0] if label and len(label) == 1 else tuple(label or (USUAL_LABEL,))
     # All that can be wrong is found before the work, not after it.
     seconds_of(time_limit)

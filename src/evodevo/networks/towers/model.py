@@ -23,7 +23,7 @@ from evodevo.operators.pretrained.layers import load_model
 from evodevo.operators.pretrained.spec import model_folder
 from evodevo.tasks.inputs import InputSpec
 
-_CLASSES: Mapping[Tower, tuple[str, tuple[tuple[str, bool], ...]]] = {
+MODEL_CLASSES: Mapping[Tower, tuple[str, tuple[tuple[str, bool], ...]]] = {
     "bert": ("BertModel", (("add_pooling_layer", False),)),
     "roberta": ("RobertaModel", (("add_pooling_layer", False),)),
     "distilbert": ("DistilBertModel", ()),
@@ -31,6 +31,7 @@ _CLASSES: Mapping[Tower, tuple[str, tuple[tuple[str, bool], ...]]] = {
     "clip_text": ("CLIPTextModel", ()),
     "clip_vision": ("CLIPVisionModel", ()),
 }
+"""Family -> class of transformers, and options of its constructor."""
 _LAST_NORMS = ("layernorm", "final_layer_norm")
 """Attributes of the norm behind the last layer, in the families that have one."""
 
@@ -64,7 +65,7 @@ def build_tower(spec: InputSpec, structure: ExtractorStructure, *, missing: bool
         raise UsageError(f"{path} has {sizes.layer.layers} layers; last = {structure.last} cannot be trained.")
     folder = model_folder(path)
     check_digest(path, structure.digest)
-    model, lost = load_model(folder, *_CLASSES[sizes.tower])
+    model, lost = load_model(folder, *MODEL_CLASSES[sizes.tower])
     if lost:
         raise DataError(f"{folder} has no weights for {min(lost)}; the file is of another model.")
     core = Core(copy.deepcopy(model), sizes, structure)

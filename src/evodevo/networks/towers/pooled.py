@@ -6,6 +6,7 @@ Legend: n samples, L positions, D channels of the tower.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -44,17 +45,12 @@ class PooledTexts:
     """
 
     def __init__(self, path: str, digest: str) -> None:
-        folder = model_folder(path)
-        if not (folder / "tokenizer.json").is_file():
-            raise DataError(f"{folder} has no tokenizer.json, without which no text can be read; save it there, too.")
-        self._tokenizer = read_tokenizer_file(folder)
-        spec = InputSpec(NAME, "tokens", length=1, vocabulary=self._tokenizer.vocabulary)
-        sizes = tower_sizes(path, spec)
-        self._longest = min(MOST_TOKENS, sizes.longest - len(sizes.prefix) - len(sizes.suffix))
-        spec = InputSpec(NAME, "tokens", length=self._longest, vocabulary=self._tokenizer.vocabulary)
+        spec = text_spec(path)
+        self._tokenizer = read_tokenizer_file(model_folder(path))
+        self._longest = spec.length
         structure = ExtractorStructure(kind="hugging_face", path=path, digest=digest)
         self._tower = build_tower(spec, structure, missing=False).eval()
-        self.width = sizes.width
+        self.width = tower_sizes(path, spec).width
 
     def read(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
         """Vectors (n, D)."""
@@ -73,6 +69,24 @@ class PooledTexts:
                 if progress is not None:
                     progress(done, len(texts))
         return found
+
+
+def text_spec(path: str) -> InputSpec:
+    """Input of a text tower: the ids of its own tokenizer, and as many tokens as it has room for beside special ones.
+
+    Args:
+        path: see ``PooledTexts``.
+
+    Raises:
+        DataError: there is no tokenizer.
+        NotFoundError, UsageError: see ``tower_sizes``.
+    """
+    folder = model_folder(path)
+    if not (folder / "tokenizer.json").is_file():
+        raise DataError(f"{folder} has no tokenizer.json, without which no text can be read; save it there, too.")
+    spec = InputSpec(NAME, "tokens", length=1, vocabulary=read_tokenizer_file(folder).vocabulary)
+    sizes = tower_sizes(path, spec)
+    return replace(spec, length=min(MOST_TOKENS, sizes.longest - len(sizes.prefix) - len(sizes.suffix)))
 
 
 class PooledImages:

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -109,12 +110,13 @@ class ProbabilityModel(ABC):
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Facts that JSON can hold, and arrays by name."""
 
-    def source(self, facts: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+    def source(self, facts: dict[str, Any], files: dict[str, str | Path]) -> dict[str, Any]:
         """The facts of an export as source: those of ``to_state``, and where its further files are.
 
         Args:
             facts: Facts of ``to_state``.
-            files: Text of each Python file so far, by name; those that this model needs are added.
+            files: Text of each Python file so far, by name, and paths of files that are copied; those that this model
+                needs are added.
 
         Raises:
             UsageError: A part that has no source.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -50,7 +51,7 @@ class MeanPredictor(ProbabilityModel):
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
         return {"parts": parts}, arrays
 
-    def source(self, facts: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+    def source(self, facts: dict[str, Any], files: dict[str, str | Path]) -> dict[str, Any]:
         found = [
             {**given, "facts": part.source(given["facts"], files)}
             for part, given in zip(self.parts, facts["parts"], strict=True)

@@ -6,6 +6,7 @@ Legend: n samples, F numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -48,7 +49,7 @@ class NetworkRow(ProbabilityModel):
         facts, arrays = self.network.to_state()
         return {"levels": list(self.levels), "network": facts}, arrays
 
-    def source(self, facts: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+    def source(self, facts: dict[str, Any], files: dict[str, str | Path]) -> dict[str, Any]:
         from evodevo.estimators.automatic.source.written import written_network
 
         return {**facts, "network": written_network(self.network, facts["network"], files)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -56,6 +57,12 @@ class TowerPredictor(ProbabilityModel):
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         facts, arrays = self.inner.to_state()
         return {"tower": self.tower.model_dump(mode="json"), "form": self.inner.form, "facts": facts}, arrays
+
+    def source(self, facts: dict[str, Any], files: dict[str, str | Path]) -> dict[str, Any]:
+        from evodevo.estimators.automatic.source.written_tower import written_tower
+
+        inner = self.inner.source(facts["facts"], files)
+        return {**facts, "tower": written_tower(self.tower, files), "facts": inner}
 
     @classmethod
     def from_state(cls, facts: Mapping[str, Any], arrays: Arrays) -> Self:

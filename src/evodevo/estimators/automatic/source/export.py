@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,8 @@ from evodevo.estimators.automatic import keeping
 from evodevo.estimators.automatic.candidates.base import ProbabilityModel
 from evodevo.estimators.automatic.leaderboard import Leaderboard
 from evodevo.estimators.automatic.source.probes import drawn
+from evodevo.estimators.automatic.source.written_tower import FOLDER
+from evodevo.estimators.automatic.source.written_tower import PROGRAM as TOWERS
 from evodevo.export.folder import CARD, Export, check_target, publish, write_text
 from evodevo.export.fresh_process import run
 from evodevo.export.model_card import plain_text
@@ -36,7 +38,9 @@ MOST_PROBES = 50
 TOLERANCE, NETWORK_TOLERANCE = 1e-9, 1e-5
 """Largest difference of a probability, or of a value in the largest one's size or 1; networks compute in single
 precision."""
-FORMS = ("constant", "linear", "neighbours", "network", "trees")
+TOWER_TOLERANCE = 1e-4
+"""The same where a pretrained tower reads: a program reads text by text, which adds up in another order."""
+FORMS = ("constant", "linear", "neighbours", "network", "tower", "trees")
 SCRIPT = """\
 import json, sys
 sys.modules["evodevo"] = None
@@ -87,7 +91,7 @@ def export_fitted(model: Exportable, to: str, target: Path, probes: Any = None) 
     if rows is None:
         rows = drawn(model.reading, kept.facts)
     rows = rows.take(np.arange(min(rows.count, MOST_PROBES)))
-    files: dict[str, str] = {}
+    files: dict[str, str | Path] = {}
     kept = kept.model_copy(update={"facts": model.predictor.source(kept.facts, files)})
 
     def fill(draft: Path) -> tuple[Verified, dict[str, Any]]:
@@ -95,12 +99,18 @@ def export_fitted(model: Exportable, to: str, target: Path, probes: Any = None) 
         shutil.copyfile(Path(__file__).with_name(PROGRAM), draft / PROGRAM)
         if model.reading.shapes:
             shutil.copyfile(spectrogram.__file__, draft / SOUNDS)
-        for name, text in files.items():
-            write_text(draft / name, text)
+        for name, given in files.items():
+            (draft / name).parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(given, Path):
+                shutil.copyfile(given, draft / name)
+            else:
+                write_text(draft / name, given)
         verdict = model.leaderboard().verdict
-        write_text(draft / CARD, _card(model.name, verdict, files, images=bool(model.reading.shapes)))
+        programs = [name for name, given in files.items() if isinstance(given, str)]
+        write_text(draft / CARD, _card(model.name, verdict, programs, images=bool(model.reading.shapes)))
         wanted = model.predictor.probabilities(model.reading.read(rows))
-        verified = _verified(draft, rows, wanted, NETWORK_TOLERANCE if files else TOLERANCE)
+        tolerance = TOWER_TOLERANCE if TOWERS in programs else NETWORK_TOLERANCE if programs else TOLERANCE
+        verified = _verified(draft, rows, wanted, tolerance)
         about = {"model": model.name, "verdict": verdict, "data": dict(model.about)}
         return verified, {
             "format": FORMAT,
@@ -114,6 +124,8 @@ def export_fitted(model: Exportable, to: str, target: Path, probes: Any = None) 
 
 def _forms_of(form: str, facts: Mapping[str, Any]) -> set[str]:
     """Forms of all models within one."""
+    if form == "tower":
+        return {form, *_forms_of(facts["form"], facts["facts"])}
     if "parts" not in facts or form != "mean":
         return {form}
     return set().union(*(_forms_of(part["form"], part["facts"]) for part in facts["parts"]))
@@ -125,14 +137,18 @@ def _check_forms(form: str, facts: Mapping[str, Any], name: str) -> None:
         raise UsageError(f"{name!r} holds a model of the form {others[0]!r}, which has no source. Keep it with save().")
 
 
-def _card(name: str, verdict: str, files: Iterable[str], *, images: bool) -> str:
-    """Text of the card; ``files`` are those of the networks."""
+def _card(name: str, verdict: str, files: Collection[str], *, images: bool) -> str:
+    """Text of the card; ``files`` are programs beside the main one: of networks, and of towers."""
+    networks = [file for file in files if file != TOWERS]
     needs = ["numpy", *(["pillow"] if images else []), *(["torch"] if files else [])]
+    needs += ["transformers"] if TOWERS in files else []
     about = f"`{PROGRAM}` needs {' and '.join(needs)}."
     if images:
         about += f" Of .wav files `{SOUNDS}` makes the images; it needs scipy."
-    if files:
-        about += f" Its networks are in {', '.join(f'`{file}`' for file in files)}."
+    if networks:
+        about += f" Its networks are in {', '.join(f'`{file}`' for file in networks)}."
+    if TOWERS in files:
+        about += f" `{TOWERS}` reads through the pretrained models in `{FOLDER}`, which are copies of those on disk."
     return f"# {plain_text(name)}\n\n{plain_text(verdict)}\n\n    python {PROGRAM} rows.csv > answers.csv\n\n{about}\n"
 
 

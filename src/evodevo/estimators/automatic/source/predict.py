@@ -1,11 +1,13 @@
-"""Predictions of a model that evodevo has fitted: numpy, pillow where there are images, torch where there are networks.
+"""Predictions of a model that evodevo has fitted: numpy, pillow where there are images, torch where there are networks,
+transformers where a pretrained tower reads.
 
     python predict.py rows.csv > answers.csv
 
     from predict import Model
     Model().predict([{"column": "value"}, ...])    # of an image its path, or its pixels
 
-``model.json`` and ``arrays.safetensors`` lie beside this file, and ``torch_networks.py`` where the model has some.
+``model.json`` and ``arrays.safetensors`` lie beside this file, and ``torch_networks.py`` and ``pretrained_towers.py``
+where the model has some.
 Values are texts, as in a CSV file; "" is a missing one.
 """
 
@@ -290,6 +292,17 @@ def _mean(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) 
     return total
 
 
+def _tower(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
+    tower, rest = facts["tower"], samples.rows(0, samples.count)
+    found = _beside("pretrained_towers").numbers(tower, samples.texts, samples.images, samples.present)
+    rest.numbers = np.concatenate([samples.numbers, *found], axis=1)
+    if "tokens" in tower["reads"]:
+        rest.texts = []
+    if "image" in tower["reads"]:
+        rest.images, rest.present = [], []
+    return FORMS[facts["form"]](facts["facts"], arrays, rest)
+
+
 def _constant(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
     return np.tile(arrays["shares"], (samples.count, 1))
 
@@ -355,6 +368,7 @@ FORMS = {
     "neighbours": _neighbours,
     "network": _network,
     "mean": _mean,
+    "tower": _tower,
     "constant": _constant,
 }
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NETWORKS = "torch_networks.py"
 
 
-def written_network(predictor: NetworkPredictor, facts: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+def written_network(predictor: NetworkPredictor, facts: dict[str, Any], files: dict[str, str | Path]) -> dict[str, Any]:
     """Facts of a network with the place of its source; see ``ProbabilityModel.source``.
 
     Equal programs are one file.
