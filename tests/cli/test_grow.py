@@ -64,8 +64,15 @@ def test_from_the_command_to_the_page(begin: list[str], tmp_path: Path, capsys: 
     seen = capsys.readouterr()
     assert "2 trainings, expected" in seen.err.splitlines()[1], "the total time is said first"
     assert "event 1: " in seen.err
-    assert "grown by random" in seen.out
+    _, head, *rows, verdict = seen.out.splitlines()
+    assert head.split("  ")[0] == "arm"
+    assert "minus fixed" in head
+    assert {row.split("  ")[0] for row in rows} == {"grown by random", "fixed"}, "the end is one table"
+    assert verdict.startswith("best of 2 on test: ")
+    assert run(["show", "last", *where]) == ExitCode.SUCCESS
+    seen = capsys.readouterr()
     assert "in points more than fixed" in seen.out
+    assert "how the networks grew" in seen.out
 
     assert run(["status", "last", *where, "--json"]) == ExitCode.SUCCESS
     facts = told(capsys)

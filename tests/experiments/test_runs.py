@@ -237,6 +237,10 @@ def test_the_command_trains_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixtu
     told = capsys.readouterr()
     assert "3 trainings, expected" in told.err
     assert "at any time" in told.err
+    assert "\nbest of " in told.out
+    assert "printed in somewhere" not in told.out, "the end is one table"
+    assert command(["show", "last", "--store", str(tmp_path)]) == 0
+    told = capsys.readouterr()
     assert "printed in somewhere" in told.out
     assert "test accuracy in percent by hops" in told.out
     assert command(["train", "h_model.tesing", *where]) == 2

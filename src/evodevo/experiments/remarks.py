@@ -28,6 +28,11 @@ def remarks(trainings: Sequence[Facts]) -> tuple[str, ...]:
     return (*_searches(trainings), *_selections(trainings), *_growths(trainings), *_reasons(trainings))
 
 
+def decisions(trainings: Sequence[Facts]) -> tuple[str, ...]:
+    """Those of the remarks that state what a search or a race chose, and whether growing cost too much."""
+    return (*_searches(trainings), *_growths(trainings))
+
+
 def begun_without(race: Facts) -> str:
     """What a growth began with where nobody raced, and why."""
     begun = f"{' + '.join(race['chosen'])} alone" if "otherwise" in race else "all modules"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evodevo.cli.comparing import show_comparison
+from evodevo.cli.ended import show_end
 from evodevo.cli.look.front import show_front
 from evodevo.cli.options import (
     DEFAULT_STORE,
@@ -59,6 +59,6 @@ def resume(
         if ended.is_composed:
             show_composed(ended)
         elif ended.is_experiment:
-            show_comparison(ended)
+            show_end(ended)
         else:
             show_front(ended)

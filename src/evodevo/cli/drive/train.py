@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.comparing import show_comparison
 from evodevo.cli.drive.evolve import RecipeSize
+from evodevo.cli.ended import show_end
 from evodevo.cli.listing import print_individuals, say_seeds
 from evodevo.cli.options import (
     DEFAULT_STORE,
@@ -202,7 +202,7 @@ def present(run: Run, store: Place, json: bool) -> None:
     """Print the results of an experiment that has ended."""
     with run.archive:
         if not json:
-            show_comparison(run)
+            show_end(run)
             where = store_option(store)
             output.words(f"next: evodevo report {run.id}{where}   evodevo show {run.id}{where}")
 
@@ -220,7 +220,7 @@ def _alone(what: str, settings: dict[str, Any], store: Place, json: bool) -> Non
         if json:
             return
         if run.is_experiment:
-            show_comparison(run)
+            show_end(run)
             return
         trained = [*run.individuals(), *run.baselines()]
         print_individuals(trained, run.goals)
