@@ -119,6 +119,9 @@ class ForkSettings(Settings):
     Attributes:
         share: Largest share of the budget for all forks of a run, both sides, orders and judgements included, 0 to 1; 0
             for no forks.
+        most_share: Share of the budget, 0 to 1, up to which one fork may take what it needs where ``share`` has no room
+            for one; 0 for ``share`` alone.
+        required: Whether nothing is edited in a run without room for a fork; else edits are made without one.
         samples: Number of samples of the ``architecture`` split that choose, and of others of it on which the published
             gain is measured; each at most half of the split.
         least: Fewest steps of the unchanged network in a fork; there are as many forks as the share pays for.
@@ -135,6 +138,8 @@ class ForkSettings(Settings):
     """
 
     share: float = Field(default=0.0, ge=0, lt=1)
+    most_share: float = Field(default=0.0, ge=0, lt=1, exclude_if=lambda value: not value)
+    required: bool = Field(default=False, exclude_if=lambda value: not value)
     samples: int = Field(default=2000, ge=2, le=1 << 20)
     least: int = Field(default=50, ge=1, le=100_000)
     orders: int = Field(default=2, ge=0, le=100)

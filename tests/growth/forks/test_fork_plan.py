@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from evodevo.growth.forks.interval import gain_of, noise_variance, scatter
-from evodevo.growth.forks.plan import ForkSamples, plan_forks
+from evodevo.growth.forks.plan import ForkSamples, forks_planned, plan_forks
 from evodevo.growth.spec import ForkSettings
 
 
@@ -45,6 +45,24 @@ def test_the_stated_budget_is_the_least() -> None:
     least = float(none.instead.split("give ")[1].split()[0])
     assert plan_forks(settings, 1.01 * least, 4, 1e8, 1e6, samples).most == 1
     assert plan_forks(settings, 0.99 * least, 4, 1e8, 1e6, samples).most == 0
+
+
+def test_one_fork_takes_what_it_needs_up_to_the_largest_share() -> None:
+    samples = ForkSamples(50, 50)
+    settings = ForkSettings(share=0.03, most_share=0.15, least=20, orders=0, required=True)
+    needed = 2 * 20 * 1e8 + 200 * 1e6
+    for budget in np.geomspace(2 * needed, 60 * needed, 30):
+        plan = plan_forks(settings, float(budget), 4, 1e8, 1e6, samples)
+        assert plan.allowed <= max(0.03 * budget, needed) * (1 + 1e-12)
+        assert bool(plan.most) == (needed <= 0.15 * budget)
+        if plan.most:
+            assert plan.steps >= 20
+            assert 2 * plan.most * plan.side + plan.most * 200 * 1e6 == pytest.approx(plan.allowed)
+        else:
+            assert not plan.edits
+            assert forks_planned(plan.most, plan.steps, plan.instead, edits=plan.edits).endswith("Nothing is edited.")
+            least = float(plan.instead.split("give ")[1].split()[0])
+            assert plan_forks(settings, 1.01 * least, 4, 1e8, 1e6, samples).most == 1
 
 
 def test_a_split_that_is_too_small_has_no_forks() -> None:

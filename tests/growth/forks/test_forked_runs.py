@@ -443,6 +443,17 @@ def test_no_fork_below_the_stated_budget_and_growth_is_as_without(tmp_path: Path
     assert timeless(outcome) == timeless(without)
 
 
+@pytest.mark.slow
+def test_nothing_is_edited_without_room_for_a_fork_that_is_required() -> None:
+    outcome = grown(arm(forks={"least": 1000, "required": True}))
+    growth = outcome.extra["growth"]
+    without = grown(arm(events={"count": 0}, forks={"share": 0.0}))
+    assert not growth["forks"]["edits"]
+    assert (growth["edits"], growth["timeline"]) == ([], [])
+    assert outcome.extra["validation"] == without.extra["validation"], "the network that does not grow"
+    assert fork_words(SimpleNamespace(forks=growth["forks"]))[0].endswith("Nothing is edited.")  # type: ignore[arg-type]
+
+
 def test_an_edit_without_a_fork_is_not_made(run: dict[str, Any]) -> None:
     left = [row for row in run["facts"]["forks"]["tried"] if not row["spent"]]
     assert len(run["tried"]) == run["facts"]["forks"]["most"] or not left

@@ -24,6 +24,7 @@ class ForkPlan(Settings):
         allowed: FLOPs or seconds of all forks together.
         steps: Steps of the network at the start in a training of a fork.
         instead: Why there are none; empty where there are some.
+        edits: Whether edits are made where there are none.
     """
 
     most: int = 0
@@ -32,12 +33,13 @@ class ForkPlan(Settings):
     allowed: float = 0.0
     steps: int = 0
     instead: str = ""
+    edits: bool = Field(default=True, exclude_if=lambda value: value)
 
 
-def forks_planned(most: int, steps: int, instead: str) -> str:
+def forks_planned(most: int, steps: int, instead: str, *, edits: bool = True) -> str:
     """How many forks a run has and how long they are, or why it has none: a sentence from the fields of a plan."""
     if instead:
-        return f"No forks: {instead.rstrip('.')}. Edits are made without."
+        return f"No forks: {instead.rstrip('.')}. {'Edits are made without' if edits else 'Nothing is edited'}."
     return f"{most} fork{'' if most == 1 else 's'} at most, of about {steps:,} steps a side."
 
 
@@ -84,6 +86,8 @@ def plan_forks(
 ) -> ForkPlan:
     """As many forks, at most one per event, as the share pays for with ``least`` steps a side.
 
+    Where it pays for none, one of ``least`` steps a side, if ``most_share`` pays for it.
+
     Args:
         settings: Settings of the forks.
         budget: FLOPs or seconds of the whole training.
@@ -94,8 +98,9 @@ def plan_forks(
         unit: Unit of the budget and of costs.
     """
     allowed = settings.share * budget
+    edits = not settings.required
     if samples.choosing < 2:
-        return ForkPlan(instead="the split architecture has fewer than 4 samples.")
+        return ForkPlan(instead="the split architecture has fewer than 4 samples.", edits=edits)
 
     def judging(count: int) -> float:
         again = (count - 1) * samples.forwards(settings, settings.orders_again)
@@ -109,9 +114,12 @@ def plan_forks(
         side = (allowed - judging(count)) / trained(count)
         if side >= settings.least * step:
             return ForkPlan(most=count, unit=unit, side=side, allowed=allowed, steps=int(side / step))
-    least = (judging(1) + trained(1) * settings.least * step) / settings.share
+    least, share = judging(1) + trained(1) * settings.least * step, max(settings.share, settings.most_share)
+    if least <= settings.most_share * budget:
+        return ForkPlan(most=1, unit=unit, side=settings.least * step, allowed=least, steps=settings.least)
     return ForkPlan(
         unit=unit,
-        instead=f"{settings.share:g} of {amount_in_words(budget, unit)} has no room for a fork of {settings.least} "
-        f"steps a side; give {amount_in_words(least, unit)} or more.",
+        instead=f"{share:g} of {amount_in_words(budget, unit)} has no room for a fork of {settings.least} "
+        f"steps a side; give {amount_in_words(least / share, unit)} or more.",
+        edits=edits,
     )

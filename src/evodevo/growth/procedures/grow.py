@@ -112,8 +112,10 @@ class _Run:
             bench, self.samples, settings.replay, first=self.before.trained, weight=zoo.replay_weight
         )
         falls = tuple(step.at for step in settings.caps.falls)
-        self.agenda = Agenda(settings.events, falls, date_of_shift(settings.shift, self.before))
         self.fork_plan, forks = forks_of(bench, self.growth, self.training, self.batches)
+        edited = self.fork_plan is None or bool(self.fork_plan.most) or self.fork_plan.edits
+        events = settings.events if edited else settings.events.model_copy(update={"count": 0})
+        self.agenda = Agenda(events, falls, date_of_shift(settings.shift, self.before))
         run = name_of(seed=bench.seed, data=data, network=bench.arm.network.model_dump(mode="json"))
         self.forked = None
         if forks is not None:
@@ -127,7 +129,7 @@ class _Run:
             self.bench.record_event(EVENTS, "race", {"race": self.before.race, "start": start})
         if self.fork_plan is not None:
             plan = self.fork_plan
-            told = forks_planned(plan.most, plan.steps, plan.instead)
+            told = forks_planned(plan.most, plan.steps, plan.instead, edits=plan.edits)
             self.bench.record_event(EVENTS, "forks", {"forks": plan.model_dump(mode="json")}, growth={"told": told})
         self._note_cost(0, 0.0)
         while (coming := self.agenda.next()) is not None:

@@ -46,11 +46,12 @@ RACE_THEN_GROW: Mapping[str, Any] = {
     "allow": ["map_positions"],
     "around": {"tries": 1},
     "events": {"count": 1, "first": 0.1, "last": 0.1, "actions": 1},
-    "forks": {**EDITED_AROUND["forks"], "share": 0.03},
+    "forks": {**EDITED_AROUND["forks"], "share": 0.03, "most_share": 0.15, "required": True},
     "race": {"share": 0.15, "least": 30, "singles": 1.0, "identity": True, "judge": "loss", "otherwise": "mlp"},
 }
 """Options of an arm that begins with what learns most in a short race, often no module at all, and then gets maps of
-positions where a fork confirms them: one early, as these show their worth at once.
+positions where a fork confirms them: one early, as these show their worth at once. Where 3 % of the budget have no room
+for it, it takes what it needs, up to 15 %; a smaller budget has no maps, since they harm texts.
 """
 NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
 """Options of the fixed arm: the same data split, no event, no probe; this strategist never races."""

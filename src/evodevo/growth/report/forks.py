@@ -35,7 +35,7 @@ def fork_words(growth: GrowthHistory) -> list[str]:
     if forks is None:
         return []
     if forks["instead"]:
-        return [forks_planned(forks["most"], forks["steps"], forks["instead"])]
+        return [forks_planned(forks["most"], forks["steps"], forks["instead"], edits=forks.get("edits", True))]
     tried = [row for row in forks["tried"] if row["spent"]]
     kept = sum(row["kept"] for row in tried)
     share = f" They took {100 * forks['share']:.1f} % of the budget." if "share" in forks else ""
