@@ -88,7 +88,8 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
     check_result(trained.result)
     network = cast(ModuleZoo, trained.network)  # the arm's own kind
     facts = dict(trained.extra["growth"])
-    if growth.events.count and not facts["timeline"]:
+    edited = (facts.get("forks") or {}).get("edits", True)  # not where a fork is required and has no room
+    if growth.events.count and edited and not facts["timeline"]:
         words = "the budget ended before the first event, so that nothing could grow; give more."
         warnings.warn(words, ConvergenceWarning, stacklevel=5)
     chosen = bench.selections[-1] if bench.selections else None
