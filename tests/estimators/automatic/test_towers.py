@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -280,13 +281,31 @@ def test_a_tower_for_which_there_is_no_time_is_left_out(text_tower: Path, monkey
     for _ in range(2):
         with pytest.raises(DataError, match="reader reads 60 samples in about"):
             tower.read_all(lesson.samples, Limit(time.monotonic() - 1), lambda *news: told.append(news))
-    assert len(told) == 1, "the second time nothing is read"
+    assert len(told) == 2, "the second time nothing is read"
     tower = NamedTower(reading, "reader")
     tower.read_all(lesson.samples, Limit(time.monotonic() + 600), lambda *news: told.append(news))
     assert told[-1] == ("reader", 60, 60)
     count = len(told)
     OnTower(tower, Linear(1.0)).prepare(replace(lesson), Limit(0), lambda *news: told.append(news))
     assert len(told) == count, "what was read is known"
+
+
+def test_the_time_to_load_a_tower_is_no_part_of_its_pace(text_tower: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    lesson = lesson_of(text_tower)
+
+    def read(samples: Samples, progress: Any) -> None:
+        now[0] += 60  # the model is loaded
+        for done in range(4, 61, 4):
+            now[0] += 1.0
+            progress(done, 60)
+
+    tower = NamedTower(cast("TowerReading", SimpleNamespace(read=read)), "slow to load")
+    tower.read_all(lesson.samples, Limit(1000.0 + 80), lambda *news: None)
+    late = NamedTower(cast("TowerReading", SimpleNamespace(read=read)), "too slow")
+    with pytest.raises(DataError, match="too slow reads 60 samples in about 15 s"):
+        late.read_all(lesson.samples, Limit(now[0] + 66), lambda *news: None)
 
 
 def test_a_library_that_fails_leaves_the_other_candidates(text_tower: Path, monkeypatch: pytest.MonkeyPatch) -> None:

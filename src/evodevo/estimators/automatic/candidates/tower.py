@@ -92,13 +92,17 @@ class NamedTower:
         """
         if self._refused:
             raise DataError(self._refused)
-        began = time.monotonic()
+        first: tuple[float, int] | None = None
 
         def progress(done: int, count: int) -> None:
+            nonlocal first
             report(self.name, done, count)
-            spent = time.monotonic() - began
-            if spent > FIRST_SECONDS and spent / done * (count - done) > limit.left:
-                self._refused = f"{self.name} reads {count:,} samples in about {spent / done * count:.0f} s"
+            if first is None:  # until then the model was loaded, which is no part of the pace
+                first = time.monotonic(), done
+                return
+            spent, read = time.monotonic() - first[0], done - first[1]
+            if spent > FIRST_SECONDS and spent / read * (count - done) > limit.left:
+                self._refused = f"{self.name} reads {count:,} samples in about {spent / read * count:.0f} s"
                 raise DataError(self._refused)
 
         try:
