@@ -293,6 +293,7 @@ def test_a_tower_for_which_there_is_no_time_is_left_out(text_tower: Path, monkey
 def test_the_time_to_load_a_tower_is_no_part_of_its_pace(text_tower: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(on_tower, "FIRST_SAMPLES", 8)
     lesson = lesson_of(text_tower)
 
     def read(samples: Samples, progress: Any) -> None:

@@ -28,8 +28,8 @@ from evodevo.estimators.automatic.features.towers import TowerReading
 from evodevo.settings import Settings, validate
 from evodevo.tasks.rows.samples import Samples
 
-FIRST_SECONDS = 2.0
-"""Seconds of reading after which the time for all samples is extrapolated."""
+FIRST_SECONDS, FIRST_SAMPLES = 2.0, 256
+"""Seconds and samples of reading after which the time for all samples is extrapolated; a process may halt meanwhile."""
 
 
 class _TowerFacts(Settings):
@@ -101,7 +101,8 @@ class NamedTower:
                 first = time.monotonic(), done
                 return
             spent, read = time.monotonic() - first[0], done - first[1]
-            if spent > FIRST_SECONDS and spent / read * (count - done) > limit.left:
+            known = spent > FIRST_SECONDS and read >= FIRST_SAMPLES
+            if (known or not limit.left) and spent / read * (count - done) > limit.left:
                 self._refused = f"{self.name} reads {count:,} samples in about {spent / read * count:.0f} s"
                 raise DataError(self._refused)
 
