@@ -157,7 +157,7 @@ def compare_arms(run: Run) -> ComparisonTable:
     budgets = _budgets(chosen, comparison.reference)
     rows = tuple(_row(by_arm[group], members, budgets, by) for group, members in chosen.items())
     name = comparison.reference or comparison.arms[0].name
-    rows = tuple(replace(row, difference=_difference(row, _reference(row, rows, name))) for row in rows)
+    rows = tuple(replace(row, difference=_difference(row, reference_of(row, rows, name))) for row in rows)
     facts = {
         individual.title: individual.fact["facts"]
         for row in rows
@@ -252,7 +252,7 @@ def _row(
     )
 
 
-def _reference(row: ComparisonRow, rows: Sequence[ComparisonRow], name: str) -> ComparisonRow | None:
+def reference_of(row: ComparisonRow, rows: Sequence[ComparisonRow], name: str) -> ComparisonRow | None:
     """The reference in the same cell, or the only one; None for itself."""
     named = [candidate for candidate in rows if candidate.name == name]
     fitting = [candidate for candidate in named if candidate.cell == row.cell] or (named if len(named) == 1 else [])

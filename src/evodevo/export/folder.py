@@ -154,8 +154,8 @@ def check_target(target: Path) -> None:
 
 
 def _names_below(folder: Path) -> list[str]:
-    """Relative paths of all that is no folder below one."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    """Relative paths of the files below a folder, and of empty folders, which no export has."""
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir() or not any(path.iterdir()))
     return sorted(path.relative_to(folder).as_posix() for path in found)
 
 

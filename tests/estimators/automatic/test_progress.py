@@ -57,6 +57,10 @@ def test_the_share_is_of_the_time() -> None:
     assert state.share == pytest.approx(0.25)
     state.handle(*MESSAGES[2])
     assert state.now == "networks: mlp, fold 2 of 5"
+    state.handle("tower", {"name": "bert", "done": 1032, "count": 2000})
+    assert state.now == "bert reads: 1,032 of 2,000"
+    state.handle("tower", {"name": "bert", "done": 2000, "count": 2000})
+    assert state.now == "plain models"
     now[0] = 500.0
     assert state.share == 1
 

@@ -180,6 +180,10 @@ def test_the_program_reads_through_a_copy_of_the_tower(text_tower: Path, tmp_pat
     with pytest.raises(UsageError, match=r"holds 'towers/mine\.txt', which no export wrote"):
         model.export("source", tmp_path / "program")
     stranger.unlink()
+    (tmp_path / "program" / "towers" / "mine").mkdir()
+    with pytest.raises(UsageError, match="holds 'towers/mine', which no export wrote"):
+        model.export("source", tmp_path / "program")
+    (tmp_path / "program" / "towers" / "mine").rmdir()
     wanted = model.predict_proba(new)
     (tmp_path / "program").rename(tmp_path / "elsewhere")
     shutil.rmtree(folder)
@@ -307,6 +311,32 @@ def test_the_time_to_load_a_tower_is_no_part_of_its_pace(text_tower: Path, monke
     late = NamedTower(cast("TowerReading", SimpleNamespace(read=read)), "too slow")
     with pytest.raises(DataError, match="too slow reads 60 samples in about 15 s"):
         late.read_all(lesson.samples, Limit(now[0] + 66), lambda *news: None)
+
+
+def test_each_column_has_a_pace_of_its_own(text_tower: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(on_tower, "FIRST_SAMPLES", 8)
+
+    def read(samples: Samples, progress: Any) -> None:
+        for _ in range(2):  # columns
+            for done in range(4, 61, 4):
+                now[0] += 1.0
+                progress(done, 60)
+
+    lesson = lesson_of(text_tower)
+    tower = NamedTower(cast("TowerReading", SimpleNamespace(read=read)), "reader")
+    with pytest.raises(DataError, match="reader reads 60 samples in about 15 s"):
+        tower.read_all(lesson.samples, Limit(1000.0 + 16), lambda *news: None)
+    tower = NamedTower(cast("TowerReading", SimpleNamespace(read=read)), "reader")
+    tower.read_all(lesson.samples, Limit(now[0] + 31), lambda *news: None)
+
+
+def test_two_columns_of_texts(text_tower: Path) -> None:
+    samples = replace(samples_of(("a b", "z")), texts=(("a b", "z"), ("z", "c")))
+    numbers = TowerReading.of(text_tower, samples).read(samples).numbers
+    assert numbers.shape == (2, 32)
+    np.testing.assert_array_equal(numbers[1, :16], numbers[0, 16:])
 
 
 def test_a_library_that_fails_leaves_the_other_candidates(text_tower: Path, monkeypatch: pytest.MonkeyPatch) -> None:

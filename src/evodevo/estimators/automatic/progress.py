@@ -39,7 +39,8 @@ class FitProgress:
             self._begun, self._seconds = self._clock() - facts["used"], facts["seconds"]
             self.now = "plain models"
         elif kind == "tower":
-            self.now = f"{facts['name']} reads: {facts['done']:,} of {facts['count']:,}"
+            left = facts["done"] < facts["count"]
+            self.now = f"{facts['name']} reads: {facts['done']:,} of {facts['count']:,}" if left else "plain models"
         elif kind == "final":
             self.now = f"last training on all rows: {facts['name']}"
         elif kind == "network":

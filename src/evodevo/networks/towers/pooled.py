@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from evodevo.errors import DataError
 from evodevo.networks.towers.model import build_tower
 from evodevo.networks.towers.spec import ExtractorStructure, tower_sizes
 from evodevo.operators.pretrained.spec import model_folder
@@ -27,7 +26,7 @@ MOST_TOKENS = 128
 BATCH = 32
 NAME = "input"
 Progress = Callable[[int, int], None]
-"""Called after each batch with the samples that are done, and all of them."""
+"""Called after each batch with the samples that are done, and all of them. It may raise, which ends the reading."""
 
 
 class PooledTexts:
@@ -81,10 +80,7 @@ def text_spec(path: str) -> InputSpec:
         DataError: there is no tokenizer.
         NotFoundError, UsageError: see ``tower_sizes``.
     """
-    folder = model_folder(path)
-    if not (folder / "tokenizer.json").is_file():
-        raise DataError(f"{folder} has no tokenizer.json, without which no text can be read; save it there, too.")
-    spec = InputSpec(NAME, "tokens", length=1, vocabulary=read_tokenizer_file(folder).vocabulary)
+    spec = InputSpec(NAME, "tokens", length=1, vocabulary=read_tokenizer_file(model_folder(path)).vocabulary)
     sizes = tower_sizes(path, spec)
     return replace(spec, length=min(MOST_TOKENS, sizes.longest - len(sizes.prefix) - len(sizes.suffix)))
 

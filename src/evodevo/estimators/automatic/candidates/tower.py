@@ -97,7 +97,7 @@ class NamedTower:
         def progress(done: int, count: int) -> None:
             nonlocal first
             report(self.name, done, count)
-            if first is None:  # until then the model was loaded, which is no part of the pace
+            if first is None or done <= first[1]:  # of each column; the time to load the model is no part of the pace
                 first = time.monotonic(), done
                 return
             spent, read = time.monotonic() - first[0], done - first[1]

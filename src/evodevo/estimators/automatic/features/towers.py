@@ -6,7 +6,7 @@ Legend: n samples, F numbers, D channels of a tower.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,14 +25,14 @@ from evodevo.settings import Settings
 from evodevo.tasks.rows.samples import Samples
 
 if TYPE_CHECKING:
-    from evodevo.networks.towers.pooled import PooledImages, PooledTexts
+    from evodevo.networks.towers.pooled import PooledImages, PooledTexts, Progress
 
 BESIDE = ("config.json", "tokenizer.json", "preprocessor_config.json")
 """Files that decide with the weights about what a tower makes of a sample."""
+MOST_LOADED = 8
+"""Towers in memory at once; texts, and images of each size, have one of their own."""
 MOST_KEPT_BYTES = 512 << 20
 """Bytes of features of one tower that are kept in memory, so that no sample is read twice."""
-Progress = Callable[[int, int], None]
-"""Called after each batch with the samples that are done, and all of them. It may raise."""
 
 
 class TowerReading(Settings):
@@ -59,7 +59,7 @@ class TowerReading(Settings):
             UsageError: An unknown family, or the samples have nothing that it reads.
             UnsafeFileError: The weights are a pickle only.
             DataError: Files that cannot be read, or a text model without tokenizer.json.
-        MissingExtraError: transformers is not installed.
+            MissingExtraError: transformers is not installed.
         """
         if find_spec("transformers") is None:
             raise missing_extra("transformers", "hf", "pretrained models")
@@ -145,7 +145,7 @@ class _Memory:
         return np.stack(rows).astype(np.float64) if rows else np.zeros((0, self._tower.width))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=MOST_LOADED)
 def _memory(path: str, digest: str, beside: tuple[tuple[str, str], ...], shape: tuple[int, int, int] | None) -> _Memory:
     from evodevo.networks.towers.pooled import PooledImages, PooledTexts  # they load torch and transformers
 
