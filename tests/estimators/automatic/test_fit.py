@@ -68,7 +68,7 @@ def test_the_best_on_held_out_rows_is_the_model_and_the_table_has_the_others(tmp
     assert [kind for kind, _ in events].count("candidate") >= 6
 
     model.save(tmp_path / "model")
-    loaded = evodevo.FittedModel.load(tmp_path / "model")
+    loaded = evodevo.evodevo.FittedModel.load(tmp_path / "model")
     assert (loaded.predict_proba(rows(300, 1)) == model.predict_proba(rows(300, 1))).all()
     assert loaded.rows == model.rows
     assert loaded.leaderboard(rows(300, 1)).test[model.name] == own
@@ -188,6 +188,37 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     model = quick(tmp_path, "label")
     assert model.rows[0].score == 1
     assert model.predict({"image": np.full((1, 9, 8), 210, np.uint8)}) == ["light"]
+
+
+@pytest.mark.slow
+def test_what_single_pixels_show_is_found_at_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by the exported program, and by the model that is loaded again."""
+    from PIL import Image
+
+    rng = generator(9, "stripes")
+    for place, name in enumerate(("across", "down")):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(12):
+            pixels = rng.integers(0, 20, (96, 96))
+            pixels[(np.s_[::2], np.s_[:, ::2])[place]] += 200
+            Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "data" / name / f"{number}.png")
+    model = quick(tmp_path / "data", "label", image_size=96)
+    assert model.reading.shapes == ((96, 96, 1),)
+    assert model.rows[0].score == 1
+    files = [f"data/{name}/{number}.png" for name in ("down", "across") for number in range(3)]
+    monkeypatch.chdir(tmp_path)
+    model.save(tmp_path / "model")
+    expected = model.predict({"image": files})
+    assert (
+        evodevo.FittedModel.load(tmp_path / "model").predict({"image": files})
+        == expected
+        == ["down"] * 3 + ["across"] * 3
+    )
+    model.export("source", tmp_path / "source")
+    (tmp_path / "rows.csv").write_text("image\n" + "\n".join(files))
+    program = [sys.executable, str(tmp_path / "source" / "predict.py"), "rows.csv"]
+    told = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert [line.split(",")[0] for line in told.splitlines()[1:]] == expected
 
 
 @pytest.mark.slow
@@ -319,7 +350,7 @@ def test_damaged_folders_are_refused(tmp_path: Path) -> None:
     model = quick(rows(40))
     folder = model.save(tmp_path / "model")
     with pytest.raises(NotFoundError):
-        evodevo.FittedModel.load(tmp_path)
+        evodevo.evodevo.FittedModel.load(tmp_path)
     about = json.loads((folder / "model.json").read_text())
     for key, value in (("format", "other/1"), ("form", "os:system"), ("rows", []), ("facts", {"x": 1})):
         (folder / "model.json").write_text(json.dumps({**about, key: value}))

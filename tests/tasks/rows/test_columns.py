@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evodevo.errors import DataError, UsageError
 from evodevo.tasks.rows import columns, sources
 from evodevo.tasks.rows.samples import MISSING_CODE, OTHER_CODE, RowReading
 
@@ -73,3 +74,23 @@ class Frame:
 def test_whatever_has_columns_is_read_like_a_frame() -> None:
     found = sources.read(Frame())
     assert found.cells == {"a": ["1.5", ""], "2": ["x", ""]}
+
+
+def test_images_above_the_image_size_are_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern of single pixels is there at its own size, and gone at half of it."""
+    stripes = np.zeros((10, 128, 96, 1), np.uint8)
+    stripes[:, ::2] = 200
+    rows = sources.read({"image": stripes, "y": ["a", "b"] * 5})
+    whole, usual = RowReading.of(rows, ("y",), image_size=128), RowReading.of(rows, ("y",))
+    assert whole.shapes == ((128, 96, 1),)
+    np.testing.assert_array_equal(whole.read(rows).images[0], stripes)
+    assert usual.shapes == ((64, 48, 1),)
+    assert np.ptp(usual.read(rows).images[0]) < 100
+    assert RowReading.of(rows, ("y",), image_size=500).shapes == ((128, 96, 1),)
+    for wrong in (0, -3, 1025):
+        with pytest.raises(UsageError, match="1 to 1024"):
+            RowReading.of(rows, ("y",), image_size=wrong)
+    monkeypatch.setattr("evodevo.tasks.rows.samples.MAX_BYTES", 10 * 128 * 96 - 1)
+    with pytest.raises(DataError, match="smaller image size"):
+        RowReading.of(rows, ("y",), image_size=128)
+    RowReading.of(rows, ("y",))

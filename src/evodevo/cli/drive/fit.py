@@ -81,6 +81,9 @@ def fit(
             "features linear models read.",
         ),
     ] = None,
+    image_size: Annotated[
+        int, typer.Option(metavar="PIXELS", help="Largest height and width at which images are read, 1 to 1024.")
+    ] = 64,
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, weights and order.")] = 0,
     json: Json = False,
 ) -> None:
@@ -113,6 +116,7 @@ def fit(
             ignore=tuple(ignore or ()),
             networks=networks,
             towers=tuple(tower or ()),
+            image_size=image_size,
             seed=seed,
             to=to,
             listener=view.handle,

@@ -36,7 +36,7 @@ from evodevo.estimators.automatic.unfinished.folder import opened
 from evodevo.estimators.automatic.unfinished.record import FitRecord
 from evodevo.tasks.rows import sources
 from evodevo.tasks.rows.columns import number
-from evodevo.tasks.rows.samples import RowReading, Samples
+from evodevo.tasks.rows.samples import LARGEST_SIDE, RowReading, Samples
 from evodevo.tasks.rows.sources import Rows
 from evodevo.tasks.rows.targets import Targets, known
 
@@ -77,6 +77,7 @@ def fit(
     ignore: Sequence[str] = (),
     networks: bool = True,
     towers: str | Path | Sequence[str | Path] = (),
+    image_size: int = LARGEST_SIDE,
     seed: int = 0,
     to: str | Path | None = None,
     progress: bool | None = None,
@@ -108,6 +109,8 @@ def fit(
             Hugging Face cache. Linear models on their features of the texts or images take part, where the plain
             models' time is enough to read all samples; the towers do not learn. A model that reads through a tower
             needs its files as long as it is used.
+        image_size: Largest height and width of an image in pixels, 1 to 1,024; larger ones are made smaller. Networks
+            take longer with larger images.
         seed: Seed of splits, weights and order. The clock decides as well how long networks are trained, so that two
             runs may differ.
         to: Folder for the model: missing, empty, or with an earlier model, which is replaced. What is trained is kept
@@ -149,7 +152,8 @@ def fit(
     if len(labelled) < FEWEST:
         raise DataError(f"{rows.source} has {len(labelled)} rows with a label; at least {FEWEST} are needed.")
     taken = rows.take(labelled) if len(labelled) < rows.count else rows
-    reading = RowReading.of(taken, targets.columns, ignore=(*ignore, *((group,) if group else ())))
+    ignored = (*ignore, *((group,) if group else ()))
+    reading = RowReading.of(taken, targets.columns, ignore=ignored, image_size=image_size)
     samples, answers = reading.read(taken), answers[labelled]
     groups = None if group is None else taken.cells[group]
     read = _towers((towers,) if isinstance(towers, (str, Path)) else tuple(towers), samples)
@@ -166,6 +170,7 @@ def fit(
         "ignore": list(ignore),
         "networks": networks,
         "seed": seed,
+        **({"image_size": image_size} if image_size != LARGEST_SIDE else {}),
         **({"towers": [{**tower.beside, "weights": tower.digest} for tower in read.values()]} if read else {}),
     }
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.settings import Settings
 from evodevo.tasks.images.arrays import read_bytes
-from evodevo.tasks.images.pixels import Colour, Pixels, decode, resized, uniform
+from evodevo.tasks.images.pixels import MAX_BYTES, Colour, Pixels, decode, resized, uniform
 from evodevo.tasks.rows import columns
 from evodevo.tasks.rows.columns import DATE_PARTS, Column
 from evodevo.tasks.rows.sources import Rows
@@ -26,7 +26,9 @@ from evodevo.tasks.rows.sources import Rows
 MISSING_CODE, OTHER_CODE, FIRST_CODE = 0, 1, 2
 """Codes of a category that is missing, of one that has no code of its own, and of the first of the others."""
 LARGEST_SIDE = 64
-"""Largest height and width in pixels of an image; larger ones are made smaller."""
+"""Largest height and width in pixels of an image, where nothing else is chosen; larger ones are made smaller."""
+LARGEST_SIDES = 1, 1024
+"""Range of what can be chosen."""
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,24 @@ class RowReading(Settings):
     shapes: tuple[tuple[int, int, int], ...] = Field(default=())
 
     @classmethod
-    def of(cls, rows: Rows, label: Sequence[str], *, ignore: Sequence[str] = ()) -> Self:
+    def of(
+        cls, rows: Rows, label: Sequence[str], *, ignore: Sequence[str] = (), image_size: int = LARGEST_SIDE
+    ) -> Self:
         """Find the columns of training rows.
 
         Args:
             rows: Training rows.
             label: Label columns, which are no inputs.
             ignore: Further columns that are no inputs.
+            image_size: Largest height and width of an image in pixels; larger ones are made smaller.
 
         Raises:
-            UsageError: No column can be used.
-            DataError: No image of a column can be read.
+            UsageError: No column can be used, or a size out of range.
+            DataError: No image of a column can be read, or the images would take more than ``MAX_BYTES``.
         """
+        least, most = LARGEST_SIDES
+        if not least <= image_size <= most:
+            raise UsageError(f"the image size is {image_size}; it must be {least} to {most} pixels.")
         found = [
             columns.find(name, cells, rows.folder)
             for name, cells in rows.cells.items()
@@ -97,7 +105,7 @@ class RowReading(Settings):
                 "; ".join(f"{column.name!r}: {column.reason}" for column in found) or "there is none but the label"
             )
             raise UsageError(f"{rows.source} has no column to learn from ({reasons}).")
-        shapes = tuple(_shape(rows, column.name) for column in found if column.kind == "image")
+        shapes = tuple(_shape(rows, column.name, image_size) for column in found if column.kind == "image")
         return cls(columns=tuple(found), shapes=shapes)
 
     def of_kind(self, *kinds: str) -> tuple[Column, ...]:
@@ -193,15 +201,21 @@ def _codes(rows: Rows, column: Column) -> NDArray[np.int64]:
     return np.fromiter(found, np.int64, rows.count)
 
 
-def _shape(rows: Rows, name: str) -> tuple[int, int, int]:
+def _shape(rows: Rows, name: str, largest: int) -> tuple[int, int, int]:
     """Shape for all images of a column: the largest sides, colour where any image has it, bounded."""
     if name in rows.pixels:
         height, width, channels = rows.pixels[name].shape[1:]
     else:
         shapes = [_decoded(rows, cell).shape for cell in dict.fromkeys(rows.cells[name]) if cell.strip()][:500]
         height, width, channels = (max(side) for side in zip(*shapes, strict=True))
-    shrink = min(1.0, LARGEST_SIDE / max(height, width))
-    return max(1, round(height * shrink)), max(1, round(width * shrink)), channels
+    shrink = min(1.0, largest / max(height, width))
+    shape = max(1, round(height * shrink)), max(1, round(width * shrink)), channels
+    if rows.count * math.prod(shape) > MAX_BYTES:
+        raise DataError(
+            f"{rows.count:,} images of {shape[1]} x {shape[0]} pixels in {name!r} take more than {MAX_BYTES:,} bytes."
+            " Choose a smaller image size."
+        )
+    return shape
 
 
 def _decoded(rows: Rows, cell: str) -> Pixels:
