@@ -330,7 +330,7 @@ def test_the_commands_of_a_page_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if words[0] == "fit" or words[1:2] == ["my_model"]:
+    if words[0] == "fit" or words[1:2] in (["my_model"], ["my_photos"]):
         monkeypatch.setattr("evodevo.estimators.automatic.candidates.boosting.MOST_ITERATIONS", 10)
         done = on_rows(words, tmp_path)
     elif page.stem in OF_SYSTEMS or words[0] == "extend":
@@ -358,7 +358,9 @@ def on_rows(words: Sequence[str], folder: Path) -> list[str]:
     if "my_tower" in words:
         save_text_tower(folder / "my_tower")
     if words[0] != "fit":
-        assert run(["fit", "posts.csv", "--label", "class", "--to", "my_model", "--no-networks"]) == 0
+        write_photos(folder / "new_photos")
+        given = [PHOTOS] if words[1] == "my_photos" else ["posts.csv", "--label", "class"]
+        assert run(["fit", *given, "--to", words[1], "--no-networks"]) == 0
         return list(words)
     return [*words[: words.index("--time-limit")], "--no-networks", *words[words.index("--time-limit") + 2 :]]
 

@@ -23,6 +23,28 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
+def test_predictions_of_a_folder_name_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, word in (("fruit", "apple"), ("tool", "hammer")):
+        (tmp_path / "texts" / kind).mkdir(parents=True)
+        for number in range(10):
+            (tmp_path / "texts" / kind / f"{number}.txt").write_text(f"the {word} of day {number} is here")
+    new, model, answers = tmp_path / "new", str(tmp_path / "model"), tmp_path / "answers.csv"
+    new.mkdir()
+    for name, text in (("b.txt", "one hammer is here"), ("a.txt", "an apple"), ("c.txt", "the hammer")):
+        (new / name).write_text(text)
+    assert run(["fit", str(tmp_path / "texts"), "--no-networks", "--to", model]) == ExitCode.SUCCESS
+    assert run(["predict", model, "--data", str(new), "--output", str(answers)]) == ExitCode.SUCCESS
+    lines = [line.split(",")[:2] for line in answers.read_text().splitlines()]
+    assert lines == [["file", "label"], ["a.txt", "fruit"], ["b.txt", "tool"], ["c.txt", "tool"]]
+    capsys.readouterr()
+    assert run(["predict", model, "--data", str(new), "--json"]) == ExitCode.SUCCESS
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["file"], row["answer"]) for row in rows][0] == ("a.txt", "fruit")
+    assert run(["predict", model, "--data", str(new)]) == ExitCode.SUCCESS
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-3:]] == lines[1:]
+
+
+@pytest.mark.slow
 def test_from_a_table_to_predictions(
     table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from evodevo.errors import DataError
+from evodevo.tasks.table.folder import names_of
 from evodevo.tasks.table.settings import TableSettings
 from evodevo.tasks.table.task import TableTask
 
@@ -54,6 +55,7 @@ def test_rows_without_answers_are_read_from_a_folder_too(tmp_path: Path) -> None
         Image.fromarray(np.full((5, 4), number, np.uint8)).save(tmp_path / "new" / f"{number:03}.png")
     (batch,) = task.read_rows(tmp_path / "new")
     assert batch["image"][:, 0, 0, 0].tolist() == [7, 130]
+    assert names_of(tmp_path / "new", "") == ["007.png", "130.png"]
 
 
 def test_texts(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from evodevo.cli import output
 from evodevo.cli.files import write_text
 from evodevo.cli.options import parse_given
+from evodevo.cli.use.row_names import FILE, names_of_rows
 
 if TYPE_CHECKING:
     from evodevo.export.folder import Export
@@ -44,10 +45,11 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
     answers = model.named(model.decided(chances))
     if not model.classes:
         chances = chances[:, :0]  # the answers say it all
-    heads = ["row", *model.targets.columns[:1], *(f"probability of {name}" for name in model.classes)]
+    head, names = ("row", ["1"]) if data is None else names_of_rows(data, read.count)
+    heads = [head, *model.targets.columns[:1], *(f"probability of {name}" for name in model.classes)]
     table = [
-        [number, "|".join(answer) if isinstance(answer, list) else answer, *(f"{value:.6f}" for value in row)]
-        for number, (answer, row) in enumerate(zip(answers, chances.tolist(), strict=True), start=1)
+        [name, "|".join(answer) if isinstance(answer, list) else answer, *(f"{value:.6f}" for value in row)]
+        for name, answer, row in zip(names, answers, chances.tolist(), strict=True)
     ]
     if out is not None:
         from evodevo.report.comma_separated import comma_separated
@@ -55,8 +57,10 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
         write_text(out, comma_separated(heads, table))
     if json:
         rows: list[dict[str, Any]] = [
-            {"answer": answer} | ({"probabilities": dict(zip(model.classes, row, strict=True))} if row else {})
-            for answer, row in zip(answers, chances.tolist(), strict=True)
+            ({head: name} if head == FILE else {})
+            | {"answer": answer}
+            | ({"probabilities": dict(zip(model.classes, row, strict=True))} if row else {})
+            for name, answer, row in zip(names, answers, chances.tolist(), strict=True)
         ]
         where = None if out is None else str(out.absolute())
         shown = [] if out is not None else rows
@@ -64,10 +68,10 @@ def predict_fitted(folder: Path, *, given: list[str], data: Path | None, out: Pa
         output.document("evodevo.predict/1", {**about, "count": len(rows), "rows": shown, "file": where})
     elif out is None:
         short = [
-            (number, answer if row else f"{answer:.6g}", *([f"{max(row):.3f}"] if row else []))
-            for (number, answer, *_), row in zip(table[:MOST_SHOWN], chances.tolist(), strict=False)
+            (name, answer if row else f"{answer:.6g}", *([f"{max(row):.3f}"] if row else []))
+            for (name, answer, *_), row in zip(table[:MOST_SHOWN], chances.tolist(), strict=False)
         ]
-        columns = ("row", "answer", "probability") if model.classes else ("row", "answer")
+        columns = (head, "answer", "probability") if model.classes else (head, "answer")
         output.table(columns, short, right=("row", "probability"))
         if len(table) > MOST_SHOWN:
             output.words(f"{len(table):,} rows in all; --output FILE.csv takes all of them, with every probability.")

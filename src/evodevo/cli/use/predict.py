@@ -11,6 +11,7 @@ import typer
 from evodevo.cli import output
 from evodevo.cli.files import write_text
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder, parse_given
+from evodevo.cli.use.row_names import FILE, names_of_rows
 
 if TYPE_CHECKING:
     from evodevo.runs.answers import Prediction
@@ -36,9 +37,7 @@ def predict(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A table with the columns of the training data. Of a system also a folder of images."
-        ),
+        typer.Option(metavar="DATA", help="A table with the columns of the training data, or a folder of files."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .csv file for the predictions of --data.")
@@ -105,14 +104,17 @@ def predict(
                 _show(prediction, best.title)
             return
         predictions = list(predictor.rows(data))
+        head, names = names_of_rows(data, len(predictions))
     if out is not None:
-        write_text(out, _csv(predictions))
+        write_text(out, _csv(predictions, head, names))
     if json:
-        rows = [] if out is not None else [row.to_json() for row in predictions]
+        named = [{head: name} if head == FILE else {} for name in names]
+        every = [{**one, **row.to_json()} for one, row in zip(named, predictions, strict=True)]
+        rows = [] if out is not None else every
         where = None if out is None else str(out.absolute())
         output.document("evodevo.predict/1", {**about, "count": len(predictions), "rows": rows, "file": where})
     elif out is None:
-        _show_rows(predictions)
+        _show_rows(predictions, head, names)
 
 
 def _show(prediction: Prediction, title: str) -> None:
@@ -135,19 +137,19 @@ def _show(prediction: Prediction, title: str) -> None:
         output.table(("module", "weight", "run"), rows, right=("weight",))
 
 
-def _show_rows(predictions: Sequence[Prediction]) -> None:
+def _show_rows(predictions: Sequence[Prediction], head: str, named: Sequence[str]) -> None:
     if not predictions:
         return
     names = list(predictions[0].answers)
     rows = []
-    for number, prediction in enumerate(predictions[:MOST_SHOWN], start=1):
+    for row_name, prediction in zip(named, predictions[:MOST_SHOWN], strict=False):
         largest = max(prediction.weights, key=lambda name: prediction.weights[name], default="")
         answers = [
             f"{', '.join(prediction.answers[name].chosen) or 'none'} {_certainty(prediction, name):.2f}"
             for name in names
         ]
-        rows.append((number, *answers, *([largest] if prediction.weights else [])))
-    output.table(("row", *names, *(["most weight"] if predictions[0].weights else [])), rows, right=("row",))
+        rows.append((row_name, *answers, *([largest] if prediction.weights else [])))
+    output.table((head, *names, *(["most weight"] if predictions[0].weights else [])), rows, right=("row",))
     if len(predictions) > MOST_SHOWN:
         output.words(f"{len(predictions):,} rows in all; --output FILE.csv takes all of them, with every probability.")
 
@@ -159,13 +161,13 @@ def _certainty(prediction: Prediction, name: str) -> float:
     return min(chosen) if chosen else 1 - max(answered.probabilities.values())
 
 
-def _csv(predictions: Sequence[Prediction]) -> str:
+def _csv(predictions: Sequence[Prediction], head: str, named: Sequence[str]) -> str:
     """One line per row of the data, in order."""
     from evodevo.report.comma_separated import comma_separated
 
     rows = [dict(_cells(prediction)) for prediction in predictions]
-    numbered = ([number, *cells.values()] for number, cells in enumerate(rows, start=1))
-    return comma_separated(["row", *rows[0]], numbered) if rows else ""
+    lines = ([name, *cells.values()] for name, cells in zip(named, rows, strict=True))
+    return comma_separated([head, *rows[0]], lines) if rows else ""
 
 
 def _cells(prediction: Prediction) -> Iterator[tuple[str, Any]]:

@@ -35,6 +35,26 @@ def columns_of(root: Path, advice: str, label: str = LABEL) -> dict[str, list[st
         UsageError: The label has the name of the other column.
         UnsafeFileError: A link leads out of the folder.
     """
+    column, found = _samples(root, advice)
+    names = [path.relative_to(root) for path in found]
+    classes = [name.parts[0] if len(name.parts) > 1 else "" for name in names]
+    if label == column:
+        raise UsageError(f"the label of a folder cannot be called {label!r}, which is the column of its files.")
+    values = [name.as_posix() for name in names] if column == IMAGE else [_contents(path, root) for path in found]
+    return {column: values} | ({label: classes} if any(classes) else {})
+
+
+def names_of(root: Path, advice: str) -> list[str]:
+    """Paths below a folder of the files of its rows, in the order of ``columns_of``.
+
+    Raises:
+        DataError, UnsafeFileError: See ``columns_of``.
+    """
+    return [path.relative_to(root).as_posix() for path in _samples(root, advice)[1]]
+
+
+def _samples(root: Path, advice: str) -> tuple[str, list[Path]]:
+    """The column of a folder's files, and the files."""
     files.refuse_links_outside(root)
     found = sorted(_below(root), key=lambda path: path.as_posix())
     images = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
@@ -46,13 +66,7 @@ def columns_of(root: Path, advice: str, label: str = LABEL) -> dict[str, list[st
             f"{root} has {len(images):,} images and {len(texts):,} texts. Give a folder of one kind, or a table whose "
             "rows name the images and hold the texts."
         )
-    names = [path.relative_to(root) for path in images or texts]
-    classes = [name.parts[0] if len(name.parts) > 1 else "" for name in names]
-    column = IMAGE if images else TEXT
-    if label == column:
-        raise UsageError(f"the label of a folder cannot be called {label!r}, which is the column of its files.")
-    values = [name.as_posix() for name in names] if images else [_contents(path, root) for path in texts]
-    return {column: values} | ({label: classes} if any(classes) else {})
+    return (IMAGE, images) if images else (TEXT, texts)
 
 
 def _below(root: Path) -> Iterator[Path]:
