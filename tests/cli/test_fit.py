@@ -39,7 +39,7 @@ def test_predictions_of_a_folder_name_its_files(tmp_path: Path, capsys: pytest.C
     capsys.readouterr()
     assert run(["predict", model, "--data", str(new), "--json"]) == ExitCode.SUCCESS
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [(row["file"], row["answer"]) for row in rows][0] == ("a.txt", "fruit")
+    assert (rows[0]["file"], rows[0]["answer"]) == ("a.txt", "fruit")
     assert run(["predict", model, "--data", str(new)]) == ExitCode.SUCCESS
     assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-3:]] == lines[1:]
 

@@ -72,9 +72,9 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         kept_facts: Attributes that are saved with it, as JSON.
         surroundings: Settings of ``ZooStructure`` where the parameter ``network`` does not say otherwise.
         comparison_: The zoo beside plain models on the samples that were held out, as plain data: ``metric``, ``held``
-            (number of samples), ``scores`` by name, ``best_plain``, its ``lead`` with a 95 % interval (``lead_low``,
-            ``lead_high``), ``p_value`` of an exact sign test, ``better`` (the interval is above 0 and the p-value
-            below 0.025), ``left_out``. None where nothing was compared.
+            (number of samples), ``scores`` by name, ``best`` of all, ``best_plain`` and its ``lead`` over the zoo with
+            a 95 % interval (``lead_low``, ``lead_high``), ``p_value`` of an exact sign test, ``better`` (the interval is
+            above 0 and the p-value below 0.025), ``left_out``. None where nothing was compared.
         chosen_: Who answers: ``zoo``, or the name of a plain model.
     """
 
@@ -109,10 +109,11 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             ValueError: Samples, targets or parameters that cannot be used.
 
         Warns:
-            UserWarning: A plain model is better by more than noise, and ``plain`` is ``report``.
+            UserWarning: A plain model is best and answers, or is better than the zoo by more than noise and does not,
+                since ``plain`` is ``report``.
         """
-        if self.plain not in (False, "report", "use"):
-            raise UsageError(f"plain is {self.plain!r}; give 'report', 'use' or False.")
+        if self.plain not in (False, "best", "report"):
+            raise UsageError(f"plain is {self.plain!r}; give 'best', 'report' or False.")
         columns, y = self._columns(X, y, first=True)
         reading = InputReading.of(columns, self.text_length)
         batch = reading.read(columns)
@@ -165,15 +166,17 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.comparison_ = found
         if found is None:
             return
-        if self.verbose:
-            print(sentence(found))
-        if found["better"] and self.plain == "use":
-            self.chosen_ = found["best_plain"]
+        if self.plain == "best" and found["best"] != ZOO:
+            self.chosen_ = found["best"]
             self._plain_model = rivals.final(self.chosen_)
-        elif found["better"]:
+        words = sentence(found, self.chosen_)
+        if self.verbose:
+            print(words)
+        if self.chosen_ != ZOO or found["better"]:
+            other = "the zoo" if self.chosen_ != ZOO else "what is best"
+            change = "report" if self.chosen_ != ZOO else "best"
             warnings.warn(
-                f"{sentence(found)}. This classifier is the zoo all the same; plain='use' takes what is better,"
-                " plain=False trains no plain models.",
+                f"{words} plain={change!r} answers with {other}, plain=False trains no plain models.",
                 UserWarning,
                 stacklevel=3,
             )

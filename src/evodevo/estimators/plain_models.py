@@ -87,6 +87,7 @@ class PlainModels:
         decided = {name: metric.decide(own, shares) for name, own in chances.items()}
         scores = {name: metric.score(own, answers) for name, own in decided.items()}
         best = min(self.trained, key=lambda name: (-scores[name], log_loss(chances[name], answers), name))
+        first = min(chances, key=lambda name: (-scores[name], log_loss(chances[name], answers), name != ZOO, name))
         lead = difference(metric, decided[best], decided[ZOO], answers)
         chance = _sign_test(decided[best] == answers, decided[ZOO] == answers)
         return {
@@ -94,6 +95,7 @@ class PlainModels:
             "held": len(answers),
             "scores": scores,
             "left_out": dict(self.left_out),
+            "best": first,
             "best_plain": best,
             "lead": lead.value,
             "lead_low": lead.low,
@@ -117,15 +119,18 @@ def _sign_test(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
     return float(binomtest(wins, wins + losses, alternative="greater").pvalue) if wins + losses else 1.0
 
 
-def sentence(found: Mapping[str, Any]) -> str:
-    """A comparison in words."""
-    best, scores = found["best_plain"], found["scores"]
+def sentence(found: Mapping[str, Any], chosen: str) -> str:
+    """A comparison in words: which model is best and which answers, the noise, and the score of every other."""
+    first, scores = found["best"], found["scores"]
+    answers = "it answers" if chosen == first else "the zoo answers"
     interval = f"{found['lead']:+.4f}, 95 % interval {found['lead_low']:+.4f} to {found['lead_high']:+.4f}"
-    interval += f", sign test p = {found['p_value']:.2g}"
-    words = "is better than the zoo" if found["better"] else "is not better than the zoo by more than noise"
+    noise = "more than noise" if found["better"] else "no more than noise"
+    others = sorted((name for name in scores if name != first), key=lambda name: (-scores[name], name))
+    left = "".join(f"; left out: {name} ({reason})" for name, reason in found["left_out"].items())
     return (
-        f"{best} {words} on {found['held']:,} held out samples: {found['metric']} {scores[best]:.4f} beside "
-        f"{scores[ZOO]:.4f} ({interval})"
+        f"best on {found['held']:,} held out samples: {first}, {found['metric']} {scores[first]:.4f}; {answers}. "
+        f"{found['best_plain']} minus zoo: {interval}, sign test p = {found['p_value']:.2g}, {noise}. "
+        f"Others: {', '.join(f'{name} {scores[name]:.4f}' for name in others)}{left}."
     )
 
 

@@ -42,9 +42,9 @@ class ZooClassifier(Classifier):
         text_length: Number of words of a text that are read.
         dropout: Dropout on the embeddings of each input, 0 to below 1.
         plain: Plain models (logistic regression, neighbours, trees) that are trained on the same samples before the
-            zoo, and compared on the held out ones: ``report`` warns where the best of them is better by more than
-            noise; ``use`` answers with it then, trained on all samples; False trains none. With a limit of seconds
-            they have as many again.
+            zoo, and compared with it on the held out ones: with ``best`` whichever is best answers, a plain model
+            then trained on all samples; with ``report`` the zoo does, and a warning names a plain model that is better
+            by more than noise; False trains none. With a limit of seconds they have as many again.
         device: Device: auto, cpu, cuda, cuda:N.
         random_state: Seed of initial weights, order and dropout: a number, or a generator.
         verbose: Whether a line is printed for each epoch: above 0.
@@ -78,7 +78,7 @@ class ZooClassifier(Classifier):
         patience: int | None = 10,
         text_length: int = 64,
         dropout: float = 0.1,
-        plain: str | bool = "report",
+        plain: str | bool = "best",
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,

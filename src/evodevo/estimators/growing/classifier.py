@@ -88,7 +88,7 @@ class GrowingClassifier(Classifier):
         patience: int | None = None,
         text_length: int = 64,
         dropout: float = 0.1,
-        plain: str | bool = "report",
+        plain: str | bool = "best",
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -120,7 +120,7 @@ class GrowingClassifier(Classifier):
 
         check_is_fitted(self)
         text = summary_text(self.history_, self.modules_)
-        return text if self.comparison_ is None else f"{text}\n{sentence(self.comparison_)}"
+        return text if self.comparison_ is None else f"{text}\n{sentence(self.comparison_, self.chosen_)}"
 
     def replay(self) -> Replayed:
         """Rebuild every genotype, and the first weights of every newborn, from the log of the edits.
