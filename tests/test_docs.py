@@ -106,6 +106,7 @@ executor = "serial"
 """
 BRIEF_GROWTH = """
 [grow]
+strategist = "ppo"
 events = {count = 2, first = 0.3, last = 0.6, warm = 0.3, horizon = 0.3}
 fitness.samples = 16
 """

@@ -73,8 +73,8 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         surroundings: Settings of ``ZooStructure`` where the parameter ``network`` does not say otherwise.
         comparison_: The zoo beside plain models on the samples that were held out, as plain data: ``metric``, ``held``
             (number of samples), ``scores`` by name, ``best`` of all, ``best_plain`` and its ``lead`` over the zoo with
-            a 95 % interval (``lead_low``, ``lead_high``), ``p_value`` of an exact sign test, ``better`` (the interval is
-            above 0 and the p-value below 0.025), ``left_out``. None where nothing was compared.
+            a 95 % interval (``lead_low``, ``lead_high``), ``p_value`` of an exact sign test, ``better`` (the interval
+            is above 0 and the p-value below 0.025), ``left_out``. None where nothing was compared.
         chosen_: Who answers: ``zoo``, or the name of a plain model.
     """
 
@@ -109,8 +109,7 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             ValueError: Samples, targets or parameters that cannot be used.
 
         Warns:
-            UserWarning: A plain model is best and answers, or is better than the zoo by more than noise and does not,
-                since ``plain`` is ``report``.
+            UserWarning: A plain model is better than the zoo by more than noise, and ``plain`` is ``report``.
         """
         if self.plain not in (False, "best", "report"):
             raise UsageError(f"plain is {self.plain!r}; give 'best', 'report' or False.")
@@ -156,7 +155,7 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _compare(self, lesson: Lesson, rivals: PlainModels | None) -> None:
         from evodevo.estimators.answering import probabilities
-        from evodevo.estimators.plain_models import ZOO, sentence
+        from evodevo.estimators.plain_models import ZOO
 
         self.comparison_, self.chosen_, self._plain_model = None, ZOO, None
         if rivals is None:
@@ -169,17 +168,23 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if self.plain == "best" and found["best"] != ZOO:
             self.chosen_ = found["best"]
             self._plain_model = rivals.final(self.chosen_)
-        words = sentence(found, self.chosen_)
         if self.verbose:
-            print(words)
-        if self.chosen_ != ZOO or found["better"]:
-            other = "the zoo" if self.chosen_ != ZOO else "what is best"
-            change = "report" if self.chosen_ != ZOO else "best"
+            print(self.verdict_)
+        if found["better"] and self.chosen_ == ZOO:
             warnings.warn(
-                f"{words} plain={change!r} answers with {other}, plain=False trains no plain models.",
+                f"{self.verdict_} plain='best' answers with what is best, plain=False trains no plain models.",
                 UserWarning,
                 stacklevel=3,
             )
+
+    @property
+    def verdict_(self) -> str:
+        """Which model is best and which answers, the noise, and the score of every other, in words."""
+        from evodevo.estimators.plain_models import sentence
+
+        check_is_fitted(self, "chosen_")
+        found = self.comparison_
+        return "the zoo answers; nothing was compared with it." if found is None else sentence(found, self.chosen_)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities: of classes (n, classes), where each row sums to 1; of labels (n, labels), independent."""

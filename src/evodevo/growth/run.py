@@ -49,7 +49,8 @@ def grow(
     Args:
         recipe: Name of the recipe; see ``evodevo recipes``.
         size: ``quick`` or ``full``.
-        strategist: Name of the strategist, or several names with commas between them; PPO if left out.
+        strategist: Name of the strategist, or several names with commas between them. If left out, the zoo of
+            ``module_zoo.classifier`` races, then grows what a fork confirms; in other recipes it is PPO.
         baselines: Baselines to train as well: none (if left out), quick or all.
         memory: Id of a run of this store that grew, whose edits warm-start strategists that learn; ``none`` for none.
         overrides: Nested settings that replace the recipe's, for example ``{"grow": {"events": {"count": 4}}}``.
@@ -107,7 +108,9 @@ def _remembering(settings: ExperimentSettings, run: Run) -> tuple[ExperimentSett
         )
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
     changed = with_edit_memory(settings, digests, digests["all"])
-    used = {arm.options.get("edit_memory") for arm in changed.experiment.arms}
+    used = {arm.options.get("edit_memory") for arm in changed.experiment.arms} - {None}
+    if not used:
+        raise UsageError(f"no strategist of this run learns from the edits of {run.id}; name one with --strategist.")
     roles = {digests[name]: name for name in reversed(contents)}  # those of one strategist alone are all there are
     return changed, {f"{ROLE}/{name}": contents[name] for digest, name in roles.items() if digest in used}
 

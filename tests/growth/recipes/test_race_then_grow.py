@@ -10,7 +10,7 @@ from evodevo.errors import UsageError
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import procedure_options, task_settings, training_settings
-from evodevo.growth.recipes.race_then_grow import GROWN, RACED
+from evodevo.growth.recipes.raced import GROWN, RACED
 from evodevo.growth.spec import GrowthSettings
 from evodevo.module_zoo.procedures.race_plan import plan_first
 from evodevo.module_zoo.procedures.room import RaceRoom, alone, network_of, step_flops

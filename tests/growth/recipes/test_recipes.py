@@ -19,6 +19,7 @@ from evodevo.growth.recipes.growing import FIXED, growing_arms, learns, strategi
 from evodevo.growth.recipes.h_model import STARTS
 from evodevo.growth.recipes.proof import CONTROL
 from evodevo.growth.recipes.proof_data import TRIALS, trial_of
+from evodevo.growth.recipes.raced import GROWN
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.h_model.network import HModelNetwork
@@ -49,7 +50,14 @@ def recipe(name: str, driver: Any) -> Callable[..., Any]:
 
 
 trained = recipe("module_zoo.classifier", "train")
-grown = recipe("module_zoo.classifier", "grow")
+grown_by_default = recipe("module_zoo.classifier", "grow")
+
+
+def grown(size: str = "quick", baselines: str | None = None, **changes: Any) -> Any:
+    """The growth of a classifier by a strategist that is named; PPO where a test names none."""
+    given = changes.get("grow", {})
+    named = {"strategist": "ppo", **given} if isinstance(given, dict) else given
+    return grown_by_default(size, baselines, **{**changes, "grow": named})
 
 
 def names(settings: Any) -> list[str]:
@@ -142,10 +150,32 @@ def test_the_paper_grows_by_its_own_rules() -> None:
 # Zoos that grow
 
 
+@SIZES
+def test_a_classifier_races_then_grows_unless_a_strategist_is_named(size: str) -> None:
+    settings = grown_by_default(size, zoo={"width": 16})
+    options = growth_of(settings)
+    assert list(options) == [GROWN, FIXED]
+    assert settings.experiment.reference == FIXED
+    assert len({arm.network.model_dump_json() for arm in settings.experiment.arms}) == 1
+    assert settings.experiment.arms[0].network.structure.width == 16
+    grows, fixed = options[GROWN], options[FIXED]
+    assert grows.race.identity
+    assert grows.race.share == 0.15
+    assert grows.forks.required, "no edit that no fork confirms"
+    assert (grows.events.count, fixed.events.count) == (1, 0)
+    assert fixed.strategist == FIXED, "which never races"
+    assert settings.evaluation.select.patience is None
+    for arm in settings.experiment.trainings():
+        PROCEDURES.get(arm.procedure).check(settings.evaluation, arm)
+    beside = grown_by_default(baselines="quick")
+    assert [arm.role for arm in beside.experiment.arms][:2] == ["zoo"] * 2
+    assert "opponent" in [arm.role for arm in beside.experiment.arms]
+
+
 @pytest.mark.parametrize("name", ["module_zoo.classifier", "module_zoo.growth_proof", "h_model.growing"])
 def test_new_runs_say_by_which_rules_they_grow(name: str) -> None:
     """In full: the defaults of the fields are those of stored runs, which say nothing."""
-    made = recipe(name, "grow")()
+    made = grown() if name == "module_zoo.classifier" else recipe(name, "grow")()
     new = changes_of_new_runs(GrowthSettings())
     if name == "h_model.growing":  # nothing is there to stand beside
         del new["birth"]
@@ -170,6 +200,9 @@ def test_the_growth_of_a_classifier_begins_with_a_race_and_that_of_the_paper_wit
         return validate(GrowthSettings, procedure_options(made.evaluation, arm), what="options").race
 
     race = race_of("module_zoo.classifier", "grow")
+    assert (race.share, race.singles, race.judge, race.identity) == (0.15, 1.0, "loss", True)
+    (arm, *_) = grown().experiment.arms
+    race = growth_of(grown())[arm.name].race
     assert (race.share, race.singles, race.judge, race.identity) == (0.15, 1.0, "trend", False)
     assert race_of("module_zoo.paper", "grow").share == 0
     assert race_of("h_model.growing", "grow").share == 0
@@ -257,7 +290,7 @@ def test_growth_is_a_setting_of_grow_alone() -> None:
 
 
 def test_a_recipe_that_names_its_strategists_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = grown()
+    own = grown_by_default(grow={"strategist": "ppo"})
     row = Recipe("testing.grown", "of its own", ("grow",), by_size(lambda size: own))
 
     class Table:

@@ -61,7 +61,7 @@ def main(path: Path) -> None:
 
     Probing.look, Growth.event, Growth.look = _look, _event, _between  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
-        evodevo.grow("module_zoo.classifier", store=Path(folder) / "runs", overrides=OVERRIDES)
+        evodevo.grow("module_zoo.classifier", strategist="ppo", store=Path(folder) / "runs", overrides=OVERRIDES)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,10 @@ def grow(
     seeds: Annotated[int | None, typer.Option(help="Trainings of each kind.  [default: the recipe's]")] = None,
     strategist: Annotated[
         str | None,
-        typer.Option(help="Strategist, or several with commas between them.  [default: ppo]"),
+        typer.Option(
+            help="Strategist, or several with commas between them.  [default: of module_zoo.classifier a race, and "
+            "growth after it that a fork confirms; elsewhere ppo]"
+        ),
     ] = None,
     baselines: Annotated[
         Opponents | None, typer.Option(help="Baselines under the same budget; without a value, all.  [default: none]")
@@ -60,9 +63,10 @@ def grow(
     set: Assignments = None,
     json: Events = False,
 ) -> None:
-    """Train a zoo of modules that grows: a strategist prunes, grows and hybridises it, and every edit is recorded.
+    """Train a zoo of modules that grows, beside the same zoo fixed; every edit is recorded.
 
-    The same zoo is trained fixed, and where the strategist learns, under a random and a heuristic one. --set
+    A race decides what it begins with, and a fork confirms what is added; or a strategist prunes, grows and hybridises
+    it, and where that learns, the same zoo is trained under a random and a heuristic one, too. --set
     grow.events.count=4 changes how all of them grow. backbone.growing grows a language model by a plan. Ctrl-C stops
     safely, and resume goes on.
     """

@@ -116,11 +116,10 @@ class GrowingClassifier(Classifier):
     def report(self) -> str:
         """The history of the zoo, one line per edit, and how it is beside plain models, as text."""
         from evodevo.estimators.growth_record import summary_text
-        from evodevo.estimators.plain_models import sentence
 
         check_is_fitted(self)
         text = summary_text(self.history_, self.modules_)
-        return text if self.comparison_ is None else f"{text}\n{sentence(self.comparison_, self.chosen_)}"
+        return text if self.comparison_ is None else f"{text}\n{self.verdict_}"
 
     def replay(self) -> Replayed:
         """Rebuild every genotype, and the first weights of every newborn, from the log of the edits.

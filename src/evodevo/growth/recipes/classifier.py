@@ -8,12 +8,13 @@ from typing import Any
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
 from evodevo.experiments.trials import Variant
-from evodevo.growth.recipes.growing import growing, growth_of_new_runs
+from evodevo.growth.recipes.growing import FIXED, growing, growth_of_new_runs
+from evodevo.growth.recipes.raced import LEARNING_RATE, NETWORK, raced_arms, raced_options
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.baselines import opponents
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.runs.recipe import STRATEGIST, Baselines, Changes, Driver, Recipe, Size
+from evodevo.runs.recipe import Baselines, Changes, Driver, Recipe, Size
 from evodevo.settings import merge, validate
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
@@ -63,13 +64,16 @@ def comparison(structure: ZooStructure, which: Baselines, **more: Any) -> Compar
 def classifier(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     """One module of each of the six families; questions about images of digits unless ``--data`` is given.
 
-    ``grow`` lets the same zoo grow after a race, with opponents only where they are requested; ``ablate`` trains
-    everything for equally long, so that nothing stops early.
+    ``grow`` races, then grows, behind extractors of its own; where strategists are named the zoo of ``train`` grows by
+    them, after a race. Opponents are there only where they are requested. ``ablate`` trains everything for equally
+    long, so that nothing stops early.
     """
     full = size == "full"
     baselines = changes.baselines or ("none" if driver == "grow" else "all" if full else "quick")
     if driver == "ablate":
         structure = zoo_structure(merge(dict(ABLATE[size].get(ZOO, {})), dict(changes.part)))
+    elif driver == "grow" and changes.strategists is None:
+        structure = zoo_structure(merge(dict(NETWORK), dict(changes.part)))
     else:
         structure = zoo_structure(changes.part)
     made = ExperimentSettings(
@@ -98,13 +102,42 @@ def classifier(size: Size, driver: Driver, changes: Changes) -> ExperimentSettin
             memory_bytes=8 * 2**30,
         ),
     )
+    if driver == "grow" and changes.strategists is None:
+        return _raced(made)
     if driver == "grow":
         options = merge(growth_of_new_runs(), {"race": {"share": RACE_SHARE}})
-        return growing(made, (STRATEGIST,) if changes.strategists is None else changes.strategists, options)
+        return growing(made, changes.strategists or (), options)
     if driver == "ablate":
         values = merge(made.model_dump(mode="json"), {"evaluation": ABLATE[size]["evaluation"]})
         return validate(ExperimentSettings, values, what="settings of an ablation")
     return made
+
+
+def _raced(made: ExperimentSettings) -> ExperimentSettings:
+    """The experiment whose zoo races, then grows, beside all of its modules; its opponents stay as they are.
+
+    In budgets with too little room for a race of all networks the cheaper ones race.
+    """
+    zoo, *others = made.experiment.arms
+    select, training = made.evaluation.select, made.evaluation.training
+    experiment = {
+        "title": "a race, and growth after it that a fork confirms, beside all modules",
+        "arms": (*raced_arms(zoo.network, alone=True), *others),
+        "reference": FIXED,
+        "learning_rates": (LEARNING_RATE,),
+    }
+    optimizer = training.optimizer.model_copy(update={"learning_rate": LEARNING_RATE})
+    evaluation = {
+        "select": None if select is None else select.model_copy(update={"patience": None}),
+        "training": training.model_copy(update={"optimizer": optimizer}),
+        "options": raced_options(race={"partial": True}),
+    }
+    return made.model_copy(
+        update={
+            "experiment": made.experiment.model_copy(update=experiment),
+            "evaluation": made.evaluation.model_copy(update=evaluation),
+        }
+    )
 
 
 CLASSIFIER = Recipe(

@@ -9,31 +9,18 @@ FLOPs a step. Beside the arm that grows there is the same race without growth, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
-from evodevo.experiments.trials import Variant
 from evodevo.growth.recipes.classifier import SHORT, ZOO
-from evodevo.growth.recipes.growing import FIXED, GROW, RACE_THEN_GROW, growth_of_new_runs
+from evodevo.growth.recipes.growing import FIXED
+from evodevo.growth.recipes.raced import LEARNING_RATE, NETWORK, raced_arms, raced_options
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.plain_surroundings import PLAIN_SURROUNDINGS
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 from evodevo.settings import merge
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
-NETWORK: Mapping[str, Any] = {
-    "width": 32,
-    "modules": "start",
-    **PLAIN_SURROUNDINGS,
-}
-GROWN, RACED = "race, then grow", "raced"
-STRATEGIST = RACE_THEN_GROW["strategist"]
-NO_EVENT: Mapping[str, Any] = {"events": {"count": 0}, "forks": {"share": 0.0}}
-"""Options of an arm that does not grow; where its strategist is ``fixed`` it does not race, either."""
-LEARNING_RATE = 3e-3
+WIDTH = 32
 QUICK_FLOPS, FULL_FLOPS = 200e9, 500e9
 QUICK_SEEDS, FULL_SEEDS = 1, 5
 
@@ -47,19 +34,11 @@ def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSe
     changes.refuse_strategists()
     changes.refuse_baselines()
     full = size == "full"
-    network = ModuleZooNetwork(structure=zoo_structure(merge(dict(NETWORK), dict(changes.part))))
-
-    def arm(name: str, **options: Any) -> Variant:
-        return Variant(name=name, role="zoo", network=network, procedure=GROW, options=options)
-
+    network = ModuleZooNetwork(structure=zoo_structure(merge({"width": WIDTH, **NETWORK}, dict(changes.part))))
     return ExperimentSettings(
         experiment=Comparison(
             title="a race, and growth after it that forks confirm, each with the same budget",
-            arms=(
-                arm(GROWN, strategist=STRATEGIST),
-                arm(RACED, **NO_EVENT, strategist=STRATEGIST),
-                arm(FIXED, **NO_EVENT, strategist=FIXED),
-            ),
+            arms=raced_arms(network),
             learning_rates=(LEARNING_RATE,),
             seeds=FULL_SEEDS if full else QUICK_SEEDS,
             reference=FIXED,
@@ -73,7 +52,7 @@ def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSe
                 batch_size=64,
                 checkpoint_every=500,
             ),
-            options={GROW: merge(growth_of_new_runs(), dict(RACE_THEN_GROW))},
+            options=raced_options(),
             validation_samples=2000,
             test_samples=None,
             curve_points=20,
