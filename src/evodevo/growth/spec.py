@@ -172,7 +172,7 @@ class FitnessSettings(Settings):
     cost: float = Field(default=0.1, ge=0)
     novelty: float = Field(default=0.1, ge=0)
     price: Literal["parameters", "steps"] = Field(default="parameters", json_schema_extra={NEW: "steps"})
-    inform: bool = False
+    inform: bool = Field(default=False, json_schema_extra={NEW: True})
     spread: float = Field(default=4.0, gt=0)
     rate: float = Field(default=0.3, gt=0, le=1)
     ablation: Literal["masked", "zero"] = "masked"

@@ -11,13 +11,13 @@ import pytest
 from evodevo.errors import UsageError
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES
-from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import PAPER_SELECTION, procedure_options, task_settings, training_settings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.h_model.growable import GrowableHModel
 from evodevo.growth.recipes.growing import FIXED, growing_arms, learns, strategist_of, with_edit_memory
 from evodevo.growth.recipes.h_model import STARTS
-from evodevo.growth.recipes.proof import CONTROL
+from evodevo.growth.recipes.proof import CONTROL, PLAINLY
 from evodevo.growth.recipes.proof_data import TRIALS, trial_of
 from evodevo.growth.recipes.raced import GROWN
 from evodevo.growth.spec import GrowthSettings
@@ -185,6 +185,7 @@ def test_new_runs_say_by_which_rules_they_grow(name: str) -> None:
         assert growth.prune.rule == "unused"
         assert growth.birth.entry == ("gate" if name == "h_model.growing" else "beside")
         assert growth.events.warm_rate == 1.0
+        assert growth.fitness.inform, "the impact half of the contribution reaches the router"
         assert "rewarm" not in growth.allow
     before = validate(GrowthSettings, {}, what="a stored run")
     assert (before.prune.rule, before.birth.entry, before.events.warm_rate) == ("standard", "gate", 0.1)
@@ -370,6 +371,11 @@ def proof(data: str | None = None, size: str = "full", **changes: Any) -> Any:
     return recipe("module_zoo.growth_proof", "grow")(size, **{**given, **changes})
 
 
+def without(experiment: Comparison, cell: Any) -> Comparison:
+    """The arms of other cells."""
+    return experiment.model_copy(update={"arms": tuple(arm for arm in experiment.arms if arm.cell != cell)})
+
+
 def zoo_of(plan: Variant) -> ZooStructure:
     assert isinstance(plan.network, ModuleZooNetwork)
     return plan.network.structure
@@ -386,7 +392,8 @@ def test_all_arms_of_the_proof_may_compute_as_much(data: str | None, size: str) 
     assert len({arm.learning_rate for arm in settings.experiment.trainings()}) == 1
     assert settings.evaluation.select is not None
     assert settings.evaluation.select.patience is None, "who stops early would compute less"
-    for name, growth in growth_of(settings).items():
+    primary = settings.model_copy(update={"experiment": without(settings.experiment, PLAINLY)})
+    for name, growth in growth_of(primary).items():
         assert (growth.events.count == 0) == (name == FIXED)
         assert (growth.forks.share > 0) == name.endswith(", forked")
         assert name.removeprefix("raced, then ").removesuffix(", forked") in (
@@ -424,10 +431,27 @@ def test_the_control_differs_in_its_modules_alone() -> None:
         assert plan.model_copy(update={"cell": {}, "network": primary[name].network}) == primary[name]
 
 
+@pytest.mark.parametrize("data", [None, "nlvr"])
+def test_a_cell_has_what_new_runs_do_beside_its_race_and_all_modules(data: str | None) -> None:
+    settings = proof(data)
+    arms = {plan.name: plan for plan in settings.experiment.arms if plan.cell == PLAINLY}
+    assert list(arms) == [GROWN, "raced", FIXED]
+    assert len({plan.network.model_dump_json() for plan in arms.values()}) == 1
+    assert zoo_of(arms[FIXED]).extractor.activation == "relu"
+    alone = settings.experiment.model_copy(update={"arms": tuple(arms.values())})
+    growth = growth_of(settings.model_copy(update={"experiment": alone}))
+    assert growth[GROWN].race == growth["raced"].race
+    assert growth[GROWN].race.model_copy(update={"partial": True}) == growth_of(grown_by_default())[GROWN].race
+    assert growth[GROWN].forks == growth_of(grown_by_default())[GROWN].forks
+    assert [name for name, one in growth.items() if one.events.count] == [GROWN]
+
+
 def test_small_data_sets_tell_a_direction_with_few_arms() -> None:
     for name in ("sib200_6", "nlvr"):
         settings = proof(name)
-        assert names(settings) == ["grown by ppo", "raced, then edited around, forked", "fixed", "raced"]
+        primary = without(settings.experiment, PLAINLY).arms
+        told = ["grown by ppo", "raced, then edited around, forked", "fixed", "raced"]
+        assert [plan.name for plan in primary] == told
         assert settings.experiment.seeds < proof("easy_vqa").experiment.seeds
         assert any("direction" in one for one in settings.experiment.caveats)
 

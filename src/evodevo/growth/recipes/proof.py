@@ -7,7 +7,9 @@ one grows by the heuristic, and two by random edits, of which one forks at its e
 around its modules alone, where a fork confirms it (``growth.around``).
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
-without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite.
+without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite. A cell of its own has what
+new runs do, race, then grow, behind patches with a function after them: beside the same race without growth and all
+modules from the start.
 """
 
 from __future__ import annotations
@@ -19,11 +21,21 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
 from evodevo.experiments.trials import Cell, Variant
 from evodevo.growth.recipes.classifier import SHORT, ZOO
-from evodevo.growth.recipes.growing import EDITED_AROUND, FIXED, GROW, NOTHING_HAPPENS, arm_name, growth_of_new_runs
+from evodevo.growth.recipes.growing import (
+    EDITED_AROUND,
+    FIXED,
+    GROW,
+    NOTHING_HAPPENS,
+    RACE_THEN_GROW,
+    arm_name,
+    growth_of_new_runs,
+)
 from evodevo.growth.recipes.proof_data import GENERATED, ProofTrial, trial_of
+from evodevo.growth.recipes.raced import raced_arms
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.plain_surroundings import PLAIN_SURROUNDINGS
 from evodevo.module_zoo.recipes.baselines import STYLES, matched
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.mixtures.spec import MixtureStyle
@@ -49,6 +61,8 @@ MIXTURES: Mapping[Baselines, tuple[MixtureStyle, ...]] = {
 CONTROL: Cell = {"start": "MLP and squeeze-and-excite"}
 """Cell of the arms of the positive control; differences and ranks are taken within a cell."""
 CONTROL_MODULES = "mlp,squeeze_excite"
+PLAINLY: Cell = {"read by": "patches with ReLU, and a layer before the heads"}
+"""Cell of the arms that race, then grow, as new runs do."""
 NETWORK: Mapping[str, Any] = {
     "width": 32,
     "modules": "start",
@@ -74,8 +88,10 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
         trial: whether the task decides anything (else few arms show the direction), and the inputs of the mixtures.
         mixtures: set of the mixtures of experts beside them.
     """
+    plainly = ModuleZooNetwork(structure=zoo_structure(PLAIN_SURROUNDINGS, structure))
+    raced = raced_arms(plainly, cell=PLAINLY, options=RACE_THEN_GROW)
     if trial.direction_only:
-        return (_grown(structure, LEARNER), _edited_around(structure), _fixed(structure), _raced(structure))
+        return (_grown(structure, LEARNER), _edited_around(structure), _fixed(structure), _raced(structure), *raced)
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
         *(_grown(structure, strategist) for strategist in STRATEGISTS),
@@ -95,6 +111,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
         ),
         _grown(control, LEARNER, CONTROL),
         _fixed(control, CONTROL),
+        *raced,
     )
 
 
