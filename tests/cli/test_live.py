@@ -85,9 +85,36 @@ def test_the_live_table_shows_all_that_is_wanted_on_one_screen() -> None:
     somebody = next(iter(study.members))
     view.progress.handle("started", {"id": somebody, "seed": 0})
     view.progress.handle("progress", {"id": somebody, "seed": 0, "share": 0.4})
-    assert "training 40%" in drawn(view, study)
+    assert "training 40% " in drawn(view, study), "nothing was measured yet"
+    for share, error in ((0.5, 0.25), (0.6, 0.125)):
+        view.progress.handle("progress", {"id": somebody, "seed": 0, "share": share, "validation_error": error})
+    assert "training 60%, error 0.1250" in drawn(view, study)
     view.progress.front = list(study.members.values()) * 20
     assert drawn(view, study).count("\n") < 24
+
+
+def test_the_first_look_at_each_training_of_an_experiment_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = LineView()
+    study = search(view)
+    one, other = list(study.members)[:2]
+    capsys.readouterr()
+
+    def look(identity: str, error: float) -> None:
+        view.handle("progress", {"id": identity, "seed": 0, "share": 0.05, "validation_error": error})
+
+    look(one, 0.5)
+    assert capsys.readouterr().err == "", "a search has too many"
+    monkeypatch.setattr(live, "name_words", lambda study, member: "  zoo, lr 0.002")
+    view._looked.clear()
+    for identity, error in ((one, 0.5), (one, 0.25), (other, 0.125)):
+        look(identity, error)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(one)
+    assert "error 0.5000 on validation after 5%  zoo, lr 0.002" in first
+    assert second.startswith(other)
+    assert "0.1250" in second
 
 
 @pytest.mark.parametrize(

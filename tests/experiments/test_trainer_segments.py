@@ -227,3 +227,16 @@ def test_the_shape_of_a_parameter_is_known_from_what_any_optimiser_keeps() -> No
         torch.stack([one.sum() for one in parameters]).sum().backward()
         optimizer.step()
         assert [_shape(optimizer.state[one]) for one in parameters] == [one.shape for one in parameters], kind
+
+
+def test_progress_has_the_last_error_on_validation_samples(tmp_path: Path) -> None:
+    reports: list[Mapping[str, Any]] = []
+    given = problem({"training": {"budget": {"steps": STEPS}, "report_every": 1}, "curve_points": 3}, tmp_path)
+    whole = evaluate(given, h_model(), report=reports.append)
+    course = dict(whole.series["validation_error"])
+    steps = {facts["step"]: facts.get("validation_error") for facts in reports if "step" in facts}
+    measured = [step for step in course if 0 < step < STEPS]
+    assert len(measured) >= 2
+    for step, told in steps.items():
+        before = [place for place in course if place <= step]
+        assert told == (course[max(before)] if before else None), step

@@ -68,7 +68,11 @@ class EventView(View):
 
 
 class LineView(View):
-    """View with a line per finished evaluation and one per generation; no colour, no carriage return."""
+    """View with a line per finished evaluation, first look at a training, and generation; no colour, no returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looked: set[tuple[str, int]] = set()
 
     def begin(self, study: Study) -> None:
         super().begin(study)
@@ -94,6 +98,8 @@ class LineView(View):
             output.words(f"{facts['name']}:")
         elif kind == "progress" and "growth" in facts:
             output.words(growth_words(study, facts))
+        elif kind == "progress" and (words := self._first_look(facts)):
+            output.words(words)
         elif kind == "evaluated":
             member = study.members[facts["id"]]
             seed = "" if facts["seed"] == OWN_SEED else f"  seed {facts['seed']}"
@@ -110,6 +116,19 @@ class LineView(View):
                 f"generation {facts['generation']} ({facts['generation'] + 1} of {progress.generations}): "
                 f"{summary(progress)}, time left {duration(progress.seconds_left)}"
             )
+
+    def _first_look(self, facts: dict[str, Any]) -> str:
+        """``1f2e3d4c5b6a  arm  error 0.3120 on validation after 5 %  zoo``, once for each training; else empty."""
+        training = facts["id"], facts["seed"]
+        if "validation_error" not in facts or training in self._looked or self.progress.study is None:
+            return ""
+        self._looked.add(training)
+        member = self.progress.study.members[facts["id"]]
+        if not (name := name_words(self.progress.study, member)):
+            return ""  # of the many candidates of a search the end is enough
+        seed = "" if facts["seed"] == OWN_SEED else f"  seed {facts['seed']}"
+        result = f"error {facts['validation_error']:.4f} on validation after {facts['share']:.0%}"
+        return f"{origin(member):<34}{seed}  {result}{name}"
 
 
 class LiveView(View):
@@ -197,8 +216,8 @@ def rows(progress: SearchProgress, study: Study) -> list[tuple[Member, str, str]
     goals = study.problem.goals
     front = sorted(progress.front, key=lambda member: member.outcomes[OWN_SEED].values(goals) or ())
     running = [
-        (study.members[identity], f"training {share:.0%}" + ("" if seed == OWN_SEED else f", seed {seed}"), "cyan")
-        for (identity, seed), share in progress.running.items()
+        (study.members[identity], running_words(progress, identity, seed), "cyan")
+        for identity, seed in progress.running
     ]
     drawn = [
         member for member in study.members.values() if member.operation == BASELINE and OWN_SEED in member.outcomes
@@ -206,6 +225,13 @@ def rows(progress: SearchProgress, study: Study) -> list[tuple[Member, str, str]
     baselines = [(member, member.outcomes[OWN_SEED].reason or "", "bright_black") for member in drawn]
     room = max(0, ROWS - len(running) - len(baselines))
     return [*baselines, *((member, "front", "") for member in front[:room]), *running]
+
+
+def running_words(progress: SearchProgress, identity: str, seed: int) -> str:
+    """``training 35 %, error 0.2140, seed 2``."""
+    error = progress.errors.get((identity, seed))
+    known = "" if error is None else f", error {error:.4f}"
+    return f"training {progress.running[identity, seed]:.0%}{known}" + ("" if seed == OWN_SEED else f", seed {seed}")
 
 
 def summary(progress: SearchProgress) -> str:

@@ -235,7 +235,8 @@ class Trainer:
             if watched and now.share * self.settings.curve_points >= self._points + 1:
                 self._points = int(now.share * self.settings.curve_points)
                 self._add_point(network, now.step, now.seconds, now.share)
-            self._report({"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss})
+            facts = {"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss}
+            self._report({**facts, **self._last_error()})
             return self._best is None or not self._best.enough
 
         # The selection had ended this stage before the interruption.
@@ -528,6 +529,11 @@ class Trainer:
     def _last_point(self) -> float:
         points = self._series["validation_loss"]
         return points[-1][0] if points else 0.0
+
+    def _last_error(self) -> dict[str, float]:
+        """The last error on validation samples, 0 to 1, for progress; empty where none is known yet."""
+        points = self._series["validation_error"]
+        return {"validation_error": points[-1][1]} if points and math.isfinite(points[-1][1]) else {}
 
     def _add_point(self, network: Network, step: int, seconds: float, share: float) -> None:
         """Measure now, after so many steps and seconds of this stage, and that share of its budget."""

@@ -77,7 +77,8 @@ def shown(
 
         def show() -> None:
             front = f", front {len(counts.front)}" if counts.study is not None else ""
-            words = f"{counts.done} of {counts.wanted}{front}, time left {duration(counts.seconds_left)}"
+            error = f", error {min(counts.errors.values()):.4f}" if counts.errors else ""
+            words = f"{counts.done} of {counts.wanted}{front}{error}, time left {duration(counts.seconds_left)}"
             place = f"generation {counts.generation + 1} of {counts.generations}"
             move(counts.share, place if counts.phase == "generations" else counts.phase, words)
 

@@ -23,6 +23,7 @@ class SearchProgress:
         phase: Phase of the search: preparation, baselines, generations or confirmation.
         generation: Number of the generation that is being evaluated.
         running: Share of a training that is done, 0 to 1, by (individual, seed number).
+        errors: Last error on validation samples, 0 to 1, of trainings that have measured one and run.
         scored: Number of individuals of the search with scores.
         failed: Number of failures by reason.
         hypervolume, gain: Hypervolume after the last closed generation, and its change from the one before.
@@ -34,6 +35,7 @@ class SearchProgress:
         self.phase = "preparation"
         self.generation = 0
         self.running: dict[tuple[str, int], float] = {}
+        self.errors: dict[tuple[str, int], float] = {}
         self.scored = 0
         self.failed: Counter[str] = Counter()
         self.hypervolume: float | None = None
@@ -60,8 +62,11 @@ class SearchProgress:
             self._move_on(facts["id"], facts["seed"])
         elif kind == "progress" and "share" in facts and (facts["id"], facts["seed"]) in self.running:
             self.running[facts["id"], facts["seed"]] = min(float(facts["share"]), 1.0)
+            if "validation_error" in facts:
+                self.errors[facts["id"], facts["seed"]] = float(facts["validation_error"])
         elif kind == "evaluated":
-            self.running.pop((facts["id"], facts["seed"]), None)
+            for of_trainings in (self.running, self.errors):
+                of_trainings.pop((facts["id"], facts["seed"]), None)
             if "share" in facts:
                 return  # at a rung: whether it ends there is decided when all candidates have reached it
             self._finished += 1
