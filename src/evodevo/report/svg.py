@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -165,12 +165,37 @@ class Drawing:
             ElementTree.SubElement(made, "title").text = clean(title)
         return made
 
+    def lines(
+        self,
+        x: float,
+        y: float,
+        lines: Sequence[str],
+        classes: str = "fill-ink",
+        size: float = 11,
+        anchor: Anchor = "start",
+        turned: bool = False,
+        title: str = "",
+        step: float = 12,
+    ) -> ElementTree.Element:
+        """One text in several lines, as ``wrap`` makes them, the first on the baseline ``y`` and each ``step`` pixels
+        below the one before (to its right where ``turned``)."""
+        if len(lines) == 1:
+            return self.text(x, y, lines[0], classes, size, anchor, turned, title)
+        made = self.text(x, y, "", classes, size, anchor, turned)
+        for place, line in enumerate(lines):
+            # Without space between the elements, so that a search finds what the lines divide.
+            part = ElementTree.SubElement(made, "tspan", {"x": number(x), "y": number(y + step * place)})
+            part.text = clean(line)
+        if title:
+            ElementTree.SubElement(made, "title").text = clean(title)
+        return made
+
     def svg(self) -> str:
         """The drawing as one string that is a complete file."""
         return ElementTree.tostring(self.root, encoding="unicode")
 
 
-def polyline(points: list[tuple[float, float]]) -> str:
+def polyline(points: Sequence[tuple[float, float]]) -> str:
     """Path data through ``points``."""
     return "M" + "L".join(f"{number(x)},{number(y)}" for x, y in points)
 
