@@ -25,10 +25,11 @@ def chart_of(kind: str, names: list[str]) -> str:
 
 def looks(svg: str, name: str, tag: str) -> list[tuple[str, str]]:
     """Role of the colour, and dashes."""
-    return [
-        (next(role for role in one.get("class", "").split() if role.startswith("stroke-")), one.get("stroke-dasharray", ""))
-        for one in marked(svg, name, tag)
-    ]  # fmt: skip
+    found = []
+    for one in marked(svg, name, tag):
+        (role,) = [part for part in one.get("class", "").split() if part.startswith("stroke-")]
+        found.append((role, one.get("stroke-dasharray", "")))
+    return found
 
 
 @pytest.mark.parametrize("kind", ["lines", "cycles"])
