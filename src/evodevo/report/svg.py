@@ -16,6 +16,8 @@ from typing import Literal
 from evodevo.report.palette import STYLE
 
 SVG_NAMESPACE = "http://www.w3.org/2000/svg"
+_TOOLTIP = 20_000
+"""Most characters of a tooltip, which may list many ids."""
 Anchor = Literal["start", "middle", "end"]
 
 # Control characters (terminal escapes among them), direction overrides, and what XML cannot hold.
@@ -35,6 +37,12 @@ def clean(text: object, limit: int = 2000) -> str:
 def one_line(text: object, limit: int = 2000) -> str:
     """As ``clean``, with every run of white space as one space."""
     return " ".join(clean(text, limit).split())
+
+
+def whole(text: object) -> str:
+    """As ``one_line``, of any length: for ids, which are never cut."""
+    # A character takes six at most when it is made visible.
+    return one_line(text, 6 * len(str(text)) + 1)
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -118,7 +126,7 @@ class Drawing:
         }
         made = ElementTree.SubElement(self._parent, tag, {**({"class": classes} if classes else {}), **given})
         if title:
-            ElementTree.SubElement(made, "title").text = clean(title)
+            ElementTree.SubElement(made, "title").text = clean(title, _TOOLTIP)
         return made
 
     @contextmanager
@@ -160,9 +168,9 @@ class Drawing:
         if turned:
             more["transform"] = f"rotate(-90 {number(x)} {number(y)})"
         made = self.element("text", classes, "", x=x, y=y, **more)
-        made.text = one_line(content)
+        made.text = whole(content)
         if title:
-            ElementTree.SubElement(made, "title").text = clean(title)
+            ElementTree.SubElement(made, "title").text = clean(title, _TOOLTIP)
         return made
 
     def lines(
@@ -185,9 +193,9 @@ class Drawing:
         for place, line in enumerate(lines):
             # Without space between the elements, so that a search finds what the lines divide.
             part = ElementTree.SubElement(made, "tspan", {"x": number(x), "y": number(y + step * place)})
-            part.text = clean(line)
+            part.text = clean(line, 6 * len(line) + 1)
         if title:
-            ElementTree.SubElement(made, "title").text = clean(title)
+            ElementTree.SubElement(made, "title").text = clean(title, _TOOLTIP)
         return made
 
     def svg(self) -> str:

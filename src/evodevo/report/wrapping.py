@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evodevo.report.svg import one_line, text_width
+from evodevo.report.svg import text_width, whole
 
 _BEHIND = frozenset(" _-.,:;/~")
 """Characters after which a line ends well."""
@@ -19,7 +19,7 @@ def wrap(text: object, width: float, size: float) -> list[str]:
         width: largest width of a line, in pixels; a character that is wider has a line of its own.
         size: font size, in pixels.
     """
-    left, lines = one_line(text), []
+    left, lines = whole(text), []
     while text_width(left, size) > width and len(left) > 1:
         end = _fitting(left, width, size)
         # A line ends behind a separator, unless it would be less than half as long as it could be.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
 from evodevo.report.charts.numbers import show
-from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width
+from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width, whole
 from evodevo.report.wrapping import least_width, wrap
 
 _ROWS_AT_MOST, _NAME_MOST = 80, 320.0
@@ -51,7 +51,7 @@ def bars_beside(names: Sequence[str], measures: Sequence[Measure], name_width: f
         ", ".join(one_line(measure.name, 80) for measure in measures),
     )
     for row, label in enumerate(labels):
-        title = one_line(shown[row])
+        title = whole(shown[row])
         drawing.lines(left - 8, tops[row] + 15, label, "fill-ink", 11, "end", title=title, step=step)
     for place, measure in enumerate(measures):
         x, role = left + place * column, _ROLES[place % len(_ROLES)]

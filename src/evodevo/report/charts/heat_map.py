@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evodevo.report.charts.column_heads import ColumnHeads
 from evodevo.report.charts.numbers import MISSING, show
-from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width
+from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width, whole
 from evodevo.report.wrapping import least_width, wrap
 
 _STRONGEST = 0.58
@@ -64,7 +64,7 @@ def heat_map(
     """Cells shaded from ``low`` (none) to ``high`` (strongest; the largest value if left out), with their numbers
     where there is room. ``name`` is the name of the quantity."""
     kept, rows = _first(groups), sum(len(group.names) for group in groups)
-    columns, many = [one_line(column) for column in list(columns)[:_COLUMNS_AT_MOST]], len(columns)
+    columns, many = [whole(column) for column in list(columns)[:_COLUMNS_AT_MOST]], len(columns)
     if not rows or not columns:
         return empty(f"No {one_line(name, 80)} to show.")
     known = [v for group in kept for row in group.values for value in row if (v := finite(value)) is not None]
@@ -127,7 +127,7 @@ def _gap(group: HeatRows) -> float:
 def _draw_row(drawing: Drawing, grid: _Grid, y: float, tall: float, values: Sequence[float | None], name: str) -> None:
     for index, (head, value) in enumerate(zip(grid.heads, values, strict=False)):
         number, x = finite(value), grid.left + index * grid.cell
-        with drawing.group("cell", f"{one_line(name)}, {head}: {show(number, digits=3)}"):
+        with drawing.group("cell", f"{whole(name)}, {head}: {show(number, digits=3)}"):
             drawing.rect(x + 0.5, y + 0.5, grid.cell - 1, tall - 1, "fill-panel", rx=2)
             if shade := grid.shade(number):
                 opacity = f"{_STRONGEST * shade:.3f}"
