@@ -18,6 +18,8 @@ from evodevo.report.svg import SVG_NAMESPACE, clean, one_line
 
 Content = Element | str | None
 
+_LONG = 60
+"""A cell of more characters is wrapped anywhere, as ids need it that have no spaces."""
 _PAGE_STYLE = """
 :root{--paper:#fff;--page:#f3f4f6;--ink:#1b1f24;--muted:#59636e;--line:#e1e5ea;--soft:#f6f7f9;--link:#0068a5;
 --bad:#b0005b;--good:#007a5a;color-scheme:light dark}
@@ -53,6 +55,7 @@ th{font-weight:600}
 td details{margin:0}
 td code{overflow-wrap:break-word}
 tbody th{white-space:nowrap}
+tbody .long{white-space:normal;overflow-wrap:anywhere;min-width:260px}
 thead th{color:var(--muted);white-space:nowrap}
 .number{text-align:right}
 td.number{white-space:nowrap}
@@ -124,7 +127,8 @@ def table(
     right = frozenset(numeric)
 
     def cell(tag: str, column: int, content: Content, scope: str = "") -> Element:
-        made = element(tag, content, classes="number" if column in right else "")
+        long = isinstance(content, str) and len(content) > _LONG
+        made = element(tag, content, classes=" ".join(["number"] * (column in right) + ["long"] * long))
         if scope:
             made.set("scope", scope)
         return made

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
 from evodevo.report.palette import STYLE
 
 SVG_NAMESPACE = "http://www.w3.org/2000/svg"
+_TOOLTIP = 20_000
+"""Most characters of a tooltip, which may list many ids."""
 Anchor = Literal["start", "middle", "end"]
 
 # Control characters (terminal escapes among them), direction overrides, and what XML cannot hold.
@@ -35,6 +37,12 @@ def clean(text: object, limit: int = 2000) -> str:
 def one_line(text: object, limit: int = 2000) -> str:
     """As ``clean``, with every run of white space as one space."""
     return " ".join(clean(text, limit).split())
+
+
+def whole(text: object) -> str:
+    """As ``one_line``, of any length: for ids, which are never cut."""
+    # A character takes six at most when it is made visible.
+    return one_line(text, 6 * len(str(text)) + 1)
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -118,7 +126,7 @@ class Drawing:
         }
         made = ElementTree.SubElement(self._parent, tag, {**({"class": classes} if classes else {}), **given})
         if title:
-            ElementTree.SubElement(made, "title").text = clean(title)
+            ElementTree.SubElement(made, "title").text = clean(title, _TOOLTIP)
         return made
 
     @contextmanager
@@ -160,9 +168,34 @@ class Drawing:
         if turned:
             more["transform"] = f"rotate(-90 {number(x)} {number(y)})"
         made = self.element("text", classes, "", x=x, y=y, **more)
-        made.text = one_line(content)
+        made.text = whole(content)
         if title:
-            ElementTree.SubElement(made, "title").text = clean(title)
+            ElementTree.SubElement(made, "title").text = clean(title, _TOOLTIP)
+        return made
+
+    def lines(
+        self,
+        x: float,
+        y: float,
+        lines: Sequence[str],
+        classes: str = "fill-ink",
+        size: float = 11,
+        anchor: Anchor = "start",
+        turned: bool = False,
+        title: str = "",
+        step: float = 12,
+    ) -> ElementTree.Element:
+        """One text in several lines, as ``wrap`` makes them, the first on the baseline ``y`` and each ``step`` pixels
+        below the one before (to its right where ``turned``)."""
+        if len(lines) == 1:
+            return self.text(x, y, lines[0], classes, size, anchor, turned, title)
+        made = self.text(x, y, "", classes, size, anchor, turned)
+        for place, line in enumerate(lines):
+            # Without space between the elements, so that a search finds what the lines divide.
+            part = ElementTree.SubElement(made, "tspan", {"x": number(x), "y": number(y + step * place)})
+            part.text = clean(line, 6 * len(line) + 1)
+        if title:
+            ElementTree.SubElement(made, "title").text = clean(title, _TOOLTIP)
         return made
 
     def svg(self) -> str:
@@ -170,7 +203,7 @@ class Drawing:
         return ElementTree.tostring(self.root, encoding="unicode")
 
 
-def polyline(points: list[tuple[float, float]]) -> str:
+def polyline(points: Sequence[tuple[float, float]]) -> str:
     """Path data through ``points``."""
     return "M" + "L".join(f"{number(x)},{number(y)}" for x, y in points)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from evodevo.report.html import cut, details, figure, table
+from evodevo.report.svg import whole
 
 MOST_ROWS = 600
 
@@ -17,12 +18,14 @@ class TextTable:
 
     Args:
         texts: columns beside the first that hold words; the others hold numbers, which are set flush right.
+        ids: columns beside the first that hold ids; these and the first are never cut.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
     texts: Sequence[str] = ()
+    ids: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,11 @@ def words_table(words: TextTable) -> Element:
     caption = cut(words.caption, 400)
     if len(words.rows) > MOST_ROWS:
         caption = f"{caption} The first {MOST_ROWS:,} of {len(words.rows):,} rows; the store holds all.".strip()
-    rows = [[cut(cell, 200) for cell in row] for row in words.rows[:MOST_ROWS]]
+    ids = {0, *(place for place, name in enumerate(words.columns) if name in words.ids)}
+    rows = [
+        [whole(cell) if place in ids else cut(cell, 200) for place, cell in enumerate(row)]
+        for row in words.rows[:MOST_ROWS]
+    ]
     numeric = [place for place, name in enumerate(words.columns) if place and name not in words.texts]
     return table([cut(name, 60) for name in words.columns], rows, numeric, caption)
 

@@ -19,7 +19,7 @@ from evodevo.experiments.report.page import remarks
 from evodevo.experiments.trials import Variant
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.events import learning
-from evodevo.growth.report.data import GrowthHistory, modules_after
+from evodevo.growth.report.data import UNUSED, GrowthHistory, modules_after
 from evodevo.growth.report.drawing import curve_drawing, difference_words, timeline_drawing
 from evodevo.growth.report.reading import grown_network, growth_of, started
 from evodevo.growth.report.sections import differing_table, growth_pictures, newborn_pictures
@@ -280,7 +280,8 @@ def test_hybrids_are_followed(table: ComparisonTable, growth: GrowthHistory) -> 
     assert (name, arm, seed) == (hybrid.id, PAYLOAD, "0")
     assert parents == " and ".join(hybrid.parents)
     assert (int(born), int(survived)) == (1, growth.events_lived(hybrid))
-    assert (became == "lives") == (hybrid.gone is None)
+    weight = hybrid.last("usage")
+    assert (became == "lives") == (hybrid.gone is None and (weight is None or weight >= UNUSED))
     assert all(float(one) >= 0 for one in numbers)
 
 

@@ -156,6 +156,33 @@ def test_a_young_system_has_a_page() -> None:
     assert page.tags["script"] == 1
 
 
+@pytest.mark.parametrize("long", [10, 80, 200])
+def test_ids_are_never_cut(long: int) -> None:
+    """Each id differs from the others at its end alone."""
+    start = ("Multi.some_rather-long_name_" * 9)[: long - 2]
+    name = {key: start + key for key in ("Aa", "Bb", "Cc", "Dd", "Ee", "Ff", "Gg", "Hh", "Ii", "Jj")}
+    whole = report(start)
+    page = Page(
+        system_page(
+            dataclasses.replace(
+                whole,
+                notes=[", ".join(f"{start}{number:02}" for number in range(40))],
+                tasks=TextTable(("task", "answered by"), [(name["Aa"], name["Bb"])], ids=("answered by",)),
+                parameters=[TaskParameters(name["Cc"], 12, 345)],
+                courses=[AccuracyCurve(name["Dd"], "x", [CycleCurve(name["Ee"], [[0.5, 0.6]])], [])],
+                supports=[SupportUse(name["Ff"], name["Gg"], 4, 2, True, 0.25)],
+                probes={name["Hh"]: probes(name["Ii"])},
+                facts=[("roots", ", ".join([start] * 5 + [name["Jj"]]))],
+            )
+        )
+    )
+    cells = {text.strip() for text in page.texts}
+    assert set(name.values()) - {name["Ii"], name["Jj"]} <= cells
+    assert {f"{name['Ii']}/0", f"{name['Ii']}/1"} <= cells
+    assert name["Jj"] in page.text
+    assert f"{start}39" in page.text
+
+
 @pytest.mark.slow
 def test_many_tasks_and_states_stay_under_the_limit_and_say_so() -> None:
     html = system_page(report(count=30, tasks=80, models=30))

@@ -14,8 +14,17 @@ def marked(svg: str, name: str, tag: str = "g") -> list[ElementTree.Element]:
     return [one for one in ElementTree.fromstring(svg).iter(SVG + tag) if name in one.get("class", "").split()]
 
 
+def text_of(text: ElementTree.Element) -> str:
+    """What a reader reads, and a search finds: all lines of a text, without its tooltip."""
+    return (text.text or "") + "".join(line.text or "" for line in text.iter(f"{SVG}tspan"))
+
+
+def texts_of(svg: str) -> list[str]:
+    return [text_of(text) for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
 def words_of(svg: str) -> str:
-    return " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
+    return " ".join(texts_of(svg))
 
 
 def corner_of(rect: ElementTree.Element | None) -> tuple[float, float]:
@@ -39,13 +48,17 @@ def labels_inside(svg: str) -> None:
     root = ElementTree.fromstring(svg)
     _, _, width, height = (float(part) for part in root.get("viewBox", "").split())
     for text in root.iter(f"{SVG}text"):
-        size, x, y = (float(text.get(name, "")) for name in ("font-size", "x", "y"))
-        wide = text_width(text.text or "", size, "mono" in text.get("class", ""))
-        before = {"start": 0.0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
-        if text.get("transform"):  # turned a quarter: it reads upwards
-            left, right, top, bottom = x - size, x + 0.3 * size, y - (wide - before), y + before
-        else:
-            left, right, top, bottom = x - before, x - before + wide, y - size, y + 0.3 * size
-        assert min(left, top) >= -1, text.text
-        assert right <= width + 1, text.text
-        assert bottom <= height + 1, text.text
+        size, x, first = (float(text.get(name, "")) for name in ("font-size", "x", "y"))
+        middle = float((text.get("transform") or "rotate(0 0 0)").split()[-1].rstrip(")"))
+        for line in [text, *text.iter(f"{SVG}tspan")]:
+            y = float(line.get("y", first))
+            wide = text_width(line.text or "", size, "mono" in text.get("class", ""))
+            before = {"start": 0.0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
+            if text.get("transform"):  # turned a quarter: it reads upwards, and further lines are to its right
+                at = x + y - middle
+                left, right, top, bottom = at - size, at + 0.3 * size, middle - (wide - before), middle + before
+            else:
+                left, right, top, bottom = x - before, x - before + wide, y - size, y + 0.3 * size
+            assert min(left, top) >= -1, line.text
+            assert right <= width + 1, line.text
+            assert bottom <= height + 1, line.text

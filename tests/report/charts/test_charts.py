@@ -17,7 +17,6 @@ from evodevo.report.charts.curves import (
     Series,
     TrainingCurve,
     line_chart,
-    spread_apart,
     stability_words,
     thin,
     training_curves,
@@ -179,15 +178,6 @@ def test_thinning_keeps_ends_order_and_extremes(points, limit: int) -> None:
     known = [y for _, y in points if y is not None and abs(y) < 1e300]
     if known:
         assert {max(known), min(known)} <= {y for _, y in kept}
-
-
-@given(st.lists(st.floats(-50, 250), max_size=12), st.floats(0, 40))
-def test_labels_at_the_edge_are_spread_apart(places, least: float) -> None:
-    moved = spread_apart(places, least, 0, 200)
-    apart = min(least, 200 / max(len(places) - 1, 1))
-    ordered = sorted(moved)
-    assert all(b - a >= apart - 1e-6 for a, b in pairwise(ordered))
-    assert all(-1e-6 <= place <= 200 + 1e-6 for place in moved)
 
 
 def test_lines_survive_one_point_and_none_and_empty_things_say_so() -> None:

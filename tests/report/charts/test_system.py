@@ -101,7 +101,8 @@ def test_a_task_s_name_is_not_cut_where_two_lines_hold_it(name: str) -> None:
     svg = system_graph(frame)
     labels_inside(svg)
     (foot,) = [one for one in marked(svg, "foot") if one.get("data-task") == name]
-    lines = [text.text or "" for text in foot.findall(f"{SVG}text")][1:]
+    _, text = foot.findall(f"{SVG}text")
+    lines = [line.text or "" for line in text.findall(f"{SVG}tspan")] or [text.text]
     assert "".join(lines) == name
     assert len(lines) == 1 + (len(name) > 12)
     assert len(lines) == 1 or "_" not in name or lines[0].endswith("_")

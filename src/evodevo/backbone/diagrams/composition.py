@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
-from evodevo.report.charts.curves import spread_apart
 from evodevo.report.charts.glyphs import family_glyph
+from evodevo.report.charts.line_names import stack_apart
 from evodevo.report.charts.numbers import show
 from evodevo.report.palette import FAMILIES, family_role
 from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width
@@ -67,7 +67,7 @@ def composition_chart(
                 drawing.rect(frame.x(index) - bar / 2, high, bar, low - high, classes, words, stroke_width=0.9)
                 if low - high >= 13 and bar >= 16:
                     drawing.path(family_glyph(role(name), frame.x(index), (low + high) / 2, 3.4), f"fill-{role(name)}")
-    ends = spread_apart([tops[name] for name in names], 14, frame.top + 4, frame.bottom - 2)
+    ends = stack_apart([tops[name] for name in names], [14.0] * len(names), frame.top - 3, frame.bottom + 5)
     edge = frame.x(len(rows) - 1) + bar / 2
     for name, end in zip(names, ends, strict=True):
         count = rows[-1][1].get(name, 0.0)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from evodevo.growth.diagrams.edit_glyphs import draw_sign, draw_signs
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
-from evodevo.report.charts.curves import Series, spread_apart
+from evodevo.report.charts.curves import Series, series_style
+from evodevo.report.charts.line_names import LineNames
 from evodevo.report.charts.numbers import show
-from evodevo.report.svg import Drawing, empty, finite, one_line, polyline, shorten, text_width
+from evodevo.report.charts.side_by_side import NOTE, side_by_side
+from evodevo.report.svg import Drawing, empty, finite, one_line, polyline, text_width
 
-_ROLES = ("attention", "recurrence", "convolution", "other")
-_DASHES = ("", "5 3", "2 3", "8 3 2 3")
 _STEP = 15.0
 _WIDTH = 940.0
 _MOST_SIGNS = 6
@@ -48,8 +48,9 @@ def growth_curve(
         return empty(f"No {one_line(y_axis.name, 80)} was recorded.", _WIDTH)
     most = max((min(len(event.operations), _MOST_SIGNS + 1) for event in events), default=0)
     head = 30.0 + _STEP * most
-    names = [shorten(one_line(line.name, 80), 170, 11) for line, _ in lines]
-    right = _WIDTH - 24 - max(text_width(name, 11) for name in names)
+    names = LineNames.fit([line.name for line, _ in lines], height - BOTTOM_MARGIN)
+    width, height = _WIDTH + names.widened, max(height, names.height + BOTTOM_MARGIN)
+    right = width - 24 - names.width
     every = [point for _, points in lines for point in points]
     legend = {name for event in events for name in event.operations}
     height += head + (20 if legend else 0)
@@ -59,19 +60,24 @@ def growth_curve(
         Scale.fit((y for _, y in every), bottom, head, y_axis.logarithmic or False, 0.08),
     )
     marks = f"{len(events)} event{'' if len(events) == 1 else 's'}"
-    drawing = Drawing(_WIDTH, height, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}, {marks}")
+    drawn = side_by_side(
+        [[(frame.x(x), frame.y(y)) for x, y in points] for _, points in lines], frame.top, frame.bottom
+    )
+    whole = height + 16 * drawn.moved
+    drawing = Drawing(width, whole, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}, {marks}")
     draw_frame(drawing, frame, x_axis, y_axis)
     _draw_events(drawing, events, frame, head)
-    ends = spread_apart([frame.y(points[-1][1]) for _, points in lines], 14, frame.top, frame.bottom)
-    for place, ((line, points), name, end) in enumerate(zip(lines, names, ends, strict=True)):
-        role, dash = _ROLES[place % len(_ROLES)], _DASHES[place % len(_DASHES)]
-        more: dict[str, str | float] = {"stroke_dasharray": dash} if dash else {}
-        places = [(frame.x(x), frame.y(y)) for x, y in points]
-        drawing.path(polyline(places), f"line hollow stroke-{role}", "", stroke_width=2, **more)
-        for (a, b), (x, y) in zip(places, points, strict=True):
+    styles = [series_style(place) for place in range(len(lines))]
+    for (line, points), style, way, dots in zip(lines, styles, drawn.lines, drawn.dots, strict=True):
+        look = f"line hollow stroke-{style.role}"
+        drawing.path(polyline(way), look, "", stroke_width=drawn.stroke, **style.dashes)
+        for (a, b), (x, y) in zip(dots, points, strict=True):
             words = f"{line.name}\n{x_axis.name} {show(x, x_axis.unit)}: {show(y, y_axis.unit)}"
-            drawing.element("circle", f"fill-{role}", words, cx=a, cy=b, r=3)
-        drawing.text(right + 10, end + 4, name, f"fill-{role} strong")
+            drawing.element("circle", f"fill-{style.role}", words, cx=a, cy=b, r=1.5 * drawn.stroke)
+    ends = [frame.y(points[-1][1]) for _, points in lines]
+    names.draw(drawing, right + 10, ends, styles, (frame.top, frame.bottom), [line.name for line, _ in lines])
+    if drawn.moved:
+        drawing.text(LEFT_MARGIN, height + 8, NOTE, "fill-muted", 10.5)
     draw_signs(drawing, legend, LEFT_MARGIN, height - 8)
     return drawing.svg()
 

@@ -9,7 +9,8 @@ from xml.etree.ElementTree import Element
 
 from evodevo.multitask.diagrams.system.cycles import CycleCurve, means, system_cycles
 from evodevo.report.comma_separated import comma_separated
-from evodevo.report.html import cut, element, figure, page, section, table
+from evodevo.report.html import element, figure, page, section, table
+from evodevo.report.svg import whole
 from evodevo.report.word_tables import TextTable, words_table
 
 Cell = str | int | float | None
@@ -48,8 +49,8 @@ class RecipeResult:
     @property
     def page(self) -> str:
         """One self-contained HTML file: accuracy over cycles (Fig. 3), tables, and limits of the numbers."""
-        title = cut(f"{self.recipe} {self.size}", 160)
-        about = element("p", cut(f"systems {self.label}.*", 400), classes="muted")
+        title = whole(f"{self.recipe} {self.size}")
+        about = element("p", whole(f"systems {self.label}.*"), classes="muted")
         parts: list[Element] = []
         if any(means(one.courses) for one in self.validation):
             svg = system_cycles(
@@ -66,15 +67,15 @@ class RecipeResult:
             caption = "What was published after each cycle; test data chose nothing."
             parts.append(section("cycles", "Cycles", figure(svg, caption, numbers, classes="fits")))
         parts += [
-            section(f"table-{place}", cut(name, 200), words_table(one))
+            section(f"table-{place}", whole(name), words_table(one))
             for place, (name, one) in enumerate(self.tables.items())
         ]
-        parts.append(section("notes", "Notes", element("ul", *(element("li", cut(one, 600)) for one in self.notes))))
+        parts.append(section("notes", "Notes", element("ul", *(element("li", whole(one)) for one in self.notes))))
         return page(title, element("header", element("h1", title), about), element("main", *parts))
 
 
 def _ends(split: str, curve: CycleCurve) -> list[str]:
-    cycles, name = means(curve.courses), cut(curve.name, 120)
+    cycles, name = means(curve.courses), whole(curve.name)
     if not cycles:
         return [split, name, "0", "", "", ""]
     first, last = cycles[0], cycles[-1]

@@ -152,7 +152,7 @@ def _tasks(now: SystemStatus) -> TextTable:
         "the parameters that a sample activates, those trained for this very path; accounted: shared ones split evenly "
         "among their users."
     )
-    return TextTable(columns, rows, caption, texts=("answered by",))
+    return TextTable(columns, rows, caption, texts=("answered by",), ids=("answered by",))
 
 
 def _agents(now: SystemStatus) -> TextTable:
@@ -176,7 +176,7 @@ def _agents(now: SystemStatus) -> TextTable:
         )
     numbers = ("cycles", "validation %", "test %", "kept", "discarded", "failed", "accounted")
     columns = ("agent", "state", "path", *numbers, "runs through")
-    return TextTable(columns, rows, texts=("state", "path", "runs through"))
+    return TextTable(columns, rows, texts=("state", "path", "runs through"), ids=("path", "runs through"))
 
 
 def _makers(now: SystemStatus) -> list[str]:
@@ -246,7 +246,7 @@ def _children(system: System, now: SystemStatus) -> list[AgentChildren]:
         counts = agent.children
         words = f"{counts.kept} kept, {counts.discarded} discarded"
         words += f", {counts.failed} failed" if counts.failed else ""
-        table = TextTable(_COLUMNS, [_row(row) for row in records], texts=_TEXTS)
+        table = TextTable(_COLUMNS, [_row(row) for row in records], texts=_TEXTS, ids=("parent",))
         rows.append(AgentChildren(agent.name, words, table))
     return rows
 

@@ -11,8 +11,9 @@ from xml.etree.ElementTree import Element
 from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.report.data import SystemReport
 from evodevo.multitask.report.sections import SECTIONS, SystemDetail
-from evodevo.report.html import cut, element, navigation, page, paragraph
+from evodevo.report.html import element, navigation, page, paragraph
 from evodevo.report.palette import STYLE
+from evodevo.report.svg import whole
 
 LIMIT_BYTES = 5_000_000
 _DETAILS = (
@@ -54,8 +55,8 @@ def system_page(data: SystemReport) -> str:
 def _html(data: SystemReport, detail: SystemDetail) -> str:
     sections: list[Element] = [part for build in SECTIONS if (part := build(data, detail)) is not None]
     nav = navigation(sections)
-    title = f"System {cut(data.name)}"
-    header = element("header", element("h1", title), paragraph(cut(data.subtitle, 300), classes="muted"), nav)
+    title = f"System {whole(data.name)}"
+    header = element("header", element("h1", title), paragraph(whole(data.subtitle), classes="muted"), nav)
     footer = element("footer", paragraph("One file, no outside references. Made by evodevo."))
     script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
     return page(title, header, element("main", *sections), footer, style=_STYLE, script=script)

@@ -17,7 +17,8 @@ from evodevo.multitask.diagrams.system.outline import parts_in_words
 from evodevo.multitask.report.data import AccuracyCurve, SystemReport
 from evodevo.report.charts.bars import Measure, bars_beside
 from evodevo.report.charts.heat_map import HeatRows, heat_map
-from evodevo.report.html import Content, add, cards, cut, details, element, figure, paragraph, section, table
+from evodevo.report.html import Content, add, cards, details, element, figure, paragraph, section, table
+from evodevo.report.svg import whole
 from evodevo.report.word_tables import words_table
 
 _SCROLLED = 14
@@ -38,7 +39,7 @@ class SystemDetail:
 def summary_section(data: SystemReport, detail: SystemDetail) -> Element:
     """Key numbers and remarks."""
     content: list[Element] = [cards(data.cards)] if data.cards else []
-    content += [paragraph(cut(note, 600)) for note in list(data.notes)[:20]]
+    content += [paragraph(whole(note)) for note in list(data.notes)[:20]]
     return section("summary", "In one look", *content)
 
 
@@ -49,7 +50,7 @@ def graph_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     frames = chosen(data.frames, detail.frames)
     slides = element("div", classes="slides", **{"data-label": "state"})
     for frame in frames:
-        title = f"publication {frame.seq}: {cut(frame.label)}"
+        title = f"publication {frame.seq}: {whole(frame.label)}"
         wide = len(frame.tasks) > _SCROLLED
         drawn = figure(system_graph(frame, within=frames), "", classes="" if wide else "fits")
         folded = details(title, drawn)
@@ -83,7 +84,7 @@ def parameter_section(data: SystemReport, detail: SystemDetail) -> Element | Non
         Measure("parameters that its agents added", [task.added for task in data.parameters], "parameters"),
         Measure("parameters that it shares", [task.shared for task in data.parameters], "parameters"),
     ]
-    rows: list[list[Content]] = [[cut(o.task, 80), f"{o.added:,}", f"{o.shared:,}"] for o in data.parameters[:600]]
+    rows: list[list[Content]] = [[whole(o.task), f"{o.added:,}", f"{o.shared:,}"] for o in data.parameters[:600]]
     numbers = table(("task", "added", "shared"), rows, (1, 2))
     caption = "Of the paths that a task's agents offer, with all that multipath ones run through."
     content = [figure(bars_beside(names, bars), caption, numbers, classes="fits")]
@@ -116,7 +117,7 @@ def model_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     for place, model in enumerate(shown):
         drawn = figure(multipath_model(frame, model, title=model.path), _weights(model), classes="fits")
         title = f"{model.task}: validation {percent(model.accuracy)} %, {len(model.streams) - 1} supports"
-        folded = details(cut(title), drawn)
+        folded = details(whole(title), drawn)
         if place == 0:
             folded.set("open", "open")
         content.append(folded)
@@ -135,7 +136,7 @@ def transfer_section(data: SystemReport, detail: SystemDetail) -> Element | None
         losses = found.losses
         values.append([_gain(losses[path], found.prior) if path in losses else None for path in probed])
     rows: list[list[Content]] = [
-        [cut(agent, 80), cut(row.path, 80), f"{row.loss:.3f}", f"{found.prior:.3f}", percent(row.accuracy)]
+        [whole(agent), whole(row.path), f"{row.loss:.3f}", f"{found.prior:.3f}", percent(row.accuracy)]
         for agent, found in data.probes.items()
         for row in found.rows
     ]
@@ -168,7 +169,7 @@ def support_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     if not data.supports:
         return None
     rows: list[list[Content]] = [
-        [cut(o.task, 80), cut(o.support, 80), str(o.tried), str(o.kept), "yes" if o.offered else "", _share(o.weight)]
+        [whole(o.task), whole(o.support), str(o.tried), str(o.kept), "yes" if o.offered else "", _share(o.weight)]
         for o in data.supports[:600]
     ]
     heads = ("task", "support", "children", "kept", "offered now", "mean weight")
@@ -188,13 +189,13 @@ def child_section(data: SystemReport, detail: SystemDetail) -> Element | None:
         left -= len(rows)
         more = f" The newest {len(rows)} of {len(child.rows.rows)}." if len(rows) < len(child.rows.rows) else ""
         words = replace(child.rows, rows=rows, caption=f"{child.rows.caption}{more}".strip())
-        content.append(details(cut(f"{child.agent}: {child.summary}", 200), words_table(words)))
+        content.append(details(whole(f"{child.agent}: {child.summary}"), words_table(words)))
     return section("children", "Children", *content)
 
 
 def fact_section(data: SystemReport, detail: SystemDetail) -> Element:
     """Origin and settings of the system."""
-    rows = [[cut(name), cut(value, 300)] for name, value in data.facts if value]
+    rows = [[whole(name), whole(value)] for name, value in data.facts if value]
     settings = element("pre", json.dumps(data.settings, indent=1, sort_keys=True)[:200_000])
     return section("facts", "Facts", table(("", ""), rows), details("All settings", settings))
 
@@ -224,10 +225,10 @@ def _paths(frame: SystemFrame) -> Element:
     rows: list[list[Content]] = [
         [
             "R" if route.root else str(frame.number(route.task)),
-            cut(route.task, 80),
-            element("code", cut(route.path)),
+            whole(route.task),
+            element("code", whole(route.path)),
             percent(route.accuracy),
-            parts_in_words(frame, route.parts)[:600],
+            whole(parts_in_words(frame, route.parts)),
         ]
         for route in frame.routes[:400]
     ]
@@ -246,14 +247,14 @@ def _course(curve: AccuracyCurve, limit: int) -> list[Element]:
     caption = f"Accuracy of the published path after each cycle.{more}"
     alternative = table(("", "", "cycles", "first %", "last %", "error"), numbers, (2, 3, 4, 5))
     svg = system_cycles(validation, test, over=curve.over)
-    return [element("h3", cut(curve.heading)), figure(svg, caption, alternative, classes="fits")]
+    return [element("h3", whole(curve.heading)), figure(svg, caption, alternative, classes="fits")]
 
 
 def _row(name: str, arm: CycleCurve) -> list[Content]:
     points = means(arm.courses)
     error = points[-1].error
     shown = "" if error is None else f"{100 * error:.2f}"
-    return [name, cut(arm.name), str(len(points)), percent(points[0].mean), percent(points[-1].mean), shown]
+    return [name, whole(arm.name), str(len(points)), percent(points[0].mean), percent(points[-1].mean), shown]
 
 
 def _weights(model: Joined) -> str:

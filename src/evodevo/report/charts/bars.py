@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
 from evodevo.report.charts.numbers import show
-from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width
+from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width, whole
+from evodevo.report.wrapping import least_width, wrap
 
-_ROWS_AT_MOST = 80
+_ROWS_AT_MOST, _NAME_MOST = 80, 320.0
 _ROLES = ("attention", "recurrence", "convolution", "other")
 
 
@@ -32,29 +33,34 @@ class Measure:
 
 def bars_beside(names: Sequence[str], measures: Sequence[Measure], name_width: float = 150) -> str:
     """Horizontal bars: one row per name, one column per measure, each with its own scale; numbers at the bars. Names
-    are shortened to ``name_width`` pixels."""
+    that are wider than ``name_width`` pixels have two lines in a wider column, or more lines."""
     shown = list(names)[:_ROWS_AT_MOST]
     if not shown or not measures:
         return empty("No bars to show.")
-    labels = [shorten(one_line(name, 80), name_width, 11) for name in shown]
-    left = 18 + max(text_width(label, 11) for label in labels)
+    room = least_width(shown, 2, 11, name_width, max(name_width, _NAME_MOST))
+    labels = [wrap(name, room, 11) for name in shown]
+    left = 18 + max(text_width(line, 11) for label in labels for line in label)
     column = min(max(180.0, 620 / len(measures)), 360.0)
-    pitch, top, cut = 22.0, 40.0, len(names) > len(shown)
+    pitch, step, cut = 22.0, 12.0, len(names) > len(shown)
+    tops = [40.0]
+    for label in labels:
+        tops.append(tops[-1] + max(pitch, step * len(label) + 4))
     drawing = Drawing(
         left + column * len(measures) + 12,
-        top + pitch * len(shown) + 14 + 14 * cut,
+        tops[-1] + 14 + 14 * cut,
         ", ".join(one_line(measure.name, 80) for measure in measures),
     )
     for row, label in enumerate(labels):
-        drawing.text(left - 8, top + row * pitch + 15, label, "fill-ink", 11, "end", title=one_line(shown[row]))
+        title = whole(shown[row])
+        drawing.lines(left - 8, tops[row] + 15, label, "fill-ink", 11, "end", title=title, step=step)
     for place, measure in enumerate(measures):
         x, role = left + place * column, _ROLES[place % len(_ROLES)]
         drawing.text(x, 22, shorten(one_line(measure.name, 120), column - 14, 11), "fill-ink strong", 11)
         known = [v for value in measure.values if (v := finite(value)) is not None]
         full = measure.full or max([*known, 0.0]) or 1.0
-        drawing.line(x, top - 6, x, top + pitch * len(shown) + 2, "stroke-muted")
+        drawing.line(x, tops[0] - 6, x, tops[-1] + 2, "stroke-muted")
         for row, given in enumerate(list(measure.values)[: len(shown)]):
-            value, y = finite(given), top + row * pitch
+            value, y = finite(given), tops[row]
             words = show(given, measure.unit, digits=3)
             long = (column - 84) * min(max(value or 0.0, 0.0) / full, 1.0)
             drawing.rect(

@@ -8,12 +8,15 @@ from typing import Literal
 
 from evodevo.report.charts import glyphs as marks
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
+from evodevo.report.charts.line_names import LineNames, LineStyle
 from evodevo.report.charts.numbers import show
-from evodevo.report.svg import Drawing, empty, finite, one_line, polyline, shorten, text_width
+from evodevo.report.charts.side_by_side import NOTE, side_by_side
+from evodevo.report.svg import Drawing, empty, finite, one_line, polyline, text_width
 
 Point = tuple[float, float | None]
+_TOP = 20.0
 _SERIES_ROLES = ("attention", "recurrence", "convolution", "other", "memoryless")
-_SERIES_DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 2")
+_SERIES_DASHES = ("", "7 3", "2 3", "10 3 2 3", "10 3 2 3 2 3")
 
 
 @dataclass(frozen=True)
@@ -163,41 +166,35 @@ def line_chart(
     if not pieces:
         return empty(f"No {one_line(y_axis.name, 80)} was recorded.", width)
     every = [point for _, lines in pieces for piece in lines for point in piece]
-    names = [shorten(one_line(item.name, 80), 170, 11) for item, _ in pieces]
-    right = width - 24 - (max(text_width(name, 11) for name in names) if len(pieces) > 1 else 12)
+    named = pieces if len(pieces) > 1 else []
+    names = LineNames.fit([item.name for item, _ in named], height - BOTTOM_MARGIN - _TOP)
+    width, height = width + names.widened, max(height, names.height + BOTTOM_MARGIN + _TOP)
+    right = width - 24 - (names.width if named else 12)
     frame = Frame(
         Scale.fit((x for x, _ in every), LEFT_MARGIN, right, False, 0.02),
-        Scale.fit((y for _, y in every), height - BOTTOM_MARGIN, 20, y_axis.logarithmic or False, 0.08, include_zero),
+        Scale.fit((y for _, y in every), height - BOTTOM_MARGIN, _TOP, y_axis.logarithmic or False, 0.08, include_zero),
     )
-    drawing = Drawing(width, height, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}")
+    places = [[(frame.x(x), frame.y(y)) for x, y in piece] for _, lines in pieces for piece in lines]
+    drawn = side_by_side(places, frame.top, frame.bottom)
+    drawing = Drawing(width, height + 16 * drawn.moved, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}")
     draw_frame(drawing, frame, x_axis, y_axis, whole_x)
-    ends = spread_apart([frame.y(lines[-1][-1][1]) for _, lines in pieces], 14, frame.top, frame.bottom)
-    for index, ((item, lines), name, end) in enumerate(zip(pieces, names, ends, strict=True)):
-        role = _SERIES_ROLES[index % len(_SERIES_ROLES)]
-        dash = _SERIES_DASHES[index % len(_SERIES_DASHES)]
-        more: dict[str, str | float] = {"stroke_dasharray": dash} if dash else {}
-        for piece in lines:
-            places = [(frame.x(x), frame.y(y)) for x, y in piece]
-            drawing.path(polyline(places), f"line hollow stroke-{role}", "", stroke_width=2, **more)
-            for (x, y), (place, value) in zip(places, piece, strict=True):
+    styles = [series_style(index) for index in range(len(pieces))]
+    ways = zip(drawn.lines, drawn.dots, strict=True)
+    for (item, lines), style in zip(pieces, styles, strict=True):
+        for piece, (way, dots) in zip(lines, ways, strict=False):
+            look = f"line hollow stroke-{style.role}"
+            drawing.path(polyline(way), look, "", stroke_width=drawn.stroke, **style.dashes)
+            for (x, y), (place, value) in zip(dots, piece, strict=True):
                 words = f"{item.name}\n{x_axis.name} {show(place, x_axis.unit)}: {show(value, y_axis.unit)}"
-                drawing.element("circle", f"fill-{role}", words, cx=x, cy=y, r=3)
-        if len(pieces) > 1:
-            drawing.text(right + 10, end + 4, name, f"fill-{role} strong")
+                drawing.element("circle", f"fill-{style.role}", words, cx=x, cy=y, r=1.5 * drawn.stroke)
+    ends = [frame.y(lines[-1][-1][1]) for _, lines in named]
+    names.draw(drawing, right + 10, ends, styles[: len(named)], (frame.top, frame.bottom), [i.name for i, _ in named])
+    if drawn.moved:
+        drawing.text(LEFT_MARGIN, height + 8, NOTE, "fill-muted", 10.5)
     return drawing.svg()
 
 
-def spread_apart(places: Sequence[float], least: float, top: float, bottom: float) -> list[float]:
-    """``places`` moved as little as a simple rule needs, so that neighbours are ``least`` apart and inside."""
-    order = sorted(range(len(places)), key=lambda index: (places[index], index))
-    moved = list(places)
-    least = min(least, (bottom - top) / max(len(places) - 1, 1))
-    floor = top
-    for index in order:
-        moved[index] = max(moved[index], floor)
-        floor = moved[index] + least
-    ceiling = bottom
-    for index in reversed(order):
-        moved[index] = min(moved[index], ceiling)
-        ceiling = moved[index] - least
-    return moved
+def series_style(index: int) -> LineStyle:
+    """The look of the line with this number, from 0: no two of the first 25 have both colour and dashes in common."""
+    colours, dashes = len(_SERIES_ROLES), len(_SERIES_DASHES)
+    return LineStyle(_SERIES_ROLES[index % colours], _SERIES_DASHES[(index + index // colours) % dashes])

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evodevo.report.charts.column_heads import ColumnHeads
 from evodevo.report.charts.numbers import MISSING, show
-from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width
+from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width, whole
+from evodevo.report.wrapping import least_width, wrap
 
 _STRONGEST = 0.58
 """Opacity of the largest value; numbers in ink stay readable on it, on white and on black."""
+_LABEL, _LABEL_MOST, _LABEL_LINES, _STEP = 150.0, 320.0, 2, 12.0
+"""Names of rows, in pixels: the column that they have as a rule, and the widest, which is sought for two lines."""
 _ROWS_AT_MOST, _COLUMNS_AT_MOST = 400, 80
 
 
@@ -38,6 +42,16 @@ class _Grid:
     low: float
     top: float
     heads: tuple[str, ...]
+    label: float
+
+    def lines(self, text: str) -> list[str]:
+        """Lines of the name of a row."""
+        return wrap(text, self.label, 11)
+
+    def height(self, text: str) -> float:
+        """Height of the row with this name, in pixels."""
+        lines = len(self.lines(text))
+        return self.tall if lines == 1 else max(self.tall, _STEP * lines + 4)
 
     def shade(self, value: float | None) -> float:
         span = self.top - self.low if self.top > self.low else 1.0
@@ -50,42 +64,47 @@ def heat_map(
     """Cells shaded from ``low`` (none) to ``high`` (strongest; the largest value if left out), with their numbers
     where there is room. ``name`` is the name of the quantity."""
     kept, rows = _first(groups), sum(len(group.names) for group in groups)
-    heads = tuple(one_line(column, 60) for column in list(columns)[:_COLUMNS_AT_MOST])
-    if not rows or not heads:
+    columns, many = [whole(column) for column in list(columns)[:_COLUMNS_AT_MOST]], len(columns)
+    if not rows or not columns:
         return empty(f"No {one_line(name, 80)} to show.")
     known = [v for group in kept for row in group.values for value in row if (v := finite(value)) is not None]
     drawn = sum(len(group.names) for group in kept)
+    widest = max(text_width(head, 10) for head in columns)
+    heads = ColumnHeads.fit(columns, min(max(34.0, widest + 10), max(20.0, 820 / len(columns)), 92.0))
+    texts = [text for group in kept for text in group.names]
+    label = least_width(texts, _LABEL_LINES, 11, _LABEL, _LABEL_MOST)
     grid = _Grid(
-        left=16 + max(text_width(_label(text), 11) for group in kept for text in group.names),
-        cell=min(max(34.0, max(text_width(head, 10) for head in heads) + 10), max(20.0, 820 / len(heads)), 92.0),
+        left=16 + max(text_width(line, 11) for text in texts for line in wrap(text, label, 11)),
+        cell=heads.cell,
         tall=22.0 if drawn <= 40 else 15.0,
         low=low,
         top=high if high is not None else max([*known, low]),
-        heads=heads,
+        heads=tuple(columns),
+        label=label,
     )
     words = shorten(one_line(name, 120), 500, 11)
     scale = text_width(show(grid.low, digits=3), 10.5) + text_width(show(grid.top, digits=3), 10.5) + 116
-    width = max(grid.left + grid.cell * len(heads) + 14, text_width(words, 11) + scale, 260)
-    cut = drawn < rows or len(heads) < len(columns)
-    height = 58 + sum(grid.tall * len(group.names) + _gap(group) for group in kept) + 16 * cut
-    drawing = Drawing(width, height, f"Heat map: {name}")
+    width = max(grid.left + grid.cell * len(columns) + 14, text_width(words, 11) + scale, 260)
+    cut = drawn < rows or len(columns) < many
+    top = 40 + heads.height
+    high_rows = sum(_gap(group) + sum(grid.height(text) for text in group.names) for group in kept)
+    drawing = Drawing(width, top + 6 + high_rows + 16 * cut, f"Heat map: {name}")
     _draw_scale(drawing, words, grid.low, grid.top)
-    stride = 1 if grid.cell >= 32 else 2
-    for index in range(0, len(heads), stride):
-        head = shorten(heads[index], grid.cell * stride - 2, 10)
-        drawing.text(grid.left + (index + 0.5) * grid.cell, 44, head, "fill-muted", 10, "middle")
-    y = 52.0
+    heads.draw(drawing, grid.left, top - 8)
+    y = top
     for group in kept:
         heading = one_line(group.heading, 120)
         if heading:
             drawing.text(10, y + 15, shorten(heading, width - 20, 11), "fill-ink strong", 11)
         y += _gap(group)
         for text, values in zip(group.names, group.values, strict=True):
-            drawing.text(grid.left - 8, y + grid.tall / 2 + 4, _label(text), "fill-ink", 11, "end", title=text)
-            _draw_row(drawing, grid, y, values, f"{heading}, {text}" if heading else text)
-            y += grid.tall
+            lines, tall = grid.lines(text), grid.height(text)
+            first = y + tall / 2 + 4 - _STEP * (len(lines) - 1) / 2
+            drawing.lines(grid.left - 8, first, lines, "fill-ink", 11, "end", title=text, step=_STEP)
+            _draw_row(drawing, grid, y, tall, values, f"{heading}, {text}" if heading else text)
+            y += tall
     if cut:
-        words = f"The first {drawn:,} of {rows:,} rows and {len(heads)} of {len(columns):,} columns."
+        words = f"The first {drawn:,} of {rows:,} rows and {len(columns)} of {many:,} columns."
         drawing.text(10, drawing.height - 6, shorten(words, width - 20, 10), "fill-muted", 10)
     return drawing.svg()
 
@@ -101,26 +120,22 @@ def _first(groups: Sequence[HeatRows]) -> list[HeatRows]:
     return kept
 
 
-def _label(text: str) -> str:
-    return shorten(one_line(text, 80), 150, 11)
-
-
 def _gap(group: HeatRows) -> float:
     return 22.0 if group.heading else 6.0
 
 
-def _draw_row(drawing: Drawing, grid: _Grid, y: float, values: Sequence[float | None], name: str) -> None:
+def _draw_row(drawing: Drawing, grid: _Grid, y: float, tall: float, values: Sequence[float | None], name: str) -> None:
     for index, (head, value) in enumerate(zip(grid.heads, values, strict=False)):
         number, x = finite(value), grid.left + index * grid.cell
-        with drawing.group("cell", f"{one_line(name, 160)}, {head}: {show(number, digits=3)}"):
-            drawing.rect(x + 0.5, y + 0.5, grid.cell - 1, grid.tall - 1, "fill-panel", rx=2)
+        with drawing.group("cell", f"{whole(name)}, {head}: {show(number, digits=3)}"):
+            drawing.rect(x + 0.5, y + 0.5, grid.cell - 1, tall - 1, "fill-panel", rx=2)
             if shade := grid.shade(number):
                 opacity = f"{_STRONGEST * shade:.3f}"
-                width, height = grid.cell - 1, grid.tall - 1
+                width, height = grid.cell - 1, tall - 1
                 drawing.rect(x + 0.5, y + 0.5, width, height, "fill-attention", rx=2, fill_opacity=opacity)
             if grid.cell >= 30 and grid.tall > 16:
                 label = MISSING if number is None else str(value) if isinstance(value, int) else f"{number:.2f}"
-                drawing.text(x + grid.cell / 2, y + grid.tall / 2 + 4, label, "fill-ink", 10, "middle")
+                drawing.text(x + grid.cell / 2, y + tall / 2 + 4, label, "fill-ink", 10, "middle")
 
 
 def _draw_scale(drawing: Drawing, name: str, low: float, top: float) -> None:

@@ -9,13 +9,15 @@ from statistics import fmean, stdev
 
 from evodevo.multitask.diagrams.system.frame import percent
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
-from evodevo.report.charts.curves import spread_apart
+from evodevo.report.charts.line_names import LineNames, LineStyle
+from evodevo.report.charts.side_by_side import NOTE, Place, side_by_side
 from evodevo.report.palette import TASK_COLOURS, task_role
 from evodevo.report.stack import stacked
-from evodevo.report.svg import Drawing, empty, finite, number, one_line, polyline, shorten, text_width
+from evodevo.report.svg import Drawing, empty, finite, number, one_line, polyline
 
+_TOP = 22.0
 _DASHES = ("", "7 3", "2 2", "10 3 2 3")
-_NAME = 200.0
+_REFERENCE = LineStyle("muted", "3 3")
 
 
 @dataclass(frozen=True)
@@ -79,32 +81,43 @@ def cycle_chart(
     low = [row.mean - (row.error or 0.0) for _, _, rows in shown for row in rows]
     high = [row.mean + (row.error or 0.0) for _, _, rows in shown for row in rows]
     lines = [(words, value) for words, given in references if (value := finite(given)) is not None]
-    labels = [shorten(one_line(arm.name, 80), _NAME, 11) for arm, _, _ in shown]
-    labels += [shorten(one_line(words, 80), _NAME, 11) for words, _ in lines]
+    titles = [*(arm.name for arm, _, _ in shown), *(words for words, _ in lines)]
+    names = LineNames.fit(titles, height - BOTTOM_MARGIN - _TOP)
+    width, height = width + names.widened, max(height, names.height + BOTTOM_MARGIN + _TOP)
     last = max(row.cycle for _, _, rows in shown for row in rows)
-    right = width - 26 - max(text_width(label, 11) for label in labels)
+    right = width - 26 - names.width
     frame = Frame(
         Scale.fit([1.0, float(max(last, 2))], LEFT_MARGIN, right, False, 0.03),
-        Scale.fit([*low, *high, *(value for _, value in lines)], height - BOTTOM_MARGIN, 22, False, 0.08),
+        Scale.fit([*low, *high, *(value for _, value in lines)], height - BOTTOM_MARGIN, _TOP, False, 0.08),
     )
+    places = [[(frame.x(row.cycle), frame.y(row.mean)) for row in rows] for _, _, rows in shown]
+    places += [[(frame.left, frame.y(value)), (frame.right, frame.y(value))] for _, value in lines]
+    drawn = side_by_side(places, frame.top, frame.bottom)
     most = max(row.count for _, _, rows in shown for row in rows)
     band = f", band: standard error over {most} {one_line(over, 60)}" if most > 1 else ""
     summary = "; ".join(f"{arm.name} {percent(rows[-1].mean)} %" for arm, _, rows in shown[:20])
-    drawing = Drawing(width, height, f"{name} over cycles{band}. At the end: {summary}")
+    label = f"{name} over cycles{band}. At the end: {summary}"
+    drawing = Drawing(width, height + 16 * drawn.moved, label)
     draw_frame(drawing, frame, Axis("cycles ended"), Axis(name, minimise=False), whole_x=True)
+    for way in drawn.lines[len(shown) :]:
+        drawing.path(polyline(way), "reference hollow stroke-muted", "", stroke_width=1.4, **_REFERENCE.dashes)
+    styles = [arm_style(place if arm.number is None else arm.number) for arm, place, _ in shown]
+    for (arm, _, rows), style, way, dots in zip(shown, styles, drawn.lines, drawn.dots, strict=False):
+        _draw_arm(drawing, frame, style, rows, way, drawn.stroke)
+        _draw_points(drawing, frame, arm.name, style, rows, dots, over, 1.5 * drawn.stroke)
     ends = [frame.y(rows[-1].mean) for _, _, rows in shown] + [frame.y(value) for _, value in lines]
-    places = spread_apart(ends, 14, frame.top, frame.bottom)
-    for (_, value), label, place_y in zip(lines, labels[len(shown) :], places[len(shown) :], strict=True):
-        y = frame.y(value)
-        drawing.line(frame.left, y, frame.right, y, "reference stroke-muted", stroke_dasharray="3 3", stroke_width=1.4)
-        drawing.text(right + 10, place_y + 4, label, "fill-muted")
-    for (arm, place, rows), label, y in zip(shown, labels, places, strict=False):
-        _draw_arm(drawing, frame, arm, place if arm.number is None else arm.number, rows, over)
-        role = task_role(place if arm.number is None else arm.number)
-        drawing.text(right + 10, y + 4, label, f"fill-{role} strong", title=arm.name)
+    styles += [_REFERENCE] * len(lines)
+    names.draw(drawing, right + 10, ends, styles, (frame.top, frame.bottom), titles)
     if band:
         drawing.text(frame.right, 14, f"mean{band}", "fill-muted", 10.5, "end")
+    if drawn.moved:
+        drawing.text(LEFT_MARGIN, height + 8, NOTE, "fill-muted", 10.5)
     return drawing.svg()
+
+
+def arm_style(number: int) -> LineStyle:
+    """The look of the curve with this number: colours of tasks, and dashes for those that share a colour."""
+    return LineStyle(task_role(number), _DASHES[number // TASK_COLOURS % len(_DASHES)])
 
 
 def system_cycles(
@@ -123,21 +136,34 @@ def system_cycles(
     return stacked(panels, "Validation and test accuracy over cycles")
 
 
-def _draw_arm(drawing: Drawing, frame: Frame, arm: CycleCurve, place: int, rows: Sequence[Mean], over: str) -> None:
-    role, dash = task_role(place), _DASHES[place // TASK_COLOURS % len(_DASHES)]
+def _draw_arm(
+    drawing: Drawing, frame: Frame, style: LineStyle, rows: Sequence[Mean], way: Sequence[Place], stroke: float
+) -> None:
+    """The band at its exact place, and the line."""
     spread = [(frame.x(row.cycle), row) for row in rows if row.error is not None]
     if len(spread) > 1:
         up = [(x, frame.y(row.mean + (row.error or 0.0))) for x, row in spread]
         down = [(x, frame.y(row.mean - (row.error or 0.0))) for x, row in spread]
-        drawing.path(polyline([*up, *reversed(down)]) + "Z", f"band fill-{role}", fill_opacity="0.18")
-    points = [(frame.x(row.cycle), frame.y(row.mean)) for row in rows]
-    more: dict[str, str | float] = {"stroke_dasharray": dash} if dash else {}
-    drawing.path(polyline(points), f"line hollow stroke-{role}", "", stroke_width=2, **more)
-    for (x, y), row in zip(points, rows, strict=True):
+        drawing.path(polyline([*up, *reversed(down)]) + "Z", f"band fill-{style.role}", fill_opacity="0.18")
+    drawing.path(polyline(way), f"line hollow stroke-{style.role}", "", stroke_width=stroke, **style.dashes)
+
+
+def _draw_points(
+    drawing: Drawing,
+    frame: Frame,
+    name: str,
+    style: LineStyle,
+    rows: Sequence[Mean],
+    dots: Sequence[Place],
+    over: str,
+    radius: float,
+) -> None:
+    alone = sum(row.error is not None for row in rows) == 1  # a band needs two cycles
+    for (x, y), row in zip(dots, rows, strict=True):
         error = "" if row.error is None else f" ± {100 * row.error:.2f}"
-        words = f"{arm.name}\nafter {row.cycle}: {100 * row.mean:.2f}{error} %"
+        words = f"{name}\nafter {row.cycle}: {100 * row.mean:.2f}{error} %"
         words += f"\n{row.count} {over}" if row.count > 1 else ""
-        if row.error is not None and len(spread) == 1:  # a band needs two cycles
+        if row.error is not None and alone:
             top, low = frame.y(row.mean + row.error), frame.y(row.mean - row.error)
-            drawing.path(f"M{number(x)},{number(top)}L{number(x)},{number(low)}", f"hollow stroke-{role}")
-        drawing.element("circle", f"fill-{role}", words, cx=x, cy=y, r=3)
+            drawing.path(f"M{number(x)},{number(top)}L{number(x)},{number(low)}", f"hollow stroke-{style.role}")
+        drawing.element("circle", f"fill-{style.role}", words, cx=x, cy=y, r=radius)

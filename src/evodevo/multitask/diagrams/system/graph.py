@@ -5,7 +5,7 @@ accuracy, and multipath models on top.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from evodevo.multitask.diagrams.system.frame import Joined, PartMark, SystemFrame, mark_of, percent
@@ -16,20 +16,24 @@ from evodevo.multitask.diagrams.system.layout import (
     Measures,
     Point,
     columns_of,
+    lines_of,
     plan,
     role_rows,
+    row_words,
 )
 from evodevo.report.charts.captions import LINE, MARGIN, draw_headline, headline_height, wrapped
 from evodevo.report.charts.numbers import show
 from evodevo.report.palette import TASK_COLOURS, task_role
-from evodevo.report.svg import Drawing, empty, number, one_line, polyline, shorten, text_width
+from evodevo.report.svg import Drawing, empty, number, one_line, polyline, text_width
+from evodevo.report.wrapping import least_width, wrap
 
 _DASHES = ("", "7 3", "2 2", "10 3 2 3")
 _BOLD_AT_MOST = 2
 """Largest number of multipath models whose paths are all drawn strong; of more, only the joints."""
-_NAME_SPACE, _ROLE_SPACE = 120.0, 124.0
+_NAME_SPACE, _ROLE_SPACE = 106.0, 110.0
+"""Usual largest length of a turned name, and usual width of the words on a row, in pixels; long ones take more."""
 _UPPER = 50.0
-_NAME_LINE = 12.0
+_NAME_LINE, _TURNED_LINE, _ROLE_LINE = 12.0, 12.0, 11.5
 
 
 def system_graph(
@@ -48,11 +52,14 @@ def system_graph(
     frames = [*within] if any(other is frame for other in within) else [frame, *within]
     names = columns_of(frames)
     pitch = min(max(1120 / len(names), 30.0), 92.0)
-    rows = role_rows([other.parts[part].role for part in route.parts] for other in frames for route in other.routes)
+    rows = role_rows([other.parts[part].role for part in line.parts] for other in frames for line in lines_of(other))
     gap = 16.0 if len(rows) > 14 else 30.0 if len(names) <= 12 else 36.0 if len(names) <= 40 else 46.0
     upper = _UPPER * 2 if any(other.joined for other in frames) else 0.0
-    head = headline_height(title, subtitle)
-    sizes = Measures(pitch, gap, MARGIN + _ROLE_SPACE, head + 18 + upper)
+    # As wide as it needs to be for all words of a row to fit between it and the next.
+    words = row_words(rows).values()
+    left = MARGIN + 14 + least_width(list(words), int((NODE_HEIGHT + gap) / _ROLE_LINE), 10.5, _ROLE_SPACE)
+    head = headline_height(title, subtitle, left + pitch * len(names))
+    sizes = Measures(pitch, gap, left, head + 18 + upper)
     layout = plan(frame, frames, sizes)
     return _Graph(frame, layout, sizes, task, head + 14).draw(title, subtitle)
 
@@ -73,9 +80,10 @@ class _Graph:
     def draw(self, title: str, subtitle: str) -> str:
         frame, layout = self.frame, self.plan
         names = {name: self._name(name) for name in layout.columns}
-        room = 14 + min(max(text_width(name, 10.5) for name in names.values()), _NAME_SPACE)
+        self.feet = self._name_lines(names)
+        room = 14 + max(text_width(line, 10.5) for lines in self.feet.values() for line in lines)
         if self.flat:
-            room = 34.0 + _NAME_LINE * any(len(self._name_lines(name)) > 1 for name in names.values())
+            room = 22.0 + _NAME_LINE * max(map(len, self.feet.values()))
         width = max(layout.width + MARGIN, 480)
         facts = wrapped(self._facts(), width - 2 * MARGIN, 10.5)
         height = layout.foot + room + LINE * len(facts) + 14
@@ -83,7 +91,7 @@ class _Graph:
         summary = ", ".join(f"{route.task} {percent(route.accuracy)} %" for route in answered[:40])
         words = f"{title or frame.system}: {len(answered)} tasks, {len(frame.parts)} components"
         self.drawing = Drawing(width, height, f"{words}. Validation accuracy: {summary}")
-        draw_headline(self.drawing, title, subtitle)
+        draw_headline(self.drawing, title, subtitle, self.sizes.left + self.sizes.pitch * len(names))
         self._rows()
         for line in layout.lines:
             self._line(line)
@@ -104,9 +112,12 @@ class _Graph:
     def _rows(self) -> None:
         rows = {**self.plan.rows, **(self.level if self.frame.joined else {})}
         for words, y in rows.items():
-            self.drawing.line(MARGIN + _ROLE_SPACE, y, self.drawing.width - MARGIN, y, "stroke-faint")
-            shown = shorten(one_line(words, 200), _ROLE_SPACE - 14, 10.5)
-            self.drawing.text(MARGIN + _ROLE_SPACE - 10, y + 4, shown, "fill-muted", 10.5, "end", title=words)
+            left = self.sizes.left
+            self.drawing.line(left, y, self.drawing.width - MARGIN, y, "stroke-faint")
+            lines = wrap(words, left - MARGIN - 14, 10.5)
+            first = y + 4 - _ROLE_LINE * (len(lines) - 1) / 2
+            look = "fill-muted"
+            self.drawing.lines(left - 10, first, lines, look, 10.5, "end", title=words, step=_ROLE_LINE)
 
     def _line(self, line: Line) -> None:
         route, look = line.route, self._look(line.column)
@@ -219,24 +230,29 @@ class _Graph:
         role, y = self._role(name), self.plan.foot
         with self.drawing.group("foot", words, data_task=one_line(name)):
             self.drawing.element("circle", f"fill-{role}", cx=x, cy=y, r=4)
+            lines = self.feet[name]
             if self.flat:
                 self.drawing.text(x, y + 17, words.partition(" ")[0], f"fill-{role} strong", 11, "middle")
-                for place, line in enumerate(self._name_lines(words)):
-                    self.drawing.text(x, y + 30 + _NAME_LINE * place, line, "fill-ink", 10.5, "middle")
+                self.drawing.lines(x, y + 30, lines, "fill-ink", 10.5, "middle", step=_NAME_LINE)
             else:
-                shown = shorten(words, _NAME_SPACE, 10.5)
-                self.drawing.text(x + 3.5, y + 9, shown, "fill-ink", 10.5, "end", turned=True)
+                at = x + 3.5 - _TURNED_LINE * (len(lines) - 1) / 2
+                self.drawing.lines(at, y + 9, lines, "fill-ink", 10.5, "end", turned=True, step=_TURNED_LINE)
 
-    def _name_lines(self, words: str) -> list[str]:
-        """A task's name below its number, in two lines where it does not fit into one."""
-        name, width = words.partition(" ")[2], self.sizes.pitch - 4
-        fitting = [end for end in range(1, len(name) + 1) if text_width(name[:end], 10.5) <= width]
-        if not fitting or fitting[-1] == len(name):
-            return [name]
-        # Behind a separator, where one is near enough to the end of the line that the rest is not much longer.
-        ends = [end for end in fitting if name[end - 1] in "_-. " and 3 * end >= len(name)]
-        end = ends[-1] if ends else fitting[-1]
-        return [name[:end], shorten(name[end:], width, 10.5)]
+    def _name_lines(self, names: Mapping[str, str]) -> dict[str, list[str]]:
+        """Lines of each task's name below its number; or, where columns are narrow, of both turned, in as many lines
+        as a column has room for.
+
+        Args:
+            names: task -> its number and name.
+        """
+        if self.flat:
+            width = self.sizes.pitch - 4
+            return {name: wrap(words.partition(" ")[2], width, 10.5) for name, words in names.items()}
+        every = list(names.values())
+        usual = all(text_width(words, 10.5) <= _NAME_SPACE for words in every)
+        lines = 1 if usual else int((self.sizes.pitch - 4) / _TURNED_LINE)
+        width = least_width(every, lines, 10.5, _NAME_SPACE)
+        return {name: wrap(words, width, 10.5) for name, words in names.items()}
 
     def _facts(self) -> list[str]:
         frame = self.frame
@@ -250,8 +266,9 @@ class _Graph:
         if frame.joined:
             facts.append("lines without a colour: multipath models, from their paths through connectors to the router")
         if frame.withdrawn:
-            facts.append("withdrawn: " + ", ".join(frame.withdrawn[:20]))
-        return [one_line(fact, 300) for fact in facts]
+            more = f" and {len(frame.withdrawn) - 20} more" if len(frame.withdrawn) > 20 else ""
+            facts.append("withdrawn: " + ", ".join(frame.withdrawn[:20]) + more)
+        return facts
 
     def _role(self, column: str) -> str:
         place = self.frame.number(column)

@@ -141,6 +141,14 @@ def role_rows(paths: Iterable[Sequence[str]]) -> dict[str, int]:
     return {role: row if above[role] else top for role, row in rows.items()}
 
 
+def row_words(rows: Mapping[str, int]) -> dict[int, str]:
+    """Row -> its roles, with commas between; from the bottom upwards."""
+    words: dict[int, list[str]] = defaultdict(list)
+    for role, row in rows.items():
+        words[row].append(role)
+    return {row: ", ".join(names) for row, names in sorted(words.items())}
+
+
 def spread(wanted: Sequence[float], widths: Sequence[float], gap: float = _GAP) -> list[float]:
     """Middles of boxes in this order, at least ``gap`` apart, with the least squares of distances from those wanted."""
     offsets, total = [], 0.0
@@ -190,16 +198,13 @@ def plan(frame: SystemFrame, within: Sequence[SystemFrame], sizes: Measures) -> 
             y = sizes.level(row, last)
             points += [(x + shift, y + NODE_HEIGHT / 2), (x + shift, y - NODE_HEIGHT / 2)]
         stops[line.key] = tuple(points)
-    words: dict[int, list[str]] = defaultdict(list)
-    for role, row in rows.items():
-        words[row].append(role)
     return FrameLayout(
         lines,
         {name: x + shift for name, x in columns.items()},
         {name: _moved(box, shift) for name, box in nodes.items()},
         stops,
         {name: x + shift for name, x in ends.items()},
-        {", ".join(names): sizes.level(row, last) for row, names in sorted(words.items())},
+        {words: sizes.level(row, last) for row, words in row_words(rows).items()},
         max(edges, default=sizes.pitch) + shift,
         foot,
     )

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, SystemFrame, mark_of, percent
 from evodevo.report.charts.numbers import show
-from evodevo.report.svg import one_line
+from evodevo.report.svg import whole
 
 
 def outline(frame: SystemFrame, task: str | None = None) -> str:
@@ -64,4 +64,4 @@ def _score(path: OfferedPath | Joined) -> str:
 
 def _clean(line: str) -> str:
     indent = len(line) - len(line.lstrip(" "))
-    return " " * indent + one_line(line, 4000)
+    return " " * indent + whole(line)

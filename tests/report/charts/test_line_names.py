@@ -1,0 +1,71 @@
+"""Lines differ in colour or dashes, and their names are whole, inside, and behind a piece of their line."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evodevo.experiments.report.page import MOST_LINES
+from evodevo.multitask.diagrams.system.cycles import CycleCurve, cycle_chart
+from evodevo.report.charts.axes import Axis
+from evodevo.report.charts.curves import Series, line_chart
+from evodevo.report.charts.line_names import stack_apart
+from report.charts.drawn import labels_inside, marked, text_of
+
+
+def chart_of(kind: str, names: list[str]) -> str:
+    if kind == "lines":
+        series = [Series(name, [(0, number), (1, number + 1)]) for number, name in enumerate(names)]
+        return line_chart(series, Axis("step"), Axis("loss"))
+    return cycle_chart([CycleCurve(name, [[0.01 * n, 0.01 * n + 0.3]]) for n, name in enumerate(names)])
+
+
+def looks(svg: str, name: str, tag: str) -> list[tuple[str, str]]:
+    """Role of the colour, and dashes."""
+    found = []
+    for one in marked(svg, name, tag):
+        (role,) = [part for part in one.get("class", "").split() if part.startswith("stroke-")]
+        found.append((role, one.get("stroke-dasharray", "")))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["lines", "cycles"])
+@pytest.mark.parametrize("count", range(2, 25))
+def test_no_two_lines_look_alike_and_their_names_have_their_look(count: int, kind: str) -> None:
+    assert MOST_LINES <= 24
+    svg = chart_of(kind, [f"arm {number}" for number in range(count)])
+    lines = looks(svg, "line", "path")
+    assert len(set(lines)) == len(lines) == count
+    assert looks(svg, "sample", "line") == lines
+    roles = [one.get("class", "").split()[1] for one in marked(svg, "name", "text")]
+    assert roles == [role.replace("stroke-", "fill-") for role, _ in lines]
+
+
+@pytest.mark.parametrize("kind", ["lines", "cycles"])
+@pytest.mark.parametrize("long", [10, 40, 80, 120, 200])
+@pytest.mark.parametrize("count", [2, 7, 24])
+def test_names_are_whole_and_do_not_overlap(kind: str, long: int, count: int) -> None:
+    names = [(f"{number}~" + "MultiVit~some_task-name." * 9)[:long] for number in range(count)]
+    svg = chart_of(kind, names)
+    labels_inside(svg)
+    drawn = marked(svg, "name", "text")
+    assert [text_of(one) for one in drawn] == names
+    lines = sorted(float(line.get("y", "")) for one in drawn for line in (list(one.iter())[1:-1] or [one]))
+    assert all(low - high >= 11.9 for high, low in pairwise(lines))
+
+
+@given(st.lists(st.tuples(st.floats(-50, 450), st.floats(5, 80)), min_size=1, max_size=9))
+@settings(max_examples=60)
+def test_blocks_are_inside_and_apart(blocks: list[tuple[float, float]]) -> None:
+    middles, heights = [middle for middle, _ in blocks], [height for _, height in blocks]
+    share = min(1.0, 400 / sum(heights))
+    moved = stack_apart(middles, heights, 0, 400)
+    for (place, high), (other, also) in combinations(zip(moved, heights, strict=True), 2):
+        assert abs(place - other) >= share * (high + also) / 2 - 1e-6
+    assert all(
+        share * high / 2 - 1e-6 <= one <= 400 - share * high / 2 + 1e-6
+        for one, high in zip(moved, heights, strict=True)
+    )
