@@ -45,7 +45,7 @@ from evodevo.growth.shifts.shift import shift
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.gains.record import MeasuredGain
-from evodevo.growth.strategists.policy_memory import PolicyMemory
+from evodevo.growth.strategists.memory_of_policy import PolicyMemory
 from evodevo.growth.views import ages_of
 
 

@@ -21,7 +21,7 @@ ROLE = "policy_memory"
 
 
 def policies_of(trainings: Iterable[tuple[str, Individual]]) -> dict[str, bytes]:
-    """Strategist -> the file of its policy (``strategists.policy_memory``), of the first training that left one.
+    """Strategist -> the file of its policy (``strategists.memory_of_policy``), of the first training that left one.
 
     Args:
         trainings: Strategist and training, in the order of the trainings.
@@ -59,7 +59,7 @@ def check_policies(settings: ExperimentSettings, policies: Mapping[str, bytes]) 
             continue
         # Torch is loaded where there is something to check.
         from evodevo.growth.strategists.base import create
-        from evodevo.growth.strategists.policy_memory import PolicyMemory
+        from evodevo.growth.strategists.memory_of_policy import PolicyMemory
 
         memory = PolicyMemory.loads(policies[name], what=f"the policy of {name} in the memory")
         memory.check(name)

@@ -10,7 +10,7 @@ from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import StrategistState, create
 from evodevo.growth.strategists.edit_memory import EditMemory
-from evodevo.growth.strategists.policy_memory import PolicyMemory
+from evodevo.growth.strategists.memory_of_policy import PolicyMemory
 from evodevo.growth.strategists.settings import settings_for
 from evodevo.growth.strategists.state import State
 from evodevo.growth.strategists.transition import Transition

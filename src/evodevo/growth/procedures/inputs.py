@@ -9,7 +9,7 @@ from evodevo.growth.latency import LatencyTable
 from evodevo.growth.procedures.samples import GrowthSamples
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
-from evodevo.growth.strategists.policy_memory import PolicyMemory
+from evodevo.growth.strategists.memory_of_policy import PolicyMemory
 from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool
 

@@ -84,8 +84,8 @@ class MemorySettings(Settings):
         most: Largest number of edits that are imitated, the best ones.
         bias: Largest shift of a logit, up or down, by the rewards of such edits.
         doubt: Shrinkage: a mean of n rewards counts n / (n + doubt).
-        continues: Whether a policy goes on from that of the earlier run, where there is one (``policy_memory``); else
-            it begins anew and imitates.
+        continues: Whether a policy goes on from that of the earlier run, where there is one
+            (``memory_of_policy``); else it begins anew and imitates.
     """
 
     epochs: int = Field(default=20, ge=0, le=10_000)

@@ -30,7 +30,7 @@ _HEAD = "evodevo"
 """Name of the JSON in the metadata."""
 
 
-class Course(Settings):
+class PolicyMemoryHead(Settings):
     """The plain half of the file.
 
     Attributes:
@@ -71,7 +71,7 @@ class PolicyMemory:
             UsageError: A tensor is not finite.
         """
         _check_numbers(self.state.tensors, f"the policy of {self.strategist}")
-        course = Course(
+        head = PolicyMemoryHead(
             format=FORMAT,
             strategist=self.strategist,
             runs=self.runs,
@@ -79,7 +79,7 @@ class PolicyMemory:
             learnt=dict(self.state.data),
         )
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.state.tensors.items()}
-        return save(tensors, metadata={_HEAD: canonical.dumps(course.model_dump(mode="json"))})
+        return save(tensors, metadata={_HEAD: canonical.dumps(head.model_dump(mode="json"))})
 
     @classmethod
     def loads(cls, data: bytes, *, what: str = "the policy of an earlier run") -> PolicyMemory:
@@ -99,10 +99,10 @@ class PolicyMemory:
                 f"{what} has the format {str(version)[:80]!r}; this evodevo reads {FORMAT!r}. Begin anew with "
                 "policy.memory.continues=false."
             )
-        course = validate(Course, values, what=what)
+        head = validate(PolicyMemoryHead, values, what=what)
         tensors = read_tensors(data, what)
         _check_numbers(tensors, what)
-        return cls(course.strategist, StrategistState(tensors, course.learnt), course.scale, course.runs)
+        return cls(head.strategist, StrategistState(tensors, head.learnt), head.scale, head.runs)
 
     def check(self, strategist: str) -> None:
         """Refuse to be gone on with by another strategist.
