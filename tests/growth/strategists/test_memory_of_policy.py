@@ -166,6 +166,10 @@ def test_another_width_is_refused() -> None:
 # Its mathematics
 
 
+SHIFTS = ("pointer.bias", "frame.bias", "donor.bias")
+"""They shift all targets of an operation alike: no slope but rounding, which Adam makes as large as any other."""
+
+
 def step_by_hand(
     name: str, start: StrategistState, transition: Transition, *, adam: bool = True
 ) -> dict[str, torch.Tensor]:
@@ -227,6 +231,8 @@ def test_an_update_of_the_next_run_is_the_step_of_the_objective_from_the_kept_st
     anew = step_by_hand(name, kept.state, transition, adam=False)
     found = {key: one.detach() for key, one in strategist.policy.named_parameters()}
     for key, parameter in found.items():
+        if key in SHIFTS:
+            continue
         assert torch.allclose(parameter, expected[key], rtol=1e-4, atol=2e-6), key
     moved = max(float((found[key] - anew[key]).abs().max()) for key in found)
     assert moved > 1e-4, "the moments of Adam matter"
