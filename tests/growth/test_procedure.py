@@ -508,7 +508,7 @@ def test_a_policy_goes_on_where_that_of_the_run_before_ended(
     monkeypatch.setattr(learning.Learner, "conclude", concluded)
     first = grow(tmp_path / "first", arm(strategist=strategist))
     pool = FolderPool(first.pool)
-    blobs = {name: first.outcome.blobs[name] for name in ("edit_memory", "policy_memory")}
+    blobs: dict[str, Any] = {name: first.outcome.blobs[name] for name in ("edit_memory", "policy_memory")}
     left = PolicyMemory.loads(pool.get(blobs["policy_memory"]))
     assert (left.runs, left.scale.count) == (1, 2)
     assert "policy" not in first.facts

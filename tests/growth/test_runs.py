@@ -431,7 +431,9 @@ def test_runs_in_sequence_are_one_course_of_the_policy(policed: Path, tmp_path: 
         run = archive.run("last")
         for one in run.individuals():
             told = one.fact["growth"].get("policy")
-            policy = policy_words(growth_of(one))
+            growth = growth_of(one)
+            assert growth is not None
+            policy = policy_words(growth)
             if one.genome.name == "grown by ppo":
                 assert told == {"runs": 1, "rewards": 2, "anew": ""}
                 assert policy == ["The policy of ppo went on from 1 run with 2 rewards."]
