@@ -201,7 +201,7 @@ def step_by_hand(
         gain = torch.minimum(ratio * advantage, clipped * advantage) if name == "ppo" else log * advantage
         error = (model.policy.worth(transition.state) - transition.reward) ** 2
         loss = settings.baseline * error - gain - settings.entropy * choice.entropy()
-        slopes = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        slopes: Sequence[torch.Tensor | None] = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         norm = torch.sqrt(sum(((slope**2).sum() for slope in slopes if slope is not None), zero))
         factor = min(1.0, settings.norm / (float(norm) + 1e-6))
         rate = settings.rate if name == "ppo" else settings.reinforce_rate
@@ -215,7 +215,7 @@ def step_by_hand(
                 square = 0.999 * square + 0.001 * (factor * slope) ** 2
                 moments[key] = [mean, square, count]
                 unbiased = mean / (1 - 0.9**count)
-                parameter -= rate * unbiased / (torch.sqrt(square / (1 - 0.999**count)) + 1e-8)
+                parameter.sub_(rate * unbiased / (torch.sqrt(square / (1 - 0.999**count)) + 1e-8))
     return {key: parameter.detach() for key, parameter in parameters.items()}
 
 
