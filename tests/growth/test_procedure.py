@@ -30,6 +30,7 @@ from evodevo.growth.procedures.settings import check_grow
 from evodevo.growth.spec import BirthSettings, GrowthSettings, Operation
 from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.memory_of_policy import PolicyMemory
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.strategists.transition import Decision
 from evodevo.growth.zoo.growing import GrowingZoo
@@ -488,6 +489,44 @@ def test_who_learns_goes_on_with_what_was_learnt_and_remembered(
     earlier = grown_zoo.memory.edits
     assert whole.memory.edits[: len(earlier)] == earlier
     assert len(whole.memory.edits) > len(earlier) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategist", ["ppo", "meta_gradient"])
+def test_a_policy_goes_on_where_that_of_the_run_before_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategist: str
+) -> None:
+    """Bit for bit, with its moments and the scale of rewards; also where the second run is killed and resumed."""
+    begun: list[PolicyMemory] = []
+    really = learning.Learner.conclude
+
+    def concluded(self: learning.Learner, memory: Any, after: Any) -> Any:
+        if memory.pending is None:  # the first event: nothing is learnt from yet
+            begun.append(PolicyMemory(strategist, self.strategist.state_dict(), memory.scale))
+        return really(self, memory, after)
+
+    monkeypatch.setattr(learning.Learner, "conclude", concluded)
+    first = grow(tmp_path / "first", arm(strategist=strategist))
+    pool = FolderPool(first.pool)
+    blobs: dict[str, Any] = {name: first.outcome.blobs[name] for name in ("edit_memory", "policy_memory")}
+    left = PolicyMemory.loads(pool.get(blobs["policy_memory"]))
+    assert (left.runs, left.scale.count) == (1, 2)
+    assert "policy" not in first.facts
+    one = arm(strategist=strategist, **blobs)
+    for name in ("whole", "parts", "anew"):
+        for digest in blobs.values():
+            FolderPool(tmp_path / name).put_bytes(pool.get(digest))
+    whole = grow(tmp_path / "whole", one)
+    assert begun[1].dumps() == PolicyMemory(strategist, left.state, left.scale).dumps() != begun[0].dumps()
+    assert whole.facts["policy"] == {"runs": 1, "rewards": 2, "anew": ""}
+    last = PolicyMemory.loads(FolderPool(whole.pool).get(whole.outcome.blobs["policy_memory"]))
+    assert (last.runs, last.scale.count) == (2, 4)
+    assert last.scale.squares >= left.scale.squares
+    assert grow(tmp_path / "parts", one, kills=(1, 6)).is_like(whole)
+    other = merge(one.options, {"policy": {"memory": {"continues": False}}})
+    anew = grow(tmp_path / "anew", one.model_copy(update={"options": other}))
+    assert anew.facts["policy"] == {"runs": 0, "rewards": 0, "anew": "policy.memory.continues is false"}
+    assert PolicyMemory.loads(FolderPool(anew.pool).get(anew.outcome.blobs["policy_memory"])).runs == 1
 
 
 @pytest.mark.slow

@@ -18,8 +18,11 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
 from evodevo.growth import run as growing
 from evodevo.growth.replay_run import LOG, PARENTS, WEIGHTS, replay
+from evodevo.growth.report.policy import policy_words
+from evodevo.growth.report.reading import growth_of
 from evodevo.growth.run import edit_memories, grow, join
 from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.memory_of_policy import PolicyMemory
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
@@ -368,6 +371,82 @@ def test_a_second_run_begins_with_the_edits_of_the_first(copied: Path) -> None:
         assert of(second, "grown by reinforce").genome.options["edit_memory"] in held.values()
         others = [of(second, name) for name in ("grown by random", "grown by heuristic", "fixed")]
         assert all("edit_memory" not in one.genome.options for one in others)
+
+
+# Policies
+
+
+@pytest.fixture(scope="module")
+def policed(tmp_path_factory: pytest.TempPathFactory, _questions: None) -> Path:
+    """A store with one run of two seeds: PPO, and those that stand beside it."""
+    folder = tmp_path_factory.mktemp("policed") / "runs"
+    overrides = merge(SMALL, {"experiment": {"seeds": 2}, "grow": {"events": {"count": 2}}})
+    grow(strategist="ppo", overrides=overrides, store=folder, cache_folder=folder.parent / "cache").archive.close()
+    return folder
+
+
+def policy_of(one: Individual) -> bytes:
+    return one.run.archive.store.blobs.get(blobs_of(one)["policy_memory"])
+
+
+@pytest.mark.slow
+def test_the_policy_of_the_first_training_or_of_the_named_one_is_handed_over(
+    policed: Path, begun: Callable[..., Begun]
+) -> None:
+    with Archive(policed) as archive:
+        run = archive.run("last")
+        own = [one for one in run.individuals() if one.genome.name == "grown by ppo"]
+        policies = [policy_of(one) for one in own]
+        assert [one.genome.seed for one in own] == [0, 1]
+        assert policies[0] != policies[1]
+        assert sum("policy_memory" in blobs_of(one) for one in run.individuals()) == 2, "of policies alone"
+        for memory, expected in ((run.id, policies[0]), ("last", policies[0]), (own[1].id, policies[1])):
+            found = begun(store=policed, strategist="ppo,reinforce", memory=memory)
+            assert found.held["policy_memory/ppo"] == expected
+            assert [role for role in found.held if role.startswith("policy")] == ["policy_memory/ppo"]
+            digests = {arm.name: arm.options.get("policy_memory") for arm in found.settings.experiment.arms}
+            named = {name: digest for name, digest in digests.items() if digest is not None}
+            assert named == {"grown by ppo": hashlib.sha256(expected).hexdigest()}
+        (edits,) = (EditMemory.loads(data.decode()) for role, data in found.held.items() if role.startswith("edit"))
+        assert len(edits.edits) < len(join(memory for _, memory in edit_memories(run)).edits)
+
+
+@pytest.mark.slow
+def test_a_policy_of_another_shape_is_refused_before_anything_is_recorded(
+    policed: Path, begun: Callable[..., Begun]
+) -> None:
+    narrow = merge(SMALL, {"grow": {"policy": {"learning": {"width": 8}}}})
+    with pytest.raises(UsageError, match=r"does not fit its policy.*grow\.policy\.memory\.continues=false"):
+        grow(memory="last", store=policed, overrides=narrow)
+    for words in ({"policy": {"memory": {"continues": False}}}, {"memory": False}):
+        assert begun(store=policed, memory="last", overrides=merge(narrow, {"grow": words})).held
+
+
+@pytest.mark.slow
+def test_runs_in_sequence_are_one_course_of_the_policy(policed: Path, tmp_path: Path) -> None:
+    """Both seeds of the second run go on from one policy; it replays, and its report tells of it."""
+    folder = Path(shutil.copytree(policed, tmp_path / "runs"))
+    overrides = merge(SMALL, {"experiment": {"seeds": 2}, "study": {"seed": 7}, "grow": {"events": {"count": 2}}})
+    with grow(strategist="ppo,reinforce", memory="last", overrides=overrides, store=folder).archive as archive:
+        run = archive.run("last")
+        for one in run.individuals():
+            told = one.fact["growth"].get("policy")
+            growth = growth_of(one)
+            assert growth is not None
+            policy = policy_words(growth)
+            if one.genome.name == "grown by ppo":
+                assert told == {"runs": 1, "rewards": 2, "anew": ""}
+                assert policy == ["The policy of ppo went on from 1 run with 2 rewards."]
+                kept = PolicyMemory.loads(policy_of(one))
+                assert (kept.runs, kept.scale.count) == (2, 4)
+            elif one.genome.name == "grown by reinforce":
+                assert told == {"runs": 0, "rewards": 0, "anew": "the memory has no policy of reinforce"}
+                assert policy == ["The policy of reinforce began anew: the memory has no policy of reinforce."]
+            else:
+                assert told is None
+                assert policy == []
+            assert replay(one).modules == tuple(one.fact["growth"]["modules"])
+        assert archive.store.check(deep=True).ok
 
 
 # Interruptions

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from evodevo.errors import UnsafeFileError
-from evodevo.storage.tensor_header import MAX_HEADER_BYTES, MAX_TENSORS, StoredTensor, read_header
+from evodevo.storage.tensor_header import MAX_HEADER_BYTES, MAX_TENSORS, StoredTensor, read_header, read_metadata
 
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 
@@ -62,3 +62,26 @@ def test_what_the_library_writes_is_read_as_the_library_does(shapes: dict[str, t
 def test_what_is_not_exactly_there_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(UnsafeFileError, match=words):
         header_of(data)
+
+
+def metadata_of(data: bytes) -> dict[str, str]:
+    return read_metadata(io.BytesIO(data), len(data), "a.safetensors")
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=4), st.text(max_size=6), max_size=3))
+def test_texts_beside_the_tensors_come_back(texts: dict[str, str]) -> None:
+    assert metadata_of(save({"a": np.zeros(2, np.float32)}, texts)) == texts
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not a safetensors file"),
+        (written(b"[1]", 0), "no object"),
+        (written({"__metadata__": [1]}, 0), "no texts"),
+        (written({"__metadata__": {"a": 1}}, 0), "no texts"),
+    ],
+)
+def test_metadata_that_are_no_texts_are_refused(data: bytes, words: str) -> None:
+    with pytest.raises(UnsafeFileError, match=words):
+        metadata_of(data)

@@ -37,6 +37,7 @@ from evodevo.growth.forks.withdrawal import withdrawn
 from evodevo.growth.growable import Growable, GrowingNetwork
 from evodevo.growth.pruning import EVERY_PROBE, counted
 from evodevo.growth.resources import check_start
+from evodevo.growth.rewards import RewardScale
 from evodevo.growth.shifts.race import ShiftChoice
 from evodevo.growth.shifts.records import ShiftRecord
 from evodevo.growth.shifts.shift import Choose as ChooseContinuation
@@ -44,6 +45,7 @@ from evodevo.growth.shifts.shift import shift
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.gains.record import MeasuredGain
+from evodevo.growth.strategists.memory_of_policy import PolicyMemory
 from evodevo.growth.views import ages_of
 
 
@@ -57,6 +59,7 @@ class Growth:
         seed: Seed of the run.
         memory: Memory of an interrupted run; None starts a new one. ``repeat`` its events before anything else.
         edits: Edits of earlier runs; None for none.
+        policy: Policy of an earlier run, from which the strategist goes on; None for one that begins anew.
         planned: The network as it was planned, before a race at the start; the network itself if left out.
 
     Attributes:
@@ -65,7 +68,7 @@ class Growth:
         learner: The strategist, with the edits of this run and of earlier ones.
 
     Raises:
-        UsageError: The network exceeds a cap already.
+        UsageError: The network exceeds a cap already, or the policy is of another strategist or shape.
     """
 
     def __init__(
@@ -77,18 +80,22 @@ class Growth:
         seed: int,
         memory: GrowthMemory | None = None,
         edits: EditMemory | None = None,
+        policy: PolicyMemory | None = None,
         planned: Growable | None = None,
     ) -> None:
         self.zoo = zoo
         self.settings = settings
         self.around = around
-        self.memory = memory or GrowthMemory()
+        scale = RewardScale() if policy is None else policy.scale  # one course, one scale
+        self.memory = memory or GrowthMemory(scale=scale)
         self._planned = zoo.structure if planned is None else planned
         self._unedited: GrowthMemory | None = None  # as it were without the edits of the last event
         zoo.enter(settings.birth.entry)
         start = check_start(zoo.structure, around.task, settings.caps)
         check_falls(zoo.structure, around.task, settings.caps)
-        self.learner = Learner(settings, around, seed=seed, memory=self.memory, edits=edits or EditMemory())
+        self.learner = Learner(
+            settings, around, seed=seed, memory=self.memory, edits=edits or EditMemory(), policy=policy
+        )
         self._probing = Probing(settings.fitness, around)
         self._editing = Editing(settings, around, seed)
         self._rewarding = Rewarding(settings.reward, self._probing, start)

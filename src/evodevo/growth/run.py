@@ -1,4 +1,4 @@
-"""The command ``grow``: train networks that grow, with the edits that earlier runs remember.
+"""The command ``grow``: train networks that grow, with the edits and policies that earlier runs left.
 
 Source: docs/spec/architect_thyself.md#edit-memory.
 """
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import Trial
-from evodevo.growth.recipes.growing import strategist_of, with_edit_memory
+from evodevo.growth.earlier_policies import ROLE as POLICY_ROLE
+from evodevo.growth.earlier_policies import check_policies, policies_of
+from evodevo.growth.recipes.growing import strategist_of, with_edit_memory, with_policy_memory
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.command import Command
 from evodevo.runs.drive import GROW
@@ -52,7 +54,9 @@ def grow(
         strategist: Name of the strategist, or several names with commas between them. If left out, the zoo of
             ``module_zoo.classifier`` races, then grows what a fork confirms; in other recipes it is PPO.
         baselines: Baselines to train as well: none (if left out), quick or all.
-        memory: Id of a run of this store that grew, whose edits warm-start strategists that learn; ``none`` for none.
+        memory: Id of a run of this store that grew, or of one of its trainings. Strategists that learn begin with its
+            edits, policies with the policy of their strategist there, of the first training if a run is named;
+            ``none`` for none.
         overrides: Nested settings that replace the recipe's, for example ``{"grow": {"events": {"count": 4}}}``.
         store, listener, on_start, cache_folder: Same as for ``evolve``.
 
@@ -61,7 +65,7 @@ def grow(
 
     Raises:
         UsageError, DataError: Settings, data or a memory cannot be used; nothing was recorded then.
-        NotFoundError: No run of that name.
+        NotFoundError: No run and no training of that name.
     """
     named = {} if strategist is None else {GROW: {"strategist": strategist}}
     changes = merge(overrides or {}, named)
@@ -72,7 +76,10 @@ def grow(
         if not isinstance(settings, ExperimentSettings):
             raise UsageError(f"the recipe {recipe!r} compares no growing arms; leave --memory out.")
         with Archive(store) as archive:
-            settings, held = _remembering(settings, archive.run(memory))
+            only = None
+            if memory != "last" and archive.store.find(memory).kind == "individual":
+                only = archive.individual(memory)
+            settings, held = _remembering(settings, archive.run(memory) if only is None else only.run, only)
     return begin(
         GROW,
         recipe,
@@ -91,20 +98,23 @@ def grow(
     )
 
 
-def _remembering(settings: ExperimentSettings, run: Run) -> tuple[ExperimentSettings, dict[str, bytes]]:
-    """Settings whose strategists that learn begin with the edits of a run, and the blobs of those edits by role.
+def _remembering(
+    settings: ExperimentSettings, run: Run, only: Individual | None
+) -> tuple[ExperimentSettings, dict[str, bytes]]:
+    """Settings whose strategists that learn begin with what a run left, or one training of it, and its blobs by role.
 
     Raises:
-        UsageError: The run never grew, has no edits, or its memory is of another version.
+        UsageError: It never grew, has no edits, or its memory is of another version, or its policy of another shape.
     """
-    memories = edit_memories(run)
+    memories = edit_memories(run) if only is None else _edits_of(_growths([only]))
     joined = {"all": join(memory for _, memory in memories)}
     joined |= {name: join(memory for by, memory in memories if by == name) for name in dict(memories)}
     contents = {name: memory.dumps().encode() for name, memory in joined.items() if memory.edits}
     if "all" not in contents:
         raise UsageError(
-            f"run {run.id} ({run.kind} {run.recipe}) remembers no edit of a zoo. Name a run of evodevo grow in which "
-            "a strategist had finished events, or leave --memory out."
+            f"run {run.id} ({run.kind} {run.recipe}) remembers no edit of a zoo"
+            f"{'' if only is None else f' in its training {only.id}'}. Name a run of evodevo grow in which a "
+            "strategist had finished events, or leave --memory out."
         )
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
     changed = with_edit_memory(settings, digests, digests["all"])
@@ -112,7 +122,13 @@ def _remembering(settings: ExperimentSettings, run: Run) -> tuple[ExperimentSett
     if not used:
         raise UsageError(f"no strategist of this run learns from the edits of {run.id}; name one with --strategist.")
     roles = {digests[name]: name for name in reversed(contents)}  # those of one strategist alone are all there are
-    return changed, {f"{ROLE}/{name}": contents[name] for digest, name in roles.items() if digest in used}
+    held = {f"{ROLE}/{name}": contents[name] for digest, name in roles.items() if digest in used}
+    policies = policies_of(_growths(_trainings(run) if only is None else [only]))
+    check_policies(changed, policies)
+    changed = with_policy_memory(changed, {name: hashlib.sha256(data).hexdigest() for name, data in policies.items()})
+    wanted = {strategist_of(changed.evaluation, arm) for arm in changed.experiment.arms}
+    held |= {f"{POLICY_ROLE}/{name}": data for name, data in policies.items() if name in wanted}
+    return changed, held
 
 
 def edit_memories(run: Run) -> list[tuple[str, EditMemory]]:
@@ -122,13 +138,30 @@ def edit_memories(run: Run) -> list[tuple[str, EditMemory]]:
         UsageError: A memory of another version.
         StoreDamagedError: A memory that is missing in the store.
     """
-    memories: list[tuple[str, EditMemory]] = []
-    for individual in run.individuals() if run.is_experiment else ():
+    return _edits_of(_growths(_trainings(run)))
+
+
+def _trainings(run: Run) -> list[Individual]:
+    return run.individuals() if run.is_experiment else []
+
+
+def _growths(trainings: Iterable[Individual]) -> list[tuple[str, Individual]]:
+    """Strategist and training, of those that grew and left something."""
+    growths: list[tuple[str, Individual]] = []
+    for individual in trainings:
         genome = individual.genome
         name = strategist_of(individual.run.settings.evaluation, genome) if isinstance(genome, Trial) else None
-        if name is not None and individual.evaluation is not None and ROLE in individual.evaluation.blobs:
-            memories.append((name, _memory(individual, individual.evaluation.blobs[ROLE])))
-    return memories
+        if name is not None and individual.evaluation is not None:
+            growths.append((name, individual))
+    return growths
+
+
+def _edits_of(growths: Iterable[tuple[str, Individual]]) -> list[tuple[str, EditMemory]]:
+    return [
+        (name, _memory(individual, individual.evaluation.blobs[ROLE]))
+        for name, individual in growths
+        if individual.evaluation is not None and ROLE in individual.evaluation.blobs
+    ]
 
 
 def join(memories: Iterable[EditMemory]) -> EditMemory:

@@ -418,8 +418,10 @@ class GrowthSettings(Settings):
         in_place: How modules are enlarged at their place.
         around: What may come around the modules.
         shift: A shift of the training data in the middle of the training.
-        memory: Whether edits of earlier runs warm-start a strategist that learns.
-        edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
+        memory: Whether a strategist that learns begins with what earlier runs left.
+        edit_memory: Digest of the blob with their edits (``edit_memory`` of an earlier growth); None for none.
+        policy_memory: Digest of the blob with the policy of an earlier growth (its ``policy_memory``), from which that
+            of this run goes on; None for a policy that begins anew.
         policy: Settings of the strategists. The choice of parents, the discount and the target of the cost come from
             ``birth``, ``reward`` and ``caps``.
     """
@@ -443,6 +445,7 @@ class GrowthSettings(Settings):
     replay: ReplaySettings = ReplaySettings()
     memory: bool = True
     edit_memory: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    policy_memory: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$", exclude_if=lambda value: value is None)
     policy: StrategistSettings = StrategistSettings()
     in_place: InPlaceSettings = Field(default=InPlaceSettings(), exclude_if=lambda value: value == InPlaceSettings())
     around: AroundSettings = Field(default=AroundSettings(), exclude_if=lambda value: value == AroundSettings())

@@ -46,6 +46,28 @@ def read_header(file: BinaryIO, size: int, what: str) -> dict[str, StoredTensor]
         UnsafeFileError: It is not safetensors, its header is over 4 MiB or has more than 20,000 tensors, or what the
             header states is not exactly what follows.
     """
+    header, length = _read(file, size, what)
+    header.pop("__metadata__", None)
+    if len(header) > MAX_TENSORS:
+        raise UnsafeFileError(f"{what} has {len(header):,} tensors; at most {MAX_TENSORS:,} are read.")
+    return _checked(header, size - _BEGIN - length, what)
+
+
+def read_metadata(file: BinaryIO, size: int, what: str) -> dict[str, str]:
+    """The texts by name that a file holds beside its tensors; empty where it holds none. Arguments as ``read_header``.
+
+    Raises:
+        UnsafeFileError: It is not safetensors, its header is over 4 MiB, or what it holds there is no table of texts.
+    """
+    header, _ = _read(file, size, what)
+    metadata = header.get("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise UnsafeFileError(f"{what} is not a valid safetensors file: its metadata are no texts.")
+    return metadata
+
+
+def _read(file: BinaryIO, size: int, what: str) -> tuple[dict[str, Any], int]:
+    """The header as it is written, unchecked, and its length in bytes."""
     begin = file.read(_BEGIN)
     length = struct.unpack("<Q", begin)[0] if len(begin) == _BEGIN else 0
     if not 2 <= length <= size - _BEGIN:
@@ -60,10 +82,7 @@ def read_header(file: BinaryIO, size: int, what: str) -> dict[str, StoredTensor]
         raise UnsafeFileError(f"{what} is not a safetensors file: {error}") from None
     if not isinstance(header, dict):
         raise UnsafeFileError(f"{what} is not a safetensors file: its header is no object.")
-    header.pop("__metadata__", None)
-    if len(header) > MAX_TENSORS:
-        raise UnsafeFileError(f"{what} has {len(header):,} tensors; at most {MAX_TENSORS:,} are read.")
-    return _checked(header, size - _BEGIN - length, what)
+    return header, length
 
 
 def _checked(header: Mapping[str, Any], room: int, what: str) -> dict[str, StoredTensor]:

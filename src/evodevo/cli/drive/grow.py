@@ -51,7 +51,7 @@ def grow(
         Opponents | None, typer.Option(help="Baselines under the same budget; without a value, all.  [default: none]")
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Run of grow from whose edits strategists learn; or none.")
+        str | None, typer.Option(metavar="RUN", help="Run of grow from whose edits and policy others go on; or none.")
     ] = None,
     workers: Workers = None,
     executor: ExecutorName = None,

@@ -55,8 +55,9 @@ def growth_settings(
     values = dict(growth or {})
     if "strategist" in values:
         raise UsageError("growth holds 'strategist'; set it by the parameter strategist alone.")
-    if "edit_memory" in values:
-        raise UsageError("growth holds 'edit_memory', which names a blob of a store; a classifier has none.")
+    for name in ("edit_memory", "policy_memory"):
+        if name in values:
+            raise UsageError(f"growth holds {name!r}, which names a blob of a store; a classifier has none.")
     if events is not None:
         if "events" in values:
             raise UsageError("growth holds 'events'; set them there or by the parameter events, not both.")

@@ -10,6 +10,7 @@ from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import StrategistState, create
 from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.memory_of_policy import PolicyMemory
 from evodevo.growth.strategists.settings import settings_for
 from evodevo.growth.strategists.state import State
 from evodevo.growth.strategists.transition import Transition
@@ -26,16 +27,29 @@ class Learner:
         seed: Seed of the run.
         memory: Memory of an interrupted run, or an empty one.
         edits: Edits of earlier runs; those of an interrupted run replace them.
+        policy: Policy of an earlier run, from which the strategist goes on; None for one that begins anew.
 
     Attributes:
         strategist: The strategist.
         edits: Edits of this run and of earlier ones.
+        policy: As given.
+
+    Raises:
+        UsageError: The policy belongs to another strategist, or has another shape.
     """
 
     def __init__(
-        self, settings: GrowthSettings, around: Surroundings, *, seed: int, memory: GrowthMemory, edits: EditMemory
+        self,
+        settings: GrowthSettings,
+        around: Surroundings,
+        *,
+        seed: int,
+        memory: GrowthMemory,
+        edits: EditMemory,
+        policy: PolicyMemory | None = None,
     ) -> None:
         self.around = around
+        self.policy = policy
         self.edits = edits
         if memory.learned_blob is not None:
             self.edits = EditMemory.loads(around.blobs.get(memory.learned_blob).decode())
@@ -48,6 +62,9 @@ class Learner:
         if memory.strategist_blob is not None:
             tensors = around.tensors(memory.strategist_blob)
             self.strategist.load_state_dict(StrategistState(tensors, memory.strategist))
+        elif policy is not None:  # no imitation: it would be no step of the objective
+            policy.check(settings.strategist)
+            self.strategist.load_state_dict(policy.state)
         elif settings.memory and self.edits.edits:  # before the first event, also of a run that was killed there
             self.strategist.remember(self.edits)
 
@@ -80,6 +97,13 @@ class Learner:
             return memory
         blob = save_part(self.around.blobs, snapshot.tensors)
         return memory.model_copy(update={"strategist": dict(snapshot.data), "strategist_blob": blob})
+
+    def handed_on(self, memory: GrowthMemory) -> PolicyMemory | None:
+        """What a later run goes on from; None where the strategist hands nothing on, or has decided nothing."""
+        if not self.strategist.hands_on or (memory.strategist_blob is None and self.policy is None):
+            return None
+        runs = 1 if self.policy is None else self.policy.runs + 1
+        return PolicyMemory(self.strategist.name, self.strategist.state_dict(), memory.scale, runs)
 
     def refining(self, number: int, zoo: GrowingNetwork, probing: Probing, portioned: Portions | None) -> float:
         """FLOPs of the strategist's own gradient at an event; 0 where it takes none.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from evodevo.growth.events.learning import Learner
 from evodevo.growth.forks.plan import ForkPlan
 from evodevo.growth.procedures.course import GrowthCourse
 from evodevo.growth.spec import GrowthSettings
@@ -73,6 +74,22 @@ def cap_facts(course: GrowthCourse, settings: GrowthSettings) -> dict[str, Any]:
         if event.fall is not None
     ]
     return {"caps": {"limits": settings.caps.after(0).limits, "falls": falls, "costs": course.costs}}
+
+
+def policy_facts(learner: Learner, settings: GrowthSettings) -> dict[str, Any]:
+    """What a policy goes on from, or why it begins anew; nothing where it was given no memory.
+
+    ``runs`` and ``rewards`` are those in which it was trained before; ``anew`` is empty where it goes on.
+    """
+    given = settings.edit_memory is not None or settings.policy_memory is not None
+    if not (given and settings.memory and learner.strategist.hands_on):
+        return {}
+    policy = learner.policy
+    if policy is not None:
+        return {"policy": {"runs": policy.runs, "rewards": policy.scale.count, "anew": ""}}
+    none = settings.policy_memory is None
+    anew = f"the memory has no policy of {settings.strategist}" if none else "policy.memory.continues is false"
+    return {"policy": {"runs": 0, "rewards": 0, "anew": anew}}
 
 
 def shift_facts(course: GrowthCourse, settings: GrowthSettings) -> dict[str, Any]:

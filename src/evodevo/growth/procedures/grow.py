@@ -31,10 +31,10 @@ from evodevo.growth.procedures.account import GrowthAccount
 from evodevo.growth.procedures.apart import Onward, TrainedApart
 from evodevo.growth.procedures.batches import GrowthBatches
 from evodevo.growth.procedures.course import GrowthCourse
-from evodevo.growth.procedures.facts import cap_facts, facts_of, fork_facts, shift_facts
+from evodevo.growth.procedures.facts import cap_facts, facts_of, fork_facts, policy_facts, shift_facts
 from evodevo.growth.procedures.falls import fall_of_cap
 from evodevo.growth.procedures.forked import ForkedEvents, forks_of
-from evodevo.growth.procedures.inputs import edits_of_earlier_runs, surroundings_of
+from evodevo.growth.procedures.inputs import edits_of_earlier_runs, policy_of_earlier_run, surroundings_of
 from evodevo.growth.procedures.samples import GrowthSamples
 from evodevo.growth.procedures.settings import check_events, check_forks, check_zoo, pool_to_grow
 from evodevo.growth.procedures.shift import date_of_shift, shift_of_data
@@ -67,9 +67,11 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     the ``falls`` (``growth.caps.records.FallRecord``) and the ``costs`` after each event; ``shift``, where the data
     shift, when, and who went on (``growth.shifts.records.ShiftRecord``); ``foresight``, of a strategist that
     chooses by gains that it foresees: how well its memory foresees those of runs that it has not seen
-    (``strategists.gains.held_out.Foresight``).
+    (``strategists.gains.held_out.Foresight``); ``policy``, where a policy begins with a memory: what it goes on from
+    (``procedures.facts.policy_facts``).
     Blobs: ``edits``, the log (``growth.log``);
-    ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
+    ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs; ``policy_memory``, of
+    a strategist that hands one on, the policy for the next run.
 
     Raises:
         UsageError: Wrong options, nothing that can grow, a zoo over a cap, or a budget too small for its events.
@@ -103,6 +105,7 @@ class _Run:
             seed=bench.seed,
             memory=None if kept is None else validate(GrowthMemory, kept, what="the memory of a growth"),
             edits=earlier,
+            policy=policy_of_earlier_run(settings, self.blobs),
             planned=pool_to_grow(bench.arm),
         )
         data = name_of(task=bench.settings.task, settings=bench.settings.task_settings)
@@ -312,6 +315,8 @@ class _Run:
         blobs = {"edits": write_log(Log(tuple(course.start), self.settings.birth, tuple(course.edits)))}
         blobs |= {f"parents/{digest}": self.blobs.get(digest) for digest in growth.memory.blobs}
         blobs["edit_memory"] = growth.learner.edits.dumps().encode()
+        policy = growth.learner.handed_on(growth.memory)
+        blobs |= {} if policy is None else {"policy_memory": policy.dumps()}
         return Trained(growth.zoo.network, result, extra={"growth": self._facts()}, blobs=blobs)
 
     def _facts(self) -> dict[str, Any]:
@@ -324,5 +329,6 @@ class _Run:
             **fork_facts(course, settings, self.fork_plan, self.training.budget),
             **cap_facts(course, settings),
             **shift_facts(course, settings),
+            **policy_facts(self.growth.learner, settings),
             **({} if self.foresight is None else {"foresight": self.foresight.to_json()}),
         }

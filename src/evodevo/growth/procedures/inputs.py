@@ -1,4 +1,4 @@
-"""What a growth begins with beside its network: its surroundings, and the edits of earlier runs."""
+"""What a growth begins with beside its network: its surroundings, and what earlier runs left: edits and a policy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from evodevo.growth.latency import LatencyTable
 from evodevo.growth.procedures.samples import GrowthSamples
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.memory_of_policy import PolicyMemory
 from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool
 
@@ -36,6 +37,14 @@ def edits_of_earlier_runs(settings: GrowthSettings, blobs: BlobPool) -> EditMemo
     if digest is None:
         return None
     return EditMemory.loads(blobs.get(digest).decode(), what=f"the memory of edits {digest[:12]}")
+
+
+def policy_of_earlier_run(settings: GrowthSettings, blobs: BlobPool) -> PolicyMemory | None:
+    """The policy that the settings name, and from which the strategist goes on; None for one that begins anew."""
+    digest = settings.policy_memory
+    if digest is None or not (settings.memory and settings.policy.memory.continues):
+        return None
+    return PolicyMemory.loads(blobs.get(digest), what=f"the policy {digest[:12]}")
 
 
 def _latencies(bench: Trainer, samples: GrowthSamples, zoo: GrowingNetwork) -> LatencyTable:

@@ -16,7 +16,7 @@ from evodevo.growth.growable import GROWABLES
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.networks.spec import NetworkSpec
-from evodevo.settings import changes_of_new_runs, merge
+from evodevo.settings import changes_of_new_runs, merge, validate
 
 GROW = "grow"
 """The procedure."""
@@ -115,6 +115,12 @@ def strategist_of(evaluation: NetworkEvaluationSettings, arm: Trial | Variant) -
     return str(options.get("strategist", GrowthSettings.model_fields["strategist"].default))
 
 
+def growth_of_arm(evaluation: NetworkEvaluationSettings, arm: Trial | Variant) -> GrowthSettings:
+    """Settings of the growth of an arm that grows: those of all arms, and its own on top."""
+    options = merge(evaluation.options.get(GROW, {}), arm.options)
+    return validate(GrowthSettings, options, what=f"options of {arm.name}")
+
+
 def growing(
     settings: ExperimentSettings, strategists: Sequence[str], options: Mapping[str, Any] | None = None
 ) -> ExperimentSettings:
@@ -158,6 +164,22 @@ def with_edit_memory(settings: ExperimentSettings, memories: Mapping[str, str], 
     arms = tuple(
         plan.model_copy(update={"options": {**plan.options, "edit_memory": own.get(name, joined)}})
         if (name := strategist_of(settings.evaluation, plan)) is not None and learns(name)
+        else plan
+        for plan in settings.experiment.arms
+    )
+    return settings.model_copy(update={"experiment": settings.experiment.model_copy(update={"arms": arms})})
+
+
+def with_policy_memory(settings: ExperimentSettings, policies: Mapping[str, str]) -> ExperimentSettings:
+    """The experiment whose arms go on from policies of earlier runs.
+
+    Args:
+        settings: settings of the experiment.
+        policies: strategist -> digest of its policy; arms of others stay as they are.
+    """
+    arms = tuple(
+        plan.model_copy(update={"options": {**plan.options, "policy_memory": policies[name]}})
+        if (name := strategist_of(settings.evaluation, plan)) in policies and name is not None
         else plan
         for plan in settings.experiment.arms
     )

@@ -112,6 +112,7 @@ class GrowthHistory:
         forks: its forks, as the fact ``growth.forks`` has them; None where none were wanted.
         caps: limits, falls and costs where a cap fell, as the fact ``growth.caps`` has them; None where none did.
         shift: the shift of the data, as the facts of a growth have it; None where they did not shift.
+        policy: what its policy went on from, as the fact has it; None where it was given no memory.
         foresight: how well its strategist's memory foresees gains, as the fact has it; None where it foresees none.
     """
 
@@ -127,6 +128,7 @@ class GrowthHistory:
     forks: Mapping[str, Any] | None = None
     caps: Mapping[str, Any] | None = None
     shift: Mapping[str, Any] | None = None
+    policy: Mapping[str, Any] | None = None
     foresight: Mapping[str, Any] | None = None
 
     @cached_property

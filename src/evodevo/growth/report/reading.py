@@ -71,6 +71,7 @@ def _history(individual: Individual, record: Mapping[str, Any], edits: Sequence[
         forks=record.get("forks"),
         caps=record.get("caps"),
         shift=record.get("shift"),
+        policy=record.get("policy"),
         foresight=record.get("foresight"),
     )
 

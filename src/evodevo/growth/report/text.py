@@ -10,6 +10,7 @@ from evodevo.growth.report.caps import cap_words
 from evodevo.growth.report.data import GrowthHistory, Happening, Life
 from evodevo.growth.report.foresight import foresight_words
 from evodevo.growth.report.forks import fork_words
+from evodevo.growth.report.policy import policy_words
 from evodevo.growth.report.race import race_words
 from evodevo.growth.report.shifts import shift_words
 from evodevo.growth.spec import REPLACE
@@ -100,6 +101,7 @@ def growth_words(growth: GrowthHistory) -> list[str]:
     return [
         *raced,
         f"{first}.",
+        *policy_words(growth),
         *foresight_words(growth),
         *fork_words(growth),
         *cap_words(growth),

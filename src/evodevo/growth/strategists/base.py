@@ -68,6 +68,8 @@ class Strategist(ABC):
     name: ClassVar[str]
     learns: ClassVar[bool] = False
     """Whether ``update`` changes anything and an edit memory is of use."""
+    hands_on: ClassVar[bool] = False
+    """Whether a later run goes on from its ``state_dict`` (``memory_of_policy``); others learn from edits anew."""
     foresees: ClassVar[bool] = False
     """Whether it chooses by the gains that it foresees from measured ones, so that foresight can be judged."""
 

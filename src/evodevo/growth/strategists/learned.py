@@ -54,6 +54,7 @@ class LearnedStrategist(Strategist):
     """A policy on top of the heuristic; subclasses define how it learns."""
 
     learns = True
+    hands_on = True
 
     def __init__(self, settings: StrategistSettings, *, actions: int = 3, seed: int = 0) -> None:
         super().__init__(settings, actions=actions, seed=seed)
@@ -123,7 +124,8 @@ class LearnedStrategist(Strategist):
         """Restore a snapshot; nothing changes where it does not fit.
 
         Raises:
-            UsageError: Another strategist, other families, or tensors of other names or shapes.
+            UsageError: Another strategist, other families, or tensors of other names or shapes, or with numbers that
+                no weight and no moment of Adam can have.
         """
         learnt = validate(Learnt, dict(snapshot.data), what=f"what the strategist {self.name!r} had learnt")
         if (learnt.strategist, learnt.archetypes) != (self.name, self.policy.archetypes):
@@ -147,10 +149,24 @@ class LearnedStrategist(Strategist):
             raise UsageError(
                 f"what the strategist {self.name!r} had learnt does not fit its policy: {', '.join(wrong[:5])}."
             )
+        wrong = sorted(name for name, tensor in snapshot.tensors.items() if not _is_sound(name, tensor))
+        if wrong:
+            raise UsageError(
+                f"what the strategist {self.name!r} had learnt is damaged: {', '.join(wrong[:5])} cannot be a weight "
+                "or a moment of Adam."
+            )
         self.policy.load_state_dict({name: snapshot.tensors[f"policy.{name}"] for name in self.policy.state_dict()})
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=self._rate())
         self.optimizer.state.update(cast(Any, state))
         self.lean, self.multiplier = dict(learnt.lean), learnt.multiplier
+
+
+def _is_sound(name: str, tensor: Tensor) -> bool:
+    """Whether a tensor can be a weight or a moment: finite, float32, and no mean of squares or count below 0."""
+    squares = name.startswith(("optimizer.exp_avg_sq.", "optimizer.step."))
+    return (
+        tensor.dtype == torch.float32 and bool(tensor.isfinite().all()) and not (squares and bool((tensor < 0).any()))
+    )
 
 
 def imitate(

@@ -84,6 +84,8 @@ class MemorySettings(Settings):
         most: Largest number of edits that are imitated, the best ones.
         bias: Largest shift of a logit, up or down, by the rewards of such edits.
         doubt: Shrinkage: a mean of n rewards counts n / (n + doubt).
+        continues: Whether a policy goes on from that of the earlier run, where there is one
+            (``memory_of_policy``); else it begins anew and imitates.
     """
 
     epochs: int = Field(default=20, ge=0, le=10_000)
@@ -91,6 +93,7 @@ class MemorySettings(Settings):
     most: int = Field(default=64, ge=1, le=10_000)
     bias: float = Field(default=1.0, ge=0, le=20)
     doubt: float = Field(default=4.0, ge=0)
+    continues: bool = Field(default=True, exclude_if=lambda value: value)
 
 
 class GainSettings(Settings):
