@@ -344,6 +344,14 @@ def test_a_run_without_memories_is_one_clear_error(
         grow(memory="last", store=grown, overrides=SMALL)
 
 
+@pytest.mark.parametrize("strategist", [None, "heuristic"])
+def test_a_memory_from_which_nobody_learns_is_one_clear_error(
+    grown: Path, begun: Callable[..., Begun], strategist: str | None
+) -> None:
+    with pytest.raises(UsageError, match="name one with --strategist"):
+        grow(memory="last", store=grown, overrides=SMALL, strategist=strategist)
+
+
 def test_a_memory_of_another_version_is_refused_before_anything_is_recorded(
     grown: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
