@@ -3,10 +3,10 @@
 Run: python benchmarks/extend_add.py [--json PATH] [--rounds 5] [--larger 1]
 
 Every command is a process of its own, started in turns with ``evodevo --version`` and ``python -c pass``, and its CPU
-time is that of all its processes, start-up included. A task is added to a fresh copy of one store with an empty cache of
-prepared data, so that all data are read. Modules are compiled once before, as those of an installed package are: the
-variable PYTHONDONTWRITEBYTECODE, where it is set, would have each process compile a quarter of a second's worth of them
-again. With ``--larger 1``, also the larger sets of ../shared/data that are there.
+time is that of all its processes, start-up included. A task is added to a fresh copy of one store with an empty cache
+of prepared data, so that all data are read. Modules are compiled once before, as those of an installed package are:
+where PYTHONDONTWRITEBYTECODE is set, each process compiles them again, for a quarter of a second. With ``--larger 1``,
+also the larger sets of ../shared/data that are there.
 """
 
 from __future__ import annotations
