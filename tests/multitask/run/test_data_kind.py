@@ -54,9 +54,7 @@ def test_most_files_say_what_a_folder_is(tmp_path: Path) -> None:
     for folder, names, found in (
         ("images", ("a/1.png", "b/2.JPG", "README.md"), "images"),
         ("texts", ("a/1.txt", "b/2.txt", "LICENSE"), "text_labels"),
-        ("splits", ("train.jsonl", "test.jsonl"), "text_labels"),
         ("digits", ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"), "images"),
-        ("arrays", ("train.npz", "test.npz", "README.md"), "images"),
     ):
         for name in names:
             (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -78,9 +76,35 @@ def test_most_files_say_what_a_folder_is(tmp_path: Path) -> None:
         source_of(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("names", [("train", "test"), ("train", "validation", "test"), ("training",)])
+def test_the_file_for_training_says_what_a_folder_of_splits_is(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for suffix, content, found in (
+        ("jsonl.gz", gzip.compress(b'{"text": "one", "label": "a"}\n'), "text_labels"),
+        ("csv.xz", lzma.compress(b"x,y,label\n1,2,a\n"), "rows"),
+        ("csv", b"image,text,label\na.png,words,a\n", "table"),
+        ("npz", {"x": np.zeros((4, 3)), "y": np.arange(4)}, "rows"),
+        ("npz", {"x": np.zeros((4, 3, 3), np.uint8), "y": np.arange(4)}, "images"),
+    ):
+        folder = tmp_path / f"{suffix}_{found}"
+        folder.mkdir()
+        (folder / "README.md").touch()
+        for name in names:
+            if isinstance(content, bytes):
+                (folder / f"{name}.{suffix}").write_bytes(content)
+            else:
+                np.savez(folder / f"{name}.{suffix}", **content)
+        assert source_of(folder) == found, (suffix, found)
+    assert source_of(tmp_path / "csv.xz_rows", ["vectors"]) == "table"
+
+
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("cmaterdb_bangla", "images"), ("omniglot_small1", "images"), ("trec/train.jsonl.gz", "text_labels")],
+    [
+        ("cmaterdb_bangla", "images"),
+        ("omniglot_small1", "images"),
+        ("trec/train.jsonl.gz", "text_labels"),
+        ("trec", "text_labels"),
+    ],
 )
 def test_real_data(name: str, found: str) -> None:
     if not (SHARED / name).exists():

@@ -13,15 +13,12 @@ from typing import Any
 from evodevo.errors import UsageError
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.rules import whole_settings
-from evodevo.multitask.run.data_kind import source_of
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.settings import merge, validate
-from evodevo.tasks.modalities import modalities_of, with_bytes
-from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
 
 MULTI = "Multi"
 """Before the name of a class: the class that combines its paths."""
@@ -51,6 +48,11 @@ def prepare_task(
     Raises:
         UsageError, DataError: settings or data that cannot be used.
     """
+    # Readers of data load numpy, which a new system without a task does not need.
+    from evodevo.multitask.run.data_kind import source_of
+    from evodevo.tasks.modalities import modalities_of, with_bytes
+    from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
+
     values = dict(given)
     if "data" in values:
         raise UsageError("the data of a task are named by --data, not as a setting.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evodevo import files
 from evodevo.errors import DataError, UnsafeFileError, quoted_list
-from evodevo.tasks.images.arrays import as_pixels, open_arrays, read_bytes
+from evodevo.tasks.images.arrays import as_pixels, is_arrays, open_arrays, read_bytes
 from evodevo.tasks.images.pixels import Colour, Pixels, decode_all, uniform
 from evodevo.tasks.sample_splits import fingerprint
 
@@ -41,7 +41,7 @@ class References:
             DataError: The npz cannot be read.
             UnsafeFileError: A path leads out of the folder.
         """
-        if self.place.suffix == ".npz":
+        if is_arrays(self.place):
             return files.sha256(self.place)
         whole = hashlib.sha256()
         for name in self.distinct():
@@ -102,7 +102,7 @@ def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Col
     skipped: list[str] = []
     for table in tables:
         named = table.distinct()
-        if table.place.suffix == ".npz":
+        if is_arrays(table.place):
             decoded, kept = from_arrays(table, named), list(range(len(named)))
         else:
             files = ((name, table.bytes_or_error(name)) for name in named)

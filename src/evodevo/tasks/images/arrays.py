@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,9 +18,11 @@ from numpy.typing import NDArray
 
 from evodevo import files
 from evodevo.errors import DataError
-from evodevo.execution.limited import limited
+from evodevo.execution.limited import Answer, Function, limited
 from evodevo.tasks.images.pixels import MAX_BYTES, MAX_FILE_BYTES, Pixels
+from evodevo.tasks.text import corpus
 
+ARRAYS = ".npz"
 PATH_ADVICE = " Check the path and its permissions."
 _IDX_BYTES = 0x08  # unsigned bytes, the only element type of MNIST and data sets like it
 _CHUNK = 4 * files.MIB
@@ -35,17 +41,38 @@ def read_bytes(path: Path, inside: Path | None = None) -> bytes:
     return files.read(path, MAX_FILE_BYTES, inside=inside)
 
 
+def is_arrays(path: Path) -> bool:
+    """Whether a file is called as an npz is, also a compressed one (``.npz.gz``, ``.npz.xz``)."""
+    return corpus.suffixes(path)[0] == ARRAYS
+
+
 def open_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an npz, which is unpacked in a limited process.
+    """All arrays of an npz, also of a compressed one, which is unpacked in a limited process.
 
     Raises:
         DataError: The file is not an npz, unpacks to too many bytes, or has an array of Python objects, which could
             contain code.
     """
+    answer = _limited(unpack, path)
+    arrays = {}
+    for name, kind, shape, fortran, begin in answer.facts:
+        count = math.prod(shape)
+        array = np.frombuffer(answer.data, np.dtype(kind), count, begin) if count else np.empty(0, np.dtype(kind))
+        arrays[str(name)] = array.reshape(shape, order="F" if fortran else "C")
+    return arrays
+
+
+def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
+    """Array of an npz -> its shape, from the heads of the arrays alone. Raises as ``open_arrays``."""
+    return {str(name): tuple(shape) for name, shape in _limited(heads, path).facts}
+
+
+def _limited(function: Function, path: Path) -> Answer:
+    """What a reader of npz files answers within the limits. Raises as ``open_arrays``."""
     with files.opened(path):
         pass  # what is no regular file has a message of its own
-    answer = limited(
-        unpack,
+    return limited(
+        function,
         (str(path), MAX_BYTES),
         what=str(path),
         fault="is not a readable .npz of plain arrays",
@@ -53,12 +80,34 @@ def open_arrays(path: Path) -> dict[str, NDArray[Any]]:
         memory_bytes=_MEMORY,
         most_bytes=MAX_BYTES + _ALIGNMENT * MAX_ARRAYS,
     )
-    arrays = {}
-    for name, kind, shape, fortran, begin in answer.facts:
-        count = math.prod(shape)
-        array = np.frombuffer(answer.data, np.dtype(kind), count, begin) if count else np.empty(0, np.dtype(kind))
-        arrays[str(name)] = array.reshape(shape, order="F" if fortran else "C")
-    return arrays
+
+
+@contextmanager
+def _archive(path: Path, most: int) -> Iterator[tuple[zipfile.ZipFile, list[zipfile.ZipInfo]]]:
+    """The zip file in an npz and its checked members; of a compressed npz first all bytes become a temporary file,
+    which nobody else sees and which ends with its process."""
+    compression = corpus.suffixes(path)[1]
+    with files.opened(path) as file, ExitStack() as stack:
+        given: BinaryIO = file
+        if compression:
+            given = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(stack.enter_context(files.unpacked(path, compression, most)), given, _CHUNK)
+        archive = stack.enter_context(zipfile.ZipFile(given))
+        members = archive.infolist()
+        # A zip in a compressed file may be a bomb in a bomb: what counts is what lies on the disk.
+        _check(members, path, most, os.fstat(file.fileno()).st_size)
+        yield archive, members
+
+
+def heads(out: BinaryIO, name: str, most: int) -> list[tuple[str, tuple[int, ...]]]:
+    """(name, shape) of each array of an npz; nothing is written. Raises as ``open_arrays``."""
+    found = []
+    with _archive(Path(name), most) as (archive, members):
+        for member in members:
+            with archive.open(member) as stream:
+                array, shape, _, _ = _head(stream, member, Path(name))
+                found.append((array, shape))
+    return found
 
 
 def unpack(out: BinaryIO, name: str, most: int) -> list[tuple[str, str, tuple[int, ...], bool, int]]:
@@ -68,22 +117,21 @@ def unpack(out: BinaryIO, name: str, most: int) -> list[tuple[str, str, tuple[in
         DataError: See ``open_arrays``.
     """
     path = Path(name)
-    with files.opened(path) as file, zipfile.ZipFile(file) as archive:
-        members = archive.infolist()
-        _check(members, path, most)
-        arrays = []
+    arrays = []
+    with _archive(path, most) as (archive, members):
         for member in members:
             with archive.open(member) as stream:
                 out.write(bytes(-out.tell() % _ALIGNMENT))
                 arrays.append(_array(stream, member, out, path))
-        return arrays
+    return arrays
 
 
-def _check(members: Sequence[zipfile.ZipInfo], path: Path, most: int) -> None:
+def _check(members: Sequence[zipfile.ZipInfo], path: Path, most: int, size: int) -> None:
     """Check what is stated before anything is unpacked: a small file may be a decompression bomb."""
     if len(members) > MAX_ARRAYS:
         raise DataError(f"{path} has {len(members):,} arrays; at most {MAX_ARRAYS:,} are read.")
-    stated, packed = sum(member.file_size for member in members), sum(member.compress_size for member in members)
+    stated = sum(member.file_size for member in members)
+    packed = min(size, sum(member.compress_size for member in members))
     if stated > most:
         raise DataError(
             f"{path} unpacks to {stated:,} bytes; at most {most:,} are read. Give fewer images, or set "
@@ -95,9 +143,8 @@ def _check(members: Sequence[zipfile.ZipInfo], path: Path, most: int) -> None:
         raise DataError(f"{path} is protected by a password; save it without one.")
 
 
-def _array(
-    stream: Any, member: zipfile.ZipInfo, out: BinaryIO, path: Path
-) -> tuple[str, str, tuple[int, ...], bool, int]:
+def _head(stream: Any, member: zipfile.ZipInfo, path: Path) -> tuple[str, tuple[int, ...], bool, np.dtype[Any]]:
+    """Name, shape, whether in Fortran's order, and element type of the array in a stream, which is then at its data."""
     name = member.filename.removesuffix(".npy")
     place = f"the array {name[:80]!r} of {path}"
     version = np.lib.format.read_magic(stream)
@@ -107,6 +154,14 @@ def _array(
         raise DataError(f"{place} holds {str(kind)[:40]}; only numbers and texts are read, and no Python objects.")
     if len(shape) > _MAX_AXES or any(size < 0 for size in shape):
         raise DataError(f"{place} has the shape {str(shape)[:80]}, which no array has.")
+    return name, tuple(shape), bool(fortran), kind
+
+
+def _array(
+    stream: Any, member: zipfile.ZipInfo, out: BinaryIO, path: Path
+) -> tuple[str, str, tuple[int, ...], bool, int]:
+    name, shape, fortran, kind = _head(stream, member, path)
+    place = f"the array {name[:80]!r} of {path}"
     size, begin = math.prod(shape) * kind.itemsize, out.tell()
     if size > member.file_size:  # Python integers, because a hostile header can overflow 64 bits
         raise DataError(f"{place} states {size:,} bytes, and the file has {member.file_size:,} of it. Fetch it again.")
@@ -116,7 +171,7 @@ def _array(
         left -= len(chunk)
     if left:
         raise DataError(f"{place} ends {left:,} bytes too early. Fetch it again.")
-    return name, kind.str, tuple(shape), bool(fortran), begin
+    return name, kind.str, shape, fortran, begin
 
 
 def as_pixels(array: NDArray[Any], place: str) -> Pixels:
@@ -167,7 +222,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     Raises:
         DataError: The file has another format, or another length than its header states.
     """
-    with files.unpacked(path, ".gz" if path.suffix == ".gz" else "", MAX_BYTES) as stream:
+    with files.unpacked(path, corpus.suffixes(path)[1], MAX_BYTES) as stream:
         data = stream.read()
     axes = data[3] if len(data) > 3 else 0
     header = 4 + 4 * axes

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo import files
 from evodevo.randomness import generator
 from evodevo.tasks.images.pixels import Pixels
 
@@ -49,11 +52,26 @@ def read(name: Builtin) -> tuple[Pixels, list[str]]:
 
 
 def _digits() -> tuple[Pixels, list[str]]:
+    table = _digits_table()
+    images, labels = table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
+    # scikit-learn's brightness is from 0 to 16.
+    return np.rint(images * (255 / 16)).astype(np.uint8)[..., None], [str(label) for label in labels]
+
+
+def _digits_table() -> NDArray[np.float64]:
+    """scikit-learn's digits, a row each: 64 pixels and the class. Its file is read without the package where it lies in
+    its usual place, because importing that and scipy takes most of a second."""
+    found = find_spec("sklearn")
+    for place in (found and found.submodule_search_locations) or ():
+        file = Path(place) / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():
+            with files.unpacked(file, ".gz") as stream:
+                numbers = np.fromstring(stream.read().decode().strip().replace("\n", ","), sep=",")
+            return numbers.reshape(-1, 65)
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    # scikit-learn's brightness is from 0 to 16.
-    return np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None], [str(label) for label in digits.target]
+    return np.column_stack([digits.data, digits.target]).astype(np.float64)
 
 
 def _letter(kind: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -18,22 +18,18 @@ from numpy.typing import NDArray
 
 from evodevo import canonical, files
 from evodevo.errors import DataError, UsageError, quoted_list
-from evodevo.tasks.images.arrays import as_pixels, joined_files, open_arrays, read_bytes, read_idx
+from evodevo.tasks.base import Split
+from evodevo.tasks.images.arrays import as_pixels, is_arrays, joined_files, open_arrays, read_bytes, read_idx
 from evodevo.tasks.images.pixels import SUFFIXES, Pixels, decode_all
 from evodevo.tasks.images.suffixes import SOUND_SUFFIXES
 from evodevo.tasks.sample_splits import Pool
+from evodevo.tasks.split_files import pool_of, split_of, splits_in
 
 HOW_TO_GIVE_IMAGES = (
     "Give a folder with one folder of images or .wav files per class (or train/ and test/ with such folders), an .npz"
-    " with images 'x' and labels 'y' (or a folder with train.npz and test.npz), or MNIST's idx files"
+    " with images 'x' and labels 'y' (or a folder with train.npz and test.npz), or MNIST's idx files; .npz and idx also"
+    " as .gz and .xz"
 )
-_SPLIT_FOLDERS: dict[str, Pool] = {
-    "train": "train_validation",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "test": "test",
-}
 _IDX_IMAGES = re.compile(r"(.*)images([-.]idx)3(.*)")
 
 
@@ -93,18 +89,20 @@ def locate(path: Path, pool: Pool = "all") -> list[ImageSet]:
     if not path.is_dir():
         raise DataError(f"{path} is neither a file nor a folder. {HOW_TO_GIVE_IMAGES}.")
     entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
-    stems = {entry.name.removesuffix(".npz"): entry for entry in entries if entry.suffix == ".npz"}
-    if {"train", "test"} <= stems.keys():
-        return _given_splits({name: file for name, file in stems.items() if name in _SPLIT_FOLDERS})
+    stored = splits_in(path, is_arrays)
+    if {"train", "test"} <= stored.keys():
+        return _given_splits(stored, entries)
     idx = [entry for entry in entries if entry.is_file() and _IDX_IMAGES.fullmatch(entry.name)]
     if idx:
         return _idx_folder(idx, pool)
     files.refuse_links_outside(path)
     folders = [entry for entry in entries if entry.is_dir()]
-    if folders and {folder.name.lower() for folder in folders} <= _SPLIT_FOLDERS.keys():
-        return _given_splits({folder.name.lower(): folder for folder in folders})
+    if folders and all(map(split_of, folders)):
+        return _given_splits(splits_in(path, Path.is_dir), folders)
     found = tuple(file for folder in folders for file in _images_below(folder))
     if not found:
+        if stored:
+            return _given_splits(stored, list(stored.values()))  # which says what is missing
         there = quoted_list([entry.name for entry in entries[:8]]) or "nothing"
         raise DataError(f"{path} holds no images in folders of classes (there: {there}). {HOW_TO_GIVE_IMAGES}.")
     return [ImageSet("folder", path, pool, found)]
@@ -146,18 +144,15 @@ def read(
 
 
 def _file(path: Path, pool: Pool) -> ImageSet:
-    if path.suffix == ".npz":
+    if is_arrays(path):
         names = path.with_name("classes.json")
         return ImageSet("npz", path, pool, (path, names) if names.is_file() else (path,))
     match = _IDX_IMAGES.fullmatch(path.name)
     if match is None:
         raise DataError(f"{path} is no file of labelled images. {HOW_TO_GIVE_IMAGES}.")
     stem = f"{match[1]}labels{match[2]}1"
-    for labels in (
-        path.with_name(stem + match[3]),
-        path.with_name(stem + "-ubyte"),
-        path.with_name(stem + "-ubyte.gz"),
-    ):
+    for ending in (match[3], "-ubyte", *(f"-ubyte{packed}" for packed in files.COMPRESSIONS)):
+        labels = path.with_name(stem + ending)
         if labels.is_file():
             return ImageSet("idx", path, pool, (path, labels))
     raise DataError(f"the labels of {path} are missing: there is no {stem}{match[3]} beside it.")
@@ -165,7 +160,7 @@ def _file(path: Path, pool: Pool) -> ImageSet:
 
 def _idx_folder(images: Sequence[Path], pool: Pool) -> list[ImageSet]:
     # MNIST's test split is called t10k; a folder may have each file both compressed and uncompressed.
-    chosen = {path.name.removesuffix(".gz"): path for path in images}
+    chosen = {_unpacked_name(path): path for path in images}
     train = [path for name, path in chosen.items() if name.startswith("train")]
     test = [path for name, path in chosen.items() if name.startswith(("t10k", "test"))]
     if len(train) == 1 and len(test) == 1:
@@ -178,19 +173,18 @@ def _idx_folder(images: Sequence[Path], pool: Pool) -> list[ImageSet]:
     )
 
 
-def _given_splits(paths: dict[str, Path]) -> list[ImageSet]:
+def _unpacked_name(path: Path) -> str:
+    return path.stem if path.suffix in files.COMPRESSIONS else path.name
+
+
+def _given_splits(paths: dict[Split, Path], there: Sequence[Path]) -> list[ImageSet]:
     if not {"train", "test"} <= paths.keys():
-        only = next(iter(paths.values()))
+        only = there[0]
         raise DataError(
-            f"{only.parent} has {quoted_list(paths)} but not both train and test. Add what is missing, or give one of"
-            f" them alone ({only}), which is then split."
+            f"{only.parent} has {quoted_list(entry.name for entry in there)} but not both train and test. Add what is"
+            f" missing, or give one of them alone ({only}), which is then split."
         )
-    own_validation = any(_SPLIT_FOLDERS[name] == "validation" for name in paths)
-    parts: list[ImageSet] = []
-    for name, path in paths.items():
-        wanted: Pool = "train" if name == "train" and own_validation else _SPLIT_FOLDERS[name]
-        parts += locate(path, wanted)
-    return parts
+    return [part for split, path in paths.items() for part in locate(path, pool_of(split, paths))]
 
 
 def _images_below(folder: Path) -> Iterator[Path]:

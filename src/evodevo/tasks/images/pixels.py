@@ -24,6 +24,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 # Larger than any useful photo, smaller than the size that a decompression bomb states.
 MAX_PIXELS = 2**26
 ADVICE = " Remove or replace it, or set skip_corrupt."
+_ORIENTATION = 0x0112  # of EXIF: how a camera was held
 MAX_FILE_BYTES = 64 * files.MIB
 MAX_BYTES = files.most_input()
 """Largest size of all images of a task together, as uint8."""
@@ -61,8 +62,9 @@ def decode(data: bytes, place: str) -> Pixels:
                         " are read. Make it smaller."
                     )
                 picture.load()
-                upright = ImageOps.exif_transpose(picture)
-            return _as_array(upright)
+                # Pillow copies what is upright already, a fifth of the time of a small image.
+                turned = picture.getexif().get(_ORIENTATION, 1) != 1
+                return _as_array(ImageOps.exif_transpose(picture) if turned else picture)
     except DataError:
         raise
     except Exception as error:  # the readers of formats raise what their mistakes are: struct.error, KeyError, ...
@@ -161,7 +163,7 @@ def _as_array(picture: object) -> Pixels:
     if picture.has_transparency_data:
         layered = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered)
-    return np.asarray(picture.convert("RGB"))
+    return np.asarray(picture if picture.mode == "RGB" else picture.convert("RGB"))
 
 
 def resized(image: Pixels, height: int, width: int) -> Pixels:

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, unknown_name
 from evodevo.tasks.cell_values import text_of
-from evodevo.tasks.images.arrays import as_pixels, open_arrays
+from evodevo.tasks.images.arrays import as_pixels, is_arrays, open_arrays
 from evodevo.tasks.images.pixels import Pixels
+from evodevo.tasks.table import rows as table_rows
 from evodevo.tasks.table import tables
 from evodevo.tasks.table.folder import LABEL, columns_of
+from evodevo.tasks.text import corpus
 
 FORMS = (
-    "a .csv or .jsonl file (also .gz, .xz), a .parquet or .npz file, a folder with one folder of images or .txt files "
+    "a .csv, .jsonl or .npz file (also .gz, .xz), a .parquet file, a folder with one folder of images or .txt files "
     "per class, a data frame, or a mapping of columns"
 )
 
@@ -59,6 +61,11 @@ class Rows:
         return replace(self, count=len(rows), cells=cells, pixels={key: px[rows] for key, px in self.pixels.items()})
 
 
+def is_file_of_rows(path: Path) -> bool:
+    """Whether a file is called as one of those that ``read`` takes."""
+    return is_arrays(path) or corpus.suffixes(path)[0] in table_rows.READABLE
+
+
 def read(data: Any, label: Sequence[str] = ()) -> Rows:
     """Read data of any form.
 
@@ -76,7 +83,7 @@ def read(data: Any, label: Sequence[str] = ()) -> Rows:
         path = Path(data)
         if path.is_dir():
             return _folder(path, label[0] if label else LABEL)
-        if path.suffix.lower() == ".npz" and path.is_file():
+        if is_arrays(path) and path.is_file():
             arrays = open_arrays(path)
             return _columns(arrays, str(path))
         table = tables.read(path)

@@ -27,6 +27,7 @@ from evodevo.tasks.rows.samples import RowReading
 from evodevo.tasks.rows.sources import Rows
 from evodevo.tasks.rows.targets import Targets, known, refuse_quantity
 from evodevo.tasks.sample_splits import Pool, assign, columns_digest, fingerprint
+from evodevo.tasks.split_files import pool_of, splits_in, with_others
 from evodevo.tasks.table import rows as table_rows
 from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
 
@@ -39,7 +40,9 @@ class RowsSettings(Settings):
     """Files, and the column of the class."""
 
     data: str | None = Field(
-        default=None, description="a .csv, .jsonl (or .gz, .xz), .parquet or .npz file, a sample per row"
+        default=None,
+        description="a .csv, .jsonl, .npz (or .gz, .xz) or .parquet file, a sample per row; or a folder with such files"
+        " called train, validation and test",
     )
     validation: str | None = Field(default=None, description="the same for the validation split")
     test: str | None = Field(default=None, description="the same for the test split")
@@ -152,12 +155,38 @@ def _parts(settings: RowsSettings) -> list[tuple[Pool, Rows]]:
     """The rows of each file, those of ``data`` first, and the splits that they may belong to."""
     if settings.data is None:
         raise DataError(f"the task 'rows' has no data of its own. Give {sources.FORMS}.")
+    folder = Path(settings.data).expanduser()
+    if splits := splits_in(folder, lambda entry: entry.is_file() and sources.is_file_of_rows(entry)):
+        return _of_folder(settings, folder, splits)
     given: list[tuple[Pool, str | None]] = [
         ("all" if settings.test is None else "train_validation", settings.data),
         ("validation", settings.validation),
         ("test", settings.test),
     ]
     return [(pool, sources.read(Path(name).expanduser())) for pool, name in given if name is not None]
+
+
+def _of_folder(settings: RowsSettings, folder: Path, splits: dict[Split, Path]) -> list[tuple[Pool, Rows]]:
+    """The rows of a folder with a file for each split, as ``_parts``.
+
+    Raises:
+        DataError: A file lacks a column of the training file: all of it would count as missing.
+    """
+    named: dict[Split, str | None] = {"validation": settings.validation, "test": settings.test}
+    others = {split: None if name is None else Path(name).expanduser() for split, name in named.items()}
+    given = with_others(splits, folder, others)
+    order = sorted(given, key=SPLITS.index)
+    parts = [(pool_of(split, given), sources.read(given[split])) for split in order]
+    wanted = [name for name in parts[0][1].names if name not in settings.ignore]
+    for _, part in parts[1:]:
+        lacking = [name for name in wanted if name not in part.names]
+        if lacking:
+            raise DataError(
+                f"{part.source} lacks {len(lacking)} of the columns of {parts[0][1].source}: {quoted_list(lacking[:8])}"
+                f" (there: {quoted_list(part.names[:16])}). All files of a folder need the same columns; those that are"
+                " no inputs may be ignored: --set task.options.ignore='[\"NAME\"]'."
+            )
+    return parts
 
 
 def _label(settings: RowsSettings, rows: Rows) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, quoted_list
 from evodevo.tasks.image_text.references import References, from_arrays
-from evodevo.tasks.images.arrays import PATH_ADVICE
+from evodevo.tasks.images.arrays import PATH_ADVICE, is_arrays
 from evodevo.tasks.images.pixels import ADVICE, MAX_BYTES, Colour, Pixels, decode, resized, uniform
 from evodevo.tasks.table import cells as table_cells
 from evodevo.tasks.table.cells import Box, Trouble
@@ -113,7 +113,7 @@ class _ImageReader:
     def __init__(self, references: References) -> None:
         self._references = references
         self._packed: dict[str, Pixels] | None = None
-        if references.place.suffix == ".npz":
+        if is_arrays(references.place):
             named = references.distinct()
             self._packed = dict(zip(named, from_arrays(references, named), strict=True))
         self._last: tuple[str, Pixels] | None = None

@@ -14,17 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import DataError, quoted_list
-from evodevo.tasks.base import Split
+from evodevo.tasks.base import ALL_SPLITS, Split
 from evodevo.tasks.image_text.references import References
 from evodevo.tasks.sample_splits import columns_digest
+from evodevo.tasks.split_files import splits_in, with_others
 from evodevo.tasks.table import cells as table_cells
 from evodevo.tasks.table import images as table_images
-from evodevo.tasks.table import tables
+from evodevo.tasks.table import rows, tables
 from evodevo.tasks.table import text as table_text
 from evodevo.tasks.table.cells import Trouble
 from evodevo.tasks.table.images import Named
 from evodevo.tasks.table.settings import Columns, TableSettings, columns_of, data_of
 from evodevo.tasks.table.tables import ColumnTable
+from evodevo.tasks.text import corpus
 
 _VERSION = 1
 # Paths are no part of the key: the contents of the files are. The tokenizer is identified by its content.
@@ -87,22 +89,33 @@ def read_parts(settings: TableSettings) -> tuple[Columns, list[TableFile]]:
     Raises:
         DataError: A file is unreadable, empty, or lacks a column.
     """
-    files: list[tuple[str, Split | None, str | None]] = [(data_of(settings), None, settings.images)]
-    for split in ("architecture", "validation", "test"):
-        named = getattr(settings, split)
-        if named is not None:
-            own = settings.test_images if split == "test" else None
-            files.append((named, split, own or settings.images))
+    files: list[tuple[Path, Split | None, str | None]] = []
+    for split, path in _paths(settings).items():
+        own = settings.test_images if split == "test" else None
+        files.append((path, None if split == "train" else split, own or settings.images))
     parts: list[TableFile] = []
     columns: Columns | None = None
-    for name, given, images in files:
-        path = Path(name).expanduser()
+    for path, given, images in files:
         table = tables.read(path)
         columns = columns or columns_of(settings, table)
         tables.check_columns(table, columns.all(), path)
         parts.append(part(path, given, table, columns, images))
     assert columns is not None
     return columns, parts
+
+
+def _paths(settings: TableSettings) -> dict[Split, Path]:
+    """The file of each split, that of training first; a folder may hold a file for each."""
+    data = Path(data_of(settings)).expanduser()
+    found: dict[Split, Path] = splits_in(data, _is_table) or {"train": data}
+    named: dict[Split, str | None] = {split: getattr(settings, split) for split in ALL_SPLITS[1:]}
+    others = {split: None if name is None else Path(name).expanduser() for split, name in named.items()}
+    given = with_others(found, data, others)
+    return {split: given[split] for split in ALL_SPLITS if split in given}
+
+
+def _is_table(entry: Path) -> bool:
+    return entry.is_file() and corpus.suffixes(entry)[0] in rows.READABLE
 
 
 def part(path: Path, given: Split | None, table: ColumnTable, columns: Columns, images: str | None) -> TableFile:

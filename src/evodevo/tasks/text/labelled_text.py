@@ -11,19 +11,10 @@ from evodevo import files
 from evodevo.errors import DataError
 from evodevo.tasks.base import Split
 from evodevo.tasks.sample_splits import Pool
+from evodevo.tasks.split_files import pool_of, splits_in, with_others
 from evodevo.tasks.table import rows
 from evodevo.tasks.text import corpus
 
-_SPLIT_NAMES: dict[str, Split] = {
-    "train": "train",
-    "training": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-    "test": "test",
-    "testing": "test",
-}
 _HOW = (
     "Give a .jsonl or .csv file (also .gz, .xz) or a .parquet file with a column of texts and one of labels, a folder "
     "with one folder of texts per class, or a folder that holds train, validation and test as such files or folders"
@@ -84,22 +75,12 @@ def read(data: Path, fields: TextFields, *, validation: Path | None = None, test
     Raises:
         DataError: A path does not exist or is unreadable, a column is missing, or a split is given twice.
     """
-    given: dict[Split, Path] = _splits_of(data) or {"train": data}
-    others: dict[Split, Path | None] = {"validation": validation, "test": test}
-    for split, path in others.items():
-        if path is not None and split in given:
-            raise DataError(f"{given[split]} is the {split} split of {data}, and {path} is given too. Leave one out.")
-        if path is not None:
-            given[split] = path
-    if "train" not in given:
-        raise DataError(f"{data} holds no training texts. {_HOW}.")
-    # Where a test split is given, the rest is divided into training and validation only.
-    of_train: Pool = "all" if "test" not in given else "train" if "validation" in given else "train_validation"
+    found_splits: dict[Split, Path] = splits_in(data.expanduser(), _is_split) or {"train": data}
+    given = with_others(found_splits, data, {"validation": validation, "test": test})
     found: list[tuple[_Row, Pool]] = []
     empty = 0
     for split, path in given.items():
-        assert split != "architecture", "texts have three splits"
-        pool = of_train if split == "train" else split
+        pool = pool_of(split, given)
         for row in _labelled(path.expanduser(), fields):
             if row.text.strip():
                 found.append((row, pool))
@@ -123,20 +104,9 @@ class _Row(NamedTuple):
     group: str = ""
 
 
-def _splits_of(folder: Path) -> dict[Split, Path]:
-    """The files or folders with names of splits; empty where there is no training split among them."""
-    root = folder.expanduser()
-    if not root.is_dir():
-        return {}
-    paths: dict[Split, Path] = {}
-    for entry in _entries(root):
-        split = _SPLIT_NAMES.get(entry.name.split(".")[0].lower())
-        if split is None or not (entry.is_dir() or corpus.suffixes(entry)[0] in rows.READABLE):
-            continue
-        if split in paths:
-            raise DataError(f"{paths[split]} and {entry} both look like the {split} split. Leave one out, or name it.")
-        paths[split] = entry
-    return paths if "train" in paths else {}
+def _is_split(entry: Path) -> bool:
+    """Whether an entry called after a split holds its texts."""
+    return entry.is_dir() or corpus.suffixes(entry)[0] in rows.READABLE
 
 
 def _labelled(path: Path, fields: TextFields) -> Iterator[_Row]:
