@@ -24,7 +24,7 @@ RANDOM, PRETRAIN, CHECKPOINT = "random_init", "pretrain", "checkpoint"
 FLAT_COURSE: Mapping[str, int] = {"steps": 500, "most_steps": 20_000}
 """Training of a root where nobody says how long: by steps, until its validation is flat. In its place the paper has
 weights of ImageNet-21k; a few passes over a small set make no root."""
-COURSE = ("steps", "most_between", "least_between")
+COURSE = ("steps", "most_between", "least_between", "least_steps")
 """Settings of training that say how long."""
 USUAL: Mapping[str, str] = {"rows": "MlpSmall"}
 """Source of samples -> the class of the root at random that a task gets where no root can read its samples. It costs
