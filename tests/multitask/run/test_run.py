@@ -13,14 +13,18 @@ import pytest
 from PIL import Image
 
 from evodevo.errors import DataError, DiskFullError, EvodevoError, NotFoundError, UsageError
+from evodevo.multitask.agents.multipath import MultipathOptions
 from evodevo.multitask.recipes.multipath import variants
 from evodevo.multitask.run import create as extending
 from evodevo.multitask.run import run as extend_running
 from evodevo.multitask.run.create import add_root, add_task, create_system, withdraw
 from evodevo.multitask.run.remains import remains_of
 from evodevo.multitask.run.run import run_system
+from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
+from evodevo.settings import validate
 from evodevo.storage import Store
+from evodevo.storage.systems.base import AgentRow
 from evodevo.testing.multitask.paths import ROOT, SIZES, PathTrainer, executor_of, told
 
 CYCLE = {"samples": 4, "generation_size": 2}
@@ -219,7 +223,10 @@ def test_settings_of_an_agent_stand_above_those_of_its_system_and_root(folder: P
     assert settings["options"]["hyperparameters"] == {**SIZES, "num_layers": {"values": [0, 1], "default": 1}}
     assert settings["builds_on"] == ["*~root_model~*"]
     assert multi.agent.name == "MultiVitTiny~digits"
-    assert multi.agent.settings["options"] == {"most_paths": 2}
+    assert multi.agent.settings["options"] == {
+        "most_paths": 2,
+        "child": {"supports": {"sampler": {"kind": "probed"}}},
+    }
 
 
 def test_data_are_found_from_anywhere(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,6 +454,29 @@ def test_what_nothing_holds_goes_where_the_disk_is_full(busy: Path, monkeypatch:
     with pytest.raises(DiskFullError):
         work(busy)
     assert not litter.exists()
+
+
+def test_supports_of_what_a_user_adds_are_drawn_by_probes_unless_he_says_otherwise(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    create_system("zoo", kind="VitTiny", store=folder)
+
+    def sampler(agent: AgentRow) -> str:
+        options = validate(MultipathOptions, agent.settings["options"], what="options")
+        return options.child.supports.sampler.kind
+
+    own = {"multi": {"child": {"supports": {"sampler": {"kind": "uniform"}, "exclude": []}}}}
+    _, usual = add_task("zoo", "digits", multi=True, store=folder)
+    _, few = add_task("zoo", "digits_few", multi=True, few_labels=True, store=folder)
+    _, control = add_task("zoo", "digits_low", multi=True, overrides=own, store=folder)
+    _, published = add_task("zoo", "digits_high", multi=True, overrides={"version": "v4b"}, store=folder)
+    found = [sampler(one.agent) for one in (usual, few, control, published)]
+    assert found == ["probed", "probed", "uniform", "uniform"]
+    add_task("zoo", "digits_odd", store=folder)
+    (alone,) = add_task("zoo", "digits_odd", kind="MultiVitTiny", store=folder)
+    assert sampler(alone.agent) == "probed"
+    with Store.open(folder) as store:  # one of a recipe, or of an earlier version, keeps what it is recorded with
+        made = System.open(store, "zoo").add_agent("MultiVitTiny", "earlier", AgentSettings(classes=2))
+    assert sampler(made) == "uniform"
 
 
 def test_settings_for_few_labels_are_those_of_the_measured_row_under_a_users_own(tmp_path: Path) -> None:
