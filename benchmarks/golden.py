@@ -364,6 +364,9 @@ training = {validations = 2, most_between = 64, device = "cpu"}
 root.structure = {width = 16, heads = 2, hidden = 32}
 root.hyperparameters.num_layers = {values = [0, 1, 2], default = 1}
 root.hyperparameters.ds_image_size = {values = [8, 16], default = 8}
+# The papers' rate, which the reference has.
+root.hyperparameters.opt_lr.default = 0.02
+root.hyperparameters.opt_lr.values = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
 """
 
 

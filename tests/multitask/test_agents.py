@@ -8,6 +8,8 @@ import pytest
 
 from evodevo.multitask.agent import AGENTS, IMPORT
 from evodevo.multitask.system import System
+from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.settings import validate
 from evodevo.testing.multitask.agents import AgentTests
 from fixtures.imports import small_import
 
@@ -33,6 +35,15 @@ def test_a_larger_class_is_the_tiny_one_with_other_numbers(kind: str) -> None:
     numbers = {"name", "single", "_preset", "_size"}
     assert all(value == vars(tiny)[name] for name, value in vars(larger).items() if name not in numbers)
     assert vars(larger).get("single", kind) == (kind.removeprefix("Multi") if "single" in vars(larger) else kind)
+
+
+@pytest.mark.parametrize("kind", sorted({*AGENTS.names()} - {IMPORT}))
+def test_a_child_of_any_class_has_500_steps_at_least(kind: str) -> None:
+    rules = AGENTS.get(kind).published("paper")
+    assert rules is not None
+    training = validate(PathTrainingSettings, dict(rules.training), what="training")
+    for train in (20, 500, 2_000, 10_000, 100_000):
+        assert training.most(training.plan(train, 100)) >= 500, train
 
 
 @pytest.mark.parametrize("kind", ROWS)

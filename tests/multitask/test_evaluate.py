@@ -5,6 +5,7 @@ Laws of any kind of path, bars and damage among them: ``paths/test_kinds.py``; o
 
 from __future__ import annotations
 
+import time
 from pathlib import Path as Folder
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 import torch
 
 from evodevo import canonical
+from evodevo.errors import DiskFullError
 from evodevo.execution.base import Executor, Job, Result
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.multitask.evaluate import evaluate_root, measure_path
+from evodevo.multitask.evaluate_settings import answered
 from evodevo.multitask.paths.built import PathSamples
 from evodevo.multitask.paths.images import read_images, read_samples
 from evodevo.multitask.paths.vision.spec import (
@@ -26,6 +29,7 @@ from evodevo.multitask.paths.vision.spec import (
 )
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import DataValues
+from evodevo.search.problem import DISK_FULL, Outcome, read_answer
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import Split
 from evodevo.tasks.inputs import InputSpec
@@ -49,6 +53,24 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def place(tmp_path: Folder, cache: str) -> dict[str, str]:
     return {"blobs": str(tmp_path / "blobs"), "cache": cache}
+
+
+def test_an_answer_says_how_long_the_process_worked_and_not_how_long_it_waited() -> None:
+    def waits() -> Outcome:
+        time.sleep(0.3)
+        return Outcome(extra={"kept": 1})
+
+    def works() -> Outcome:
+        begin = time.process_time()
+        while time.process_time() - begin < 0.1:
+            pass
+        raise DiskFullError("no room")
+
+    waited, worked = (read_answer(answered(one)) for one in (waits, works))
+    assert waited.extra["kept"] == 1
+    assert waited.extra["cpu_seconds"] < 0.1 < 0.3 <= waited.seconds
+    assert worked.reason == DISK_FULL
+    assert worked.extra["cpu_seconds"] >= 0.1, "of what failed, too"
 
 
 def _path(**other: Any) -> dict[str, Any]:

@@ -183,7 +183,12 @@ def test_children_of_convolutions_share_no_root_at_random_and_have_their_own_def
         system.add_agent("ConvTiny", task, AgentSettings(classes=3))
     system.run(system.agents(), 2, executor_of(PathTrainer(store)))
     agent = system.agent("ConvTiny~a")
-    assert agent.settings["training"] == {"batch": 64, "least_between": 8000, "first_look": True}
+    assert agent.settings["training"] == {
+        "batch": 64,
+        "least_between": 8000,
+        "least_steps": 500,
+        "first_look": True,
+    }
     assert agent.settings["cycle"]["samples"] == 8
     root = f"ConvTiny~{ROOT_TASK}~random_init"
     used = {part.id for name, one in system.view().offers.items() if name != root for part in one.components}

@@ -229,6 +229,15 @@ class AgentClass(ABC):
         """The rules of a published version of this class; None where there are none, and no option ``version``."""
         return None
 
+    def usual_options(self, version: Version, *, root: bool) -> Mapping[str, Any]:
+        """Options of an agent that a user adds, below what he says; they are recorded with it.
+
+        Args:
+            version: version of its rules.
+            root: whether it is a root whose weights are not read from a file.
+        """
+        return {}
+
     @abstractmethod
     def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """The children of one generation. ``draw(place, purpose, …)`` and ``draw("generation", …)`` are its only

@@ -16,6 +16,7 @@ from pydantic import Field
 from evodevo import canonical
 from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError
 from evodevo.multitask.genome import Path
+from evodevo.multitask.recorded import CPU_SECONDS
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.search.problem import DAMAGED, DISK_FULL, Outcome, write_answer
 from evodevo.settings import Settings, validate
@@ -103,12 +104,17 @@ def read_request(payload: bytes) -> PathRequest:
 
 
 def answered(work: Callable[[], Outcome]) -> bytes:
-    """The answer of an evaluation of a path; a full disk, and weights that are gone or damaged, are its reasons."""
-    begin = time.perf_counter()
+    """The answer of an evaluation of a path; a full disk, and weights that are gone or damaged, are its reasons.
+
+    It says the CPU seconds of this process, all its threads together: unlike wall time they do not depend on what else
+    the machine does.
+    """
+    begin, worked = time.perf_counter(), time.process_time()
     try:
         outcome = work()
     except DiskFullError as error:
         outcome = Outcome(DISK_FULL, detail=str(error))
     except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
         outcome = Outcome(DAMAGED, detail=str(error))
-    return write_answer(replace(outcome, seconds=time.perf_counter() - begin))
+    facts = {**outcome.extra, CPU_SECONDS: time.process_time() - worked}
+    return write_answer(replace(outcome, extra=facts, seconds=time.perf_counter() - begin))

@@ -22,6 +22,8 @@ WITHDRAWN = "agent.withdrawn"
 """Type of the event by which an agent ends."""
 TEST, ACCURACY = "test", "accuracy"
 """Fidelity of a measurement on a test split, and its score."""
+CPU_SECONDS = "cpu_seconds"
+"""Fact of an evaluator's answer: CPU time of the process that evaluated, in seconds."""
 
 
 def deciding(results: Iterable[EvaluationRow]) -> EvaluationRow | None:
@@ -62,6 +64,19 @@ def weights_of(result: EvaluationRow) -> tuple[float, ...] | None:
         StoreDamagedError: It is something else.
     """
     return result.fact("weights", lambda value: None if value is None else tuple(map(number, value)), None)
+
+
+def cpu_seconds_of(result: EvaluationRow) -> float | None:
+    """CPU time of an evaluation, in seconds; None where it did not say.
+
+    Raises:
+        StoreDamagedError: It is something else.
+    """
+
+    def read(answer: Any) -> float | None:
+        return number(answer[CPU_SECONDS]) if CPU_SECONDS in answer else None
+
+    return result.fact("answer", read, None)
 
 
 def number(value: Any) -> float:

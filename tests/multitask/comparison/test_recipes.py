@@ -5,6 +5,8 @@ Arms differ as they say; variants of multipath agents begin alike, cost alike, a
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,12 @@ from evodevo.experiments.paired import holm, paired_p
 from evodevo.multitask.comparison.compared import courses_of
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.runner import run_recipe
-from evodevo.multitask.comparison.systems import RecipeSession
+from evodevo.multitask.comparison.systems import RecipeSession, Spent
 from evodevo.multitask.recipes.settings import FlatPlan
 from evodevo.multitask.recipes.variants import ROOTS
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
+from evodevo.multitask.transfer.table import recorded
 from evodevo.storage import Store
 
 SMALL: dict[str, Any] = {
@@ -91,6 +94,42 @@ def test_all_arms_see_equally_many_samples_and_all_tasks_are_measured(finished: 
     assert result.document["root"]["samples_seen"] == 2 * 256
     canonical.loads(canonical.dumps(result.document))
     assert len(result.csv.splitlines()) == 1 + 4 * 2
+    assert result.document["root"]["cpu_seconds"] > 0
+    (table,) = [one for name, one in result.tables.items() if "Test accuracy" in name]
+    shown = {row[0]: dict(zip(table.columns, row, strict=True))["CPU minutes"] for row in table.rows}
+    assert shown == {f"({one['letter']}) {one['title']}": f"{one['cpu_seconds'] / 60:.1f}" for one in arms.values()}
+    lines = list(csv.DictReader(io.StringIO(result.csv)))
+    for name, one in arms.items():
+        told = sum(float(line["cpu_seconds"]) for line in lines if line["arm"] == name)
+        assert one["cpu_seconds"] > 0
+        assert one["cpu_seconds"] == pytest.approx(told)
+
+
+@pytest.mark.slow
+def test_cpu_seconds_of_an_arm_are_those_of_its_children_and_of_their_probes(tmp_path: Path) -> None:
+    cycle = {**SMALL["study"]["cycle"], "parents": {"fallback": "probed"}}
+    more = {"study": {"cycles": 2, "cycle": cycle}, "compared": {"arms": ["singlepath"]}}
+    result = characters(tmp_path, more=more)
+    (arm,) = result.document["arms"]
+    children, probes = 0.0, 0.0
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, f"{result.label}.singlepath.0")
+        for agent in (one for one in system.agents() if not is_root(one)):
+            results = store.systems.evaluations_of([row.id for row in store.individuals(agent.id)])
+            answers = [one.extra.get("answer", {}) for of_one in results.values() for one in of_one]
+            children += sum(answer.get("cpu_seconds", 0.0) for answer in answers)
+            table = recorded(store, agent.id)
+            assert table is not None
+            probes += table.cpu_seconds or 0.0
+    assert min(children, probes) > 0
+    assert arm["cpu_seconds"] == pytest.approx(children + probes)
+
+
+def test_what_one_child_did_not_say_is_not_said_of_an_arm() -> None:
+    known, unknown = Spent(1, 0, 10, 2.0, 1.5), Spent(1, 1, 0, 1.0, None)
+    assert (known + known).cpu_seconds == 3
+    assert (known + unknown).cpu_seconds is (unknown + known).cpu_seconds is None
+    assert (known + unknown).seconds == 3
 
 
 @pytest.mark.slow

@@ -13,14 +13,20 @@ import pytest
 from PIL import Image
 
 from evodevo.errors import DataError, DiskFullError, EvodevoError, NotFoundError, UsageError
+from evodevo.multitask.agents.multipath import MultipathOptions
+from evodevo.multitask.hyperparameters import singlepath_hyperparameters
+from evodevo.multitask.paths.vision.kind import VISION
 from evodevo.multitask.recipes.multipath import variants
 from evodevo.multitask.run import create as extending
 from evodevo.multitask.run import run as extend_running
 from evodevo.multitask.run.create import add_root, add_task, create_system, withdraw
 from evodevo.multitask.run.remains import remains_of
 from evodevo.multitask.run.run import run_system
+from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
+from evodevo.settings import validate
 from evodevo.storage import Store
+from evodevo.storage.systems.base import AgentRow
 from evodevo.testing.multitask.paths import ROOT, SIZES, PathTrainer, executor_of, told
 
 CYCLE = {"samples": 4, "generation_size": 2}
@@ -130,6 +136,34 @@ def test_what_was_killed_before_its_root_is_gone_on_with(tmp_path: Path, monkeyp
     assert names(tmp_path / "runs") == ["VitTiny~root_model~random_init"]
 
 
+@pytest.mark.parametrize(("kind", "rate"), [("VitTiny", 0.2), ("VitT3", 0.1)])
+def test_small_transformers_of_a_new_system_learn_at_a_rate_for_random_weights(
+    tmp_path: Path, kind: str, rate: float
+) -> None:
+    def tuned(agent: AgentRow) -> object:
+        given = agent.settings["options"].get("hyperparameters", {}).get("opt_lr", {})
+        return given.get("default", singlepath_hyperparameters("ti3").by_key["opt_lr"].default)
+
+    own = {"root": {"hyperparameters": {"opt_lr": {"values": [0.01, 0.05], "default": 0.05}}}}
+    for name, overrides, wanted in (("usual", {}, rate), ("own", own, 0.05), ("published", {"version": "v4b"}, 0.02)):
+        made = create_system(name, kind=kind, overrides=overrides, store=tmp_path / "runs")
+        (agent,) = add_task(name, "digits", store=tmp_path / "runs")
+        assert [tuned(one.agent) for one in (made, agent)] == [wanted] * 2, name
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, "usual")
+        system.run([made for made in system.agents() if made.settings["root"]], 1, executor_of(PathTrainer(store)))
+        (root,) = system.view().offers.values()
+        assert root.path.hparams["opt_lr"] == rate
+        # A root that was recorded without the rate has the one that it was recorded under.
+        earlier = System.create(store, "earlier")
+        earlier.add_root(kind, "random_init", AgentSettings(classes=0))
+        earlier.run(earlier.agents(), 1, executor_of(PathTrainer(store)))
+        (root,) = earlier.view().offers.values()
+        assert root.path.hparams["opt_lr"] == 0.02
+    (later,) = add_task("earlier", "digits", store=tmp_path / "runs")
+    assert tuned(later.agent) == 0.02, "an agent learns as its root does"
+
+
 def test_a_pretrained_root_is_called_after_its_task(tmp_path: Path) -> None:
     made = create_system("zoo", root="pretrain:digits", kind="VitTiny", store=tmp_path / "runs")
     assert made.agent.name == "VitTiny~root_model~digits"
@@ -198,7 +232,8 @@ def test_a_task_is_recorded_with_all_that_is_asked_later(folder: Path) -> None:
     assert settings["inputs"][0]["height"] == 8
     assert settings["task"]["only"] == ["3", "4", "5"]
     assert len(settings["task_key"]) == 64
-    assert settings["options"]["hyperparameters"] == SIZES  # as the root's
+    rate = VISION.new_roots["tiny"]["hyperparameters"]
+    assert settings["options"]["hyperparameters"] == {**rate, **SIZES}  # as the root's
     assert settings["cycle"]["samples"] == 4  # as the system's
 
 
@@ -216,10 +251,14 @@ def test_settings_of_an_agent_stand_above_those_of_its_system_and_root(folder: P
     assert (settings["cycle"]["samples"], settings["cycle"]["generation_size"]) == (2, 2)
     assert settings["training"]["validations"] == 3
     assert settings["task"]["batch"] == multi.agent.settings["task"]["batch"] == 64
-    assert settings["options"]["hyperparameters"] == {**SIZES, "num_layers": {"values": [0, 1], "default": 1}}
+    rate = VISION.new_roots["tiny"]["hyperparameters"]
+    assert settings["options"]["hyperparameters"] == {**rate, **SIZES, "num_layers": {"values": [0, 1], "default": 1}}
     assert settings["builds_on"] == ["*~root_model~*"]
     assert multi.agent.name == "MultiVitTiny~digits"
-    assert multi.agent.settings["options"] == {"most_paths": 2}
+    assert multi.agent.settings["options"] == {
+        "most_paths": 2,
+        "child": {"supports": {"sampler": {"kind": "probed"}}},
+    }
 
 
 def test_data_are_found_from_anywhere(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,6 +486,29 @@ def test_what_nothing_holds_goes_where_the_disk_is_full(busy: Path, monkeypatch:
     with pytest.raises(DiskFullError):
         work(busy)
     assert not litter.exists()
+
+
+def test_supports_of_what_a_user_adds_are_drawn_by_probes_unless_he_says_otherwise(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    create_system("zoo", kind="VitTiny", store=folder)
+
+    def sampler(agent: AgentRow) -> str:
+        options = validate(MultipathOptions, agent.settings["options"], what="options")
+        return options.child.supports.sampler.kind
+
+    own = {"multi": {"child": {"supports": {"sampler": {"kind": "uniform"}, "exclude": []}}}}
+    _, usual = add_task("zoo", "digits", multi=True, store=folder)
+    _, few = add_task("zoo", "digits_few", multi=True, few_labels=True, store=folder)
+    _, control = add_task("zoo", "digits_low", multi=True, overrides=own, store=folder)
+    _, published = add_task("zoo", "digits_high", multi=True, overrides={"version": "v4b"}, store=folder)
+    found = [sampler(one.agent) for one in (usual, few, control, published)]
+    assert found == ["probed", "probed", "uniform", "uniform"]
+    add_task("zoo", "digits_odd", store=folder)
+    (alone,) = add_task("zoo", "digits_odd", kind="MultiVitTiny", store=folder)
+    assert sampler(alone.agent) == "probed"
+    with Store.open(folder) as store:  # one of a recipe, or of an earlier version, keeps what it is recorded with
+        made = System.open(store, "zoo").add_agent("MultiVitTiny", "earlier", AgentSettings(classes=2))
+    assert sampler(made) == "uniform"
 
 
 def test_settings_for_few_labels_are_those_of_the_measured_row_under_a_users_own(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_what_is_told_goes_before_a_version_and_an_agent_before_its_system() -> 
     assert [one.retained for one in cycles] == [4, 1]
     assert [one.training["batch"] for one in whole.values()] == [64] * 2
     assert whole[plain.name].training == {"momentum_format": "bfloat16", "batch": 64, "validations": 7}
-    assert whole[ours.name].training == {"batch": 64, "first_look": True}
+    assert whole[ours.name].training == {"batch": 64, "first_look": True, "least_steps": 500}
     own = CycleSettings(samples=2, generation_size=2)
     mine = system.add_agent("VitTiny", "mine", AgentSettings(classes=3, cycle=own))
     assert agent_settings(mine).cycle == own

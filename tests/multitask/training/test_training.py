@@ -50,6 +50,24 @@ def test_a_course_follows_task_and_table() -> None:
     assert loop.optimizer == MomentumSettings(clip=0.5, trace_format="bfloat16", interval=4)
 
 
+@pytest.mark.parametrize(("train", "batch", "steps"), [(100, 16, 500), (2_000, 62, 500), (20_000, 512, 500)])
+def test_few_samples_make_no_few_steps(train: int, batch: int, steps: int) -> None:
+    settings = PathTrainingSettings(least_steps=500)
+    plan = settings.plan(train, 100)
+    assert (plan.batch, settings.most(plan)) == (batch, steps)
+    assert PathTrainingSettings().most(PathTrainingSettings().plan(train, 100)) < steps
+    assert PathTrainingSettings(least_steps=5).plan(train, 100) == PathTrainingSettings().plan(train, 100)
+
+
+def test_what_is_said_of_a_course_goes_before_its_least_steps() -> None:
+    large = PathTrainingSettings(batch=64, least_steps=500)
+    assert large.most(large.plan(60_000, 100)) == 4 * 938, "passes that are more steps stay"
+    for said, steps in (({"most_between": 100}, 4 * 2), ({"steps": 40}, 40)):
+        settings = large.model_copy(update=said)
+        assert settings.most(settings.plan(60_000, 100)) == steps
+    assert "least_steps" not in PathTrainingSettings().model_dump(mode="json"), "names of systems follow from records"
+
+
 # Periods: training until validation is flat
 
 LOOKS = (

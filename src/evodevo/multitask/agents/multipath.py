@@ -6,7 +6,7 @@ agent builds on them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -109,6 +109,10 @@ class MultipathAgents(AgentClass):
     def published(self, version: Version) -> Rules:
         """See ``AgentClass``."""
         return multipath_rules(version)
+
+    def usual_options(self, version: Version, *, root: bool) -> Mapping[str, Any]:
+        """Supports by the probes of the task's singlepath agent; the papers and their recipes draw them uniformly."""
+        return {} if version != "paper" else {"child": {"supports": {"sampler": {"kind": "probed"}}}}
 
     def check(self, settings: AgentSettings) -> None:
         """Refuse roots, and options that make no model."""

@@ -107,6 +107,10 @@ class Singlepath(AgentClass):
         cycle = rules.cycle.model_copy(update={"samples": samples, "child": child, "score": score})
         return replace(rules, cycle=cycle, training={**rules.training, **family.training})
 
+    def usual_options(self, version: Version, *, root: bool) -> Mapping[str, Any]:
+        """Those of its family for a new root; other agents take hyperparameters over from theirs."""
+        return self.family.new_roots.get(self._preset, {}) if root and version == "paper" else {}
+
     def check(self, settings: AgentSettings) -> None:
         """Refuse options that make no path."""
         options = _options(settings)

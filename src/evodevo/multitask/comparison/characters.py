@@ -26,9 +26,9 @@ from evodevo.report.word_tables import TextTable
 OURS, REFERENCE = "singlepath", "fine_tuning"
 COLUMNS = (
     "arm", "title", "seed", "task", "path", "test_accuracy", "validation_accuracy", "accounted_parameters",
-    "samples_seen", "children", "failed", "seconds",
+    "samples_seen", "children", "failed", "seconds", "cpu_seconds",
 )  # fmt: skip
-"""Columns of the CSV. Shares are from 0 to 1; seconds are those of workers."""
+"""Columns of the CSV. Shares are from 0 to 1; seconds are those of workers, by the clock and of their CPUs."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,7 @@ def _document(
             "parameters": roots[0].parameters,
             "samples_seen": end.pretraining.samples,
             "seconds": end.pretraining.seconds,
+            "cpu_seconds": end.pretraining.cpu_seconds,
         },
         "planned_samples": end.planned * settings.study.copies,
         "arms": [_arm(end, name) for name in settings.compared.arms],
@@ -197,6 +198,7 @@ def _arm(end: CharactersEnd, name: str) -> dict[str, Any]:
         "children": spent.children,
         "failed": spent.failed,
         "seconds": spent.seconds,
+        "cpu_seconds": spent.cpu_seconds,
         "tasks": {task.name: _accuracy(compared, name, task.name) for task in end.settings.system.tasks},
     }
 
@@ -284,9 +286,10 @@ def _arms_table(end: CharactersEnd) -> TextTable:
                 percent(end.share(name)),
                 f"{spent.samples:,}",
                 f"{spent.seconds / 60:.1f}",
+                "-" if spent.cpu_seconds is None else f"{spent.cpu_seconds / 60:.1f}",
             )
         )
-    return TextTable(("arm", *tasks, "mean", "parameters/task", "% of (b)", "samples", "minutes"), rows)
+    return TextTable(("arm", *tasks, "mean", "parameters/task", "% of (b)", "samples", "minutes", "CPU minutes"), rows)
 
 
 def _difference_table(differences: Mapping[tuple[str, str, str], Difference]) -> TextTable:
@@ -308,5 +311,6 @@ def _row(one: Ending) -> dict[str, str | int | float | None]:
     values: Sequence[str | int | float | None] = (
         one.variant, ARMS[one.variant].title, one.seed, one.task, one.known.path.id, one.test.accuracy,
         one.known.quality, one.accounted, one.spent.samples, one.spent.children, one.spent.failed, one.spent.seconds,
+        one.spent.cpu_seconds,
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))

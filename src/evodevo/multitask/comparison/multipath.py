@@ -45,7 +45,7 @@ CLAIMED = (CONTROL, "head", "no_decoupling")
 """Controls that the compared agent has to exceed; their p on the mean over targets are adjusted together."""
 COLUMNS = (
     "variant", "target", "seed", "path", "test_accuracy", "validation_accuracy", "main_weight", "collapsed",
-    "samples_seen", "seconds",
+    "samples_seen", "seconds", "cpu_seconds",
 )  # fmt: skip
 MEAN = "mean"
 """Name of the row with the mean over the targets."""
@@ -294,6 +294,7 @@ def _numbers(end: MultipathEnd, name: str, target: str | None) -> dict[str, Any]
         "samples_seen": spent.samples,
         "failed": spent.failed,
         "seconds": spent.seconds,
+        "cpu_seconds": spent.cpu_seconds,
         "copies": values,
     }
 
@@ -380,9 +381,11 @@ def _table(end: MultipathEnd, target: str | None) -> TextTable:
                 "-" if one["collapsed"] is None else f"{one['collapsed']} of {one['of']}",
                 "-" if one["main_weight"] is None else f"{one['main_weight']:.3f}",
                 "-" if name == BASE else f"{one['seconds']:.0f}",
+                "-" if name == BASE or one["cpu_seconds"] is None else f"{one['cpu_seconds']:.0f}",
             )
         )
-    return TextTable(("variant", "test", "s.e.", "max", "validation", "p", "collapsed", "main weight", "seconds"), rows)
+    numbers = ("test", "s.e.", "max", "validation", "p", "collapsed", "main weight", "seconds", "CPU seconds")
+    return TextTable(("variant", *numbers), rows)
 
 
 def _control_table(controls: Sequence[Mapping[str, Any]]) -> TextTable:
@@ -408,7 +411,7 @@ def _row(one: Ending) -> dict[str, str | int | float | None]:
     collapsed = None if one.collapsed is None else int(one.collapsed)
     values: Sequence[str | int | float | None] = (
         one.variant, one.task, one.seed, one.known.path.id, one.test.accuracy, one.known.quality, one.main_weight,
-        collapsed, one.spent.samples, one.spent.seconds,
+        collapsed, one.spent.samples, one.spent.seconds, one.spent.cpu_seconds,
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 

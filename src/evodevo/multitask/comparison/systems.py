@@ -17,11 +17,12 @@ from evodevo.multitask.genome import agent_name
 from evodevo.multitask.measure import SplitMeasurement, measure, measured
 from evodevo.multitask.recipes.settings import MultitaskRecipeSettings, TaskPlan
 from evodevo.multitask.recipes.variants import ROOTS
-from evodevo.multitask.recorded import deciding
+from evodevo.multitask.recorded import cpu_seconds_of, deciding
 from evodevo.multitask.schedule import past
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.system import ROOT_TASK, System
 from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.multitask.transfer.table import recorded
 from evodevo.search.members import Listener
 from evodevo.settings import validate
 from evodevo.storage import Store
@@ -67,24 +68,29 @@ class Spent:
         children: number of children with a result.
         failed: number of failed ones among them.
         samples: number of training samples.
-        seconds: seconds of workers.
+        seconds: wall time of the children, in seconds.
+        cpu_seconds: CPU time of the children and of the probes before them, in seconds; None where one did not say: a
+            child that was killed, or was recorded by an earlier version.
     """
 
     children: int
     failed: int
     samples: int
     seconds: float
+    cpu_seconds: float | None
 
     def __add__(self, other: Spent) -> Spent:
+        known = self.cpu_seconds is not None and other.cpu_seconds is not None
         return Spent(
             self.children + other.children,
             self.failed + other.failed,
             self.samples + other.samples,
             self.seconds + other.seconds,
+            (self.cpu_seconds or 0.0) + (other.cpu_seconds or 0.0) if known else None,
         )
 
 
-NOTHING = Spent(0, 0, 0, 0.0)
+NOTHING = Spent(0, 0, 0, 0.0, 0.0)
 
 
 class RecipeRunner:
@@ -275,12 +281,16 @@ class RecipeRunner:
         whole = NOTHING
         for agent in agents:
             rows = [row for row in self.store.individuals(agent.id) if row.generation >= since]
+            probes = None if since else recorded(self.store, agent.id)
+            if probes is not None:
+                whole += Spent(0, 0, 0, 0.0, probes.cpu_seconds)
             results = self.store.systems.evaluations_of([row.id for row in rows])
             for row in rows:
                 result = deciding(results[row.id])
                 if result is not None:
                     seen = int(result.extra.get("answer", {}).get("samples", 0))
-                    whole += Spent(1, int(result.state == "failed"), seen, result.seconds)
+                    failed, worked = int(result.state == "failed"), cpu_seconds_of(result)
+                    whole += Spent(1, failed, seen, result.seconds, worked)
         return whole
 
     def report(self, kind: str, **facts: object) -> None:

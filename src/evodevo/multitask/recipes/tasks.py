@@ -48,7 +48,7 @@ BOTH = ("mnist10k", "notmnist10k", "fashion_mnist", "cifar10_jpg")
 """Tasks of a folder of data with 2,000 test samples or more: each is learned whole, and once more of few samples."""
 WHOLE_CYCLE = CycleSettings(samples=2, generation_size=2, child=FINE_TUNED)
 """Tasks that others read are learned with all of their components; else several would be the root with other heads."""
-FEW_STEPS, FEW_BATCH = 400, 32
+FEW_STEPS, FEW_BATCH = 500, 32
 """Steps of a child of a task with few samples, and samples of a step."""
 
 

@@ -24,7 +24,7 @@ RANDOM, PRETRAIN, CHECKPOINT = "random_init", "pretrain", "checkpoint"
 FLAT_COURSE: Mapping[str, int] = {"steps": 500, "most_steps": 20_000}
 """Training of a root where nobody says how long: by steps, until its validation is flat. In its place the paper has
 weights of ImageNet-21k; a few passes over a small set make no root."""
-COURSE = ("steps", "most_between", "least_between")
+COURSE = ("steps", "most_between", "least_between", "least_steps")
 """Settings of training that say how long."""
 USUAL: Mapping[str, str] = {"rows": "MlpSmall"}
 """Source of samples -> the class of the root at random that a task gets where no root can read its samples. It costs
@@ -111,7 +111,7 @@ def plan_root(
         raise UsageError(f"only a root that is pretrained has data; {root} has none. Give --root pretrain:NAME.")
     if word.startswith(BUILTIN) and "structure" in own:
         raise UsageError(f"{word} has a structure of its own; leave root.structure out, or take --root random_init.")
-    agent = with_own(kind, agent, system, own)
+    agent = with_own(kind, agent, system, own, root=how != CHECKPOINT)
     if how == CHECKPOINT:
         agent = agent.model_copy(update={"options": {**agent.options, CHECKPOINT: word}})
     return PlannedRoot(kind, how, word if how == PRETRAIN else None, agent, samples)

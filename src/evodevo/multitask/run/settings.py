@@ -97,14 +97,17 @@ def of_task(agent: AgentSettings) -> AgentSettings:
     return AgentSettings(**{key: getattr(agent, key) for key in OF_TASK})
 
 
-def with_own(kind: str, agent: AgentSettings, system: SystemSettings, own: Mapping[str, Any]) -> AgentSettings:
-    """An agent's settings with a user's changes.
+def with_own(
+    kind: str, agent: AgentSettings, system: SystemSettings, own: Mapping[str, Any], *, root: bool = False
+) -> AgentSettings:
+    """An agent's settings with a user's changes, and below these the usual options of its class.
 
     Args:
         kind: its class.
         agent: settings without the changes.
         system: settings of the system.
         own: nested changes: ``cycle``, ``training``, ``builds_on``; others are options of its class.
+        root: whether it is a root whose weights are not read from a file.
 
     Raises:
         UsageError: an invalid value or key.
@@ -114,7 +117,10 @@ def with_own(kind: str, agent: AgentSettings, system: SystemSettings, own: Mappi
     training = merge(agent.training, training)
     check_training(merge(system.training, training))
     built: dict[str, Any] = {"builds_on": values.pop("builds_on")} if "builds_on" in values else {}
-    plain = {**agent.model_dump(mode="json"), **built, "training": training, "options": merge(agent.options, values)}
+    options = merge(agent.options, values)
+    usual = AGENTS.get(kind).usual_options(options.get("version", system.version), root=root)
+    options = merge(dict(usual), options)
+    plain = {**agent.model_dump(mode="json"), **built, "training": training, "options": options}
     changed = validate(AgentSettings, plain, what="settings of the agent")
     if cycle:
         below = whole_settings(AGENTS.get(kind), system, changed).cycle or CycleSettings()

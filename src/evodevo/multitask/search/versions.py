@@ -21,6 +21,8 @@ from evodevo.multitask.search.score import ScoreSettings
 
 FIRST_LOOK = {"first_look": True}
 """Ours: nothing is published below what it begins with, whatever its structure."""
+LEAST = {"least_steps": 500}
+"""Ours: four passes over 2,000 samples are 130 steps, too few for any child."""
 _SAMPLES_OF_A_STEP = {"l": 16, "b": 256}
 
 
@@ -48,7 +50,7 @@ def singlepath_rules(version: Version = "paper", size: str = "ti3") -> Rules:
         size: size of its paths.
     """
     if version == "paper":
-        return Rules(CycleSettings(parents=ParentSettings(fallback="probed")), FIRST_LOOK)
+        return Rules(CycleSettings(parents=ParentSettings(fallback="probed")), FIRST_LOOK | LEAST)
     child = ChildSettings(components=ComponentSettings(grids="parent", blocks="new"), data="generation")
     return Rules(
         CycleSettings(

@@ -30,6 +30,12 @@ class PathTrainingSettings(Settings):
         ge=1,
         description="training samples between two looks, at least, up to most_between; a smaller split is passed again",
     )
+    least_steps: int = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="steps of a child at least, where passes over the split would be fewer; most_between goes before",
+    )
     first_look: bool = Field(
         default=False,
         description="one look more, before the first step, so that no path is kept that is worse than what it begins "
@@ -40,7 +46,7 @@ class PathTrainingSettings(Settings):
         ge=0,
         le=10_000_000,
         description="steps of a child, rounded up to whole intervals between looks; 0 = passes over the split, as "
-        "most_between and least_between have it",
+        "most_between, least_between and least_steps have it",
     )
     most_steps: int = Field(
         default=0,
@@ -92,6 +98,7 @@ class PathTrainingSettings(Settings):
         for name, unchanged in (
             ("objective", ACCURACY),
             ("least_between", 1),
+            ("least_steps", 0),
             ("first_look", False),
             ("steps", 0),
             ("most_steps", 0),
@@ -116,7 +123,10 @@ class PathTrainingSettings(Settings):
             least_between=self.least_between,
             validation_cap=self.validation_cap,
         )
-        return replace(plan, between=-(-self.steps // self.validations)) if self.steps else plan
+        if self.steps:
+            return replace(plan, between=-(-self.steps // self.validations))
+        least = min(-(-self.least_steps // self.validations), -(-self.most_between // plan.batch))
+        return replace(plan, between=max(plan.between, least))
 
     def most(self, plan: BatchPlan) -> int:
         """Number of steps of a child, at most: whole periods of ``plan.between * validations`` steps, one at least."""

@@ -8,6 +8,7 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.multitask.agent import PublishedPath
+from evodevo.multitask.recorded import CPU_SECONDS
 from evodevo.multitask.settings import AgentSettings, WorkSettings
 from evodevo.multitask.transfer.table import TRANSFER, TransferTable
 from evodevo.search.problem import Outcome, Problem, read_answer
@@ -84,4 +85,6 @@ def table_of(outcome: Outcome) -> TransferTable:
     Raises:
         UsageError: It holds none.
     """
-    return validate(TransferTable, dict(outcome.extra).get(TABLE, {}), what="a table of probes")
+    facts = dict(outcome.extra)
+    worked = {CPU_SECONDS: facts[CPU_SECONDS]} if CPU_SECONDS in facts else {}
+    return validate(TransferTable, {**facts.get(TABLE, {}), **worked}, what="a table of probes")

@@ -33,7 +33,7 @@ class TransferRow(Settings):
             fitted to.
         accuracy: its accuracy on the same samples, 0 to 1.
         width: numbers of a representation.
-        seconds: time of representations and classifier; for display.
+        seconds: wall time of representations and classifier; for display.
     """
 
     path: str
@@ -52,6 +52,7 @@ class TransferTable(Settings):
         prior: log-loss of the frequencies of the classes, in nats: what a path must be below to be of use.
         rows: the probed paths, best first.
         failed: why there are none; empty where there are some.
+        cpu_seconds: CPU time of all of it, in seconds; None where it was not recorded.
     """
 
     view: int = Field(ge=0)
@@ -59,6 +60,7 @@ class TransferTable(Settings):
     prior: float = Field(default=0.0, ge=0)
     rows: tuple[TransferRow, ...] = ()
     failed: str = ""
+    cpu_seconds: float | None = Field(default=None, ge=0, exclude_if=lambda value: value is None)
 
     @property
     def losses(self) -> dict[str, float]:

@@ -13,6 +13,7 @@ from evodevo.multitask import problem
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
+from evodevo.multitask.recorded import CPU_SECONDS
 from evodevo.multitask.search.score import kept_evaluation
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
@@ -69,10 +70,12 @@ class PathTrainer:
 
 
 def answer_of(payload: bytes) -> dict[str, Any]:
-    """The answer of an evaluator of paths, with its facts, scores and components on one level."""
+    """The answer of an evaluator of paths, with its facts, scores and components on one level, but without its time,
+    so that equal requests have equal answers."""
     outcome = read_answer(payload)
     facts = {"quality": None, "improved": False, "evals": [], **outcome.extra, **outcome.scores}
     sizes = facts.pop(problem.SIZES, {})
+    facts.pop(CPU_SECONDS, None)
     components = {role: {"digest": digest, "parameters": sizes[role]} for role, digest in outcome.blobs.items()}
     return {"reason": outcome.reason, "detail": outcome.detail, **facts, "components": components}
 

@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from evodevo.training.precision import Precision
 
 
+_RATE = "opt_lr"
+_RATES: Mapping[str, float] = {"tiny": 0.2, "Ti3": 0.1}
+"""Preset -> learning rate with which it learns from random weights what it does not at the papers' 0.02, a rate for
+pretrained ones (docs/results.md#extend-on-small-images-2026-11-25)."""
+
+
+def _at_rate(preset: str, rate: float) -> Mapping[str, Any]:
+    values = list(singlepath_hyperparameters(preset).by_key[_RATE].values)
+    return {"hyperparameters": {_RATE: {"values": values, "default": rate}}}
+
+
 class VisionPaths(SinglepathKind):
     """See ``SinglepathKind``."""
 
@@ -36,6 +47,7 @@ class VisionPaths(SinglepathKind):
     kind = "vision_path"
     presets = PRESETS
     fields = HYPERPARAMETERS
+    new_roots: Mapping[str, Mapping[str, Any]] = {preset: _at_rate(preset, rate) for preset, rate in _RATES.items()}
 
     def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
         from evodevo.multitask.paths.vision.evaluate import build_vision_path
