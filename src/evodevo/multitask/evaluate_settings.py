@@ -106,8 +106,8 @@ def read_request(payload: bytes) -> PathRequest:
 def answered(work: Callable[[], Outcome]) -> bytes:
     """The answer of an evaluation of a path; a full disk, and weights that are gone or damaged, are its reasons.
 
-    It says the CPU seconds of this process, all its threads together: unlike wall time they do not depend on what else
-    the machine does.
+    Among its facts are the CPU seconds of this process, all threads together: unlike wall time they do not depend on
+    what else the machine does.
     """
     begin, worked = time.perf_counter(), time.process_time()
     try:

@@ -67,7 +67,7 @@ def weights_of(result: EvaluationRow) -> tuple[float, ...] | None:
 
 
 def cpu_seconds_of(result: EvaluationRow) -> float | None:
-    """CPU time of an evaluation, in seconds; None where it did not say.
+    """CPU time of an evaluation, in seconds; None where it was not recorded.
 
     Raises:
         StoreDamagedError: It is something else.

@@ -69,8 +69,8 @@ class Spent:
         failed: number of failed ones among them.
         samples: number of training samples.
         seconds: wall time of the children, in seconds.
-        cpu_seconds: CPU time of the children and of the probes before them, in seconds; None where one did not say: a
-            child that was killed, or was recorded by an earlier version.
+        cpu_seconds: CPU time of the children and of the probes before them, in seconds; None where one is not known: of
+            a child that was killed, or was recorded by an earlier version.
     """
 
     children: int
