@@ -6,7 +6,7 @@ Every command is a process of its own, started in turns with ``evodevo --version
 time is that of all its processes, start-up included. A task is added to a fresh copy of one store with an empty cache
 of prepared data, so that all data are read. Modules are compiled once before, as those of an installed package are:
 where PYTHONDONTWRITEBYTECODE is set, each process compiles them again, for a quarter of a second. With ``--larger 1``,
-also the larger sets of ../shared/data that are there.
+also the larger sets of the real data beside the repository, where they are there.
 """
 
 from __future__ import annotations

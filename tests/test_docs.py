@@ -106,7 +106,6 @@ executor = "serial"
 """
 BRIEF_GROWTH = """
 [grow]
-strategist = "ppo"
 events = {count = 2, first = 0.3, last = 0.6, warm = 0.3, horizon = 0.3}
 fitness.samples = 16
 """
@@ -305,7 +304,7 @@ def grown_brief(zoo_brief: Brief, tmp_path_factory: pytest.TempPathFactory) -> B
 def of_posts(folder: Path, command: str) -> Brief:
     """An experiment with the table in this folder, and its first individual."""
     columns = ["--set", "image=path", "--set", "text=caption", "--set", "label=class"]
-    columns += ["--set", "zoo.width=16"] if command == "grow" else []
+    columns += ["--strategist", "ppo", "--set", "zoo.width=16"] if command == "grow" else []
     begin = [command, "module_zoo.classifier", "--data", str(folder / "posts.csv"), *columns, "--baselines", "none"]
     store = folder / "runs"
     with pytest.MonkeyPatch.context() as patch:
@@ -446,7 +445,8 @@ def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
     real["domain"] = "hops"  # the brief run is on pointers, whose fact that is
     done = replaced(words, real, brief.data_of(words))
     if done[0] == "grow":  # events want steps of their own
-        forks = done[1] in FORKED or any(".forks." in word for word in done)
+        by_default = done[1] == "module_zoo.classifier" and "--strategist" not in done
+        forks = done[1] in FORKED or by_default or any(".forks." in word for word in done)
         amount = FORKING if forks else GROWING
         done += ["--budget", amount] if forks and "--budget" not in done else []
         done = [amount if before == "--budget" else word for before, word in zip(["", *done], done, strict=False)]

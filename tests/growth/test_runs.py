@@ -423,7 +423,7 @@ def test_the_policy_of_the_first_training_or_of_the_named_one_is_handed_over(
 def test_a_policy_of_another_shape_is_refused_before_anything_is_recorded(
     policed: Path, begun: Callable[..., Begun]
 ) -> None:
-    narrow = merge(SMALL, {"grow": {"policy": {"learning": {"width": 8}}}})
+    narrow = merge(SMALL, {"grow": {"strategist": "ppo", "policy": {"learning": {"width": 8}}}})
     with pytest.raises(UsageError, match=r"does not fit its policy.*grow\.policy\.memory\.continues=false"):
         grow(memory="last", store=policed, overrides=narrow)
     for words in ({"policy": {"memory": {"continues": False}}}, {"memory": False}):

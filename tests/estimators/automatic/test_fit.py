@@ -68,7 +68,7 @@ def test_the_best_on_held_out_rows_is_the_model_and_the_table_has_the_others(tmp
     assert [kind for kind, _ in events].count("candidate") >= 6
 
     model.save(tmp_path / "model")
-    loaded = evodevo.evodevo.FittedModel.load(tmp_path / "model")
+    loaded = evodevo.FittedModel.load(tmp_path / "model")
     assert (loaded.predict_proba(rows(300, 1)) == model.predict_proba(rows(300, 1))).all()
     assert loaded.rows == model.rows
     assert loaded.leaderboard(rows(300, 1)).test[model.name] == own
@@ -350,7 +350,7 @@ def test_damaged_folders_are_refused(tmp_path: Path) -> None:
     model = quick(rows(40))
     folder = model.save(tmp_path / "model")
     with pytest.raises(NotFoundError):
-        evodevo.evodevo.FittedModel.load(tmp_path)
+        evodevo.FittedModel.load(tmp_path)
     about = json.loads((folder / "model.json").read_text())
     for key, value in (("format", "other/1"), ("form", "os:system"), ("rows", []), ("facts", {"x": 1})):
         (folder / "model.json").write_text(json.dumps({**about, key: value}))
