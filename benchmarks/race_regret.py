@@ -223,7 +223,7 @@ def main() -> None:
         race = {"share": 0.15, "least": LEAST, **given.race}
         fresh = [row for row in known if row["seed"] in given.fresh and row.get("arm") in names and row["race"] == race]
         for seed, name in itertools.product(given.fresh, names):
-            if any((row["seed"], row["arm"]) == (seed, name) for row in fresh):
+            if given.only_print or any((row["seed"], row["arm"]) == (seed, name) for row in fresh):
                 continue
             end = whole(made, name, seed, race, None)
             kept = ("arm", "seed", "accuracy", "validation", "steps", "GFLOPs", "cpu_seconds", "modules")
@@ -231,7 +231,8 @@ def main() -> None:
             with given.results.open("a") as file:
                 file.write(json.dumps(fresh[-1]) + "\n")
             print(json.dumps(fresh[-1]), flush=True)
-        print_table(regret(fresh, best))
+        if fresh:
+            print_table(regret(fresh, best))
 
 
 if __name__ == "__main__":
