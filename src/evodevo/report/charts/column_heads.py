@@ -17,7 +17,7 @@ class ColumnHeads:
     """Names of columns: level where they fit in three lines, else turned, in as many lines as a column has room for.
 
     Attributes:
-        lines: of each name its lines.
+        lines: lines of text of each name.
         cell: width of a column, in pixels.
         turned: whether they read upwards.
         height: height of all of them, in pixels.

@@ -34,7 +34,7 @@ class LineNames:
     """Names in lines, of which nothing is cut.
 
     Attributes:
-        blocks: of each name its lines.
+        blocks: lines of text of each name.
         widened: pixels by which the drawing is wider than usual.
         height: height of all names below each other, in pixels.
     """

@@ -30,8 +30,8 @@ class SideBySide:
     """Lines as they are drawn.
 
     Attributes:
-        lines: of each line the places of its path, in pixels.
-        dots: of each line the places of its own points, one for each that was given.
+        lines: path of each line, as places (x, y) in pixels.
+        dots: drawn places (x, y) in pixels of the points of each line, as many as were given.
         stroke: width of the lines, in pixels: 2, less where very many coincide.
         moved: whether any place is not the exact one.
     """
@@ -65,7 +65,7 @@ def side_by_side(lines: Sequence[Sequence[Place]], top: float, bottom: float) ->
     """Shift what coincides.
 
     Args:
-        lines: of each line its points in order, in pixels; pieces of a broken line are lines of their own.
+        lines: points (x, y) of each line in order, in pixels; pieces of a broken line are lines of their own.
         top, bottom: edges of the chart; no shift passes them.
     """
     ways = _stops(lines)

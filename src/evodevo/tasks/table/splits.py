@@ -8,28 +8,23 @@ Shapes: N rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import DataError, quoted_list
+from evodevo.tasks import split_files
 from evodevo.tasks.base import ALL_SPLITS, Split
 from evodevo.tasks.table.group_splits import Shares, divide
 
-SPLIT_NAMES: dict[str, Split] = {
-    "train": "train",
-    "training": "train",
+SPLIT_NAMES: Mapping[str, Split] = {
+    **split_files.SPLIT_NAMES,
     "architecture": "architecture",
     "arch_val": "architecture",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-    "test": "test",
-    "testing": "test",
 }
+"""Value of a column of splits -> the split."""
 _MOST_TOGETHER = 0.25
 """Equal texts in a larger share of the rows than this are taken for questions, not for copies of one document."""
 
