@@ -89,6 +89,9 @@ def test_the_live_table_shows_all_that_is_wanted_on_one_screen() -> None:
     for share, error in ((0.5, 0.25), (0.6, 0.125)):
         view.progress.handle("progress", {"id": somebody, "seed": 0, "share": share, "validation_error": error})
     assert "training 60%, error 0.1250" in drawn(view, study)
+    view.progress.handle("evaluated", {"id": somebody, "seed": 0, "reason": None})
+    assert view.progress.errors == view.progress.running == {}, "its end tells more"
+    view.progress.handle("started", {"id": somebody, "seed": 0})
     view.progress.front = list(study.members.values()) * 20
     assert drawn(view, study).count("\n") < 24
 

@@ -62,3 +62,15 @@ def test_a_listener_of_the_caller_is_called_too() -> None:
 def test_an_error_of_the_run_leaves_the_bar() -> None:
     with pytest.raises(RuntimeError, match="stopped"), shown(True, None, None, terminal()):
         raise RuntimeError("stopped")
+
+
+def test_the_least_error_of_the_trainings_that_run_is_in_the_bar() -> None:
+    console = terminal()
+    with shown(True, None, None, console) as (listen, start):
+        assert listen is not None
+        assert start is not None
+        for identity, error in (("a", 0.5), ("b", 0.25)):
+            listen("started", {"id": identity, "seed": 0})
+            listen("progress", {"id": identity, "seed": 0, "share": 0.1, "validation_error": error})
+    assert isinstance(console.file, io.StringIO)
+    assert "error 0.2500" in console.file.getvalue()

@@ -27,6 +27,7 @@ from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.modules.families import PAPER
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.plain_surroundings import PLAIN_SURROUNDINGS
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.recipe import Recipe, by_size
 from evodevo.runs.resolve import resolve
@@ -157,7 +158,10 @@ def test_a_classifier_races_then_grows_unless_a_strategist_is_named(size: str) -
     assert list(options) == [GROWN, FIXED]
     assert settings.experiment.reference == FIXED
     assert len({arm.network.model_dump_json() for arm in settings.experiment.arms}) == 1
-    assert settings.experiment.arms[0].network.structure.width == 16
+    structure = settings.experiment.arms[0].network.structure
+    assert structure.width == 16
+    around = {name: getattr(structure, name) for name in PLAIN_SURROUNDINGS}
+    assert ZooStructure(**around) == ZooStructure(**PLAIN_SURROUNDINGS), "little is in the way of the data"
     grows, fixed = options[GROWN], options[FIXED]
     assert grows.race.identity
     assert grows.race.share == 0.15
