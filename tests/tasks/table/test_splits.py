@@ -80,6 +80,8 @@ def test_given_splits_keep_their_rows_and_training_gives_the_rest() -> None:
 def test_names_of_splits_and_nothing_left_for_training() -> None:
     assert split_of(" Dev ", "part") == "validation"
     assert split_of("", "part") is None
+    for name, split in (("ARCH_VAL ", "architecture"), ("architecture", "architecture"), ("dev", "validation")):
+        assert split_of(name, "part") == split
     with pytest.raises(DataError, match="'part' names the split 'fold 1'"):
         split_of("fold 1", "part")
     with pytest.raises(DataError, match="no row is left for training"):
