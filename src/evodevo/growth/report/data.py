@@ -112,8 +112,8 @@ class GrowthHistory:
         forks: its forks, as the fact ``growth.forks`` has them; None where none were wanted.
         caps: limits, falls and costs where a cap fell, as the fact ``growth.caps`` has them; None where none did.
         shift: the shift of the data, as the facts of a growth have it; None where they did not shift.
-        policy: the fact ``growth.policy``: runs and rewards of the policy before this run, and the reason of one that
-            began anew; None without a memory.
+        policy: runs and rewards of the policy before this run, and the reason of one that began anew; None without a
+            memory.
         foresight: how well its strategist's memory foresees gains, as the fact has it; None where it foresees none.
     """
 
