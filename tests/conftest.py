@@ -1,4 +1,4 @@
-"""One small search, made through the command line, that the tests of commands and docs look at."""
+"""A little text, and one small search, made through the command line, that the tests of commands and docs look at."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -76,6 +77,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
         if ran or skipped:
             terminalreporter.write_line(f"tests of {service}: {ran} passed, {skipped} skipped")
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "sleeps"]
+    path.write_text("\n".join(" ".join(words[(n * n + k * k) % 11] for k in range(9)) for n in range(200)))
+    return path
+
+
+@pytest.fixture(scope="session")
+def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents of words that follow each other by a rule, enough for all splits."""
+    folder = tmp_path_factory.mktemp("novel")
+    words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "sleeps"]
+    rng = np.random.default_rng(0)
+    for number in range(40):
+        lines = (" ".join(words[int(k)] for k in rng.integers(0, 11, 8)) for _ in range(20))
+        (folder / f"{number}.txt").write_text("\n".join(lines))
+    return folder
 
 
 @pytest.fixture(autouse=True)

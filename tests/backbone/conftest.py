@@ -1,4 +1,4 @@
-"""A little text, and language models of a size that trains in a moment."""
+"""Language models of a size that trains in a moment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from evodevo.backbone.evaluation_settings import EvaluationSettings
@@ -21,26 +20,6 @@ SETTINGS: dict[str, Any] = {
     "training": {"budget": {"steps": 8}, "batch_size": 2, "device": "cpu", "report_every": 1},
     "validation_tokens": 128,
 }
-
-
-@pytest.fixture(scope="session")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "sleeps"]
-    path.write_text("\n".join(" ".join(words[(n * n + k * k) % 11] for k in range(9)) for n in range(200)))
-    return path
-
-
-@pytest.fixture(scope="session")
-def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Documents of words that follow each other by a rule, enough for all splits."""
-    folder = tmp_path_factory.mktemp("novel")
-    words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "sleeps"]
-    rng = np.random.default_rng(0)
-    for number in range(40):
-        lines = (" ".join(words[int(k)] for k in rng.integers(0, 11, 8)) for _ in range(20))
-        (folder / f"{number}.txt").write_text("\n".join(lines))
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,6 @@ declare(
     {
         "backbone.demo": "evodevo.backbone.recipes:DEMO",
         "backbone.small": "evodevo.backbone.recipes:SMALL",
-        "backbone.growing": "evodevo.backbone.growth.recipes:GROWING",
-        "backbone.growth_proof": "evodevo.backbone.growth.recipes:GROWTH_PROOF",
         "backbone.demo_protocol": "evodevo.backbone.protocol.recipes:DEMO",
         "backbone.quality": "evodevo.backbone.protocol.recipes:QUALITY",
         "backbone.size": "evodevo.backbone.protocol.recipes:SIZE",
@@ -60,11 +58,5 @@ declare(
         "backbone": "evodevo.backbone.evaluate:evaluate_backbone",
         "backbone_test": "evodevo.backbone.protocol.tested:evaluate_test",
         "backbone_pace": "evodevo.backbone.protocol.tested:measure_pace",
-    },
-)
-declare(
-    "evodevo.procedures",
-    {
-        "grow_backbone": "evodevo.backbone.growth.rows:GROW",
     },
 )

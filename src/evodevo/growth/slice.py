@@ -1,10 +1,12 @@
-"""Rows of growth during training (Architect Thyself) in the tables of lower rooms."""
+"""Rows of growth during training (Architect Thyself, and growing language models) in the tables of lower rooms."""
 
 from evodevo.registry import declare
 
 declare(
     "evodevo.recipes",
     {
+        "backbone.growing": "evodevo.growth.backbone.recipes:GROWING",
+        "backbone.growth_proof": "evodevo.growth.backbone.recipes:GROWTH_PROOF",
         "h_model.growing": "evodevo.growth.recipes.h_model:GROWING",
         "module_zoo.classifier": "evodevo.growth.recipes.classifier:CLASSIFIER",
         "module_zoo.paper": "evodevo.growth.recipes.paper:PAPER",
@@ -18,5 +20,6 @@ declare(
     "evodevo.procedures",
     {
         "grow": "evodevo.growth.rows:GROW",
+        "grow_backbone": "evodevo.growth.backbone.rows:GROW",
     },
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evodevo.backbone.growth.spec import STAGES, GrowthPlan
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.errors import UsageError
 from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options
 from evodevo.experiments.trials import Trial
+from evodevo.growth.backbone.spec import STAGES, GrowthPlan
 from evodevo.networks.spec import NetworkSpec
 from evodevo.runs.archive import Individual
 from evodevo.settings import validate
@@ -37,7 +37,7 @@ class GrowBackbone(Procedure):
     """A backbone is stacked, widened, given further LIVs and longer windows while it trains."""
 
     def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
-        from evodevo.backbone.growth.procedure import train_growing
+        from evodevo.growth.backbone.procedure import train_growing
 
         return train_growing(bench, options)
 
@@ -60,7 +60,7 @@ class GrowBackbone(Procedure):
         return [_sentence(stage) for stage in individual.fact.get(STAGES, ())]
 
     def page_parts(self) -> Sequence[PagePart]:
-        from evodevo.backbone.growth.report import GROWTH
+        from evodevo.growth.backbone.report import GROWTH
 
         return (GROWTH,)
 

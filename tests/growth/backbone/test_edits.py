@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.backbone.growth.base import BackboneEdit
-from evodevo.backbone.growth.insert import InsertEdit
-from evodevo.backbone.growth.lengthen import LengthenEdit
-from evodevo.backbone.growth.spec import GrowthPlan
-from evodevo.backbone.growth.stack import StackEdit
-from evodevo.backbone.growth.weights import check_answers, copy_parts, silence
-from evodevo.backbone.growth.widen import WidenEdit
 from evodevo.backbone.model import Backbone
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import UsageError
+from evodevo.growth.backbone.base import BackboneEdit
+from evodevo.growth.backbone.insert import InsertEdit
+from evodevo.growth.backbone.lengthen import LengthenEdit
+from evodevo.growth.backbone.spec import GrowthPlan
+from evodevo.growth.backbone.stack import StackEdit
+from evodevo.growth.backbone.weights import check_answers, copy_parts, silence
+from evodevo.growth.backbone.widen import WidenEdit
 from evodevo.networks.build import build_network
 from evodevo.operators.classes import OPERATORS, liv_classes
 from evodevo.settings import validate

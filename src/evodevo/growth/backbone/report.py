@@ -7,10 +7,10 @@ from statistics import fmean
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from evodevo.backbone.growth.reach import Reached, reached
-from evodevo.backbone.growth.spec import STAGES
 from evodevo.experiments.comparison import ComparisonTable
 from evodevo.experiments.report.parts import PagePart
+from evodevo.growth.backbone.reach import Reached, reached
+from evodevo.growth.backbone.spec import STAGES
 from evodevo.report.html import cut, element, section
 from evodevo.report.word_tables import TextTable, words_table
 from evodevo.runs.archive import Run

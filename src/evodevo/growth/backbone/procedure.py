@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import torch
 
-from evodevo.backbone.growth.base import BackboneEdit
-from evodevo.backbone.growth.spec import STAGES, GrowthPlan
-from evodevo.backbone.growth.weights import check_answers
 from evodevo.backbone.model import Backbone
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.errors import UsageError
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
+from evodevo.growth.backbone.base import BackboneEdit
+from evodevo.growth.backbone.spec import STAGES, GrowthPlan
+from evodevo.growth.backbone.weights import check_answers
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
 from evodevo.tasks.inputs import Batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evodevo.backbone.growth.reach import first_at
+from evodevo.growth.backbone.reach import first_at
 
 CURVE = [(10.0, 3.0), (20.0, 2.0), (30.0, 2.2), (40.0, 1.0)]
 

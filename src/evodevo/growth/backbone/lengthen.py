@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from evodevo.backbone.growth.base import BackboneEdit
+from evodevo.growth.backbone.base import BackboneEdit
 
 if TYPE_CHECKING:
     import torch
@@ -31,7 +31,7 @@ class LengthenEdit(BackboneEdit):
 
     def fill(self, before: Backbone, after: Backbone, generator: torch.Generator) -> Origins:
         """See ``BackboneEdit``."""
-        from evodevo.backbone.growth.weights import copy_parts
+        from evodevo.growth.backbone.weights import copy_parts
 
         return copy_parts(before, after, {place: place for place in range(len(after.plans))})
 

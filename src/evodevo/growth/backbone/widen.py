@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from evodevo.backbone.growth.base import BackboneEdit, with_sizes
 from evodevo.backbone.spec import BackboneStructure
+from evodevo.growth.backbone.base import BackboneEdit, with_sizes
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,7 @@ class WidenEdit(BackboneEdit):
 
     def fill(self, before: Backbone, after: Backbone, generator: torch.Generator) -> Origins:
         """See ``BackboneEdit``."""
-        from evodevo.backbone.growth.weights import twin
+        from evodevo.growth.backbone.weights import twin
 
         return twin(before, after, self.noise, generator)
 

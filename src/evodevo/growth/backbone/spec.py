@@ -6,12 +6,12 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from evodevo.backbone.growth.insert import InsertEdit
-from evodevo.backbone.growth.lengthen import LengthenEdit
-from evodevo.backbone.growth.stack import StackEdit
-from evodevo.backbone.growth.widen import WidenEdit
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import UsageError
+from evodevo.growth.backbone.insert import InsertEdit
+from evodevo.growth.backbone.lengthen import LengthenEdit
+from evodevo.growth.backbone.stack import StackEdit
+from evodevo.growth.backbone.widen import WidenEdit
 from evodevo.settings import Settings
 
 STAGES = "stages"

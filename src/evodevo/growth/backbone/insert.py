@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from evodevo.backbone.genome import FEATURE, FEATURIZER, RESIDUAL
-from evodevo.backbone.growth.base import BackboneEdit, at_depth
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import UsageError, unknown_name
+from evodevo.growth.backbone.base import BackboneEdit, at_depth
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +55,7 @@ class InsertEdit(BackboneEdit):
 
     def fill(self, before: Backbone, after: Backbone, generator: torch.Generator) -> Origins:
         """See ``BackboneEdit``."""
-        from evodevo.backbone.growth.weights import copy_parts, silence
+        from evodevo.growth.backbone.weights import copy_parts, silence
 
         place = self._place(len(before.plans))
         origins = copy_parts(before, after, {at: at - (at > place) for at in range(len(after.plans)) if at != place})

@@ -9,12 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from evodevo.backbone.growth.insert import InsertEdit
-from evodevo.backbone.growth.lengthen import LengthenEdit
-from evodevo.backbone.growth.procedure import LOOKED_AT
-from evodevo.backbone.growth.recipes import GrowingBackbone
-from evodevo.backbone.growth.stack import StackEdit
-from evodevo.backbone.growth.widen import WidenEdit
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.errors import UsageError
 from evodevo.experiments.evaluate import evaluate_network
@@ -22,6 +16,12 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trainer import Trainer
 from evodevo.experiments.trials import Trial
+from evodevo.growth.backbone.insert import InsertEdit
+from evodevo.growth.backbone.lengthen import LengthenEdit
+from evodevo.growth.backbone.procedure import LOOKED_AT
+from evodevo.growth.backbone.recipes import GrowingBackbone
+from evodevo.growth.backbone.stack import StackEdit
+from evodevo.growth.backbone.widen import WidenEdit
 from evodevo.h_model.network import HModelNetwork
 from evodevo.networks.saved import load_network
 from evodevo.runs.resolve import resolve

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from evodevo.backbone.depth import repeat
-from evodevo.backbone.growth.base import BackboneEdit, at_depth
 from evodevo.backbone.spec import BackboneStructure
+from evodevo.growth.backbone.base import BackboneEdit, at_depth
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +39,7 @@ class StackEdit(BackboneEdit):
 
     def fill(self, before: Backbone, after: Backbone, generator: torch.Generator) -> Origins:
         """See ``BackboneEdit``."""
-        from evodevo.backbone.growth.weights import copy_parts
+        from evodevo.growth.backbone.weights import copy_parts
 
         depth = len(before.plans)
         return copy_parts(before, after, {place: place % depth for place in range(len(after.plans))})

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from evodevo.backbone.growth.insert import InsertEdit
-from evodevo.backbone.growth.lengthen import LengthenEdit
-from evodevo.backbone.growth.rows import GROW_BACKBONE
-from evodevo.backbone.growth.spec import Edit, GrowthPlan
-from evodevo.backbone.growth.stack import StackEdit
-from evodevo.backbone.growth.widen import WidenEdit
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Cell, Variant
+from evodevo.growth.backbone.insert import InsertEdit
+from evodevo.growth.backbone.lengthen import LengthenEdit
+from evodevo.growth.backbone.rows import GROW_BACKBONE
+from evodevo.growth.backbone.spec import Edit, GrowthPlan
+from evodevo.growth.backbone.stack import StackEdit
+from evodevo.growth.backbone.widen import WidenEdit
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 from evodevo.settings import Settings, validate
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
