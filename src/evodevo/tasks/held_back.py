@@ -21,6 +21,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.randomness import generator
 from evodevo.settings import Settings
 from evodevo.tasks.base import ALL_SPLITS, SampleTask, Split
+from evodevo.tasks.held_stretches import HeldStretchesTask
 from evodevo.tasks.inputs import Batch
 
 SHARE = 0.2
@@ -80,4 +81,6 @@ class HeldBackTask(SampleTask):
 
 def with_architecture_split(task: SampleTask) -> SampleTask:
     """The task itself where it has all four splits, else a view with all four."""
-    return task if "architecture" in task.splits else HeldBackTask(task)
+    if "architecture" in task.splits:
+        return task
+    return HeldStretchesTask(task) if task.overlapping else HeldBackTask(task)
