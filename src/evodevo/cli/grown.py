@@ -58,9 +58,9 @@ def show_history(individual: Individual) -> None:
     output.line(f"edits       {len(growth.accepted)} in {events}, {growth.refused} refused")
     right = tuple(name for name in HISTORY if name != "what")
     output.table(HISTORY, history(growth), right=right)
-    for sentence in fork_words(growth):
+    for sentence in fork_words(growth.forks):
         output.line(f"forks       {sentence}")
-    _print_table(fork_table(growth))
+    _print_table(fork_table(growth.forks))
     for sentence in cap_words(growth):
         output.line(f"caps        {sentence}")
     _print_table(cap_table(growth))

@@ -8,10 +8,11 @@ entry points ``evodevo.growables`` of a package. Driver, edits, caps, replay and
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.trials import Role
@@ -175,6 +176,10 @@ class Growable(Settings):
 
 class GrowingNetwork(ABC):
     """A built network whose modules are born and removed in place, by their ids."""
+
+    def spare(self, moved: Callable[[Origins], None]) -> Self:
+        """A network that equals this one and shares nothing with it; for ``moved`` see ``Growable.grown``."""
+        return cast("Self", self.structure.grown(copy.deepcopy(self.network), moved))
 
     @property
     @abstractmethod

@@ -6,13 +6,16 @@ Source: docs/spec/architect_thyself.md#edit-log.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evodevo.errors import DataError, EvodevoError, StoreDamagedError, UsageError
 from evodevo.growth.around.after import surrounded
+from evodevo.growth.backbone.log import is_log as is_backbone_log
+from evodevo.growth.backbone.log import read_log as read_backbone_log
+from evodevo.growth.backbone.replaying import replay_backbone
 from evodevo.growth.growable import GROWABLES, OPAQUE
 from evodevo.growth.log import Log, read_log
+from evodevo.growth.replayed import Replay, ReplayedEdit
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.networks.spec import NetworkEnvelope
@@ -24,53 +27,6 @@ if TYPE_CHECKING:
 
 LOG, PARENTS, WEIGHTS = "edits", "parents/", "weights"
 """Roles of the blobs of a growth; ``PARENTS`` is followed by the digest that the log names."""
-
-
-@dataclass(frozen=True)
-class ReplayedEdit:
-    """One rebuilt edit.
-
-    Attributes:
-        event, step: Number of its event, and training step; the step is None where it was not recorded.
-        operation: Name of the operation.
-        parents: Ids of the modules concerned.
-        child: Id of the newborn, or of the module that was removed or edited; None where it was refused.
-        parameters: Parameters that it added; negative for a module that was removed, 0 for other edits.
-        weights: SHA-256 of the safetensors file with the first weights of a newborn, or with those right after an edit
-            in place; None for other edits.
-        note: Remark for people.
-    """
-
-    event: int
-    step: int | None
-    operation: str
-    parents: tuple[str, ...]
-    child: str | None
-    parameters: int
-    weights: str | None
-    note: str
-
-
-@dataclass(frozen=True)
-class Replay:
-    """A rebuilt growth that equals its record.
-
-    Attributes:
-        start, modules: Ids before and after all edits.
-        edits: Rebuilt edits, in order.
-        blobs: Number of blobs that were read and have their digest.
-        is_compared: Whether the final genotypes were compared with those of a kept network.
-    """
-
-    start: tuple[str, ...]
-    modules: tuple[str, ...]
-    edits: tuple[ReplayedEdit, ...]
-    blobs: int
-    is_compared: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields as a dictionary for JSON."""
-        return asdict(self)
 
 
 def replay(individual: Individual) -> Replay:
@@ -92,7 +48,11 @@ def replay(individual: Individual) -> Replay:
         )
     held = dict(evaluation.blobs)
     _check_blobs(individual, held)
-    log = read_log(_get(individual, held[LOG]), what=f"the log of {individual.id}")
+    data, what = _get(individual, held[LOG]), f"the log of {individual.id}"
+    if is_backbone_log(data):
+        kept = _kept(individual, held[WEIGHTS]) if WEIGHTS in held else None
+        return replay_backbone(individual, read_backbone_log(data, what=what), kept, len(held))
+    log = read_log(data, what=what)
     _check_record(individual, log)
     replayed = _replayed(individual, log, held)
     is_compared = WEIGHTS in held
@@ -159,11 +119,15 @@ def _replayed(individual: Individual, log: Log, held: Mapping[str, str]) -> Repl
         ) from None
 
 
-def _check_network(individual: Individual, log: Log, replayed: Replayed, weights: str) -> None:
+def _kept(individual: Individual, weights: str) -> NetworkEnvelope:
     from evodevo.training import checkpoints
 
     manifest = checkpoints.load(individual.run.archive.store.blobs, weights).manifest
-    envelope = validate(NetworkEnvelope, manifest.genome or {}, what=f"the kept network of {individual.id}")
+    return validate(NetworkEnvelope, manifest.genome or {}, what=f"the kept network of {individual.id}")
+
+
+def _check_network(individual: Individual, log: Log, replayed: Replayed, weights: str) -> None:
+    envelope = _kept(individual, weights)
     there = GROWABLES.get(envelope.network.kind).of(envelope.network.structure).modules
     # H-Model layers that are no modules have no names of their own: theirs follow their indices.
     kept, made = ({state.id: state for state in each if _is_named(state)} for each in (there, replayed.modules))

@@ -20,10 +20,15 @@ anything looks at them, and a cap falls before the event."""
 
 def dates(settings: EventSettings) -> tuple[float, ...]:
     """Shares of the budget at which the events come, evenly spaced from the first to the last."""
-    if settings.count < 2:
-        return (settings.first,) * settings.count
-    step = (settings.last - settings.first) / (settings.count - 1)
-    return tuple(settings.first + step * number for number in range(settings.count))
+    return evenly(settings.count, settings.first, settings.last)
+
+
+def evenly(count: int, first: float, last: float) -> tuple[float, ...]:
+    """So many numbers, evenly spaced from the first to the last; the first where it is one."""
+    if count < 2:
+        return (first,) * count
+    step = (last - first) / (count - 1)
+    return tuple(first + step * number for number in range(count))
 
 
 @dataclass

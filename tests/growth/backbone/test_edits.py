@@ -16,6 +16,7 @@ from evodevo.errors import UsageError
 from evodevo.growth.backbone.base import BackboneEdit
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
+from evodevo.growth.backbone.remove import RemoveEdit
 from evodevo.growth.backbone.spec import GrowthPlan
 from evodevo.growth.backbone.stack import StackEdit
 from evodevo.growth.backbone.weights import check_answers, copy_parts, silence
@@ -124,6 +125,27 @@ def test_a_stack_is_copies_and_with_all_but_the_first_silent_the_network_before(
     torch.testing.assert_close(after.next_logits(tokens()), before.next_logits(tokens()))
 
 
+@pytest.mark.parametrize("name", OPERATORS.names())
+def test_without_a_liv_it_is_the_network_in_which_that_one_is_silent(name: str) -> None:
+    of = structure("1.1.1.1.1 9.1.1.1.1", classes=("SA-1", "GMemless"))
+    before = built(InsertEdit(liv=name, place=1).after(of), 1, noise=0.05)
+    edit = RemoveEdit(liv=name)
+    after = edited(before, edit)
+    place = [plan.row.name for plan in before.plans].index(name)
+    assert len(after.plans) == len(before.plans) - 1
+    assert not torch.allclose(after.next_logits(tokens()), before.next_logits(tokens()), atol=1e-3)
+    silence(before, place)
+    torch.testing.assert_close(after.next_logits(tokens()), before.next_logits(tokens()))
+
+
+def test_what_a_removed_liv_shared_its_partners_keep() -> None:
+    before = built(structure("1.1.2.1.1 9.1.1.1.1 1.1.2.1.1 1.1.2.1.1"), 1, noise=0.05)
+    after = edited(before, RemoveEdit(liv="SA-1"))
+    silence(before, 0)
+    torch.testing.assert_close(after.next_logits(tokens()), before.next_logits(tokens()))
+    assert any(owner != plan.position for plan in after.plans for owner in plan.weights.values()), "two share on"
+
+
 def test_twins_part_in_fifty_steps_and_without_noise_they_do_not() -> None:
     def apart(noise: float) -> float:
         before = built(structure("1.1.1.1.1 9.1.1.1.1"), 1)
@@ -181,6 +203,10 @@ def test_what_cannot_be_done_is_refused() -> None:
         InsertEdit(at=0.5, liv="Rek-1").after(start)
     with pytest.raises(UsageError, match="place 3"):
         InsertEdit(at=0.5, liv="Rec-1", place=3).after(start)
+    with pytest.raises(UsageError, match="no LIV Rec-1 to remove; it has SA-1, GMemless"):
+        RemoveEdit(liv="Rec-1").after(start)
+    with pytest.raises(UsageError, match="keeps one LIV"):
+        RemoveEdit(liv="GMemless").after(RemoveEdit(liv="SA-1").after(start))
     with pytest.raises(UsageError, match="in the order"):
         validate(GrowthPlan, {"edits": [{"kind": "widen", "at": 0.5}, {"kind": "stack", "at": 0.2}]}, what="a plan")
     with pytest.raises(UsageError, match="windows of 16 tokens cannot be cut into windows of 5"):

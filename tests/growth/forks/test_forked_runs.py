@@ -451,7 +451,7 @@ def test_nothing_is_edited_without_room_for_a_fork_that_is_required() -> None:
     assert not growth["forks"]["edits"]
     assert (growth["edits"], growth["timeline"]) == ([], [])
     assert outcome.extra["validation"] == without.extra["validation"], "the network that does not grow"
-    assert fork_words(SimpleNamespace(forks=growth["forks"]))[0].endswith("Nothing is edited.")  # type: ignore[arg-type]
+    assert fork_words(growth["forks"])[0].endswith("Nothing is edited.")
 
 
 def test_an_edit_without_a_fork_is_not_made(run: dict[str, Any]) -> None:
@@ -522,7 +522,7 @@ def test_followed_sides_go_on_from_their_ends_and_decide_nothing(kind: str) -> N
     assert first["spent"] + first["winner_flops"] > sum(costs)
     assert 0 < forks["share"] <= 0.9
     assert 0.9 * FLOPS < outcome.extra["training_flops"] < 1.03 * FLOPS
-    table = fork_table(SimpleNamespace(forks=forks))  # type: ignore[arg-type]
+    table = fork_table(forks)
     assert table is not None
     shown = dict(zip(table.columns, next(row for row in table.rows if row[0] == str(first["event"])), strict=True))
     assert shown["gain later"].startswith(f"{followed['gain']:+.4f}")
@@ -559,7 +559,7 @@ def test_paired_sides_see_the_same_batches_in_each_order(kind: str) -> None:
 def test_the_table_of_forks_has_their_numbers(run: dict[str, Any]) -> None:
     forks = run["facts"]["forks"]
     growth: Any = SimpleNamespace(forks=forks)
-    table = fork_table(growth)
+    table = fork_table(growth.forks)
     assert table is not None
     assert len(table.rows) == len(forks["tried"])
     for row, fork in zip(table.rows, forks["tried"], strict=True):
@@ -569,11 +569,11 @@ def test_the_table_of_forks_has_their_numbers(run: dict[str, Any]) -> None:
             assert float(shown["gain in nats"]) == pytest.approx(fork["chose"]["gain"], abs=1e-4)
             assert shown["published gain"].startswith(f"{fork['published']['gain']:+.4f}")
         assert (shown["decision"] == "kept") == fork["kept"]
-    (sentence,) = fork_words(growth)
+    (sentence,) = fork_words(growth.forks)
     assert sentence.startswith(f"{sum(row['kept'] for row in run['tried'])} of {len(run['tried'])} forks kept")
-    assert fork_words(SimpleNamespace(forks=None)) == []  # type: ignore[arg-type]
+    assert fork_words(None) == []
     none = {**forks, "most": 0, "instead": "there is no room."}
-    assert fork_words(SimpleNamespace(forks=none)) == ["No forks: there is no room. Edits are made without."]  # type: ignore[arg-type]
+    assert fork_words(none) == ["No forks: there is no room. Edits are made without."]
 
 
 def test_the_run_says_at_its_start_how_many_forks_there_are(run: dict[str, Any]) -> None:

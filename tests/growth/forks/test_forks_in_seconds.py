@@ -206,7 +206,7 @@ def test_budgets_have_one_unit_or_none() -> None:
 def test_the_table_names_equal_time(clock: Clock) -> None:
     facts = grown(arm())
     growth: Any = type("Growth", (), {"forks": facts["forks"]})
-    table = fork_table(growth)
+    table = fork_table(growth.forks)
     assert table is not None
     assert "after equal time on the same batches" in table.caption
-    assert f"They took {100 * facts['forks']['share']:.1f} % of the budget." in fork_words(growth)[0]
+    assert f"They took {100 * facts['forks']['share']:.1f} % of the budget." in fork_words(growth.forks)[0]

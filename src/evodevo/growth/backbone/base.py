@@ -14,6 +14,7 @@ from pydantic import Field
 
 from evodevo.backbone.space import BackboneSpace
 from evodevo.backbone.spec import BackboneStructure
+from evodevo.errors import GenomeError, UsageError
 from evodevo.settings import Settings, merge, validate
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ class BackboneEdit(Settings):
     """One edit, and when it is made.
 
     Attributes:
-        at: Share of the budget after which it is made, above 0 and below 1.
+        at: Share of the budget after which it is made, above 0 and below 1; None of one that events choose from.
     """
 
-    at: float = Field(gt=0, lt=1)
+    at: float | None = Field(default=None, gt=0, lt=1)
 
     preserves: ClassVar[bool] = True
     """Whether the network answers after it as before."""
@@ -46,6 +47,22 @@ class BackboneEdit(Settings):
     def length(self, length: int) -> int:
         """Tokens of a training window afterwards."""
         return length
+
+    def misfit(self, structure: BackboneStructure, length: int, whole: int) -> str:
+        """Why the edit cannot be made, in words; empty where it can.
+
+        Args:
+            structure: The structure before.
+            length: Tokens of a training window before.
+            whole: Tokens of a window of the task.
+        """
+        try:
+            self.after(structure)
+        except (UsageError, GenomeError) as error:
+            return str(error)
+        if whole % self.length(length):
+            return f"windows of {whole} tokens cannot be cut into windows of {self.length(length)}."
+        return ""
 
     def fill(self, before: Backbone, after: Backbone, generator: torch.Generator) -> Origins:
         """Give the new network its weights from the old one.

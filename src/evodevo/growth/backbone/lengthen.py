@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from evodevo.backbone.spec import BackboneStructure
 from evodevo.growth.backbone.base import BackboneEdit
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ class LengthenEdit(BackboneEdit):
     def length(self, length: int) -> int:
         """See ``BackboneEdit``."""
         return self.tokens
+
+    def misfit(self, structure: BackboneStructure, length: int, whole: int) -> str:
+        """See ``BackboneEdit``; windows become longer only."""
+        if self.tokens <= length:
+            return f"windows have {length:,} tokens already."
+        return super().misfit(structure, length, whole)
 
     def fill(self, before: Backbone, after: Backbone, generator: torch.Generator) -> Origins:
         """See ``BackboneEdit``."""

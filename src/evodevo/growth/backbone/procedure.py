@@ -3,26 +3,36 @@
 LIVs keep what they have learned, the optimiser keeps the moments of what they became, and the schedule of the learning
 rate goes on: all is one training under one budget. Validation and test have windows of the task's length throughout.
 Numbers drawn by an edit follow from the seed of the training and the number of the edit.
+
+Where a plan has choices, each event trains two networks for equal FLOPs, with an edit and without it, and the better
+one goes on (``forking``); samples that judge are held back from training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
 
 from evodevo.backbone.model import Backbone
 from evodevo.backbone.network import BackboneNetwork
-from evodevo.errors import UsageError
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Trainer
+from evodevo.experiments.trainer import Branch, Trainer
 from evodevo.growth.backbone.base import BackboneEdit
-from evodevo.growth.backbone.spec import STAGES, GrowthPlan
+from evodevo.growth.backbone.choosing import choose
+from evodevo.growth.backbone.forking import BackboneForks, ForkedBackbone
+from evodevo.growth.backbone.log import BackboneLog, write_log
+from evodevo.growth.backbone.records import EVENTS, BackboneEvent
+from evodevo.growth.backbone.spec import STAGES, Edit, GrowthPlan, Moment
 from evodevo.growth.backbone.weights import check_answers
+from evodevo.growth.backbone.windows import cut_windows, forward_flops
+from evodevo.growth.forks.plan import forks_planned
+from evodevo.growth.forks.records import ForkRecord
+from evodevo.growth.forks.running import Forked
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
+from evodevo.tasks.held_back import with_architecture_split
 from evodevo.tasks.inputs import Batch
 from evodevo.training.loop import TrainingResult
 
@@ -30,42 +40,51 @@ LOOKED_AT = 32
 """Training windows on which the loss before and after edits is measured."""
 CHECKED = 4
 """Windows on which an edit that preserves answers is checked."""
+GROWTH = "growth"
+"""Type of the events in the store."""
 
 
 def train_growing(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Train a backbone that is edited on the way.
 
-    Facts, under ``stages``, one for each segment: ``edits`` before it (sentences), ``at`` (share of the budget),
-    ``step`` and ``tokens`` before it, ``livs``, ``width``, ``window`` (tokens of a training window), ``parameters``,
-    ``flops`` of a training step, and the loss on training windows before and after the edits (``loss_before``,
-    ``loss_after``, in nats; null for the first).
+    Facts, under ``stages``, one for each network that was trained: ``edits`` before it (sentences), ``at`` (share of
+    the budget), ``step`` and ``tokens`` before it, ``livs``, ``width``, ``window`` (tokens of a training window),
+    ``parameters``, ``flops`` of a training step, and the loss on training windows before and after the edits
+    (``loss_before``, ``loss_after``, in nats; null for the first). Under ``backbone_events``, each event
+    (``records.BackboneEvent``). Under ``forks``, where there are choices, their plan and each of them
+    (``growth.forks.records.ForkRecord``). Blob: ``edits``, the log (``log``).
 
     Raises:
         UsageError: Wrong options, or an edit that the backbone does not admit.
     """
     plan = validate(GrowthPlan, dict(options), what="options of grow_backbone")
     plan.structures(bench.arm.network.structure)
-    growing = _Growing(bench, plan.lengths(bench.task.inputs[0].length)[0])
-    for at, edits in groupby(plan.edits, key=lambda edit: edit.at):
-        result = growing.train(at)
+    growing = _Growing(bench, plan)
+    for number, moment in enumerate(growing.moments, 1):
+        result = growing.train(moment.at)
         if result.state != "paused":
             break
-        growing.edit(at, list(edits), result)
+        growing.event(number, moment, result)
     else:
         result = growing.train(None)
-    return Trained(growing.network, result, extra={STAGES: growing.stages})
+    bench.flush()
+    log = BackboneLog(bench.arm.network.structure, plan.lengths(growing.whole)[0], tuple(growing.events))
+    return Trained(growing.grown.network, result, extra=growing.facts(), blobs={"edits": write_log(log)})
 
 
 class _Growing:
     """A training in the middle of its growth."""
 
-    def __init__(self, bench: Trainer, window: int) -> None:
+    def __init__(self, bench: Trainer, plan: GrowthPlan) -> None:
         self.bench = bench
+        self.plan = plan
         self.whole = bench.task.inputs[0].length
-        self.window = window
-        self.network = cast(Backbone, bench.build())
+        self.grown = ForkedBackbone(cast(Backbone, bench.build()), plan.lengths(self.whole)[0])
         self.stages: list[dict[str, Any]] = []
-        self._begun: dict[str, Any] = {
+        self.events: list[BackboneEvent] = []
+        self.task = with_architecture_split(bench.task) if plan.forks.share else bench.task
+        self.forks = BackboneForks(bench, plan, self.task, self._batch, self.grown) if plan.forks.share else None
+        self._begun: dict[str, Any] | None = {
             "edits": [],
             "at": 0.0,
             "step": 0,
@@ -73,26 +92,71 @@ class _Growing:
             "loss_before": None,
             "loss_after": None,
         }
+        if self.forks is not None:
+            planned = self.forks.plan
+            told = forks_planned(planned.most, planned.steps, planned.instead, edits=planned.edits)
+            bench.record_event(GROWTH, "forks", {"forks": planned.model_dump(mode="json")}, growth={"told": told})
+
+    @property
+    def moments(self) -> tuple[Moment, ...]:
+        """The moments of the plan; nothing is tried where forks have no room."""
+        tries = self.forks is not None and self.forks.happen
+        return tuple(moment for moment in self.plan.moments if moment.edits or tries)
 
     def train(self, until: float | None) -> TrainingResult:
         """One segment, up to this share of the budget."""
+        cut = cut_windows(self.whole, self.grown.window)
         result = self.bench.train(
-            self.network, batch_at=_windows(self.bench, self.whole, self.window), until_share=until
+            self.grown.network,
+            task=self.task,
+            batch_at=lambda step: cut(self._batch(step)),
+            until_share=until,
         )
-        # Recorded: after an interruption no step of an ended segment is counted again.
-        self.stages.append(self.bench.once(f"stage {len(self.stages)}", lambda: {**self._begun, **self._sizes()}))
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            # Recorded: after an interruption no step of an ended segment is counted again.
+            self.stages.append(self.bench.once(f"stage {len(self.stages)}", lambda: {**begun, **self._sizes()}))
         return result
 
-    def edit(self, at: float, edits: Sequence[BackboneEdit], result: TrainingResult) -> None:
-        """The edits of one moment."""
-        number = len(self.stages)
+    def event(self, number: int, moment: Moment, result: TrainingResult) -> None:
+        """The edits of one moment, or one that is tried in a fork."""
+        edits, note, at = moment.edits, "", moment.at
+        if not edits:
+            edits, note = self._chosen(number)
+        event = BackboneEvent(number=number, at=at, step=result.steps, edits=edits, kept=bool(edits), note=note)
+        if edits:
+            new = _fork_name(number) not in self.bench.facts
+            before, without = self.grown, self.bench.branch() if new and not moment.edits else None
+            begun = self._edit(number, at, edits, result)
+            if not moment.edits:
+                event = self._forked(event, before, without)
+            self._begun = begun if event.kept else self._begun
+        self.events.append(event)
+        self.bench.record_event(
+            GROWTH, f"event {number}", {"backbone_event": event.model_dump(mode="json")}, growth={"told": event.told}
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """See ``train_growing``."""
+        events = [event.model_dump(mode="json") for event in self.events]
+        return {
+            STAGES: self.stages,
+            EVENTS: events,
+            **({} if self.forks is None else {"forks": self.forks.facts(self._tried)}),
+        }
+
+    # Edits
+
+    def _edit(self, number: int, at: float, edits: Sequence[Edit], result: TrainingResult) -> dict[str, Any]:
+        """Make the edits; what the stage that begins with them has."""
         before = self._loss()
         for place, edit in enumerate(edits):
             self._make(edit, f"{number}/{place}")
         after = self._loss()
         # Two forward passes; a step has one, and a backward pass of twice its cost. The larger network counts for both.
-        self.bench.spend(f"edits {number}", 2 * LOOKED_AT * self._forward_flops())
-        self._begun = {
+        flops = forward_flops(self.task, self.grown.network.structure, self.whole)
+        self.bench.spend(f"edits {number}", 2 * LOOKED_AT * flops)
+        return {
             "edits": [edit.words() for edit in edits],
             "at": at,
             "step": result.steps,
@@ -102,9 +166,9 @@ class _Growing:
 
     def _make(self, edit: BackboneEdit, key: str) -> None:
         """One edit; where a checkpoint will bring the weights, without them."""
-        bench, network = self.bench, self.network
+        bench, network = self.bench, self.grown.network
         grown = cast(Backbone, bench.build(BackboneNetwork(structure=edit.after(network.structure))))
-        self.network, self.window = grown, edit.length(self.window)
+        self.grown = ForkedBackbone(grown, edit.length(self.grown.window))
         if bench.recalls:
             return
         drawn = torch.Generator().manual_seed(integer_seed(bench.seed, "edit", key))
@@ -114,40 +178,82 @@ class _Growing:
             check_answers(network, grown, torch.as_tensor(tokens).to(bench.precision.device))
         bench.carry(origins)
 
+    # Forks
+
+    def _chosen(self, number: int) -> tuple[tuple[Edit, ...], str]:
+        return choose(
+            self.plan,
+            number,
+            self.grown.network.structure,
+            self.grown.window,
+            whole=self.whole,
+            earlier=self.events,
+            seed=self.bench.seed,
+        )
+
+    def _forked(self, event: BackboneEvent, before: ForkedBackbone, without: Branch | None) -> BackboneEvent:
+        """The event after a fork has decided; the network is the one that goes on.
+
+        Args:
+            event: The event with its edits, which this network has.
+            before: The network without them.
+            without: Where its training was; None where the fork is known from before an interruption.
+        """
+        assert self.forks is not None, "it forks"
+        bench, name = self.bench, _fork_name(event.number)
+        branches: list[Branch] = []
+        forked: list[Forked] = []
+
+        def fork() -> dict[str, Any]:
+            assert self.forks is not None, "it forks"
+            assert without is not None, "the fork is not known"
+            spent = bench.branch().snapshot.cursor.flops
+            branches.extend(branch.at(spent) for branch in (bench.branch(), without))
+            words = tuple(edit.words() for edit in event.edits)
+            earlier = [tried for _, tried in self._tried]
+            sides = (self.grown, branches[0]), (before, branches[1])
+            forked.append(self.forks.run(words, *sides, number=event.number, earlier=earlier))
+            return forked[0].record.model_dump(mode="json")
+
+        record = validate(ForkRecord, bench.once(name, fork), what="a fork")
+        bench.spend(name, record.spent)
+        if not record.kept:
+            self.grown = before
+            if branches:
+                bench.back_to(branches[1])
+        if record.winner_flops:
+            on = None if not branches else branches[0 if record.kept else 1]
+            bench.go_on(on, forked[0].result if forked else None, record.winner_flops)
+        return event.model_copy(update={"fork": record, "kept": record.kept, "note": record.reason})
+
+    @property
+    def _tried(self) -> list[tuple[int, ForkRecord]]:
+        return [(event.number, event.fork) for event in self.events if event.fork is not None]
+
+    # Within
+
+    def _batch(self, step: int) -> Batch:
+        """A batch of the training, in windows of the task."""
+        batch: Batch = self.task.batch("train", self.bench.seed, step, self.bench.training.batch_size)
+        return batch
+
     def _loss(self) -> float | None:
         """Loss on training windows, in nats; None where the weights are still to come."""
         if self.bench.recalls:
             return None
-        loss: float = self.bench.measure(self.network, "train", samples=LOOKED_AT).loss
+        loss: float = self.bench.measure(self.grown.network, "train", samples=LOOKED_AT, task=self.task).loss
         return loss
 
-    def _forward_flops(self) -> float:
-        """FLOPs of one sample, by the cost model."""
-        task = self.bench.task
-        spec = BackboneNetwork(structure=self.network.structure)
-        flops: float = spec.cost(inputs=task.inputs, outputs=task.outputs).flops
-        return flops
-
     def _sizes(self) -> dict[str, Any]:
-        network = self.network
+        network = self.grown.network
         return {
             "livs": len(network.plans),
             "width": network.dims.width,
-            "window": self.window,
+            "window": self.grown.window,
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "flops": self.bench.flops_per_step,
         }
 
 
-def _windows(bench: Trainer, whole: int, window: int) -> Callable[[int], Batch]:
-    """The batches of the task, each window cut into windows of so many tokens."""
-
-    def batch_at(step: int) -> Batch:
-        batch: Batch = bench.task.batch("train", bench.seed, step, bench.training.batch_size)
-        if window == whole:
-            return batch
-        if odd := sorted(name for name, values in batch.items() if values.shape[1:] != (whole,)):
-            raise UsageError(f"windows of {whole} tokens cannot be cut where samples have {odd[0]!r} beside them.")
-        return {name: values.reshape(-1, window) for name, values in batch.items()}
-
-    return batch_at
+def _fork_name(number: int) -> str:
+    return f"fork {number}"

@@ -17,9 +17,10 @@ from evodevo.experiments.trials import Cell, Variant
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
 from evodevo.growth.backbone.rows import GROW_BACKBONE
-from evodevo.growth.backbone.spec import Edit, GrowthPlan
+from evodevo.growth.backbone.spec import Edit, GrowthPlan, TryingSettings
 from evodevo.growth.backbone.stack import StackEdit
 from evodevo.growth.backbone.widen import WidenEdit
+from evodevo.growth.spec import ForkSettings
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 from evodevo.settings import Settings, validate
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
@@ -51,7 +52,11 @@ class GrowingBackbone(Settings):
         head_size: Channels of a head; widening keeps them.
         classes: LIV classes of its space; None for the paper's.
         tokens: Tokens of a training window at the start; those of the task if left out.
-        edits: Edits in the order in which they are made.
+        edits: Edits that are made, in their order.
+        choices: Edits without a share ``at``, one of which is tried at each event, in a fork that keeps it where it
+            pays; where they are given, ``edits`` are none if left out.
+        events: When, and which.
+        forks: The forks.
     """
 
     genome: str = "transformer++"
@@ -61,15 +66,20 @@ class GrowingBackbone(Settings):
     classes: tuple[str, ...] | None = CLASSES
     tokens: int | None = Field(default=WINDOW // 2, ge=2)
     edits: tuple[Edit, ...] = LADDER
+    choices: tuple[Edit, ...] = ()
+    events: TryingSettings = TryingSettings()
+    forks: ForkSettings = ForkSettings()
 
     @property
     def plan(self) -> GrowthPlan:
         """Options of the procedure.
 
         Raises:
-            UsageError: Edits in another order than that of their shares.
+            UsageError: Edits in another order than that of their shares, or choices without forks.
         """
-        values = self.model_dump(mode="json", include={"tokens", "edits"})
+        values = self.model_dump(mode="json", include={"tokens", "edits", "choices", "events", "forks"})
+        if self.choices and "edits" not in self.model_fields_set:
+            values["edits"] = []
         return validate(GrowthPlan, values, what=f"{BACKBONE} settings")
 
     def structures(self) -> list[BackboneStructure]:

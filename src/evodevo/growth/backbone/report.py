@@ -11,6 +11,7 @@ from evodevo.experiments.comparison import ComparisonTable
 from evodevo.experiments.report.parts import PagePart
 from evodevo.growth.backbone.reach import Reached, reached
 from evodevo.growth.backbone.spec import STAGES
+from evodevo.growth.report.forks import fork_table
 from evodevo.report.html import cut, element, section
 from evodevo.report.word_tables import TextTable, words_table
 from evodevo.runs.archive import Run
@@ -35,6 +36,10 @@ class BackboneGrowthPart(PagePart):
         if not grown:
             return {}
         found = {"what grew": TextTable(STAGE_COLUMNS, _stages(grown), _STAGES_CAPTION, ("edits",))}
+        for name, individual in _first_of_each(grown).items():
+            forks = fork_table(individual.fact.get("forks"))
+            if forks is not None:
+                found[f"forks of {name}"] = forks
         rates = len(run.settings.experiment.learning_rates) > 1
         rows = _reach(reached(run, table.reference), rates=rates)
         if rows:
@@ -55,14 +60,19 @@ _REACH_CAPTION = (
 
 
 def _stages(grown: list[Any]) -> list[tuple[str, ...]]:
-    rows, seen = [], set()
+    return [
+        (name, *_cells(stage))
+        for name, individual in _first_of_each(grown).items()
+        for stage in individual.fact[STAGES]
+    ]
+
+
+def _first_of_each(grown: list[Any]) -> dict[str, Any]:
+    """The first training of each arm, by its name."""
+    first: dict[str, Any] = {}
     for individual in grown:
-        name = _name(individual)
-        if name in seen:
-            continue
-        seen.add(name)
-        rows += [(name, *_cells(stage)) for stage in individual.fact[STAGES]]
-    return rows
+        first.setdefault(_name(individual), individual)
+    return first
 
 
 def _cells(stage: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.errors import UsageError
 from evodevo.experiments.procedures import Procedure
-from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options
+from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
 from evodevo.experiments.trials import Trial
+from evodevo.growth.backbone.records import events_of, grown_structure
 from evodevo.growth.backbone.spec import STAGES, GrowthPlan
+from evodevo.growth.forks.unit import NO_UNIT, unit_of
+from evodevo.growth.report.forks import fork_words
 from evodevo.networks.spec import NetworkSpec
 from evodevo.runs.archive import Individual
 from evodevo.settings import validate
@@ -44,20 +47,33 @@ class GrowBackbone(Procedure):
     def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
         if not isinstance(arm.network, BackboneNetwork):
             raise UsageError(f"{GROW_BACKBONE} grows backbones; the arm {arm.name!r} is a {arm.network.kind}.")
-        plan_of(settings, arm).structures(arm.network.structure)
+        plan = plan_of(settings, arm)
+        plan.structures(arm.network.structure)
 
     def check_task(self, settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask) -> None:
-        plan_of(settings, arm).lengths(task.inputs[0].length)
+        plan, whole = plan_of(settings, arm), task.inputs[0].length
+        # Not in ``check``, which also judges budgets in FLOPs by a number of steps that is about the same.
+        if plan.forks.share and unit_of(training_settings(settings, arm).budget) is None:
+            raise UsageError(NO_UNIT)
+        first = plan.lengths(whole)[0]
+        assert isinstance(arm.network, BackboneNetwork), "checked before"
+        reasons = [edit.misfit(arm.network.structure, first, whole) for edit in plan.choices]
+        if reasons and all(reasons):
+            raise UsageError(f"none of the choices of {GROW_BACKBONE} can be made at the start: {' '.join(reasons)}")
 
     def network(self, individual: Individual) -> NetworkSpec:
         network = individual.genome.network
         assert isinstance(network, BackboneNetwork), "checked before it was trained"
+        events = events_of(individual)
+        if events is not None:
+            return network.model_copy(update={"structure": grown_structure(network.structure, events)})
         plan = plan_of(individual.run.settings.evaluation, individual.genome)
         made = sum(len(stage["edits"]) for stage in individual.fact.get(STAGES, ()))
         return network.model_copy(update={"structure": plan.structures(network.structure)[made]})
 
     def words(self, individual: Individual) -> list[str]:
-        return [_sentence(stage) for stage in individual.fact.get(STAGES, ())]
+        sentences = [_sentence(stage) for stage in individual.fact.get(STAGES, ())]
+        return sentences + fork_words(individual.fact.get("forks"))
 
     def page_parts(self) -> Sequence[PagePart]:
         from evodevo.growth.backbone.report import GROWTH

@@ -1,8 +1,9 @@
-"""The plan of a growing backbone: edits, when each is made, and the length of the first windows."""
+"""The plan of a growing backbone: edits, when each is made or tried, and the length of the first windows."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,13 +11,51 @@ from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import UsageError
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
+from evodevo.growth.backbone.remove import RemoveEdit
 from evodevo.growth.backbone.stack import StackEdit
 from evodevo.growth.backbone.widen import WidenEdit
+from evodevo.growth.schedule import evenly
+from evodevo.growth.spec import ForkSettings
 from evodevo.settings import Settings
 
 STAGES = "stages"
 """Name of the fact about the segments of a training; see ``procedure.train_growing``."""
-Edit = Annotated[StackEdit | InsertEdit | WidenEdit | LengthenEdit, Field(discriminator="kind")]
+Edit = Annotated[StackEdit | InsertEdit | WidenEdit | LengthenEdit | RemoveEdit, Field(discriminator="kind")]
+
+
+class TryingSettings(Settings):
+    """The events at which one of several edits is tried. Shares are fractions of the budget, 0 to 1.
+
+    Attributes:
+        count: Number of events.
+        first, last: Share of the budget at which the first and the last event come, evenly spaced.
+        strategist: How an edit is chosen of those that can be made: ``in_turn``, the one that was tried longest ago;
+            ``random``, any of them. An edit that was refused can be tried again once another one was kept.
+    """
+
+    count: int = Field(default=4, ge=1, le=64)
+    first: float = Field(default=0.05, gt=0, lt=1)
+    last: float = Field(default=0.35, gt=0, lt=1)
+    strategist: Literal["in_turn", "random"] = "in_turn"
+
+    @model_validator(mode="after")
+    def _first_before_last(self) -> Self:
+        if self.first > self.last or (self.first == self.last and self.count > 1):
+            raise ValueError(f"the first event comes at {self.first}, and the last of {self.count} at {self.last}")
+        return self
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A moment at which the network may change.
+
+    Attributes:
+        at: Share of the budget, 0 to 1.
+        edits: Edits that are made; none where one of the choices is tried.
+    """
+
+    at: float
+    edits: tuple[Edit, ...]
 
 
 class GrowthPlan(Settings):
@@ -24,18 +63,42 @@ class GrowthPlan(Settings):
 
     Attributes:
         tokens: Tokens of a training window at the start; those of the task if left out.
-        edits: In the order in which they are made; several may be made at once.
+        edits: Edits that are made, in their order; several may be made at once.
+        choices: Edits without ``at``, one of which is tried at each event, in a fork that keeps it where it pays.
+        events: When, and which.
+        forks: The forks; their share is above 0 where there are choices.
     """
 
     tokens: int | None = Field(default=None, ge=2)
     edits: tuple[Edit, ...] = Field(default=(), max_length=64)
+    choices: tuple[Edit, ...] = Field(default=(), max_length=64, exclude_if=lambda value: not value)
+    events: TryingSettings = Field(default=TryingSettings(), exclude_if=lambda value: value == TryingSettings())
+    forks: ForkSettings = Field(default=ForkSettings(), exclude_if=lambda value: value == ForkSettings())
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        shares = [edit.at for edit in self.edits]
+    def _planned_or_chosen(self) -> Self:
+        if any(edit.at is not None for edit in self.choices):
+            raise ValueError("choices have no share 'at': events say when they are tried")
+        if bool(self.choices) != bool(self.forks.share):
+            raise ValueError(
+                "choices and forks belong together: a fork keeps of the choices what pays; give choices, and forks a "
+                "share of the budget as 0.15, or neither"
+            )
+        shares = [edit.at for edit in self.edits if edit.at is not None]
+        if len(shares) < len(self.edits):
+            raise ValueError("each of the edits has a share 'at' after which it is made")
         if shares != sorted(shares):
             raise ValueError(f"edits are made in the order of their shares 'at'; these are {shares}")
         return self
+
+    @property
+    def moments(self) -> tuple[Moment, ...]:
+        """The moments at which edits are made or tried, in order; at one share those that are made come first."""
+        made = dict.fromkeys(edit.at for edit in self.edits if edit.at is not None)
+        planned = [Moment(at, tuple(edit for edit in self.edits if edit.at == at)) for at in made]
+        events = self.events
+        tried = [Moment(at, ()) for at in evenly(events.count, events.first, events.last)] if self.choices else []
+        return tuple(sorted([*planned, *tried], key=lambda moment: moment.at))
 
     def structures(self, start: BackboneStructure) -> list[BackboneStructure]:
         """The structure at the start and after each edit.

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from evodevo.experiments.trainer import Branch
+from evodevo.growth.forks.forkable import Grown
 from evodevo.growth.forks.sides import Side
 from evodevo.growth.forks.unit import Unit, unit_of
 from evodevo.training.settings import Budget
@@ -44,10 +45,10 @@ class ForkBudget:
             return self.amount - cursor.flops
         return self.amount - cursor.seconds - (time.monotonic() - branch.since)
 
-    def step(self, side: Side) -> float:
+    def step(self, side: Side[Grown]) -> float:
         """Cost of a step of a side that has been counted."""
         return side.flops if self.unit == "flops" else side.seconds
 
-    def forward(self, side: Side, flops: float) -> float:
+    def forward(self, side: Side[Grown], flops: float) -> float:
         """Cost of a forward pass on one sample, which takes so many FLOPs."""
         return flops if self.unit == "flops" else side.seconds / (STEP * self.batch)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from evodevo.experiments.trainer import Branch, Trainer
 from evodevo.growth.forks.budget import ForkBudget
 from evodevo.growth.forks.decision import ForkLosses, Losses, decided, known, published_gain
+from evodevo.growth.forks.forkable import Grown
 from evodevo.growth.forks.interval import gain_of
 from evodevo.growth.forks.judging import parts_of_split, sample_losses
 from evodevo.growth.forks.plan import ForkPlan, ForkSamples, trainings
 from evodevo.growth.forks.records import ForkGain, ForkRecord
 from evodevo.growth.forks.sides import Batches, Side, reordered, share_used, train_side
-from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.spec import ForkSettings
 from evodevo.tasks.base import SampleTask
 from evodevo.training.loop import TrainingResult
@@ -45,11 +45,11 @@ class Forked:
 
 
 @dataclass(frozen=True)
-class _Order:
+class _Order(Generic[Grown]):
     """Trainings in another order: without the edit and with it, None where it ended early, and their FLOPs."""
 
-    without: Side | None
-    edited: Side | None
+    without: Side[Grown] | None
+    edited: Side[Grown] | None
     flops: float
 
 
@@ -85,15 +85,15 @@ class Forks:
     def run(
         self,
         edits: tuple[str, ...],
-        edited: Side,
-        without: Side,
+        edited: Side[Grown],
+        without: Side[Grown],
         *,
         task: SampleTask,
         batches: Batches,
         number: int,
         earlier: Sequence[ForkRecord],
         branch: Branch,
-        price: Callable[[Side], float],
+        price: Callable[[Side[Grown]], float],
     ) -> Forked:
         """One fork: trains both sides in place.
 
@@ -155,12 +155,12 @@ class Forks:
 
     # Within
 
-    def _spares(self, sides: Sequence[Side]) -> list[Side]:
+    def _spares(self, sides: Sequence[Side[Grown]]) -> list[Side[Grown]]:
         return [replace(side, zoo=self._copy(side)) for side in sides]
 
-    def _in_order(self, spares: Sequence[Side], steps: Sequence[int], batches: Batches) -> _Order:
+    def _in_order(self, spares: Sequence[Side[Grown]], steps: Sequence[int], batches: Batches) -> _Order[Grown]:
         """Train copies of both sides, or of the one without the edit alone, in another order of the batches."""
-        trained: list[Side | None] = []
+        trained: list[Side[Grown] | None] = []
         flops = 0.0
         for side, count in zip(spares, steps[-len(spares) :], strict=True):
             begin = side.snapshot.cursor.step
@@ -169,12 +169,12 @@ class Forks:
             trained.append(side if made == count else None)
         return _Order(trained[-1], trained[0] if len(trained) > 1 else None, flops)
 
-    def _train(self, side: Side, batches: Batches, steps: int) -> TrainingResult:
+    def _train(self, side: Side[Grown], batches: Batches, steps: int) -> TrainingResult:
         return train_side(self.bench, side, self.training, batches, steps, average=self.settings.average)
 
     def _followed(
         self,
-        sides: Sequence[Side],
+        sides: Sequence[Side[Grown]],
         results: Sequence[TrainingResult],
         steps: Sequence[int],
         batches: Batches,
@@ -200,15 +200,15 @@ class Forks:
     def _judged(
         self,
         record: ForkRecord,
-        sides: Sequence[Side | None],
-        others: Sequence[_Order],
+        sides: Sequence[Side[Grown] | None],
+        others: Sequence[_Order[Grown]],
         tried: Sequence[ForkRecord],
         task: SampleTask,
     ) -> ForkRecord:
         """The record with losses, gains and decision; a side that could not be trained is None."""
         choosing, published = parts_of_split(task, self.samples)
 
-        def losses(side: Side | None) -> Losses | None:
+        def losses(side: Side[Grown] | None) -> Losses | None:
             return None if side is None else self._losses(side, task, choosing)
 
         level, paired = self.settings.level, self.settings.paired
@@ -224,7 +224,7 @@ class Forks:
         edited, without = (self._losses(side, task, published) for side in sides if side is not None)
         return record.model_copy(update={"published": published_gain(without, edited, record, level)})
 
-    def _losses(self, side: Side, task: SampleTask, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _losses(self, side: Side[Grown], task: SampleTask, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         return sample_losses(
             side.judged,
             task,
@@ -246,10 +246,10 @@ class Forks:
         allotted = count * self.plan.side + self.forward * self.samples.forwards(self.settings, orders)
         return min(self.plan.side, (min(allotted, left) - judging) / count)
 
-    def _copy(self, side: Side) -> GrowingNetwork:
+    def _copy(self, side: Side[Grown]) -> Grown:
         return spare_of(side.zoo, self.bench)
 
 
-def spare_of(zoo: GrowingNetwork, bench: Trainer) -> GrowingNetwork:
+def spare_of(zoo: Grown, bench: Trainer) -> Grown:
     """A network that grows and equals this one, and shares nothing with it."""
-    return zoo.structure.grown(copy.deepcopy(zoo.network), bench.carry)
+    return zoo.spare(bench.carry)

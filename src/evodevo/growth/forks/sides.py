@@ -6,13 +6,14 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic
 
 from torch import Tensor, nn
 
 from evodevo.experiments.flop_counter import look_at_step
 from evodevo.experiments.trainer import Trainer
 from evodevo.growth.forks.averaging import RunningMean
-from evodevo.growth.growable import GrowingNetwork
+from evodevo.growth.forks.forkable import Grown
 from evodevo.networks.base import Network
 from evodevo.randomness import generator
 from evodevo.tasks.inputs import Batch
@@ -24,7 +25,7 @@ Batches = Callable[[int], Batch]
 
 
 @dataclass
-class Side:
+class Side(Generic[Grown]):
     """A network at the position from which it is trained.
 
     Attributes:
@@ -34,32 +35,39 @@ class Side:
         flops: FLOPs of one of its steps, counted.
         seconds: Seconds of one of its steps, measured; 0 where nobody needs them.
         averaged: The network with the mean of its weights over the last steps, where it was trained so; None before.
+        cut: Makes its own batch of a batch of the training; None where it reads that.
     """
 
-    zoo: GrowingNetwork
+    zoo: Grown
     snapshot: TrainingSnapshot
-    ripen: Callable[[GrowingNetwork, float], None]
+    ripen: Callable[[Grown, float], None]
     flops: float = field(default=0.0)
     seconds: float = field(default=0.0)
     averaged: Network | None = None
+    cut: Callable[[Batch], Batch] | None = None
 
     @property
     def judged(self) -> Network:
         """The network that is judged: that of the mean weights, where there is one."""
         return self.zoo.network if self.averaged is None else self.averaged
 
+    def read(self, batches: Batches) -> Batches:
+        """Its own batches by number of the step, from those of the training."""
+        cut = self.cut
+        return batches if cut is None else lambda step: cut(batches(step))
+
     def count(self, bench: Trainer, batches: Batches, share: float) -> None:
         """Count the FLOPs of its step at this share of the budget."""
         self.ripen(self.zoo, share)
-        placed = bench.precision.place(batches(self.snapshot.cursor.step))
+        placed = bench.precision.place(self.read(batches)(self.snapshot.cursor.step))
         assert isinstance(placed, dict), "the batch is a mapping"
         self.flops = look_at_step(self.zoo.network, placed).flops
 
     def time(self, bench: Trainer, batches: Batches) -> None:
         """Measure the seconds of its step, on a copy."""
-        begin, network = self.snapshot.cursor.step, copy.deepcopy(self.zoo.network)
+        begin, network, own = self.snapshot.cursor.step, copy.deepcopy(self.zoo.network), self.read(batches)
         settings = bench.training.optimizer
-        self.seconds = min(seconds_of_steps(network, lambda step: batches(begin + step), bench.precision, settings))
+        self.seconds = min(seconds_of_steps(network, lambda step: own(begin + step), bench.precision, settings))
 
 
 def share_used(budget: Budget, cursor: Cursor) -> float:
@@ -72,7 +80,7 @@ def share_used(budget: Budget, cursor: Cursor) -> float:
 
 def train_side(
     bench: Trainer,
-    side: Side,
+    side: Side[Grown],
     training: TrainingSettings,
     batches: Batches,
     steps: int,
@@ -90,7 +98,7 @@ def train_side(
         average: Share of these steps, the last ones, over which its weights are averaged for ``Side.averaged``, 0 to 1;
             0 for not.
     """
-    begin = side.snapshot.cursor
+    begin, batches = side.snapshot.cursor, side.read(batches)
     network = side.zoo.network
     network.to(bench.precision.device)
 

@@ -8,7 +8,7 @@ from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
 from evodevo.experiments.trials import Trial
 from evodevo.growth.caps.smaller import check_falls
-from evodevo.growth.forks.unit import unit_of
+from evodevo.growth.forks.unit import NO_UNIT, unit_of
 from evodevo.growth.growable import GROWABLES, Growable, TaskSizes
 from evodevo.growth.resources import check_start
 from evodevo.growth.shifts.stream import data_before
@@ -170,10 +170,7 @@ def check_forks(training: TrainingSettings, growth: GrowthSettings) -> None:
     Apart from ``check_events``, which also judges budgets in FLOPs by a number of steps that is about the same.
     """
     if growth.forks.share and growth.events.count and unit_of(training.budget) is None:
-        raise UsageError(
-            "forks are charged in FLOPs or in seconds: give a budget in FLOPs alone (--budget 2Tflops) or in seconds "
-            "alone (--budget 5m), or set forks.share to 0."
-        )
+        raise UsageError(NO_UNIT)
 
 
 def total_steps(training: TrainingSettings) -> int | None:

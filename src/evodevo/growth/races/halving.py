@@ -65,7 +65,7 @@ class Entrant:
         expected: The loss to which its fall leads, where that decides; None where it does not, or without a loss.
     """
 
-    side: Side | None = None
+    side: Side[GrowingNetwork] | None = None
     branch: Branch | None = None
     result: TrainingResult | None = None
     losses: list[float | None] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Entrant:
     expected: float | None = None
 
     @property
-    def begun(self) -> tuple[Side, Branch]:
+    def begun(self) -> tuple[Side[GrowingNetwork], Branch]:
         """Its side and where it began."""
         assert self.side is not None, "it takes part in the race"
         assert self.branch is not None, "it takes part in the race"

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo.growth.forks.plan import forks_planned
-from evodevo.growth.report.data import GrowthHistory
 from evodevo.report.word_tables import TextTable
 
 COLUMNS = (
@@ -29,9 +28,12 @@ FOLLOWED_WORDS = (
 TEXTS = ("edit", "interval", "decision", "published gain")
 
 
-def fork_words(growth: GrowthHistory) -> list[str]:
+Forks = Mapping[str, Any]
+"""Plan of the forks of a training and each of them, as its facts have them."""
+
+
+def fork_words(forks: Forks | None) -> list[str]:
     """A sentence on what was tried and kept, or on why there were no forks; nothing where none were wanted."""
-    forks = growth.forks
     if forks is None:
         return []
     if forks["instead"]:
@@ -42,9 +44,8 @@ def fork_words(growth: GrowthHistory) -> list[str]:
     return [f"{kept} of {len(tried)} forks kept their edits, of {forks['most']} that the budget allowed.{share}"]
 
 
-def fork_table(growth: GrowthHistory) -> TextTable | None:
+def fork_table(forks: Forks | None) -> TextTable | None:
     """A row per fork; None where there was none."""
-    forks = growth.forks
     if forks is None or not forks["tried"]:
         return None
     level = f"{100 * forks['level']:g} %" if "level" in forks else "the level of the settings"

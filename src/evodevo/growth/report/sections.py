@@ -75,7 +75,7 @@ def _training(individual: Individual, growth: GrowthHistory) -> list[Element]:
     raced = race_table(growth)
     if raced is not None:
         content.insert(1, details("The race before it", words_table(raced)))
-    forked = fork_table(growth)
+    forked = fork_table(growth.forks)
     if forked is not None:
         content.append(details("Forks: what each edit was worth", words_table(forked)))
     capped = cap_table(growth)

@@ -103,7 +103,7 @@ def growth_words(growth: GrowthHistory) -> list[str]:
         f"{first}.",
         *policy_words(growth),
         *foresight_words(growth),
-        *fork_words(growth),
+        *fork_words(growth.forks),
         *cap_words(growth),
         *shift_words(growth),
         in_the_end,
