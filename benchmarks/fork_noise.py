@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.racing.race import batches_from
 from evodevo.experiments.trainer import Trainer
 from evodevo.growth.around.base import AROUND
 from evodevo.growth.around.spec import AroundSettings
@@ -31,7 +32,6 @@ from evodevo.growth.forks.running import spare_of
 from evodevo.growth.forks.sides import Side, reordered, train_side
 from evodevo.growth.procedures.settings import pool_to_grow
 from evodevo.growth.spec import ForkSettings
-from evodevo.module_zoo.procedures.race import batches_from
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.precision import decide
 from measuring import print_table

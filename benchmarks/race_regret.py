@@ -27,12 +27,7 @@ import numpy as np
 import torch
 
 from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.trainer import Trainer
-from evodevo.module_zoo.cost import zoo_cost
-from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.procedures.race import FINALISTS, IDENTITY
-from evodevo.module_zoo.procedures.race_plan import (
+from evodevo.experiments.racing.plan import (
     Heat,
     expected_loss,
     left_after,
@@ -41,6 +36,11 @@ from evodevo.module_zoo.procedures.race_plan import (
     ranked,
     survivors,
 )
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.trainer import Trainer
+from evodevo.module_zoo.cost import zoo_cost
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.procedures.race import FINALISTS, IDENTITY
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget

@@ -90,7 +90,7 @@ class StartingRaceSettings(Settings):
             there are none.
         identity: Whether a network without a module, whose encoders are read as they are, races with the modules alone.
         judge: Criterion by which networks go on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads
-            in eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first
+            in eight times as many steps (``racing.plan.expected_loss``); each network is judged once more in its first
             rung then.
         otherwise: Network that grows where there is no race: that of ``all`` modules, or of the first ``mlp`` alone (of
             all where there is none).

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from evodevo.canonical import dumps
 from evodevo.errors import UsageError
+from evodevo.experiments.racing.plan import left_after
 from evodevo.growth.caps import smaller
 from evodevo.growth.caps.records import FallRecord, SmallerNetwork
 from evodevo.growth.caps.smaller import (
@@ -33,7 +34,6 @@ from evodevo.growth.schedule import Agenda, dates
 from evodevo.growth.spec import LIMITS, CapSettings, CapStep, EventSettings, GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
-from evodevo.module_zoo.procedures.race_plan import left_after
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.settings import validate
 from evodevo.testing.small_networks import problem

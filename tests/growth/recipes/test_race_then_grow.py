@@ -8,12 +8,13 @@ import pytest
 
 from evodevo.errors import UsageError
 from evodevo.experiments.procedures import PROCEDURES
+from evodevo.experiments.racing.plan import plan_first
+from evodevo.experiments.racing.room import RaceRoom
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import procedure_options, task_settings, training_settings
 from evodevo.growth.recipes.raced import GROWN, RACED
 from evodevo.growth.spec import GrowthSettings
-from evodevo.module_zoo.procedures.race_plan import plan_first
-from evodevo.module_zoo.procedures.room import RaceRoom, alone, network_of, step_flops
+from evodevo.module_zoo.procedures.room import alone, network_of, step_flops
 from evodevo.module_zoo.procedures.search_settings import RaceOptions
 from evodevo.runs.resolve import resolve
 from evodevo.settings import validate

@@ -162,7 +162,7 @@ def test_in_seconds_networks_are_timed_and_all_of_it_counts(monkeypatch: pytest.
         seconds = told[arm.name] = {IDS[0]: 0.02, IDS[1]: 0.005, IDS[2]: 0.01}[arm.name]
         first = timed(self, arm)
         assert 0 < first == timed(self, arm)
-        assert self.search.used_seconds >= first
+        assert self.account.used_seconds >= first
         return seconds
 
     monkeypatch.setattr(race.ModuleRace, "_timed", one)

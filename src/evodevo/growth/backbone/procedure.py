@@ -24,7 +24,7 @@ from evodevo.growth.backbone.choosing import choose
 from evodevo.growth.backbone.forking import BackboneForks, ForkedBackbone
 from evodevo.growth.backbone.log import BackboneLog, write_log
 from evodevo.growth.backbone.records import EVENTS, BackboneEvent
-from evodevo.growth.backbone.spec import STAGES, Edit, GrowthPlan, Moment
+from evodevo.growth.backbone.spec import STAGES, Edit, GrowthMoment, GrowthPlan
 from evodevo.growth.backbone.weights import check_answers
 from evodevo.growth.backbone.windows import cut_windows, forward_flops
 from evodevo.growth.forks.plan import forks_planned
@@ -98,7 +98,7 @@ class _Growing:
             bench.record_event(GROWTH, "forks", {"forks": planned.model_dump(mode="json")}, growth={"told": told})
 
     @property
-    def moments(self) -> tuple[Moment, ...]:
+    def moments(self) -> tuple[GrowthMoment, ...]:
         """The moments of the plan; nothing is tried where forks have no room."""
         tries = self.forks is not None and self.forks.happen
         return tuple(moment for moment in self.plan.moments if moment.edits or tries)
@@ -118,7 +118,7 @@ class _Growing:
             self.stages.append(self.bench.once(f"stage {len(self.stages)}", lambda: {**begun, **self._sizes()}))
         return result
 
-    def event(self, number: int, moment: Moment, result: TrainingResult) -> None:
+    def event(self, number: int, moment: GrowthMoment, result: TrainingResult) -> None:
         """The edits of one moment, or one that is tried in a fork."""
         edits, note, at = moment.edits, "", moment.at
         if not edits:

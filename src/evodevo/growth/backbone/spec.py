@@ -46,7 +46,7 @@ class TryingSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Moment:
+class GrowthMoment:
     """A moment at which the network may change.
 
     Attributes:
@@ -92,12 +92,12 @@ class GrowthPlan(Settings):
         return self
 
     @property
-    def moments(self) -> tuple[Moment, ...]:
+    def moments(self) -> tuple[GrowthMoment, ...]:
         """The moments at which edits are made or tried, in order; at one share those that are made come first."""
         made = dict.fromkeys(edit.at for edit in self.edits if edit.at is not None)
-        planned = [Moment(at, tuple(edit for edit in self.edits if edit.at == at)) for at in made]
+        planned = [GrowthMoment(at, tuple(edit for edit in self.edits if edit.at == at)) for at in made]
         events = self.events
-        tried = [Moment(at, ()) for at in evenly(events.count, events.first, events.last)] if self.choices else []
+        tried = [GrowthMoment(at, ()) for at in evenly(events.count, events.first, events.last)] if self.choices else []
         return tuple(sorted([*planned, *tried], key=lambda moment: moment.at))
 
     def structures(self, start: BackboneStructure) -> list[BackboneStructure]:

@@ -16,13 +16,13 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.experiments.racing.plan import Heat, ranked
 from evodevo.experiments.trainer import Branch
 from evodevo.growth.caps.records import FallRecord, SmallerNetwork
 from evodevo.growth.caps.smaller import Ids, only, seated
 from evodevo.growth.forks.sides import Batches
 from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.races.halving import DIVERGED, Entrant, Halving, Prize
-from evodevo.module_zoo.procedures.race_plan import Heat, ranked
 from evodevo.tasks.base import SampleTask
 
 SCREENED = 4

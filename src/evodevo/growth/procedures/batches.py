@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from evodevo.experiments.racing.race import batches_from
 from evodevo.experiments.trainer import Trainer
 from evodevo.growth.forks.sides import Batches
 from evodevo.growth.procedures.samples import GrowthSamples
 from evodevo.growth.spec import ReplaySettings
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
-from evodevo.module_zoo.procedures.race import batches_from
 from evodevo.randomness import integer_seed
 from evodevo.training.loop import LossFunction, model_loss
 

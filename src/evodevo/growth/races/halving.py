@@ -1,7 +1,7 @@
 """Successive halving of networks that begin at one moment of a training.
 
 Each is a copy of the network with a change; all have the moments of its optimiser. In a rung
-(``module_zoo.procedures.race_plan``) all cost the same FLOPs, on the same batches. They are judged by their loss on the
+(``experiments.racing.plan``) all cost the same FLOPs, on the same batches. They are judged by their loss on the
 split ``architecture``, or by where its fall leads.
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.experiments.measure import places
+from evodevo.experiments.racing.plan import Heat, expected_loss, left_after, ranked, survivors
 from evodevo.experiments.trainer import Branch, Trainer
 from evodevo.growth.forks.judging import SPLIT, sample_losses
 from evodevo.growth.forks.running import spare_of
@@ -22,7 +23,6 @@ from evodevo.growth.forks.sides import Batches, Side, train_side
 from evodevo.growth.growable import Growable, GrowingNetwork
 from evodevo.growth.races.plan import plan_race
 from evodevo.growth.races.records import RaceSettings
-from evodevo.module_zoo.procedures.race_plan import Heat, expected_loss, left_after, ranked, survivors
 from evodevo.networks.base import Network
 from evodevo.tasks.base import SampleTask
 from evodevo.training.loop import TrainingResult
@@ -105,8 +105,8 @@ class Halving:
         count: Number of races that share what they may cost, at least 1.
         ripen: Sets birth factors and learning rates of a network for a share of the budget.
         price: FLOPs of a forward pass of a network on one sample, by its structure.
-        by_trend: Whether not the loss decides but that to which its fall leads (``race_plan.expected_loss``), for which
-            a network is judged once more, in the middle of its first rung.
+        by_trend: Whether not the loss decides but that to which its fall leads (``racing.plan.expected_loss``), for
+            which a network is judged once more, in the middle of its first rung.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evodevo.module_zoo.procedures.race_plan import Heat, entries
+from evodevo.experiments.racing.plan import Heat, entries
 
 
 def plan_race(steps: Sequence[float], judgements: Sequence[float], allowed: float, least: int) -> Heat | None:

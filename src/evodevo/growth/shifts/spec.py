@@ -21,7 +21,7 @@ class ShiftRaceSettings(RaceSettings):
         least: Fewest steps of a network in a rung.
         average: As in ``RaceSettings``.
         judge: Criterion by which networks go on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads
-            in eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first
+            in eight times as many steps (``racing.plan.expected_loss``); each network is judged once more in its first
             rung then.
     """
 

@@ -1,15 +1,14 @@
-"""What a budget pays for a race, and whether it is enough under a limit; no torch here."""
+"""The networks that a race of modules may have, and whether a budget is enough under a limit; no torch here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from evodevo.errors import UsageError
+from evodevo.experiments.racing.plan import plan_first
+from evodevo.experiments.racing.room import RaceRoom
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.modules.zoo import identity
-from evodevo.module_zoo.procedures.race_plan import plan_first
 from evodevo.module_zoo.procedures.search_settings import RaceOptions, training_after
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.tasks.base import SampleTask
@@ -21,47 +20,6 @@ IDENTITY = "identity"
 """Id of the module that passes on what it reads, in the network without a module."""
 ROUNDED_UP = 1.005
 """So that three digits of the least budget are enough."""
-
-
-@dataclass(frozen=True)
-class RaceRoom:
-    """The budget of a training that begins with a race.
-
-    Attributes:
-        unit: What costs are counted in: the first of these that the budget has.
-        budget: The whole budget in this unit.
-        most_steps: Largest number of steps where a budget in FLOPs has one, too.
-        judging: Cost of judging a network once, in steps of its own.
-    """
-
-    unit: Literal["flops", "steps", "seconds"]
-    budget: float
-    most_steps: float | None
-    judging: float
-
-    @classmethod
-    def of(cls, training: TrainingSettings, options: RaceOptions) -> RaceRoom:
-        """Of a budget of which the race may use a share."""
-        budget, batch = training.budget, training.batch_size
-        steps = (budget.steps, None if budget.tokens is None else budget.tokens // batch)
-        known = min((float(amount) for amount in steps if amount is not None), default=None)
-        judging = options.samples / (3 * batch)  # a forward pass is a third of a step
-        if budget.flops is not None:
-            return cls("flops", budget.flops, known, judging)
-        if known is not None:
-            return cls("steps", known, None, 0.0)
-        return cls("seconds", budget.seconds or 0.0, None, judging)
-
-    def race(self, options: RaceOptions, costs: Sequence[float]) -> float:
-        """What the whole race may cost: no network is cheaper than the cheapest module alone."""
-        race = self.budget * options.share
-        if self.most_steps is not None:
-            race = min(race, self.most_steps * options.share * min(costs))
-        return race
-
-    def judging_of(self, number: int, options: RaceOptions) -> float:
-        """Cost of judging a network in a rung, in steps of its own; a trend needs one look more in the first."""
-        return (2 if options.judge == "trend" and number == 0 else 1) * self.judging
 
 
 def network_of(structure: ZooStructure, ids: Sequence[str]) -> ZooStructure:

@@ -90,7 +90,7 @@ class RaceOptions(SearchOptions):
             there are none.
         identity: whether a network without a module, whose encoders are read as they are, races with the modules alone.
         judge: criterion by which networks go on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads
-            in eight times as many steps (``race_plan.expected_loss``); each network is judged once more in its first
+            in eight times as many steps (``racing.plan.expected_loss``); each network is judged once more in its first
             rung then.
         begin: share of the budget after which all of it begins, 0 to 1: only the rest is used up, as by a training from
             scratch that begins late.

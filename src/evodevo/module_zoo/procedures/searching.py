@@ -11,6 +11,7 @@ from typing import Any
 
 from evodevo.experiments.checkpoint_selection import LOWER_IS_BETTER, settle, value_of
 from evodevo.experiments.measure import NetworkMeasurement
+from evodevo.experiments.racing.account import SearchAccount
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.model import ModuleZoo
@@ -21,11 +22,9 @@ from evodevo.networks.build import build_network
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.loop import TrainingResult
-from evodevo.training.settings import Budget, TrainingSettings
+from evodevo.training.settings import TrainingSettings
 
 DEFAULT_METRIC = "auc"
-_LEAST_SHARE = 0.1
-"""Least share of a budget in seconds that is left for the final training, however long judging took."""
 
 
 class PoolSearch:
@@ -50,6 +49,7 @@ class PoolSearch:
         self, bench: Trainer, share: float, samples: int, trainings: int, data: SampleTask | None = None
     ) -> None:
         self.bench = bench
+        self._account = SearchAccount(bench, share)
         self.share = share
         self.samples = samples
         self.trainings = trainings
@@ -71,7 +71,7 @@ class PoolSearch:
     def settings(self) -> TrainingSettings:
         """Settings of one training of the search: its part of the search's share."""
         budget, part = self.bench.training.budget, self.share / self.trainings
-        return self._with(
+        return self._account.limited(
             steps=None if budget.steps is None else max(1, int(budget.steps * part)),
             tokens=None if budget.tokens is None else max(self.bench.training.batch_size, int(budget.tokens * part)),
             seconds=None if budget.seconds is None else budget.seconds * part,
@@ -129,33 +129,9 @@ class PoolSearch:
         value = fitness(measured, DEFAULT_METRIC if selection is None else selection.metric)
         return {"value": value if math.isfinite(value) else None, "seconds": time.monotonic() - begin}
 
-    @property
-    def used_seconds(self) -> float:
-        """Seconds of all trainings that have ended, and of judgements: facts of a value and its seconds."""
-        measured = (fact for fact in self.bench.facts.values() if isinstance(fact, dict))
-        return self.bench.used_seconds + math.fsum(
-            fact["seconds"] for fact in measured if set(fact) == {"value", "seconds"}
-        )
-
-    def rest(self, flops: float | None = None) -> TrainingSettings:
-        """Settings of the last training: what the search has left of the budget.
-
-        Args:
-            flops: FLOPs of the search; those on the account if left out, which has nothing else yet.
-        """
-        budget, bench = self.bench.training.budget, self.bench
-        seconds = budget.seconds
-        if seconds is not None:
-            seconds = max(seconds - self.used_seconds, _LEAST_SHARE * seconds * (1 - self.share))
-        return self._with(
-            steps=None if budget.steps is None else budget.steps - bench.steps,
-            tokens=None if budget.tokens is None else budget.tokens - bench.samples,
-            seconds=seconds,
-            flops=None if budget.flops is None else budget.flops - (bench.flops if flops is None else flops),
-        )
-
-    def _with(self, **limits: Any) -> TrainingSettings:
-        return self.bench.training.model_copy(update={"budget": Budget(**limits)})
+    def rest(self) -> TrainingSettings:
+        """Settings of the last training: what the search has left of the budget."""
+        return self._account.rest()
 
 
 def fitness(measured: NetworkMeasurement, metric: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evodevo.estimators.automatic.networks.plan import LEAST, TimedRace, plan_timed
-from evodevo.module_zoo.procedures.race_plan import entries
+from evodevo.experiments.racing.plan import entries
 
 
 @pytest.mark.parametrize("budget", [50, 200, 1000, 5000, 100_000])

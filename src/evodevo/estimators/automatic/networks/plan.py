@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evodevo.module_zoo.procedures.race_plan import entries, steps_for
+from evodevo.experiments.racing.plan import entries, steps_for
 
 LEAST = 30
 """Fewest steps of a network in a rung."""

@@ -23,7 +23,7 @@ from evodevo.estimators.automatic.networks.predictor import NetworkFacts, Networ
 from evodevo.estimators.automatic.networks.quantity import ValueScale
 from evodevo.estimators.automatic.networks.reading import NetworkReading
 from evodevo.estimators.automatic.networks.training import ArmTraining, RaceData
-from evodevo.module_zoo.procedures.race_plan import left_after, survivors
+from evodevo.experiments.racing.plan import left_after, survivors
 from evodevo.randomness import generator
 from evodevo.training.precision import decide
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.module_zoo.procedures.race_plan import (
+from evodevo.experiments.racing.plan import (
     HORIZON,
     Heat,
     expected_loss,
