@@ -7,6 +7,7 @@ declare(
     {
         "backbone.growing": "evodevo.growth.backbone.recipes:GROWING",
         "backbone.growth_proof": "evodevo.growth.backbone.recipes:GROWTH_PROOF",
+        "backbone.race_then_grow": "evodevo.growth.backbone.recipes:RACE_THEN_GROW",
         "h_model.growing": "evodevo.growth.recipes.h_model:GROWING",
         "module_zoo.classifier": "evodevo.growth.recipes.classifier:CLASSIFIER",
         "module_zoo.paper": "evodevo.growth.recipes.paper:PAPER",

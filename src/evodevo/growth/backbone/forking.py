@@ -18,6 +18,7 @@ from evodevo.growth.forks.running import Forked, Forks
 from evodevo.growth.forks.sides import Batches, Side
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.inputs import Batch
+from evodevo.training.settings import TrainingSettings
 from evodevo.training.step_timer import seconds_of_steps
 from evodevo.training.surgery import Origins
 
@@ -47,6 +48,7 @@ class BackboneForks:
     Args:
         bench: Trainer of the procedure.
         plan: Plan of the growth.
+        training: Settings of the training, after a race.
         task: Task with the split ``architecture``.
         batches: Batches of the training by number of the step, in windows of the task.
         start: The backbone at the start.
@@ -56,13 +58,19 @@ class BackboneForks:
     """
 
     def __init__(
-        self, bench: Trainer, plan: GrowthPlan, task: SampleTask, batches: Batches, start: ForkedBackbone
+        self,
+        bench: Trainer,
+        plan: GrowthPlan,
+        training: TrainingSettings,
+        task: SampleTask,
+        batches: Batches,
+        start: ForkedBackbone,
     ) -> None:
         self.bench = bench
         self.settings = plan.forks
         self.task = task
         self.batches = batches
-        training = bench.training
+        self.training = training
         budget = ForkBudget.of(training.budget, training.batch_size)
         self._whole = task.inputs[0].length
         forward = forward_flops(task, start.network.structure, start.window)
@@ -109,7 +117,7 @@ class BackboneForks:
 
     def facts(self, tried: Sequence[tuple[int, ForkRecord]]) -> dict[str, object]:
         """What reports read: the plan, the share of the budget that forks took, and each fork with its event."""
-        budget, in_seconds = self.bench.training.budget, self.plan.unit == "seconds"
+        budget, in_seconds = self.training.budget, self.plan.unit == "seconds"
         used = sum(fork.seconds if in_seconds else fork.spent + fork.winner_flops for _, fork in tried)
         whole = budget.seconds if in_seconds else budget.flops
         assert whole is not None, "the budget is in the unit of the plan"

@@ -4,8 +4,9 @@ LIVs keep what they have learned, the optimiser keeps the moments of what they b
 rate goes on: all is one training under one budget. Validation and test have windows of the task's length throughout.
 Numbers drawn by an edit follow from the seed of the training and the number of the edit.
 
-Where a plan has choices, each event trains two networks for equal FLOPs, with an edit and without it, and the better
-one goes on (``forking``); samples that judge are held back from training.
+Where a plan has starts, backbones race for what the growth begins with (``racing``); what follows has what is left of
+the budget, and shares are of that. Where it has choices, each event trains two networks for equal FLOPs, with an edit
+and without it, and the better one goes on (``forking``). Samples that judge are held back from training.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from evodevo.growth.backbone.base import BackboneEdit
 from evodevo.growth.backbone.choosing import choose
 from evodevo.growth.backbone.forking import BackboneForks, ForkedBackbone
 from evodevo.growth.backbone.log import BackboneLog, write_log
-from evodevo.growth.backbone.records import EVENTS, BackboneEvent
+from evodevo.growth.backbone.racing import start_of
+from evodevo.growth.backbone.records import EVENTS, RACE, BackboneEvent
 from evodevo.growth.backbone.spec import STAGES, Edit, GrowthMoment, GrowthPlan
 from evodevo.growth.backbone.weights import check_answers
 from evodevo.growth.backbone.windows import cut_windows, forward_flops
@@ -52,7 +54,8 @@ def train_growing(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     ``parameters``, ``flops`` of a training step, and the loss on training windows before and after the edits
     (``loss_before``, ``loss_after``, in nats; null for the first). Under ``backbone_events``, each event
     (``records.BackboneEvent``). Under ``forks``, where there are choices, their plan and each of them
-    (``growth.forks.records.ForkRecord``). Blob: ``edits``, the log (``log``).
+    (``growth.forks.records.ForkRecord``). Under ``backbone_race``, where there are starts, who raced
+    (``records.BackboneRaceRecord``). Blob: ``edits``, the log (``log``).
 
     Raises:
         UsageError: Wrong options, or an edit that the backbone does not admit.
@@ -68,7 +71,7 @@ def train_growing(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     else:
         result = growing.train(None)
     bench.flush()
-    log = BackboneLog(bench.arm.network.structure, plan.lengths(growing.whole)[0], tuple(growing.events))
+    log = BackboneLog(growing.start, plan.lengths(growing.whole)[0], tuple(growing.events))
     return Trained(growing.grown.network, result, extra=growing.facts(), blobs={"edits": write_log(log)})
 
 
@@ -79,11 +82,16 @@ class _Growing:
         self.bench = bench
         self.plan = plan
         self.whole = bench.task.inputs[0].length
-        self.grown = ForkedBackbone(cast(Backbone, bench.build()), plan.lengths(self.whole)[0])
+        self.task = with_architecture_split(bench.task) if plan.judges else bench.task
+        window = plan.lengths(self.whole)[0]
+        self.before = start_of(bench, plan, self.task, window)
+        self.grown = ForkedBackbone(self.before.network, window)
+        self.start = self.before.network.structure
         self.stages: list[dict[str, Any]] = []
         self.events: list[BackboneEvent] = []
-        self.task = with_architecture_split(bench.task) if plan.forks.share else bench.task
-        self.forks = BackboneForks(bench, plan, self.task, self._batch, self.grown) if plan.forks.share else None
+        self.forks = None
+        if plan.choices:
+            self.forks = BackboneForks(bench, plan, self.before.training, self.task, self._batch, self.grown)
         self._begun: dict[str, Any] | None = {
             "edits": [],
             "at": 0.0,
@@ -92,6 +100,11 @@ class _Growing:
             "loss_before": None,
             "loss_after": None,
         }
+        if self.before.race is not None:
+            race = self.before.race
+            bench.record_event(
+                GROWTH, "race", {"backbone_race": race.model_dump(mode="json")}, growth={"told": race.told}
+            )
         if self.forks is not None:
             planned = self.forks.plan
             told = forks_planned(planned.most, planned.steps, planned.instead, edits=planned.edits)
@@ -108,6 +121,7 @@ class _Growing:
         cut = cut_windows(self.whole, self.grown.window)
         result = self.bench.train(
             self.grown.network,
+            training=self.before.training,
             task=self.task,
             batch_at=lambda step: cut(self._batch(step)),
             until_share=until,
@@ -143,6 +157,7 @@ class _Growing:
             STAGES: self.stages,
             EVENTS: events,
             **({} if self.forks is None else {"forks": self.forks.facts(self._tried)}),
+            **({} if self.before.race is None else {RACE: self.before.race.model_dump(mode="json")}),
         }
 
     # Edits
@@ -233,8 +248,9 @@ class _Growing:
     # Within
 
     def _batch(self, step: int) -> Batch:
-        """A batch of the training, in windows of the task."""
-        batch: Batch = self.task.batch("train", self.bench.seed, step, self.bench.training.batch_size)
+        """A batch of the training, in windows of the task; the first is the one after those of the race."""
+        number = step + self.before.trained
+        batch: Batch = self.task.batch("train", self.bench.seed, number, self.bench.training.batch_size)
         return batch
 
     def _loss(self) -> float | None:

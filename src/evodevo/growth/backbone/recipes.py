@@ -6,6 +6,7 @@ All arms of a comparison end when they have computed as many FLOPs, measurements
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import Field
 
@@ -16,8 +17,9 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Cell, Variant
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
+from evodevo.growth.backbone.remove import RemoveEdit
 from evodevo.growth.backbone.rows import GROW_BACKBONE
-from evodevo.growth.backbone.spec import Edit, GrowthPlan, TryingSettings
+from evodevo.growth.backbone.spec import BackboneRaceSettings, Edit, GrowthPlan, TryingSettings
 from evodevo.growth.backbone.stack import StackEdit
 from evodevo.growth.backbone.widen import WidenEdit
 from evodevo.growth.spec import ForkSettings
@@ -34,11 +36,31 @@ CLASSES = ("SA-1", "GMemless")
 """Of ``transformer++``; classes that share keys among heads need more heads than a narrow backbone has."""
 TERA = 1e12
 CAVEATS = ("Equal FLOPs are not equal tokens: a small network makes more steps with them.",)
+WIDER = (*CLASSES, "Rec-1", "GConv-1")
+"""Classes of the space in which backbones race and grow."""
 LADDER: tuple[Edit, ...] = (
     StackEdit(at=0.1),
     WidenEdit(at=0.2),
     LengthenEdit(at=0.3, tokens=WINDOW),
     StackEdit(at=0.3),
+)
+
+
+STARTS = (
+    "71111 91111",
+    "51111 91111",
+    "71111 91111 72121 92121",
+    "51111 91111 52121 92121",
+    "11111 91111 71111 92121",
+)
+"""Convolutions, recurrences, and attention with convolutions, each with memoryless LIVs between."""
+CHOICES: tuple[Edit, ...] = (
+    InsertEdit(liv="Rec-1", place=1),
+    InsertEdit(liv="GConv-1", place=1),
+    LengthenEdit(tokens=WINDOW),
+    RemoveEdit(liv="SA-1"),
+    InsertEdit(liv="Rec-1"),
+    InsertEdit(liv="GMemless"),
 )
 
 
@@ -57,6 +79,8 @@ class GrowingBackbone(Settings):
             pays; where they are given, ``edits`` are none if left out.
         events: When, and which.
         forks: The forks.
+        starts: Genomes as written, or named backbones, that race with ``genome`` for the start.
+        race: That race.
     """
 
     genome: str = "transformer++"
@@ -69,6 +93,8 @@ class GrowingBackbone(Settings):
     choices: tuple[Edit, ...] = ()
     events: TryingSettings = TryingSettings()
     forks: ForkSettings = ForkSettings()
+    starts: tuple[str, ...] = ()
+    race: BackboneRaceSettings = BackboneRaceSettings()
 
     @property
     def plan(self) -> GrowthPlan:
@@ -77,7 +103,7 @@ class GrowingBackbone(Settings):
         Raises:
             UsageError: Edits in another order than that of their shares, or choices without forks.
         """
-        values = self.model_dump(mode="json", include={"tokens", "edits", "choices", "events", "forks"})
+        values = self.model_dump(mode="json", include=set(GrowthPlan.model_fields))
         if self.choices and "edits" not in self.model_fields_set:
             values["edits"] = []
         return validate(GrowthPlan, values, what=f"{BACKBONE} settings")
@@ -103,6 +129,19 @@ class GrowingBackbone(Settings):
         """The arm that is from the start what the other one is after so many edits; after all if left out."""
         network = BackboneNetwork(structure=self.structures()[after])
         return Variant(name=name, role="transformer", network=network, cell=cell or {})
+
+
+def raced(**more: Any) -> GrowingBackbone:
+    """A backbone that begins with what a race chose, and is edited where a fork confirms it."""
+    return GrowingBackbone(
+        width=64,
+        classes=WIDER,
+        edits=(),
+        starts=STARTS,
+        choices=CHOICES,
+        events=TryingSettings(count=6, first=0.06, last=0.45),
+        forks=ForkSettings(share=0.15, samples=128, least=20, orders=0, paired=True, average=0.5),
+    ).model_copy(update=more)
 
 
 def growing(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
@@ -144,6 +183,38 @@ def proof(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
         seeds=5 if size == "full" else 1,
         flops=(1.0 if size == "full" else 0.05) * TERA,
     )
+
+
+def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
+    """A race, and edits that forks confirm, beside the race alone, random edits, a planned ladder and fixed networks."""
+    changes.refuse_strategists()
+    changes.refuse_baselines()
+    start, plan = raced(), GrowingBackbone()
+    random = start.events.model_copy(update={"strategist": "random"})
+    alone = {"starts": (), "choices": (), "forks": ForkSettings()}
+    arms = (
+        start.grown("race, then grow"),
+        raced(events=random).grown("race, random edits"),
+        raced(choices=(), forks=ForkSettings()).grown("race"),
+        raced(starts=()).grown("edits without a race"),
+        plan.grown("planned ladder"),
+        plan.fixed(),
+        raced(**alone).fixed(name="fixed, before the race"),
+        raced(**alone, depth=8, genome=_RECURRENT).fixed(name="fixed, recurrences"),
+        raced(**alone, depth=8, genome=_HYBRID).fixed(name="fixed, three classes"),
+        raced(**alone, depth=4, genome=_CONVOLUTIONS).fixed(name="fixed, convolutions"),
+    )
+    return _experiment(
+        "a race of backbones, then growth that forks confirm, with equal FLOPs",
+        arms,
+        seeds=5 if size == "full" else 1,
+        flops=(1.0 if size == "full" else 0.1) * TERA,
+    )
+
+
+_RECURRENT = "51111 91111 52121 92121 53131 93131 54141 94141"
+_CONVOLUTIONS = "71111 91111 72121 92121"
+_HYBRID = "71111 91111 51111 92121 72121 93131 52121 94141"
 
 
 def _of(name: str) -> Cell:
@@ -188,6 +259,12 @@ GROWING = Recipe(
     ("grow", "train"),
     growing,
     part=BACKBONE,
+)
+RACE_THEN_GROW = Recipe(
+    "backbone.race_then_grow",
+    "a race of backbones, then growth that forks confirm, beside the race alone, a planned ladder and fixed networks",
+    ("grow", "train"),
+    race_then_grow,
 )
 GROWTH_PROOF = Recipe(
     "backbone.growth_proof",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from evodevo.backbone.spec import BackboneStructure
-from evodevo.growth.backbone.spec import Edit
+from evodevo.growth.backbone.spec import Edit, starts_of
 from evodevo.growth.forks.records import ForkRecord
 from evodevo.settings import Settings, validate
 
@@ -17,6 +17,40 @@ if TYPE_CHECKING:
 
 EVENTS = "backbone_events"
 """Name of the fact about the events of a training, a list of ``BackboneEvent``."""
+
+
+RACE = "backbone_race"
+"""Name of the fact about the race at the start, a ``BackboneRaceRecord``; null where none was wanted."""
+
+
+class BackboneRaceRecord(Settings):
+    """The race at the start.
+
+    Attributes:
+        chosen: Genome with which the growth begins.
+        livs: Names of its classes in order.
+        steps: Training steps of all its networks.
+        share: Share of the budget that it used up, 0 to 1.
+        heats: Facts of its heats; see ``experiments.racing.race.TrainingRace``.
+        instead: Why there was none; empty where there was one.
+    """
+
+    chosen: str
+    livs: tuple[str, ...] = ()
+    steps: int = Field(default=0, ge=0)
+    share: float = 0.0
+    heats: tuple[dict[str, Any], ...] = ()
+    instead: str = ""
+
+    @property
+    def told(self) -> str:
+        """The race in a sentence."""
+        if self.instead:
+            return f"No race: {self.instead}."
+        heat = self.heats[0]
+        out = f" ({len(heat['left_out'])} too dear for it)" if heat["left_out"] else ""
+        used = f"took {100 * self.share:.1f} % of the budget"
+        return f"A race of {len(heat['arms'])} backbones{out} {used}; {', '.join(self.livs)} goes on."
 
 
 class BackboneEvent(Settings):
@@ -72,3 +106,17 @@ def events_of(individual: Individual) -> tuple[BackboneEvent, ...] | None:
         return None
     what = f"the events of {individual.id}"
     return tuple(validate(BackboneEvent, event, what=what) for event in recorded)
+
+
+def race_of(individual: Individual) -> BackboneRaceRecord | None:
+    """The race of a training; None where none was wanted."""
+    recorded = individual.fact.get(RACE)
+    return None if recorded is None else validate(BackboneRaceRecord, recorded, what=f"the race of {individual.id}")
+
+
+def started(planned: BackboneStructure, individual: Individual) -> BackboneStructure:
+    """The structure with which the growth of a training began: the planned one, or the one that a race chose."""
+    race = race_of(individual)
+    if race is None:
+        return planned
+    return next(start for start in starts_of(planned, (race.chosen,)) if start.genome == race.chosen)

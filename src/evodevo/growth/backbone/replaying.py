@@ -5,7 +5,7 @@ from __future__ import annotations
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import DataError, GenomeError, UsageError
 from evodevo.growth.backbone.log import BackboneLog
-from evodevo.growth.backbone.records import events_of, grown_structure
+from evodevo.growth.backbone.records import events_of, grown_structure, started
 from evodevo.growth.replayed import Replay, ReplayedEdit
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
 from evodevo.runs.archive import Individual
@@ -21,14 +21,14 @@ def replay_backbone(individual: Individual, log: BackboneLog, kept: NetworkEnvel
         blobs: Number of blobs that were read and have their digest.
 
     Raises:
-        DataError: The log is not what was recorded, does not begin with the planned network, has an edit that cannot be
+        DataError: The log is not what was recorded, does not begin as the training did, has an edit that cannot be
             made, or does not lead to the kept network.
     """
     if log.events != events_of(individual):
         raise DataError(f"the log of {individual.id} is not what was recorded when its training ended.")
     planned: NetworkSpec = individual.genome.network
-    if log.start != planned.structure:
-        raise DataError(f"the log of {individual.id} begins with another network than its arm.")
+    if log.start != started(planned.structure, individual):
+        raise DataError(f"the log of {individual.id} begins with another network than its training.")
     edits: list[ReplayedEdit] = []
     structure = log.start
     try:

@@ -10,8 +10,8 @@ from evodevo.errors import UsageError
 from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
 from evodevo.experiments.trials import Trial
-from evodevo.growth.backbone.records import events_of, grown_structure
-from evodevo.growth.backbone.spec import STAGES, GrowthPlan
+from evodevo.growth.backbone.records import events_of, grown_structure, race_of, started
+from evodevo.growth.backbone.spec import STAGES, GrowthPlan, starts_of
 from evodevo.growth.forks.unit import NO_UNIT, unit_of
 from evodevo.growth.report.forks import fork_words
 from evodevo.networks.spec import NetworkSpec
@@ -48,12 +48,13 @@ class GrowBackbone(Procedure):
         if not isinstance(arm.network, BackboneNetwork):
             raise UsageError(f"{GROW_BACKBONE} grows backbones; the arm {arm.name!r} is a {arm.network.kind}.")
         plan = plan_of(settings, arm)
-        plan.structures(arm.network.structure)
+        for start in starts_of(arm.network.structure, plan.starts):
+            plan.structures(start)
 
     def check_task(self, settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask) -> None:
         plan, whole = plan_of(settings, arm), task.inputs[0].length
         # Not in ``check``, which also judges budgets in FLOPs by a number of steps that is about the same.
-        if plan.forks.share and unit_of(training_settings(settings, arm).budget) is None:
+        if plan.choices and unit_of(training_settings(settings, arm).budget) is None:
             raise UsageError(NO_UNIT)
         first = plan.lengths(whole)[0]
         assert isinstance(arm.network, BackboneNetwork), "checked before"
@@ -66,13 +67,16 @@ class GrowBackbone(Procedure):
         assert isinstance(network, BackboneNetwork), "checked before it was trained"
         events = events_of(individual)
         if events is not None:
-            return network.model_copy(update={"structure": grown_structure(network.structure, events)})
+            start = started(network.structure, individual)
+            return network.model_copy(update={"structure": grown_structure(start, events)})
         plan = plan_of(individual.run.settings.evaluation, individual.genome)
         made = sum(len(stage["edits"]) for stage in individual.fact.get(STAGES, ()))
         return network.model_copy(update={"structure": plan.structures(network.structure)[made]})
 
     def words(self, individual: Individual) -> list[str]:
-        sentences = [_sentence(stage) for stage in individual.fact.get(STAGES, ())]
+        race = race_of(individual)
+        sentences = [] if race is None else [race.told]
+        sentences += [_sentence(stage) for stage in individual.fact.get(STAGES, ())]
         return sentences + fork_words(individual.fact.get("forks"))
 
     def page_parts(self) -> Sequence[PagePart]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from evodevo.backbone.genome import MAX_LIVS
+from evodevo.backbone.space import BackboneSpace
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import UsageError
+from evodevo.growth.backbone.base import at_depth
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
 from evodevo.growth.backbone.remove import RemoveEdit
@@ -45,6 +49,25 @@ class TryingSettings(Settings):
         return self
 
 
+class BackboneRaceSettings(Settings):
+    """The race at the start.
+
+    Attributes:
+        share: Largest share of the budget for it, above 0 and below 1; what follows has what is left.
+        samples: Number of windows of the ``architecture`` split by which a network is judged.
+        least: Fewest steps of a network in a rung; networks that the share has no room for are left out, the dearest
+            first.
+        judge: Criterion by which networks go on. ``loss``: the loss so far. ``trend``: the loss to which its fall leads
+            in eight times as many steps (``racing.plan.expected_loss``); each network is judged once more in its first
+            rung then.
+    """
+
+    share: float = Field(default=0.15, gt=0, lt=1)
+    samples: int = Field(default=128, ge=1)
+    least: int = Field(default=30, ge=1, le=100_000)
+    judge: Literal["loss", "trend"] = "trend"
+
+
 @dataclass(frozen=True)
 class GrowthMoment:
     """A moment at which the network may change.
@@ -67,6 +90,9 @@ class GrowthPlan(Settings):
         choices: Edits without ``at``, one of which is tried at each event, in a fork that keeps it where it pays.
         events: When, and which.
         forks: The forks; their share is above 0 where there are choices.
+        starts: Genomes as written, or named backbones, that race with the planned one for the start; of its space, with
+            any number of LIVs.
+        race: That race.
     """
 
     tokens: int | None = Field(default=None, ge=2)
@@ -74,6 +100,11 @@ class GrowthPlan(Settings):
     choices: tuple[Edit, ...] = Field(default=(), max_length=64, exclude_if=lambda value: not value)
     events: TryingSettings = Field(default=TryingSettings(), exclude_if=lambda value: value == TryingSettings())
     forks: ForkSettings = Field(default=ForkSettings(), exclude_if=lambda value: value == ForkSettings())
+
+    starts: tuple[str, ...] = Field(default=(), max_length=32, exclude_if=lambda value: not value)
+    race: BackboneRaceSettings = Field(
+        default=BackboneRaceSettings(), exclude_if=lambda value: value == BackboneRaceSettings()
+    )
 
     @model_validator(mode="after")
     def _planned_or_chosen(self) -> Self:
@@ -90,6 +121,11 @@ class GrowthPlan(Settings):
         if shares != sorted(shares):
             raise ValueError(f"edits are made in the order of their shares 'at'; these are {shares}")
         return self
+
+    @property
+    def judges(self) -> bool:
+        """Whether networks are judged on the way, on samples of a split of its own."""
+        return bool(self.starts or self.choices)
 
     @property
     def moments(self) -> tuple[GrowthMoment, ...]:
@@ -127,3 +163,18 @@ class GrowthPlan(Settings):
             if task % length:
                 raise UsageError(f"windows of {task} tokens cannot be cut into windows of {length}.")
         return found
+
+
+def starts_of(planned: BackboneStructure, genomes: Sequence[str]) -> tuple[BackboneStructure, ...]:
+    """The planned backbone and those of these genomes, each once.
+
+    Raises:
+        UsageError, GenomeError: A genome that is none of the space with its number of LIVs.
+    """
+    own, planned_genome = planned.parse()
+    space = BackboneSpace(planned.space.model_copy(update={"depth_range": (1, MAX_LIVS)}))
+    found = {own.title(planned_genome): planned}
+    for genome in genomes:
+        parsed = space.parse(genome)
+        found.setdefault(space.title(parsed), at_depth(planned, parsed))
+    return tuple(found.values())
