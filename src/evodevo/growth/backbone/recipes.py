@@ -186,7 +186,7 @@ def proof(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
 
 
 def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
-    """A race, and edits that forks confirm, beside the race alone, random edits, a planned ladder and fixed networks."""
+    """A race, and edits that forks confirm, beside the race alone, random edits, a ladder and fixed networks."""
     changes.refuse_strategists()
     changes.refuse_baselines()
     start, plan = raced(), GrowingBackbone()
