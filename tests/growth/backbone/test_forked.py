@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 
 from evodevo.errors import DataError, UsageError
-from evodevo.experiments.evaluate import evaluate_network
-from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES
-from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import Trial
 from evodevo.growth.backbone.choosing import choose
 from evodevo.growth.backbone.forking import BackboneForks
 from evodevo.growth.backbone.insert import InsertEdit
@@ -35,8 +31,8 @@ from evodevo.runs.train import experiment
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
+from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, trial
 
-LENGTH, BATCH = 16, 4
 FLOPS = 2.4e9
 REC = InsertEdit(liv="Rec-1", place=1)
 START = GrowingBackbone(
@@ -50,39 +46,6 @@ START = GrowingBackbone(
     events=TryingSettings(count=3, first=0.1, last=0.6),
     forks=ForkSettings(share=0.3, orders=0, paired=True, average=0.5, samples=12, least=3),
 )
-
-
-def problem(text: Path, blobs: Path | None = None, arms: tuple[Trial, ...] = (), **training: Any) -> NetworkProblem:
-    values = {
-        "task": "language",
-        "task_settings": {"data": str(text), "context_length": LENGTH},
-        "training": {"budget": {"flops": FLOPS}, "batch_size": BATCH, "device": "cpu", "report_every": 1, **training},
-        "validation_samples": 8,
-        "test_samples": 8,
-        "curve_points": 4,
-        "curve_samples": 4,
-        "trace_samples": 0,
-    }
-    return NetworkProblem(
-        lambda arm: arm, validate(NetworkEvaluationSettings, values, what="settings"), blobs, arms=arms
-    )
-
-
-def trial(start: GrowingBackbone = START) -> Trial:
-    variant = start.grown()
-    return Trial(
-        name=variant.name,
-        network=variant.network,
-        learning_rate=1e-2,
-        procedure=variant.procedure,
-        options=variant.options,
-    )
-
-
-def evaluate(of: NetworkProblem, arm: Trial, resume: str | None = None, report: Any = None) -> Outcome:
-    outcome = of.read(evaluate_network(of.payload(arm, 5, resume), report or (lambda message: None)))
-    assert outcome.reason is None, outcome.detail
-    return outcome
 
 
 def decided(monkeypatch: pytest.MonkeyPatch, *keep: bool) -> None:
@@ -106,8 +69,8 @@ def test_a_fork_keeps_what_it_kept_and_nothing_else(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decided(monkeypatch, True, False, True)
-    of = problem(text, tmp_path, arms=(trial(),))
-    outcome = evaluate(of, trial())
+    of = problem(text, FLOPS, tmp_path, arms=(trial(START),))
+    outcome = evaluate(of, trial(START))
     events = events_of(outcome)
     assert [event.kept for event in events] == [True, True, False, True]
     assert [event.fork is None for event in events] == [False, True, False, False], "what is planned is made"
@@ -131,7 +94,7 @@ def test_all_that_forks_compute_is_in_the_one_budget(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: tuple[bool, ...]
 ) -> None:
     decided(monkeypatch, *keep)
-    outcome = evaluate(problem(text, tmp_path, arms=(trial(),)), trial())
+    outcome = evaluate(problem(text, FLOPS, tmp_path, arms=(trial(START),)), trial(START))
     stages, events, spent = outcome.extra["stages"], events_of(outcome), outcome.extra["training_flops"]
     assert abs(spent - FLOPS) < 1.5 * max(stage["flops"] for stage in stages)
     forks = [event.fork for event in events if event.fork is not None]
@@ -152,9 +115,9 @@ def test_steps_go_on_where_the_winner_is(text: Path, tmp_path: Path, monkeypatch
     """Batches are not trained on twice: the winner's steps of a fork are counted, the loser's are not."""
     decided(monkeypatch, True, False, True)
     steps: list[int] = []
-    of = problem(text, tmp_path, arms=(trial(),))
+    of = problem(text, FLOPS, tmp_path, arms=(trial(START),))
     told: list[dict[str, Any]] = []
-    outcome = evaluate(of, trial(), report=told.append)
+    outcome = evaluate(of, trial(START), report=told.append)
     events = events_of(outcome)
     steps = [message["step"] for message in told if "step" in message]
     assert steps == sorted(steps)
@@ -170,10 +133,10 @@ def test_steps_go_on_where_the_winner_is(text: Path, tmp_path: Path, monkeypatch
 def test_an_interrupted_training_ends_as_one_that_was_not(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: tuple[bool, ...]
 ) -> None:
-    of = problem(text, tmp_path, arms=(trial(),), checkpoint_every=4)
+    of = problem(text, FLOPS, tmp_path, arms=(trial(START),), checkpoint_every=4)
     told: list[dict[str, Any]] = []
     decided(monkeypatch, *keep)
-    whole = evaluate(of, trial(), report=told.append)
+    whole = evaluate(of, trial(START), report=told.append)
     checkpoints = [message["checkpoint"] for message in told if "checkpoint" in message]
     assert len(checkpoints) > 6
     # The forks that lie behind a checkpoint decide anew.
@@ -186,7 +149,7 @@ def test_an_interrupted_training_ends_as_one_that_was_not(
             continue
         seen.add(behind)
         decided(monkeypatch, *keep[len(keep) - behind :])
-        resumed = evaluate(of, trial(), resume=checkpoint)
+        resumed = evaluate(of, trial(START), resume=checkpoint)
         assert resumed.extra["stages"] == whole.extra["stages"]
         assert resumed.extra[EVENTS] == whole.extra[EVENTS]
         assert resumed.extra["forks"] == whole.extra["forks"]
@@ -198,7 +161,7 @@ def test_an_interrupted_training_ends_as_one_that_was_not(
 
 def test_a_budget_without_room_tries_nothing_and_says_so(text: Path) -> None:
     few = START.model_copy(update={"forks": START.forks.model_copy(update={"least": 4000})})
-    outcome = evaluate(problem(text, arms=(trial(few),)), trial(few))
+    outcome = evaluate(problem(text, FLOPS, arms=(trial(few),)), trial(few))
     assert [event.edits[0].kind for event in events_of(outcome)] == ["widen"], "what is planned is made all the same"
     assert "has no room for a fork of 4000 steps a side" in outcome.extra["forks"]["instead"]
     assert not outcome.extra["forks"]["tried"]
@@ -210,7 +173,7 @@ def test_forks_judge_windows_that_no_batch_has(text: Path, monkeypatch: pytest.M
     monkeypatch.setattr(
         BackboneForks, "__init__", lambda forks, *args, **how: (seen.append(forks), init(forks, *args, **how))[1]
     )
-    evaluate(problem(text, arms=(trial(),)), trial())
+    evaluate(problem(text, FLOPS, arms=(trial(START),)), trial(START))
     (forks,) = seen
     assert "architecture" in forks.task.splits
     assert forks.task.count("train") < forks.bench.task.count("train")
@@ -229,7 +192,7 @@ def test_the_fork_measures_the_difference_of_two_trainings(text: Path, monkeypat
 
     still = START.model_copy(update={"choices": (LengthenEdit(tokens=8),), "edits": ()})
     monkeypatch.setattr(LengthenEdit, "misfit", Nothing.misfit)
-    outcome = evaluate(problem(text, arms=(trial(still),)), trial(still))
+    outcome = evaluate(problem(text, FLOPS, arms=(trial(still),)), trial(still))
     fork = events_of(outcome)[0].fork
     assert fork is not None
     assert fork.chose is not None
@@ -335,9 +298,9 @@ def test_a_wrong_plan_is_a_sentence(part: dict[str, Any], match: str) -> None:
 def test_what_does_not_fit_is_refused_before_anything_is_trained(text: Path) -> None:
     longer = START.model_copy(update={"choices": (LengthenEdit(tokens=8),)})
     with pytest.raises(UsageError, match="none of the choices of grow_backbone can be made at the start: windows have"):
-        problem(text, arms=(trial(longer),)).prepare()
+        problem(text, FLOPS, arms=(trial(longer),)).prepare()
     with pytest.raises(UsageError, match="forks are charged in FLOPs or in seconds"):
-        problem(text, arms=(trial(),), budget={"steps": 100}).prepare()
+        problem(text, FLOPS, arms=(trial(START),), budget={"steps": 100}).prepare()
 
 
 # Runs

@@ -11,11 +11,7 @@ import torch
 
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.errors import UsageError
-from evodevo.experiments.evaluate import evaluate_network
-from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trainer import Trainer
-from evodevo.experiments.trials import Trial
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
 from evodevo.growth.backbone.procedure import LOOKED_AT
@@ -26,12 +22,10 @@ from evodevo.h_model.network import HModelNetwork
 from evodevo.networks.saved import load_network
 from evodevo.runs.resolve import resolve
 from evodevo.runs.train import experiment
-from evodevo.search.problem import Outcome
-from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.text.language import windows_of
+from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, trial
 
-LENGTH, BATCH = 16, 4
 FLOPS = 6e8
 START = GrowingBackbone(
     depth=2,
@@ -48,42 +42,9 @@ START = GrowingBackbone(
 )
 
 
-def problem(text: Path, blobs: Path | None = None, arms: tuple[Trial, ...] = (), **training: Any) -> NetworkProblem:
-    values = {
-        "task": "language",
-        "task_settings": {"data": str(text), "context_length": LENGTH},
-        "training": {"budget": {"flops": FLOPS}, "batch_size": BATCH, "device": "cpu", "report_every": 1, **training},
-        "validation_samples": 8,
-        "test_samples": 8,
-        "curve_points": 4,
-        "curve_samples": 4,
-        "trace_samples": 0,
-    }
-    return NetworkProblem(
-        lambda arm: arm, validate(NetworkEvaluationSettings, values, what="settings"), blobs, arms=arms
-    )
-
-
-def trial(start: GrowingBackbone = START) -> Trial:
-    variant = start.grown()
-    return Trial(
-        name=variant.name,
-        network=variant.network,
-        learning_rate=1e-2,
-        procedure=variant.procedure,
-        options=variant.options,
-    )
-
-
-def evaluate(of: NetworkProblem, arm: Trial, resume: str | None = None, report: Any = None) -> Outcome:
-    outcome = of.read(evaluate_network(of.payload(arm, 5, resume), report or (lambda message: None)))
-    assert outcome.reason is None, outcome.detail
-    return outcome
-
-
 def test_all_is_one_budget_and_the_network_is_the_planned_one(text: Path, tmp_path: Path) -> None:
-    of = problem(text, tmp_path, arms=(trial(),))
-    outcome = evaluate(of, trial())
+    of = problem(text, FLOPS, tmp_path, arms=(trial(START),))
+    outcome = evaluate(of, trial(START))
     stages = outcome.extra["stages"]
     planned = START.structures()
     assert [stage["livs"] for stage in stages] == [2, 4, 4, 5]
@@ -112,16 +73,16 @@ def test_all_is_one_budget_and_the_network_is_the_planned_one(text: Path, tmp_pa
 
 def test_an_interrupted_training_ends_as_one_that_was_not(text: Path, tmp_path: Path) -> None:
     """Interrupted at the first checkpoint, and at the last one of each stage."""
-    of = problem(text, tmp_path, arms=(trial(),), checkpoint_every=3)
+    of = problem(text, FLOPS, tmp_path, arms=(trial(START),), checkpoint_every=3)
     told: list[dict[str, Any]] = []
-    whole = evaluate(of, trial(), report=told.append)
+    whole = evaluate(of, trial(START), report=told.append)
     checkpoints = [message["checkpoint"] for message in told if "checkpoint" in message]
     begins = [stage["step"] for stage in whole.extra["stages"]]
     steps = [3 * number for number in range(1, len(checkpoints) + 1)]
     last = {bisect_left(begins, step): checkpoint for step, checkpoint in zip(steps, checkpoints, strict=True)}
     assert list(last) == [1, 2, 3, 4]
     for checkpoint in (checkpoints[0], *last.values()):
-        resumed = evaluate(of, trial(), resume=checkpoint)
+        resumed = evaluate(of, trial(START), resume=checkpoint)
         assert resumed.extra["stages"] == whole.extra["stages"]
         assert resumed.blobs["weights"] == whole.blobs["weights"]
         assert resumed.scores == whole.scores
@@ -137,7 +98,7 @@ def test_windows_are_cut_and_no_token_is_lost(text: Path, monkeypatch: pytest.Mo
         return train(trainer, network, **how)
 
     monkeypatch.setattr(Trainer, "train", told)
-    evaluate(problem(text, arms=(trial(),)), trial())
+    evaluate(problem(text, FLOPS, arms=(trial(START),)), trial(START))
     assert [seen["cut"]["text"].shape for seen in batches] == [(8, 8), (8, 8), (4, 16), (4, 16)]
     for seen in batches:
         for name, values in seen["cut"].items():
@@ -151,7 +112,7 @@ def test_longer_windows_alone_cost_more_and_all_moments_go_on(text: Path, monkey
         Trainer, "carry", lambda trainer, origins: (moved.append(set(origins)), carry(trainer, origins))[1]
     )
     longer = START.model_copy(update={"edits": (LengthenEdit(at=0.5, tokens=LENGTH),)})
-    outcome = evaluate(problem(text, arms=(trial(longer),)), trial(longer))
+    outcome = evaluate(problem(text, FLOPS, arms=(trial(longer),)), trial(longer))
     short, long = outcome.extra["stages"]
     assert short["parameters"] == long["parameters"]
     assert short["flops"] < long["flops"], "attention reads more"
@@ -163,21 +124,23 @@ def test_longer_windows_alone_cost_more_and_all_moments_go_on(text: Path, monkey
 
 def test_without_edits_it_is_the_plain_training(text: Path, tmp_path: Path) -> None:
     still = START.model_copy(update={"edits": (), "tokens": None})
-    grown = evaluate(problem(text, tmp_path, arms=(trial(still),)), trial(still))
+    grown = evaluate(problem(text, FLOPS, tmp_path, arms=(trial(still),)), trial(still))
     plain = trial(still).model_copy(update={"procedure": "train", "options": {}})
-    assert evaluate(problem(text, tmp_path, arms=(plain,)), plain).scores == grown.scores
+    assert evaluate(problem(text, FLOPS, tmp_path, arms=(plain,)), plain).scores == grown.scores
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_trained(text: Path) -> None:
     of = trial(START.model_copy(update={"tokens": 5}))
     with pytest.raises(UsageError, match="windows of 16 tokens cannot be cut into windows of 5"):
-        problem(text, arms=(of,)).prepare()
+        problem(text, FLOPS, arms=(of,)).prepare()
     with pytest.raises(UsageError, match="LIV class"):
         problem(
-            text, arms=(trial().model_copy(update={"options": {"edits": [{"kind": "insert", "at": 0.5, "liv": "x"}]}}),)
+            text,
+            FLOPS,
+            arms=(trial(START).model_copy(update={"options": {"edits": [{"kind": "insert", "at": 0.5, "liv": "x"}]}}),),
         )
     with pytest.raises(UsageError, match="grows backbones"):
-        problem(text, arms=(trial().model_copy(update={"network": HModelNetwork()}),))
+        problem(text, FLOPS, arms=(trial(START).model_copy(update={"network": HModelNetwork()}),))
 
 
 def test_a_wrong_plan_of_the_user_s_is_a_sentence() -> None:

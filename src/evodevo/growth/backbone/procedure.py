@@ -31,7 +31,7 @@ from evodevo.growth.backbone.weights import check_answers
 from evodevo.growth.backbone.windows import cut_windows, forward_flops
 from evodevo.growth.forks.plan import forks_planned
 from evodevo.growth.forks.records import ForkRecord
-from evodevo.growth.forks.running import Forked
+from evodevo.growth.forks.running import NONE_LEFT, Forked
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
 from evodevo.tasks.held_back import with_architecture_split
@@ -146,9 +146,8 @@ class _Growing:
                 event = self._forked(event, before, without)
             self._begun = begun if event.kept else self._begun
         self.events.append(event)
-        self.bench.record_event(
-            GROWTH, f"event {number}", {"backbone_event": event.model_dump(mode="json")}, growth={"told": event.told}
-        )
+        live = {"growth": {"told": event.told}} if edits else {}
+        self.bench.record_event(GROWTH, f"event {number}", {"backbone_event": event.model_dump(mode="json")}, **live)
 
     def facts(self) -> dict[str, Any]:
         """See ``train_growing``."""
@@ -196,6 +195,10 @@ class _Growing:
     # Forks
 
     def _chosen(self, number: int) -> tuple[tuple[Edit, ...], str]:
+        """The edit that is tried, if any, and why there is none."""
+        assert self.forks is not None, "there are choices"
+        if sum(fork.spent > 0 for _, fork in self._tried) >= self.forks.plan.most:
+            return (), NONE_LEFT
         return choose(
             self.plan,
             number,

@@ -114,9 +114,12 @@ def race_of(individual: Individual) -> BackboneRaceRecord | None:
     return None if recorded is None else validate(BackboneRaceRecord, recorded, what=f"the race of {individual.id}")
 
 
-def started(planned: BackboneStructure, individual: Individual) -> BackboneStructure:
+def started(planned: BackboneStructure, chosen: str) -> BackboneStructure:
+    """The backbone of a race with this genome, as the race names it."""
+    return next(start for start in starts_of(planned, (chosen,)) if start.genome == chosen)
+
+
+def begun(planned: BackboneStructure, individual: Individual) -> BackboneStructure:
     """The structure with which the growth of a training began: the planned one, or the one that a race chose."""
     race = race_of(individual)
-    if race is None:
-        return planned
-    return next(start for start in starts_of(planned, (race.chosen,)) if start.genome == race.chosen)
+    return planned if race is None else started(planned, race.chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import DataError, GenomeError, UsageError
 from evodevo.growth.backbone.log import BackboneLog
-from evodevo.growth.backbone.records import events_of, grown_structure, started
+from evodevo.growth.backbone.records import begun, events_of, grown_structure
 from evodevo.growth.replayed import Replay, ReplayedEdit
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
 from evodevo.runs.archive import Individual
@@ -27,7 +27,7 @@ def replay_backbone(individual: Individual, log: BackboneLog, kept: NetworkEnvel
     if log.events != events_of(individual):
         raise DataError(f"the log of {individual.id} is not what was recorded when its training ended.")
     planned: NetworkSpec = individual.genome.network
-    if log.start != started(planned.structure, individual):
+    if log.start != begun(planned.structure, individual):
         raise DataError(f"the log of {individual.id} begins with another network than its training.")
     edits: list[ReplayedEdit] = []
     structure = log.start

@@ -10,11 +10,13 @@ from xml.etree.ElementTree import Element
 from evodevo.experiments.comparison import ComparisonTable
 from evodevo.experiments.report.parts import PagePart
 from evodevo.growth.backbone.reach import Reached, reached
+from evodevo.growth.backbone.records import race_of, started
 from evodevo.growth.backbone.spec import STAGES
 from evodevo.growth.report.forks import fork_table
+from evodevo.growth.report.race import table_of_race
 from evodevo.report.html import cut, element, section
 from evodevo.report.word_tables import TextTable, words_table
-from evodevo.runs.archive import Run
+from evodevo.runs.archive import Individual, Run
 
 STAGE_COLUMNS = ("arm", "edits", "at", "step", "LIVs", "width", "window", "parameters", "GFLOP/step", "loss before",
                  "loss after")  # fmt: skip
@@ -37,6 +39,9 @@ class BackboneGrowthPart(PagePart):
             return {}
         found = {"what grew": TextTable(STAGE_COLUMNS, _stages(grown), _STAGES_CAPTION, ("edits",))}
         for name, individual in _first_of_each(grown).items():
+            race = _race(individual)
+            if race is not None:
+                found[f"race of {name}"] = race
             forks = fork_table(individual.fact.get("forks"))
             if forks is not None:
                 found[f"forks of {name}"] = forks
@@ -65,6 +70,27 @@ def _stages(grown: list[Any]) -> list[tuple[str, ...]]:
         for name, individual in _first_of_each(grown).items()
         for stage in individual.fact[STAGES]
     ]
+
+
+def _race(individual: Individual) -> TextTable | None:
+    """The race at the start of a training; None where there was none."""
+    race = race_of(individual)
+    if race is None or race.instead:
+        return None
+
+    def words(genome: str) -> str:
+        start = started(individual.genome.network.structure, genome)
+        return f"{genome} ({', '.join(plan.row.name for plan in start.plans())})"
+
+    heats = [
+        {
+            **heat,
+            "left_out": [words(name) for name in heat["left_out"]],
+            "rungs": [{words(name): told for name, told in rung.items()} for rung in heat["rungs"]],
+        }
+        for heat in race.heats
+    ]
+    return table_of_race({"heats": heats, "share": race.share}, words(race.chosen), "Backbones")
 
 
 def _first_of_each(grown: list[Any]) -> dict[str, Any]:

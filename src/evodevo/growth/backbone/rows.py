@@ -10,7 +10,7 @@ from evodevo.errors import UsageError
 from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
 from evodevo.experiments.trials import Trial
-from evodevo.growth.backbone.records import events_of, grown_structure, race_of, started
+from evodevo.growth.backbone.records import begun, events_of, grown_structure, race_of
 from evodevo.growth.backbone.spec import STAGES, GrowthPlan, starts_of
 from evodevo.growth.forks.unit import NO_UNIT, unit_of
 from evodevo.growth.report.forks import fork_words
@@ -67,7 +67,7 @@ class GrowBackbone(Procedure):
         assert isinstance(network, BackboneNetwork), "checked before it was trained"
         events = events_of(individual)
         if events is not None:
-            start = started(network.structure, individual)
+            start = begun(network.structure, individual)
             return network.model_copy(update={"structure": grown_structure(start, events)})
         plan = plan_of(individual.run.settings.evaluation, individual.genome)
         made = sum(len(stage["edits"]) for stage in individual.fact.get(STAGES, ()))

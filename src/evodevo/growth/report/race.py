@@ -35,7 +35,18 @@ def race_table(growth: GrowthHistory) -> TextTable | None:
     race = growth.race
     if race is None or race["instead"]:
         return None
-    won = " + ".join(race["chosen"])
+    raced = "Modules alone" + (", then pairs with the best two" if len(race["heats"]) > 1 else "")
+    return table_of_race(race, " + ".join(race["chosen"]), raced)
+
+
+def table_of_race(race: Mapping[str, Any], won: str, raced: str) -> TextTable:
+    """A row for each network of a race, in order of the last loss.
+
+    Args:
+        race: Facts with ``heats`` (``experiments.racing.race.TrainingRace``) and ``share``, of the budget, 0 to 1.
+        won: Name of the winner.
+        raced: Who raced, in words, for the caption.
+    """
     rungs: dict[str, list[str]] = {}
     for heat in race["heats"]:
         for rung in heat["rungs"]:
@@ -56,7 +67,6 @@ def race_table(growth: GrowthHistory) -> TextTable | None:
     left_out = [name for heat in race["heats"] for name in heat["left_out"]]
     none = ("–",) * (3 if expected else 2)
     rows += [(name, "0", *none, "left out: no room in the budget") for name in left_out]
-    raced = "Modules alone" + (", then pairs with the best two" if len(race["heats"]) > 1 else "")
     decided = " The loss to which the fall of each leads in eight times as many steps decided." if expected else ""
     caption = (
         f"{raced}, at equal cost in each rung; loss on the architecture split.{decided} "

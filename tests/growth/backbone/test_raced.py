@@ -1,0 +1,190 @@
+"""Backbones that race for what a growth begins with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evodevo.errors import DataError, GenomeError, UsageError
+from evodevo.experiments.procedures import PROCEDURES
+from evodevo.experiments.racing.race import TrainingRace
+from evodevo.experiments.trainer import Trainer
+from evodevo.growth.backbone.recipes import GrowingBackbone
+from evodevo.growth.backbone.records import EVENTS, RACE, BackboneRaceRecord
+from evodevo.growth.backbone.spec import BackboneRaceSettings, TryingSettings, starts_of
+from evodevo.growth.backbone.stack import StackEdit
+from evodevo.growth.replay_run import replay
+from evodevo.growth.spec import ForkSettings
+from evodevo.networks.saved import load_network
+from evodevo.runs.resolve import resolve
+from evodevo.runs.train import experiment
+from evodevo.settings import validate
+from evodevo.storage.blobs import FolderPool
+from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, trial
+
+FLOPS = 2e9
+RECURRENT, DEEPER = "51111 91111", "51111 91111 52121 92121"
+START = GrowingBackbone(
+    depth=2,
+    width=16,
+    head_size=8,
+    classes=("SA-1", "GMemless", "Rec-1"),
+    tokens=8,
+    edits=(),
+    choices=(StackEdit(),),
+    events=TryingSettings(count=1, first=0.4, last=0.4),
+    forks=ForkSettings(share=0.2, orders=0, paired=True, average=0.5, samples=12, least=3),
+    starts=(RECURRENT, DEEPER),
+    race=BackboneRaceSettings(share=0.3, samples=8, least=4),
+)
+
+
+def planned() -> Any:
+    return START.structures()[0]
+
+
+def best(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let a race judge this network as the best, whatever it measures."""
+    judged = TrainingRace._judged
+
+    def told(self: Any, told_as: str, arm: Any, network: Any) -> float | None:
+        judged(self, told_as, arm, network)
+        return float(arm.name != name) + 1.0
+
+    monkeypatch.setattr(TrainingRace, "_judged", told)
+
+
+def race_of(outcome: Any) -> BackboneRaceRecord:
+    return validate(BackboneRaceRecord, outcome.extra[RACE], what="a race")
+
+
+@pytest.mark.parametrize(
+    ("name", "livs"),
+    [
+        ("transformer++", ("SA-1", "GMemless")),
+        (RECURRENT, ("Rec-1", "GMemless")),
+        (DEEPER, ("Rec-1", "GMemless", "Rec-1", "GMemless")),
+    ],
+)
+def test_the_winner_goes_on_with_its_weights(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, livs: tuple[str, ...]
+) -> None:
+    best(monkeypatch, name)
+    outcome = evaluate(problem(text, FLOPS, tmp_path, arms=(trial(START),)), trial(START))
+    race = race_of(outcome)
+    assert (race.chosen, race.livs, race.instead) == (name, livs, "")
+    assert race.heats[0]["arms"] == ["transformer++", RECURRENT, DEEPER]
+    assert race.told.endswith(f"{', '.join(livs)} goes on.")
+    assert outcome.extra["stages"][0]["livs"] == len(livs)
+    network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
+    classes = [plan.row.name for plan in network.plans]
+    assert classes == list(livs) * (2 if outcome.extra[EVENTS][0]["kept"] else 1)
+
+
+def test_the_race_and_what_follows_are_one_budget_and_no_batch_comes_twice(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best(monkeypatch, RECURRENT)
+    read: list[tuple[int, int]] = []
+    train = Trainer.train
+
+    def told(trainer: Trainer, network: Any, **how: Any) -> Any:
+        batch_at = how["batch_at"]
+        how["batch_at"] = lambda step: (read.append((id(network), step)), batch_at(step))[1]
+        return train(trainer, network, **how)
+
+    monkeypatch.setattr(Trainer, "train", told)
+    outcome = evaluate(problem(text, FLOPS, arms=(trial(START),)), trial(START))
+    race, stages = race_of(outcome), outcome.extra["stages"]
+    spent = outcome.extra["training_flops"]
+    assert abs(spent - FLOPS) < 1.5 * max(stage["flops"] for stage in stages)
+    assert 0.1 < race.share <= START.race.share
+    # The cost model by which rungs are planned is that of the counted steps, about.
+    last = race.heats[0]["rungs"][-1]
+    assert all(entry["steps"] >= START.race.least for entry in last.values())
+    costs = Counter({name: entry["steps"] for name, entry in race.heats[0]["rungs"][0].items()})
+    assert costs["transformer++"] > costs[DEEPER], "in a rung all cost the same, and a cheap one makes more steps"
+
+
+def test_an_interrupted_training_ends_as_one_that_was_not(text: Path, tmp_path: Path) -> None:
+    of = problem(text, FLOPS, tmp_path, arms=(trial(START),), checkpoint_every=5)
+    told: list[dict[str, Any]] = []
+    whole = evaluate(of, trial(START), report=told.append)
+    checkpoints = [message["checkpoint"] for message in told if "checkpoint" in message]
+    assert len(checkpoints) > 5
+    for checkpoint in checkpoints[:: max(1, len(checkpoints) // 5)]:
+        resumed = evaluate(of, trial(START), resume=checkpoint)
+        for fact in (RACE, "stages", EVENTS, "forks", "training_flops"):
+            assert resumed.extra[fact] == whole.extra[fact], fact
+        assert resumed.blobs["weights"] == whole.blobs["weights"]
+        assert resumed.scores == whole.scores
+
+
+def test_where_there_is_no_room_the_planned_one_goes_on_and_the_run_says_so(text: Path) -> None:
+    few = START.model_copy(update={"race": START.race.model_copy(update={"least": 5000})})
+    outcome = evaluate(problem(text, FLOPS, arms=(trial(few),)), trial(few))
+    race = race_of(outcome)
+    assert race.chosen == "transformer++"
+    assert (
+        race.told == "No race: 0.3 of the budget has no room for two of the networks with rungs of at least 5000 steps."
+    )
+    assert race.share == race.steps == 0
+    assert outcome.extra["stages"][0]["livs"] == 2
+
+
+def test_what_is_too_dear_is_left_out(text: Path) -> None:
+    wide = START.model_copy(update={"starts": (RECURRENT, "transformer++@64")})
+    race = race_of(evaluate(problem(text, FLOPS, arms=(trial(wide),)), trial(wide)))
+    assert len(race.heats[0]["left_out"]) == 1
+    assert "A race of 2 backbones (1 too dear for it) took" in race.told
+
+
+def test_a_network_is_there_once_however_it_is_written() -> None:
+    starts = starts_of(planned(), ("11111 91111", "transformer++@2", RECURRENT, "52111 91111"[:0] + RECURRENT))
+    assert [start.genome for start in starts] == ["transformer++", RECURRENT]
+    assert [start.space.depth for start in starts_of(planned(), (DEEPER,))] == [2, 4]
+
+
+@pytest.mark.parametrize("start", ["01111 91111", "transformer--", "11111 91111 13111", "transformer++@3"])
+def test_what_is_no_backbone_is_refused_before_anything_is_trained(text: Path, start: str) -> None:
+    arm = trial(START).model_copy(update={"options": {**trial(START).options, "starts": [start]}})
+    with pytest.raises(GenomeError):
+        problem(text, FLOPS, arms=(arm,))
+
+
+def test_a_race_takes_a_share() -> None:
+    with pytest.raises(UsageError, match="share"):
+        resolve("backbone.growing", size="quick", driver="grow", overrides={"backbone": {"race": {"share": 0}}})
+
+
+def test_a_run_of_a_race_is_shown_loaded_and_replayed(novel: Path, tmp_path: Path) -> None:
+    small = {
+        "task_settings": {"data": str(novel), "context_length": LENGTH},
+        "training": {"budget": {"flops": FLOPS}, "batch_size": BATCH},
+        "validation_samples": 8,
+        "test_samples": 8,
+        "curve_samples": 4,
+    }
+    overrides = {
+        "backbone": START.model_dump(mode="json"),
+        "evaluation": small,
+        "execution": {"executor": "serial"},
+    }
+    run = experiment("backbone.growing", overrides=overrides, store=tmp_path / "store")
+    with run.archive:
+        grown, _ = run.individuals()
+        row = PROCEDURES.get("grow_backbone")
+        assert grown.load().structure == row.network(grown).structure
+        assert row.words(grown)[0].startswith("A race of 3 backbones took")
+        page = run.report(tmp_path / "page.html").read_text()
+        assert "race of grown" in page
+        assert f"{RECURRENT} (Rec-1, GMemless)" in page
+        again = replay(grown)
+        assert again.is_compared
+        assert again.start == tuple(grown.fact[RACE]["livs"])
+        grown.fact[RACE]["chosen"] = DEEPER if grown.fact[RACE]["chosen"] != DEEPER else RECURRENT
+        with pytest.raises(DataError, match="begins with another network"):
+            replay(grown)
