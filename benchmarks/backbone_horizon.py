@@ -20,13 +20,12 @@ from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial
+from evodevo.growth.backbone.arms import WIDER, WINDOW, GrowingBackbone
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
-from evodevo.growth.backbone.recipes import WIDER, WINDOW, GrowingBackbone
 from evodevo.growth.backbone.spec import Edit
 from evodevo.growth.backbone.stack import StackEdit
 from evodevo.growth.backbone.widen import WidenEdit
-from evodevo.growth.spec import ForkSettings
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge, validate
 from measuring import print_table
@@ -64,7 +63,7 @@ def settings_of(data: str, tera: float) -> NetworkEvaluationSettings:
 
 def curve(settings: NetworkEvaluationSettings, edits: tuple[Edit, ...], seed: int) -> tuple[list[float], list[float]]:
     """FLOPs and validation losses of one training."""
-    start = GrowingBackbone(width=32, classes=WIDER, edits=edits, choices=(), starts=(), forks=ForkSettings())
+    start = GrowingBackbone(width=32, classes=WIDER, edits=edits, starts=())
     variant = start.grown()
     arm = Trial(
         name=variant.name,

@@ -9,7 +9,7 @@ from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial
-from evodevo.growth.backbone.recipes import GrowingBackbone
+from evodevo.growth.backbone.arms import GrowingBackbone
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 

@@ -10,12 +10,12 @@ import pytest
 
 from evodevo.errors import DataError, UsageError
 from evodevo.experiments.procedures import PROCEDURES
+from evodevo.growth.backbone.arms import GrowingBackbone
 from evodevo.growth.backbone.choosing import choose
 from evodevo.growth.backbone.forking import BackboneForks
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
 from evodevo.growth.backbone.log import read_log, write_log
-from evodevo.growth.backbone.recipes import GrowingBackbone
 from evodevo.growth.backbone.records import EVENTS, BackboneEvent, grown_structure
 from evodevo.growth.backbone.spec import GrowthPlan, TryingSettings
 from evodevo.growth.backbone.stack import StackEdit
@@ -36,6 +36,7 @@ from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, tria
 FLOPS = 2.4e9
 REC = InsertEdit(liv="Rec-1", place=1)
 START = GrowingBackbone(
+    starts=(),
     depth=2,
     width=16,
     head_size=8,
@@ -281,8 +282,7 @@ def test_a_recorded_run_chooses_again_as_it_chose() -> None:
 @pytest.mark.parametrize(
     ("part", "match"),
     [
-        ({"choices": [{"kind": "stack"}]}, "choices and forks belong together"),
-        ({"forks": {"share": 0.1}}, "choices and forks belong together"),
+        ({"choices": [{"kind": "stack"}], "forks": {"share": 0}}, "of choices a fork keeps what pays"),
         ({"choices": [{"kind": "stack", "at": 0.2}], "forks": {"share": 0.1}}, "choices have no share 'at'"),
         ({"edits": [{"kind": "stack"}]}, "each of the edits has a share 'at'"),
         ({"events": {"first": 0.5, "last": 0.2}}, "the first event comes at 0.5"),

@@ -12,10 +12,10 @@ import torch
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.errors import UsageError
 from evodevo.experiments.trainer import Trainer
+from evodevo.growth.backbone.arms import GrowingBackbone
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
 from evodevo.growth.backbone.procedure import LOOKED_AT
-from evodevo.growth.backbone.recipes import GrowingBackbone
 from evodevo.growth.backbone.stack import StackEdit
 from evodevo.growth.backbone.widen import WidenEdit
 from evodevo.h_model.network import HModelNetwork
@@ -28,6 +28,7 @@ from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, tria
 
 FLOPS = 6e8
 START = GrowingBackbone(
+    starts=(),
     depth=2,
     width=16,
     head_size=8,

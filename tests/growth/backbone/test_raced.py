@@ -12,7 +12,7 @@ from evodevo.errors import DataError, GenomeError, UsageError
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.racing.race import TrainingRace
 from evodevo.experiments.trainer import Trainer
-from evodevo.growth.backbone.recipes import GrowingBackbone
+from evodevo.growth.backbone.arms import GrowingBackbone
 from evodevo.growth.backbone.records import EVENTS, RACE, BackboneRaceRecord
 from evodevo.growth.backbone.spec import BackboneRaceSettings, TryingSettings, starts_of
 from evodevo.growth.backbone.stack import StackEdit

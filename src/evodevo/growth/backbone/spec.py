@@ -110,11 +110,8 @@ class GrowthPlan(Settings):
     def _planned_or_chosen(self) -> Self:
         if any(edit.at is not None for edit in self.choices):
             raise ValueError("choices have no share 'at': events say when they are tried")
-        if bool(self.choices) != bool(self.forks.share):
-            raise ValueError(
-                "choices and forks belong together: a fork keeps of the choices what pays; give choices, and forks a "
-                "share of the budget as 0.15, or neither"
-            )
+        if self.choices and not self.forks.share:
+            raise ValueError("of choices a fork keeps what pays: give forks a share of the budget, as 0.15")
         shares = [edit.at for edit in self.edits if edit.at is not None]
         if len(shares) < len(self.edits):
             raise ValueError("each of the edits has a share 'at' after which it is made")
