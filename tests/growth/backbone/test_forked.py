@@ -335,6 +335,8 @@ def test_a_run_shows_what_was_tried(run: Run, tmp_path: Path) -> None:
         assert any(f"of {len(tried)} forks kept their edits" in sentence for sentence in row.words(grown))
         page = run.report(tmp_path / "page.html").read_text()
         assert "forks of grown" in page.lower()
+        assert f"loss over steps, {len(grown.fact[EVENTS])} event" in page
+        assert "widened in place" in page, "what was planned is in the picture"
         again = replay(grown)
         assert again.is_compared
         assert len(again.edits) == sum(len(event["edits"]) for event in grown.fact[EVENTS])

@@ -66,7 +66,9 @@ class _BackboneRace(TrainingRace[Racer]):
     def run(self, structures: tuple[BackboneStructure, ...]) -> BackboneStart:
         arms = [self._arm(structure) for structure in structures]
         costs = [arm.cost for arm in arms]
-        race = self.room.race(self.settings, costs)
+        # Where the budget is in seconds, steps of all were timed for their costs. Recorded, as all that is measured.
+        timed: float = self.bench.once("used before the race", lambda: self.used)
+        race = self.room.race(self.settings, costs) - timed
         planned = plan_first(costs, race, self.settings.least, self.judging_of(0))
         if planned is None:
             return self._outcome(arms[0], NO_ROOM.format(self.settings.share, self.settings.least))
@@ -74,7 +76,7 @@ class _BackboneRace(TrainingRace[Racer]):
         return self._outcome(arms[0], DIVERGED) if best is None else self._outcome(best, "")
 
     def _arm(self, structure: BackboneStructure) -> Racer:
-        # By the cost model, as the judgement; the training that follows counts.
+        # By the cost model, as judgements are; the FLOPs of its training are counted.
         flops = STEP * self.bench.training.batch_size * forward_flops(self.task, structure, self.window)
         arm = Racer(name=structure.genome, network=BackboneNetwork(structure=structure), cost=flops)
         arm.cost = self.cost_of(arm)

@@ -30,7 +30,7 @@ def growing(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     changes.refuse_baselines()
     start = validate(GrowingBackbone, dict(changes.part), what=f"{BACKBONE} settings")
     beside = "the planned one" if start.starts or start.choices else "the one that it becomes"
-    title = f"a backbone that grows while it trains, beside {beside}, with equal FLOPs"
+    title = f"a backbone that grows while it trains, beside {beside}, with the same budget"
     arms = (start.grown(), start.fixed())
     return _experiment(title, arms, seeds=3 if size == "full" else 1, flops=(2.0 if size == "full" else 0.1) * TERA)
 
@@ -88,7 +88,7 @@ def race_then_grow(size: Size, driver: Driver, changes: Changes) -> ExperimentSe
         ),
     )
     return _experiment(
-        "a race of backbones, then growth that forks confirm, with equal FLOPs",
+        "a race of backbones, then growth that forks confirm, with the same budget",
         arms,
         seeds=5 if size == "full" else 1,
         flops=(1.0 if size == "full" else 0.1) * TERA,

@@ -9,13 +9,14 @@ from xml.etree.ElementTree import Element
 
 from evodevo.experiments.comparison import ComparisonTable
 from evodevo.experiments.report.parts import PagePart
+from evodevo.growth.backbone.drawing import CAPTION, growth_drawing
 from evodevo.growth.backbone.reach import Reached, reached
-from evodevo.growth.backbone.records import race_of, started
+from evodevo.growth.backbone.records import events_of, race_of, started
 from evodevo.growth.backbone.spec import STAGES
 from evodevo.growth.report.forks import fork_table
 from evodevo.growth.report.race import table_of_race
 from evodevo.report.html import cut, element, section
-from evodevo.report.word_tables import TextTable, words_table
+from evodevo.report.word_tables import CaptionedDrawing, TextTable, pictures, words_table
 from evodevo.runs.archive import Individual, Run
 
 STAGE_COLUMNS = ("arm", "edits", "at", "step", "LIVs", "width", "window", "parameters", "GFLOP/step", "loss before",
@@ -31,10 +32,17 @@ class BackboneGrowthPart(PagePart):
         content: list[Element] = []
         for title, words in self.tables(run, table).items():
             content += [element("h3", cut(title, 160)), words_table(words)]
+        if content:
+            grown = _first_of_each(_grown(run)).items()
+            content += pictures(
+                CaptionedDrawing(growth_drawing(individual), CAPTION.format(name))
+                for name, individual in grown
+                if events_of(individual)
+            )
         return section("backbone-growth", "Growth", *content) if content else None
 
     def tables(self, run: Run, table: ComparisonTable) -> Mapping[str, TextTable]:
-        grown = [individual for individual in run.individuals() if individual.fact.get(STAGES)]
+        grown = _grown(run)
         if not grown:
             return {}
         found = {"what grew": TextTable(STAGE_COLUMNS, _stages(grown), _STAGES_CAPTION, ("edits",))}
@@ -91,6 +99,10 @@ def _race(individual: Individual) -> TextTable | None:
         for heat in race.heats
     ]
     return table_of_race({"heats": heats, "share": race.share}, words(race.chosen), "Backbones")
+
+
+def _grown(run: Run) -> list[Any]:
+    return [individual for individual in run.individuals() if individual.fact.get(STAGES)]
 
 
 def _first_of_each(grown: list[Any]) -> dict[str, Any]:

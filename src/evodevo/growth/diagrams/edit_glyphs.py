@@ -14,7 +14,7 @@ from evodevo.report.svg import Drawing, shorten, text_width
 EDGE, LEAST_ROOM = 8.0, 30.0
 """Space at the right edge, and the least for a sign's words, in units of the drawing."""
 
-LETTERS = {"grow": "G", "spawn": "S", "hybridise": "H", REPLACE: "R"}
+LETTERS = {"grow": "G", "spawn": "S", "hybridise": "H", REPLACE: "R", "stack": "S", "insert": "I", "lengthen": "L"}
 REPLACED = "replaced"
 WORDS = {
     "grow": "grown from a parent",
@@ -24,6 +24,9 @@ WORDS = {
     "prune": "pruned",
     REPLACED: "gave its place to a newborn",
     "rewarm": "warmed up again",
+    "stack": "LIVs stacked",
+    "insert": "LIV inserted",
+    "lengthen": "longer windows",
 }
 
 
