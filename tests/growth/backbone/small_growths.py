@@ -24,7 +24,7 @@ def problem(
     values = {
         "task": "language",
         "task_settings": {"data": str(text), "context_length": LENGTH},
-        "training": {"budget": {"flops": flops}, "batch_size": BATCH, "device": "cpu", "report_every": 1, **training},
+        "training": {"budget": {"flops": flops}, "batch_size": BATCH, "device": "cpu", "report_every": 1} | training,
         "validation_samples": 8,
         "test_samples": 8,
         "curve_points": 4,

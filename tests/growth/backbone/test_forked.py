@@ -17,6 +17,7 @@ from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
 from evodevo.growth.backbone.log import read_log, write_log
 from evodevo.growth.backbone.records import EVENTS, BackboneEvent, grown_structure
+from evodevo.growth.backbone.remove import RemoveEdit
 from evodevo.growth.backbone.spec import GrowthPlan, TryingSettings
 from evodevo.growth.backbone.stack import StackEdit
 from evodevo.growth.backbone.widen import WidenEdit
@@ -110,6 +111,19 @@ def test_all_that_forks_compute_is_in_the_one_budget(
         own = fork.steps[0 if event.kept else 1]
         assert any(fork.winner_flops == pytest.approx(own * cost) for cost in costs)
         assert 0 <= fork.side_flops - fork.winner_flops < max(costs) * 1.01
+
+
+def test_a_planned_edit_that_a_fork_made_impossible_is_left_out(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided(monkeypatch, True)
+    once = TryingSettings(count=1, first=0.2, last=0.2)
+    twice = {"edits": (RemoveEdit(liv="SA-1", at=0.6),), "choices": (RemoveEdit(liv="SA-1"),), "events": once}
+    start = START.model_copy(update=twice)
+    outcome = evaluate(problem(text, FLOPS, arms=(trial(start),)), trial(start))
+    made, left_out = events_of(outcome)
+    assert made.kept
+    assert not left_out.edits
+    assert left_out.told == "event 2: no edit: the backbone has no LIV SA-1 to remove; it has GMemless."
+    assert [stage["livs"] for stage in outcome.extra["stages"]] == [2, 1]
 
 
 def test_steps_go_on_where_the_winner_is(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,3 +188,15 @@ def test_a_run_of_a_race_is_shown_loaded_and_replayed(novel: Path, tmp_path: Pat
         grown.fact[RACE]["chosen"] = DEEPER if grown.fact[RACE]["chosen"] != DEEPER else RECURRENT
         with pytest.raises(DataError, match="begins with another network"):
             replay(grown)
+
+
+def test_with_a_budget_in_seconds_race_and_forks_are_charged_in_them(text: Path) -> None:
+    seconds = 4.0
+    outcome = evaluate(problem(text, FLOPS, arms=(trial(START),), budget={"seconds": seconds}), trial(START))
+    race, forks = race_of(outcome), outcome.extra["forks"]
+    assert forks["unit"] == "seconds"
+    assert race.instead == ""
+    assert 0 < race.share < 2 * START.race.share, "the clock of a busy machine is no law"
+    assert all(row["seconds"] > 0 for row in forks["tried"] if row["spent"])
+    network = outcome.extra["stages"][0]
+    assert network["livs"] == len(race.livs)

@@ -18,6 +18,7 @@ import torch
 
 from evodevo.backbone.model import Backbone
 from evodevo.backbone.network import BackboneNetwork
+from evodevo.errors import GenomeError, UsageError
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Branch, Trainer
 from evodevo.growth.backbone.base import BackboneEdit
@@ -134,9 +135,8 @@ class _Growing:
 
     def event(self, number: int, moment: GrowthMoment, result: TrainingResult) -> None:
         """The edits of one moment, or one that is tried in a fork."""
-        edits, note, at = moment.edits, "", moment.at
-        if not edits:
-            edits, note = self._chosen(number)
+        at = moment.at
+        edits, note = self._planned(moment) if moment.edits else self._chosen(number)
         event = BackboneEvent(number=number, at=at, step=result.steps, edits=edits, kept=bool(edits), note=note)
         if edits:
             new = _fork_name(number) not in self.bench.facts
@@ -146,7 +146,7 @@ class _Growing:
                 event = self._forked(event, before, without)
             self._begun = begun if event.kept else self._begun
         self.events.append(event)
-        live = {"growth": {"told": event.told}} if edits else {}
+        live = {"growth": {"told": event.told}} if edits or moment.edits else {}
         self.bench.record_event(GROWTH, f"event {number}", {"backbone_event": event.model_dump(mode="json")}, **live)
 
     def facts(self) -> dict[str, Any]:
@@ -160,6 +160,16 @@ class _Growing:
         }
 
     # Edits
+
+    def _planned(self, moment: GrowthMoment) -> tuple[tuple[Edit, ...], str]:
+        """The edits of a moment; none, and why, where a race or forks led to a network that does not admit them."""
+        structure = self.grown.network.structure
+        try:
+            for edit in moment.edits:
+                structure = edit.after(structure)
+        except (UsageError, GenomeError) as error:
+            return (), str(error)
+        return moment.edits, ""
 
     def _edit(self, number: int, at: float, edits: Sequence[Edit], result: TrainingResult) -> dict[str, Any]:
         """Make the edits; what the stage that begins with them has."""

@@ -60,7 +60,7 @@ class BackboneEvent(Settings):
         number: Number of the event, from 1.
         at: Share of the budget at which it was to come, 0 to 1.
         step: Training steps made before.
-        edits: Edits that were made, or tried in a fork; none where no edit could be made.
+        edits: Edits that were made, or tried in a fork; none where none could be made.
         kept: Whether the network has them afterwards.
         note: Why not; empty where it has.
         fork: The fork that decided; None where none did.
@@ -77,9 +77,9 @@ class BackboneEvent(Settings):
     @property
     def told(self) -> str:
         """The event in a line: ``event 2: twice the width refused: its gain is …``."""
-        what = ", ".join(edit.words() for edit in self.edits) or "nothing to try"
+        what = ", ".join(edit.words() for edit in self.edits)
         if not self.edits:
-            return f"event {self.number}: {what}: {self.note}"
+            return f"event {self.number}: no edit: {self.note}"
         if self.kept:
             gain = "" if self.fork is None or self.fork.chose is None else f", {self.fork.chose.gain:+.4f} nats"
             return f"event {self.number}: {what} {'made' if self.fork is None else 'kept'}{gain}"
