@@ -32,7 +32,7 @@ from evodevo.growth.forks.running import spare_of
 from evodevo.growth.forks.sides import Side, reordered, train_side
 from evodevo.growth.procedures.settings import pool_to_grow
 from evodevo.growth.spec import ForkSettings
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.training.precision import decide
 from measuring import print_table
 from starting_race import experiment, trial

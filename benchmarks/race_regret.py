@@ -41,7 +41,7 @@ from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.procedures.race import FINALISTS, IDENTITY
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget
 from measuring import mean_in_words, print_table

@@ -42,7 +42,7 @@ from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget
 from measuring import mean_in_words, print_table

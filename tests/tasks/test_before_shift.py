@@ -10,7 +10,7 @@ import pytest
 from evodevo.errors import UsageError
 from evodevo.tasks.base import ALL_SPLITS, TASKS, OutputSpec, SampleTask
 from evodevo.tasks.before_shift import BeforeShiftTask, targets_of
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.testing.small_networks import problem
 
 

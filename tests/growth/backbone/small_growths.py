@@ -10,6 +10,8 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial
 from evodevo.growth.backbone.arms import GrowingBackbone
+from evodevo.runs.archive import Run
+from evodevo.runs.train import experiment
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 
@@ -53,3 +55,20 @@ def evaluate(of: NetworkProblem, arm: Trial, resume: str | None = None, report: 
     outcome = of.read(evaluate_network(of.payload(arm, 5, resume), report or (lambda message: None)))
     assert outcome.reason is None, outcome.detail
     return outcome
+
+
+def small_run(start: GrowingBackbone, novel: Path, store: Path, flops: float) -> Run:
+    """A run of ``backbone.growing`` with so many FLOPs a training."""
+    small = {
+        "task_settings": {"data": str(novel), "context_length": LENGTH},
+        "training": {"budget": {"flops": flops}, "batch_size": BATCH},
+        "validation_samples": 8,
+        "test_samples": 8,
+        "curve_samples": 4,
+    }
+    overrides = {
+        "backbone": start.model_dump(mode="json"),
+        "evaluation": small,
+        "execution": {"executor": "serial"},
+    }
+    return experiment("backbone.growing", overrides=overrides, store=store)

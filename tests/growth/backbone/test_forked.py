@@ -26,13 +26,11 @@ from evodevo.growth.forks.records import ForkGain, ForkRecord
 from evodevo.growth.replay_run import replay
 from evodevo.growth.spec import ForkSettings
 from evodevo.networks.saved import load_network
-from evodevo.runs.archive import Run
 from evodevo.runs.resolve import resolve
-from evodevo.runs.train import experiment
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
-from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, trial
+from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, small_run, trial
 
 FLOPS = 2.4e9
 REC = InsertEdit(liv="Rec-1", place=1)
@@ -320,24 +318,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(text: Path) -> 
 # Runs
 
 
-@pytest.fixture(scope="module")
-def run(novel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    small = {
-        "task_settings": {"data": str(novel), "context_length": LENGTH},
-        "training": {"budget": {"flops": 1.8e9}, "batch_size": BATCH},
-        "validation_samples": 8,
-        "test_samples": 8,
-        "curve_samples": 4,
-    }
-    overrides = {
-        "backbone": START.model_dump(mode="json"),
-        "evaluation": small,
-        "execution": {"executor": "serial"},
-    }
-    return experiment("backbone.growing", overrides=overrides, store=tmp_path_factory.mktemp("forked"))
-
-
-def test_a_run_shows_what_was_tried(run: Run, tmp_path: Path) -> None:
+def test_a_run_shows_what_was_tried(novel: Path, tmp_path: Path) -> None:
+    run = small_run(START, novel, tmp_path / "store", 1.8e9)
     with run.archive:
         grown, fixed = run.individuals()
         row = PROCEDURES.get("grow_backbone")

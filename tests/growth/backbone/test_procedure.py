@@ -21,10 +21,9 @@ from evodevo.growth.backbone.widen import WidenEdit
 from evodevo.h_model.network import HModelNetwork
 from evodevo.networks.saved import load_network
 from evodevo.runs.resolve import resolve
-from evodevo.runs.train import experiment
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.text.language import windows_of
-from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, trial
+from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, small_run, trial
 
 FLOPS = 6e8
 START = GrowingBackbone(
@@ -155,16 +154,7 @@ def test_a_wrong_plan_of_the_user_s_is_a_sentence() -> None:
 
 
 def test_a_run_shows_what_grew_and_what_that_saved(novel: Path, tmp_path: Path) -> None:
-    small = {
-        "task_settings": {"data": str(novel), "context_length": LENGTH},
-        "training": {"budget": {"flops": 3e8}, "batch_size": BATCH},
-        "validation_samples": 8,
-        "test_samples": 8,
-        "curve_samples": 4,
-    }
-    part = START.model_dump(mode="json")
-    overrides = {"backbone": part, "evaluation": small, "execution": {"executor": "serial"}}
-    run = experiment("backbone.growing", overrides=overrides, store=tmp_path)
+    run = small_run(START, novel, tmp_path / "store", 3e8)
     with run.archive:
         grown, fixed = run.individuals()
         network = grown.load()

@@ -20,10 +20,9 @@ from evodevo.growth.replay_run import replay
 from evodevo.growth.spec import ForkSettings
 from evodevo.networks.saved import load_network
 from evodevo.runs.resolve import resolve
-from evodevo.runs.train import experiment
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
-from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, trial
+from growth.backbone.small_growths import evaluate, problem, small_run, trial
 
 FLOPS = 2e9
 RECURRENT, DEEPER = "51111 91111", "51111 91111 52121 92121"
@@ -161,19 +160,7 @@ def test_a_race_takes_a_share() -> None:
 
 
 def test_a_run_of_a_race_is_shown_loaded_and_replayed(novel: Path, tmp_path: Path) -> None:
-    small = {
-        "task_settings": {"data": str(novel), "context_length": LENGTH},
-        "training": {"budget": {"flops": FLOPS}, "batch_size": BATCH},
-        "validation_samples": 8,
-        "test_samples": 8,
-        "curve_samples": 4,
-    }
-    overrides = {
-        "backbone": START.model_dump(mode="json"),
-        "evaluation": small,
-        "execution": {"executor": "serial"},
-    }
-    run = experiment("backbone.growing", overrides=overrides, store=tmp_path / "store")
+    run = small_run(START, novel, tmp_path / "store", FLOPS)
     with run.archive:
         grown, _ = run.individuals()
         row = PROCEDURES.get("grow_backbone")

@@ -41,7 +41,7 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.testing.small_networks import problem, settings
 from evodevo.training.precision import decide
 

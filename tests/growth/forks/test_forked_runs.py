@@ -42,7 +42,7 @@ from evodevo.networks.spec import NetworkSpec
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.testing.small_networks import problem, settings, small_zoo
 from evodevo.training.loop import TrainingResult, model_loss, train
 

@@ -38,7 +38,7 @@ from evodevo.settings import merge
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.before_shift import BeforeShiftTask, targets_of
-from evodevo.tasks.held_back import HeldBackTask, with_architecture_split
+from evodevo.tasks.held.back import HeldBackTask, with_architecture_split
 from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.testing.small_networks import h_model, problem, settings, small_zoo
 from evodevo.training.precision import decide

@@ -11,6 +11,7 @@ import torch
 
 from evodevo.errors import UsageError
 from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.racing.race import batches_from
 from evodevo.experiments.remarks import remarks
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trainer import Trainer
@@ -186,7 +187,7 @@ def test_children_begin_with_their_parents_weights_where_they_inherit() -> None:
         assert all(torch.equal(begun[name], trained[name]) for name in trained) == inherit
         assert all(torch.equal(begun[name], new[name]) for name in trained) != inherit
         assert (parent.steps, child.steps, child.parent) == (3, 6 if inherit else 3, 0)
-        batches = [search._batches_from(first)(0)["program"] for first in (parent.steps, 0)]
+        batches = [batches_from(search.bench, search.task, first)(0)["program"] for first in (parent.steps, 0)]
         assert not (batches[0] == batches[1]).all(), "and with the batches after those of the parent"
 
 

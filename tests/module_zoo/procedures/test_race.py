@@ -22,7 +22,7 @@ from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.saved import load_network
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.held_back import HeldBackTask
+from evodevo.tasks.held.back import HeldBackTask
 from module_zoo.procedures.test_searches import evaluate, problem_of
 
 WIDTH = 16

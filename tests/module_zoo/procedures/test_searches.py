@@ -30,7 +30,7 @@ from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.randomness import generator
 from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.held_back import HeldBackTask
+from evodevo.tasks.held.back import HeldBackTask
 from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.testing.small_networks import problem, transformer
 

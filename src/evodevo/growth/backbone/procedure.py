@@ -35,7 +35,7 @@ from evodevo.growth.forks.records import ForkRecord
 from evodevo.growth.forks.running import NONE_LEFT, Forked
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.tasks.inputs import Batch
 from evodevo.training.loop import TrainingResult
 

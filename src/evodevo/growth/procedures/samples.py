@@ -13,7 +13,7 @@ from evodevo.growth.shifts.spec import ShiftSettings
 from evodevo.growth.shifts.stream import data_before, new_words
 from evodevo.networks.base import Batch
 from evodevo.randomness import integer_seed
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 
 PROBED_AT_ONCE = 64
 

@@ -17,7 +17,7 @@ from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.training.settings import TrainingSettings
 
 FEWEST_TRAININGS = 2

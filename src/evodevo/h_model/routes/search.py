@@ -10,7 +10,6 @@ Source: docs/spec/h_model.md#evolution-of-routes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.experiments.kept_weights import KeptWeights
+from evodevo.experiments.racing.race import batches_from
 from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.cost import h_model_cost
 from evodevo.h_model.model import HModel, as_h_model
@@ -29,8 +29,7 @@ from evodevo.h_model.spec import HModelStructure, imposed
 from evodevo.randomness import generator
 from evodevo.search.base import Proposal, Scored, SpaceExhausted
 from evodevo.tasks.base import Split
-from evodevo.tasks.held_back import with_architecture_split
-from evodevo.tasks.inputs import Batch
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.training.loop import TrainingResult
 from evodevo.training.settings import Budget
 
@@ -146,20 +145,16 @@ class RouteSearch:
         budget = Budget(steps=self.settings.steps)
         training = self.bench.training.model_copy(update={"budget": budget, "optimizer": optimizer})
         result = self.bench.train(
-            network, training=training, task=self.task, batch_at=self._batches_from(before), watched=False
+            network,
+            training=training,
+            task=self.task,
+            batch_at=batches_from(self.bench, self.task, before),
+            watched=False,
         )
         self.result = result
         loss = self._judged(number, network) if result.state == "finished" else None
         weights = None if loss is None else self.weights.keep(f"routes {number}", network)
         return Tried(proposal.genome, parent, loss, before + self.settings.steps, weights)
-
-    def _batches_from(self, first: int) -> Callable[[int], Batch]:
-        """The training batches from one on: all that begin anew begin with the same."""
-
-        def batch_at(step: int) -> Batch:
-            return self.task.batch("train", self.bench.seed, step + first, self.bench.training.batch_size)
-
-        return batch_at
 
     def _judged(self, number: int, network: HModel) -> float | None:
         split: Split = self.settings.judged_by

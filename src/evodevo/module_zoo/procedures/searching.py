@@ -20,7 +20,7 @@ from evodevo.module_zoo.procedures.search_settings import check_budget, zoo_of
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
 from evodevo.tasks.base import SampleTask
-from evodevo.tasks.held_back import with_architecture_split
+from evodevo.tasks.held.back import with_architecture_split
 from evodevo.training.loop import TrainingResult
 from evodevo.training.settings import TrainingSettings
 

@@ -8,17 +8,15 @@ Shapes: B samples. Legend: L tokens of a window's input, which is followed by th
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evodevo import canonical
-from evodevo.errors import DataError, UsageError
-from evodevo.settings import Settings
-from evodevo.tasks.base import ALL_SPLITS, SampleTask, Split
-from evodevo.tasks.inputs import Batch
+from evodevo.errors import DataError
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.held.view import HeldView
 
 SHARE = 0.1
 STRETCHES = 16
@@ -27,7 +25,7 @@ MOST_WINDOWS = 4096
 """Windows that are held back at most, however long the text is."""
 
 
-class HeldStretchesTask(SampleTask):
+class HeldStretchesTask(HeldView):
     """A view of another task; its windows of ``architecture`` share no token with each other but the predicted last.
 
     Args:
@@ -40,14 +38,9 @@ class HeldStretchesTask(SampleTask):
 
     name: ClassVar[str] = "held_stretches"
     overlapping: ClassVar[bool] = True
-    settings_class: ClassVar[type[Settings]] = Settings
-    splits = ALL_SPLITS
 
     def __init__(self, task: SampleTask, share: float = SHARE) -> None:
-        self.whole = task
-        self.inputs, self.outputs, self.group_names = task.inputs, task.outputs, task.group_names
-        self.digest = canonical.digest({"task": task.digest, "held stretches": share})
-        self.key = task.key
+        super().__init__(task, canonical.digest({"task": task.digest, "held stretches": share}))
         length = task.inputs[0].length
         self._held, begins, ends = _stretches(task.count("train"), length, share)
         # A training window is read up to the token after its last input.
@@ -61,10 +54,6 @@ class HeldStretchesTask(SampleTask):
                 "back for judging. Give more text, or a shorter context length."
             )
 
-    @classmethod
-    def open(cls, settings: Any, cache_folder: Path | None = None, key: str | None = None) -> HeldStretchesTask:
-        raise UsageError("a split is held back from a task in code; such a task is not opened by itself.")
-
     def _place(self, split: Split, indices: NDArray[np.int64]) -> tuple[Split, NDArray[np.int64]]:
         if split == "architecture":
             return "train", self._held[indices]
@@ -77,19 +66,6 @@ class HeldStretchesTask(SampleTask):
         if split == "architecture":
             return len(self._held)
         return int(self._before[-1]) if split == "train" else self.whole.count(split)
-
-    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
-        return self.whole.fetch(*self._place(split, indices))
-
-    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return self.whole.groups(*self._place(split, indices))
-
-    def show(self, split: Split, index: int) -> dict[str, str]:
-        origin, indices = self._place(split, np.asarray([index]))
-        return self.whole.show(origin, int(indices[0]))
-
-    def describe(self) -> dict[str, Any]:
-        return {**self.whole.describe(), "digest": self.digest}
 
 
 def _stretches(

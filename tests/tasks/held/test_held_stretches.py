@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import Settings
 from evodevo.tasks.base import ALL_SPLITS, OutputSpec, SampleTask, Split
-from evodevo.tasks.held_back import with_architecture_split
-from evodevo.tasks.held_stretches import MOST_WINDOWS, STRETCHES, HeldStretchesTask
+from evodevo.tasks.held.back import with_architecture_split
+from evodevo.tasks.held.stretches import MOST_WINDOWS, STRETCHES, HeldStretchesTask
 from evodevo.tasks.inputs import Batch
 from evodevo.tasks.text.language import LanguageSettings, LanguageTask, windows_of
 

@@ -8,7 +8,7 @@ import pytest
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import Settings
 from evodevo.tasks.base import ALL_SPLITS
-from evodevo.tasks.held_back import HeldBackTask, with_architecture_split
+from evodevo.tasks.held.back import HeldBackTask, with_architecture_split
 from evodevo.testing.small_networks import problem
 
 
