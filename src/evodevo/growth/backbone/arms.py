@@ -108,7 +108,7 @@ class GrowingBackbone(Settings):
     def grown(self, name: str = GROWN, cell: Cell | None = None) -> Variant:
         """The arm that grows."""
         network = BackboneNetwork(structure=self.structures()[0])
-        options = self.plan.model_dump(mode="json")
+        options = self.plan.model_dump(mode="json", exclude_none=True)  # a settings file has no null
         return Variant(
             name=name, role="other", network=network, procedure=GROW_BACKBONE, options=options, cell=cell or {}
         )
