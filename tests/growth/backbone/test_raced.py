@@ -122,16 +122,18 @@ def test_an_interrupted_training_ends_as_one_that_was_not(text: Path, tmp_path: 
         assert resumed.scores == whole.scores
 
 
-def test_where_there_is_no_room_the_planned_one_goes_on_and_the_run_says_so(text: Path) -> None:
-    few = START.model_copy(update={"race": START.race.model_copy(update={"least": 5000})})
+def test_where_there_is_no_room_the_planned_one_goes_on_and_the_run_says_what_would_do(text: Path) -> None:
+    few = START.model_copy(update={"race": START.race.model_copy(update={"least": 200})})
     outcome = evaluate(problem(text, FLOPS, arms=(trial(few),)), trial(few))
     race = race_of(outcome)
     assert race.chosen == "transformer++"
-    assert (
-        race.told == "No race: 0.3 of the budget has no room for two of the networks with rungs of at least 5000 steps."
-    )
+    told, _, amount = race.told.partition("; give ")
+    assert told == "No race: 0.3 of the budget has no room for two of the networks with rungs of at least 200 steps"
     assert race.share == race.steps == 0
     assert outcome.extra["stages"][0]["livs"] == 2
+    enough = 1.01 * float(amount.split()[0])
+    assert enough > FLOPS
+    assert race_of(evaluate(problem(text, enough, arms=(trial(few),)), trial(few))).instead == ""
 
 
 def test_what_is_too_dear_is_left_out(text: Path) -> None:

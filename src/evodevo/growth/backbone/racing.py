@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,12 +16,15 @@ from evodevo.growth.backbone.records import BackboneRaceRecord
 from evodevo.growth.backbone.spec import GrowthPlan, starts_of
 from evodevo.growth.backbone.windows import cut_windows, forward_flops
 from evodevo.growth.forks.budget import STEP
+from evodevo.growth.forks.unit import amount_in_words
 from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.inputs import Batch
 from evodevo.training.settings import TrainingSettings
 
-NO_ROOM = "{:g} of the budget has no room for two of the networks with rungs of at least {} steps"
+NO_ROOM = "{:g} of the budget has no room for two of the networks with rungs of at least {} steps; give {} or more"
+TWO = 2
+"""Networks of the smallest race, each of which is trained once."""
 DIVERGED = "no network of the race could be trained"
 
 
@@ -71,7 +74,7 @@ class _BackboneRace(TrainingRace[Racer]):
         race = self.room.race(self.settings, costs) - timed
         planned = plan_first(costs, race, self.settings.least, self.judging_of(0))
         if planned is None:
-            return self._outcome(arms[0], NO_ROOM.format(self.settings.share, self.settings.least))
+            return self._outcome(arms[0], self._no_room(costs))
         best = best_of(self.heat(arms, planned))
         return self._outcome(arms[0], DIVERGED) if best is None else self._outcome(best, "")
 
@@ -86,6 +89,13 @@ class _BackboneRace(TrainingRace[Racer]):
         """See ``TrainingRace``; in windows as long as at the start."""
         cut, batches = cut_windows(self.task.inputs[0].length, self.window), batches_from(self.bench, self.task, first)
         return lambda step: cut(batches(step))
+
+    def _no_room(self, costs: Sequence[float]) -> str:
+        share, least = self.settings.share, self.settings.least
+        second = sorted(costs)[min(1, len(costs) - 1)]
+        need = TWO * second * (least + self.judging_of(0)) / share
+        unit = self.room.unit
+        return NO_ROOM.format(share, least, f"{need:.3g} steps" if unit == "steps" else amount_in_words(need, unit))
 
     def _outcome(self, winner: Racer, instead: str) -> BackboneStart:
         network = cast(Backbone, self.build(winner))

@@ -32,7 +32,7 @@ def growing(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     beside = "the planned one" if start.starts or start.choices else "the one that it becomes"
     title = f"a backbone that grows while it trains, beside {beside}, with the same budget"
     arms = (start.grown(), start.fixed())
-    return _experiment(title, arms, seeds=3 if size == "full" else 1, flops=(2.0 if size == "full" else 0.1) * TERA)
+    return _experiment(title, arms, seeds=3 if size == "full" else 1, flops=(2.0 if size == "full" else 0.5) * TERA)
 
 
 def proof(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
