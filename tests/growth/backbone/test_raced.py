@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from evodevo.errors import DataError, GenomeError, UsageError
 from evodevo.experiments.procedures import PROCEDURES
@@ -134,6 +135,31 @@ def test_where_there_is_no_room_the_planned_one_goes_on_and_the_run_says_what_wo
     enough = 1.01 * float(amount.split()[0])
     assert enough > FLOPS
     assert race_of(evaluate(problem(text, enough, arms=(trial(few),)), trial(few))).instead == ""
+
+
+def test_where_all_diverge_the_planned_one_begins_anew(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = TrainingRace._judged
+    begun: list[dict[str, Any]] = []
+    train = Trainer.train
+
+    def told(self: Any, told_as: str, arm: Any, network: Any) -> None:
+        judged(self, told_as, arm, network)
+
+    def watched(trainer: Trainer, network: Any, **how: Any) -> Any:
+        if how.get("watched", True):
+            begun.append({name: values.clone() for name, values in network.state_dict().items()})
+        return train(trainer, network, **how)
+
+    monkeypatch.setattr(TrainingRace, "_judged", told)
+    monkeypatch.setattr(Trainer, "train", watched)
+    still = START.model_copy(update={"choices": ()})
+    race = race_of(evaluate(problem(text, FLOPS, arms=(trial(still),)), trial(still)))
+    assert race.chosen == "transformer++"
+    assert race.told == "No race: no network of the race could be trained."
+    raced, begun = begun[0], []
+    alone = still.model_copy(update={"starts": ()})
+    evaluate(problem(text, FLOPS, arms=(trial(alone),)), trial(alone))
+    assert all(torch.equal(values, raced[name]) for name, values in begun[0].items()), "weights of no rung"
 
 
 def test_what_is_too_dear_is_left_out(text: Path) -> None:

@@ -20,7 +20,7 @@ from evodevo.tasks.inputs import Batch
 from evodevo.tasks.text.language import LanguageSettings, LanguageTask, windows_of
 
 
-class Positions(SampleTask):
+class NumberedText(SampleTask):
     """A text in which every token is its position."""
 
     overlapping = True
@@ -33,7 +33,7 @@ class Positions(SampleTask):
         self.tokens, self.length = tokens, length
 
     @classmethod
-    def open(cls, settings: Any, cache_folder: Path | None = None, key: str | None = None) -> Positions:
+    def open(cls, settings: Any, cache_folder: Path | None = None, key: str | None = None) -> NumberedText:
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def tokens_of(task: SampleTask, split: Split) -> list[set[int]]:
 
 @given(st.integers(1, 24), st.integers(40, 900), st.floats(0.01, 0.5))
 def test_training_windows_and_held_windows_share_no_token(length: int, tokens: int, share: float) -> None:
-    whole = Positions(tokens + length, length)
+    whole = NumberedText(tokens + length, length)
     try:
         task = HeldStretchesTask(whole, share)
     except DataError:
@@ -83,17 +83,17 @@ def test_training_windows_and_held_windows_share_no_token(length: int, tokens: i
 
 def test_a_text_too_short_is_a_sentence() -> None:
     with pytest.raises(DataError, match="15 tokens, too few to hold windows of 10 back"):
-        HeldStretchesTask(Positions(15, 10))
+        HeldStretchesTask(NumberedText(15, 10))
 
 
 def test_stretches_lie_all_over_the_text_and_are_few_in_a_long_one() -> None:
-    task = HeldStretchesTask(Positions(1_000_000, 64))
+    task = HeldStretchesTask(NumberedText(1_000_000, 64))
     first = task.fetch("architecture", np.arange(task.count("architecture")))["text"][:, 0]
     parts, sizes = np.unique(first * STRETCHES // 1_000_000, return_counts=True)
     assert parts.tolist() == list(range(STRETCHES)), "a part of the text each"
     assert sizes.max() - sizes.min() <= 1
     assert task.count("architecture") == pytest.approx(0.1 * 1_000_000 / 64, rel=0.01)
-    assert HeldStretchesTask(Positions(100_000_000, 64)).count("architecture") == MOST_WINDOWS
+    assert HeldStretchesTask(NumberedText(100_000_000, 64)).count("architecture") == MOST_WINDOWS
 
 
 def test_a_language_task_holds_stretches_back_and_the_rest_is_as_it_was(text: Path) -> None:

@@ -162,7 +162,7 @@ class _Growing:
     # Edits
 
     def _planned(self, moment: GrowthMoment) -> tuple[tuple[Edit, ...], str]:
-        """The edits of a moment; none, and why, where a race or forks led to a network that does not admit them."""
+        """The edits of a moment; none, and why, where forks led to a network that does not admit them."""
         structure = self.grown.network.structure
         try:
             for edit in moment.edits:

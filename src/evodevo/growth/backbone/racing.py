@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from evodevo.backbone.model import Backbone
@@ -76,7 +76,9 @@ class _BackboneRace(TrainingRace[Racer]):
         if planned is None:
             return self._outcome(arms[0], self._no_room(costs))
         best = best_of(self.heat(arms, planned))
-        return self._outcome(arms[0], DIVERGED) if best is None else self._outcome(best, "")
+        if best is None:  # the planned one anew, not with the weights with which it diverged
+            return self._outcome(replace(arms[0], weights=None, steps=0), DIVERGED)
+        return self._outcome(best, "")
 
     def _arm(self, structure: BackboneStructure) -> Racer:
         # By the cost model, as judgements are; the FLOPs of its training are counted.

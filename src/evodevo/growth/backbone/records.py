@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 EVENTS = "backbone_events"
 """Name of the fact about the events of a training, a list of ``BackboneEvent``."""
-
-
 RACE = "backbone_race"
-"""Name of the fact about the race at the start, a ``BackboneRaceRecord``; null where none was wanted."""
+"""Name of the fact about the race at the start, a ``BackboneRaceRecord``; left out where none was wanted."""
 
 
 class BackboneRaceRecord(Settings):

@@ -55,7 +55,7 @@ class GrowBackbone(Procedure):
         plan, whole = plan_of(settings, arm), task.inputs[0].length
         # Not in ``check``, which also judges budgets in FLOPs by a number of steps that is about the same.
         if plan.choices and unit_of(training_settings(settings, arm).budget) is None:
-            raise UsageError(NO_UNIT)
+            raise UsageError(NO_UNIT.format("leave choices out"))
         first = plan.lengths(whole)[0]
         assert isinstance(arm.network, BackboneNetwork), "checked before"
         reasons = [edit.misfit(arm.network.structure, first, whole) for edit in plan.choices]

@@ -100,7 +100,6 @@ class GrowthPlan(Settings):
     choices: tuple[Edit, ...] = Field(default=(), max_length=64, exclude_if=lambda value: not value)
     events: TryingSettings = Field(default=TryingSettings(), exclude_if=lambda value: value == TryingSettings())
     forks: ForkSettings = Field(default=ForkSettings(), exclude_if=lambda value: value == ForkSettings())
-
     starts: tuple[str, ...] = Field(default=(), max_length=32, exclude_if=lambda value: not value)
     race: BackboneRaceSettings = Field(
         default=BackboneRaceSettings(), exclude_if=lambda value: value == BackboneRaceSettings()

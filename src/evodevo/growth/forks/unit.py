@@ -9,8 +9,9 @@ from evodevo.training.settings import Budget
 Unit = Literal["flops", "seconds"]
 NO_UNIT = (
     "forks are charged in FLOPs or in seconds: give a budget in FLOPs alone (--budget 2Tflops) or in seconds alone "
-    "(--budget 5m), or set forks.share to 0."
+    "(--budget 5m), or {}."
 )
+"""Refusal of a budget, with what else would do."""
 
 
 def unit_of(budget: Budget) -> Unit | None:

@@ -170,7 +170,7 @@ def check_forks(training: TrainingSettings, growth: GrowthSettings) -> None:
     Apart from ``check_events``, which also judges budgets in FLOPs by a number of steps that is about the same.
     """
     if growth.forks.share and growth.events.count and unit_of(training.budget) is None:
-        raise UsageError(NO_UNIT)
+        raise UsageError(NO_UNIT.format("set forks.share to 0"))
 
 
 def total_steps(training: TrainingSettings) -> int | None:
