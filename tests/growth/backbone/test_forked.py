@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from evodevo.backbone.network import BackboneNetwork
 from evodevo.errors import DataError, UsageError
 from evodevo.experiments.procedures import PROCEDURES
+from evodevo.experiments.trainer import Trainer
 from evodevo.growth.backbone.arms import GrowingBackbone
 from evodevo.growth.backbone.choosing import choose
-from evodevo.growth.backbone.forking import BackboneForks
+from evodevo.growth.backbone.forking import BackboneForks, ForkedBackbone
 from evodevo.growth.backbone.insert import InsertEdit
 from evodevo.growth.backbone.lengthen import LengthenEdit
 from evodevo.growth.backbone.log import read_log, write_log
-from evodevo.growth.backbone.records import EVENTS, BackboneEvent, grown_structure
+from evodevo.growth.backbone.records import EVENTS, NOTHING_TRIED, BackboneEvent, grown_structure
 from evodevo.growth.backbone.remove import RemoveEdit
+from evodevo.growth.backbone.replaying import replay_backbone
 from evodevo.growth.backbone.spec import GrowthPlan, TryingSettings
 from evodevo.growth.backbone.stack import StackEdit
 from evodevo.growth.backbone.widen import WidenEdit
 from evodevo.growth.forks import decision, running
 from evodevo.growth.forks.records import ForkGain, ForkRecord
+from evodevo.growth.forks.running import NONE_LEFT
 from evodevo.growth.replay_run import replay
+from evodevo.growth.report.forks import fork_words
 from evodevo.growth.spec import ForkSettings
 from evodevo.networks.saved import load_network
+from evodevo.networks.spec import NetworkEnvelope
 from evodevo.runs.resolve import resolve
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
@@ -111,6 +119,31 @@ def test_all_that_forks_compute_is_in_the_one_budget(
         assert 0 <= fork.side_flops - fork.winner_flops < max(costs) * 1.01
 
 
+@pytest.mark.parametrize("keep", [(True, False, True), (False, True, False)], ids=str)
+def test_the_account_is_steps_looks_and_what_forks_use_up(
+    text: Path, monkeypatch: pytest.MonkeyPatch, keep: tuple[bool, ...]
+) -> None:
+    decided(monkeypatch, *keep)
+    looks: dict[str, float] = {}
+    spend = Trainer.spend
+
+    def noted(trainer: Trainer, name: str, flops: float) -> None:
+        looks.update({name: flops} if name.startswith("edits") else {})
+        spend(trainer, name, flops)
+
+    monkeypatch.setattr(Trainer, "spend", noted)
+    of = problem(text, FLOPS, arms=(trial(START),))
+    told: list[dict[str, Any]] = []
+    outcome = evaluate(of, trial(START), report=told.append)
+    stages = outcome.extra["stages"]
+    ends = [*(stage["step"] for stage in stages[1:]), max(message.get("step", 0) for message in told)]
+    trained = sum(stage["flops"] * (end - stage["step"]) for stage, end in zip(stages, ends, strict=True))
+    forks = sum(event.fork.spent for event in events_of(outcome) if event.fork is not None)
+    assert len(looks) == 4
+    assert forks > 0.1 * FLOPS
+    assert outcome.extra["training_flops"] == pytest.approx(trained + sum(looks.values()) + forks)
+
+
 def test_a_planned_edit_that_a_fork_made_impossible_is_left_out(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decided(monkeypatch, True)
     once = TryingSettings(count=1, first=0.2, last=0.2)
@@ -178,6 +211,48 @@ def test_a_budget_without_room_tries_nothing_and_says_so(text: Path) -> None:
     assert [event.edits[0].kind for event in events_of(outcome)] == ["widen"], "what is planned is made all the same"
     assert "has no room for a fork of 4000 steps a side" in outcome.extra["forks"]["instead"]
     assert not outcome.extra["forks"]["tried"]
+    (told,) = fork_words(outcome.extra["forks"], NOTHING_TRIED)
+    assert told.startswith("No forks: 0.3 of ")
+    assert told.endswith(" or more. None of the choices is tried.")
+
+
+def test_events_that_no_fork_is_left_for_try_nothing(text: Path) -> None:
+    few = START.model_copy(update={"edits": (), "forks": START.forks.model_copy(update={"least": 60})})
+    outcome = evaluate(problem(text, FLOPS, arms=(trial(few),)), trial(few))
+    most = outcome.extra["forks"]["most"]
+    events = events_of(outcome)
+    assert 0 < most < len(events) == 3
+    assert [bool(event.edits) for event in events] == [number < most for number in range(3)]
+    assert {event.note for event in events[most:]} == {NONE_LEFT}
+    assert {event.told for event in events[2:]} == {"event 3: no edit: no fork is left"}
+
+
+def test_copies_for_other_orders_share_nothing_with_the_sides(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other orders train is no part of the training; so it ends with the same weights, whatever they see."""
+    spared: list[tuple[ForkedBackbone, ForkedBackbone]] = []
+    spare = ForkedBackbone.spare
+
+    def noted(side: ForkedBackbone, moved: Any) -> ForkedBackbone:
+        copied = spare(side, moved)
+        spared.append((side, copied))
+        return copied
+
+    monkeypatch.setattr(ForkedBackbone, "spare", noted)
+    decided(monkeypatch, True, True, True)
+    other = START.model_copy(update={"forks": START.forks.model_copy(update={"orders": 1, "share": 0.4})})
+    outcome = evaluate(problem(text, FLOPS, arms=(trial(other),)), trial(other))
+    assert outcome.extra["forks"]["tried"][0]["noise"] is not None
+    assert spared
+    for side, copied in spared:
+        own, others = (
+            {parameter.untyped_storage().data_ptr() for parameter in one.network.parameters()} for one in (side, copied)
+        )
+        assert not own & others
+        assert copied.window == side.window
+        assert any(
+            not torch.equal(first, second)
+            for first, second in zip(side.network.parameters(), copied.network.parameters(), strict=True)
+        ), "each is trained by itself"
 
 
 def test_forks_judge_windows_that_no_batch_has(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,9 +385,15 @@ def test_a_wrong_plan_is_a_sentence(part: dict[str, Any], match: str) -> None:
 def test_what_does_not_fit_is_refused_before_anything_is_trained(text: Path) -> None:
     longer = START.model_copy(update={"choices": (LengthenEdit(tokens=8),)})
     with pytest.raises(UsageError, match="none of the choices of grow_backbone can be made at the start: windows have"):
-        problem(text, FLOPS, arms=(trial(longer),)).prepare()
+        problem(text, FLOPS, arms=(trial(longer),))
+    for edit in (InsertEdit(liv="Rek-1"), RemoveEdit(liv="Rek-1")):
+        unknown = START.model_copy(update={"choices": (edit, StackEdit())})
+        with pytest.raises(UsageError, match=r"LIV class 'Rek-1'. Did you mean 'Rec-1'"):
+            problem(text, FLOPS, arms=(trial(unknown),))
+    absent = START.model_copy(update={"choices": (RemoveEdit(liv="Rec-1"), StackEdit())})
+    problem(text, FLOPS, arms=(trial(absent),))
     with pytest.raises(UsageError, match=r"forks are charged in FLOPs or in seconds.*leave choices out"):
-        problem(text, FLOPS, arms=(trial(START),), budget={"steps": 100}).prepare()
+        problem(text, FLOPS, arms=(trial(START),), budget={"steps": 100})
 
 
 # Runs
@@ -341,6 +422,12 @@ def test_a_run_shows_what_was_tried(novel: Path, tmp_path: Path) -> None:
         assert len(made) == sum(len(event["edits"]) for event in grown.fact[EVENTS] if event["kept"])
         log = read_log(run.archive.store.blobs.get(dict(grown.evaluation.blobs)["edits"]), what="the log")
         assert read_log(write_log(log), what="the log") == log
+        other = replace(log, events=log.events[:-1])
+        with pytest.raises(DataError, match="is not what was recorded when its training ended"):
+            replay_backbone(grown, other, None, 0)
+        envelope = NetworkEnvelope(network=BackboneNetwork(structure=WidenEdit(at=0.5).after(network.structure)))
+        with pytest.raises(DataError, match="does not lead to its kept network"):
+            replay_backbone(grown, log, envelope, 0)
         with pytest.raises(DataError, match="has the format"):
             read_log(write_log(log).replace(b"backbone_edits/1", b"backbone_edits/9"), what="the log")
         with pytest.raises(DataError, match="cannot be read"):

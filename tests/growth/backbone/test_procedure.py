@@ -132,7 +132,7 @@ def test_without_edits_it_is_the_plain_training(text: Path, tmp_path: Path) -> N
 def test_what_does_not_fit_is_refused_before_anything_is_trained(text: Path) -> None:
     of = trial(START.model_copy(update={"tokens": 5}))
     with pytest.raises(UsageError, match="windows of 16 tokens cannot be cut into windows of 5"):
-        problem(text, FLOPS, arms=(of,)).prepare()
+        problem(text, FLOPS, arms=(of,))
     with pytest.raises(UsageError, match="LIV class"):
         problem(
             text,

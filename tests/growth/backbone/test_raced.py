@@ -13,8 +13,9 @@ from evodevo.errors import DataError, GenomeError, UsageError
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.racing.race import TrainingRace
 from evodevo.experiments.trainer import Trainer
+from evodevo.growth.backbone import drawing
 from evodevo.growth.backbone.arms import GrowingBackbone
-from evodevo.growth.backbone.records import EVENTS, RACE, BackboneRaceRecord
+from evodevo.growth.backbone.records import EVENTS, RACE, BackboneEvent, BackboneRaceRecord
 from evodevo.growth.backbone.spec import BackboneRaceSettings, TryingSettings, starts_of
 from evodevo.growth.backbone.stack import StackEdit
 from evodevo.growth.replay_run import replay
@@ -23,7 +24,8 @@ from evodevo.networks.saved import load_network
 from evodevo.runs.resolve import resolve
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
-from growth.backbone.small_growths import evaluate, problem, small_run, trial
+from evodevo.tasks.held.stretches import HeldStretchesTask
+from growth.backbone.small_growths import BATCH, evaluate, problem, small_run, trial
 
 FLOPS = 2e9
 RECURRENT, DEEPER = "51111 91111", "51111 91111 52121 92121"
@@ -107,6 +109,48 @@ def test_the_race_and_what_follows_are_one_budget_and_no_batch_comes_twice(
     assert all(entry["steps"] >= START.race.least for entry in last.values())
     costs = Counter({name: entry["steps"] for name, entry in race.heats[0]["rungs"][0].items()})
     assert costs["transformer++"] > costs[DEEPER], "in a rung all cost the same, and a cheap one makes more steps"
+
+
+def test_no_batch_of_a_race_comes_again(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks of a race read the same batches; what follows reads those behind them."""
+    best(monkeypatch, DEEPER)
+    numbers: list[int] = []
+    batch = HeldStretchesTask.batch
+
+    def read(task: HeldStretchesTask, split: Any, seed: int, step: int, size: int) -> Any:
+        if split == "train" and size == BATCH:
+            numbers.append(step)
+        return batch(task, split, seed, step, size)
+
+    monkeypatch.setattr(HeldStretchesTask, "batch", read)
+    still = START.model_copy(update={"choices": (), "events": TryingSettings()})
+    race = race_of(evaluate(problem(text, FLOPS, arms=(trial(still),)), trial(still)))
+    own = race.heats[0]["rungs"]
+    steps = [max(entry["steps"] for entry in rung.values()) for rung in own]
+    assert race.steps >= max(steps) > 0
+    seen = Counter(numbers)
+    first = max(number for number, times in seen.items() if times > 1) + 1
+    after = [number for number in numbers if number >= first]
+    assert after == list(range(first, first + len(after))), "each once, in order"
+    assert len(after) > race.steps
+    assert first <= race.steps
+
+
+def test_marks_of_the_picture_are_behind_the_steps_of_the_race(novel: Path, tmp_path: Path) -> None:
+    run = small_run(START, novel, tmp_path / "store", FLOPS)
+    with run.archive:
+        grown, _ = run.individuals()
+        (event,) = grown.fact[EVENTS]
+        mark = drawing._mark(validate(BackboneEvent, event, what="an event"), grown.fact[RACE]["steps"])
+        assert mark.x == grown.fact[RACE]["steps"] + event["step"] > event["step"]
+        marks: list[Any] = []
+        drawn = drawing.growth_curve
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                drawing, "growth_curve", lambda lines, own, *axes: (marks.extend(own), drawn(lines, own, *axes))[1]
+            )
+            drawing.growth_drawing(grown)
+        assert marks == [mark]
 
 
 def test_an_interrupted_training_ends_as_one_that_was_not(text: Path, tmp_path: Path) -> None:

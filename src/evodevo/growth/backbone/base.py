@@ -14,7 +14,7 @@ from pydantic import Field
 
 from evodevo.backbone.space import BackboneSpace
 from evodevo.backbone.spec import BackboneStructure
-from evodevo.errors import GenomeError, UsageError
+from evodevo.errors import GenomeError, UsageError, unknown_name
 from evodevo.settings import Settings, merge, validate
 
 if TYPE_CHECKING:
@@ -43,6 +43,13 @@ class BackboneEdit(Settings):
             UsageError, GenomeError: The backbone cannot be edited so.
         """
         return structure
+
+    def check_class(self, structure: BackboneStructure) -> None:
+        """Check the name of the LIV class, where the edit has one.
+
+        Raises:
+            UsageError: No class of the registry.
+        """
 
     def length(self, length: int) -> int:
         """Tokens of a training window afterwards."""
@@ -83,6 +90,18 @@ class BackboneEdit(Settings):
     def words(self) -> str:
         """What it does, in a few words."""
         raise NotImplementedError
+
+
+def class_number(structure: BackboneStructure, name: str) -> int:
+    """Number of a LIV class by its name.
+
+    Raises:
+        UsageError: No class of the registry.
+    """
+    numbers = {row.name: row.number for row in structure.parse()[0].all_classes.values()}
+    if name not in numbers:
+        raise unknown_name("LIV class", name, numbers)
+    return numbers[name]
 
 
 def with_sizes(structure: BackboneStructure, genome: str, **space: Any) -> BackboneStructure:

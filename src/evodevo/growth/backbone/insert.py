@@ -8,8 +8,8 @@ from pydantic import Field
 
 from evodevo.backbone.genome import FEATURE, FEATURIZER, RESIDUAL
 from evodevo.backbone.spec import BackboneStructure
-from evodevo.errors import UsageError, unknown_name
-from evodevo.growth.backbone.base import BackboneEdit, at_depth
+from evodevo.errors import UsageError
+from evodevo.growth.backbone.base import BackboneEdit, at_depth, class_number
 
 if TYPE_CHECKING:
     import torch
@@ -30,15 +30,16 @@ class InsertEdit(BackboneEdit):
     liv: str
     place: int | None = Field(default=None, ge=0)
 
+    def check_class(self, structure: BackboneStructure) -> None:
+        """See ``BackboneEdit``."""
+        class_number(structure, self.liv)
+
     def after(self, structure: BackboneStructure) -> BackboneStructure:
         """See ``BackboneEdit``."""
-        space, genome = structure.parse()
-        numbers = {row.name: row.number for row in space.all_classes.values()}
-        if self.liv not in numbers:
-            raise unknown_name("LIV class", self.liv, numbers)
+        number, (_, genome) = class_number(structure, self.liv), structure.parse()
         place = self._place(len(genome))
         free = 1 + max(max(segment[FEATURE], segment[FEATURIZER]) for segment in genome)
-        own: tuple[int, ...] = (numbers[self.liv], free, 1, free, 1)
+        own: tuple[int, ...] = (number, free, 1, free, 1)
         if len(genome[0]) > RESIDUAL:
             own = (*own, 1 + max(segment[RESIDUAL] for segment in genome))
         classes = structure.space.classes

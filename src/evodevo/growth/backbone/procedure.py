@@ -26,7 +26,7 @@ from evodevo.growth.backbone.choosing import choose
 from evodevo.growth.backbone.forking import BackboneForks, ForkedBackbone
 from evodevo.growth.backbone.log import BackboneLog, write_log
 from evodevo.growth.backbone.racing import start_of
-from evodevo.growth.backbone.records import EVENTS, RACE, BackboneEvent
+from evodevo.growth.backbone.records import EVENTS, NOTHING_TRIED, RACE, BackboneEvent
 from evodevo.growth.backbone.spec import STAGES, Edit, GrowthMoment, GrowthPlan
 from evodevo.growth.backbone.weights import check_answers
 from evodevo.growth.backbone.windows import cut_windows, forward_flops
@@ -108,7 +108,9 @@ class _Growing:
             )
         if self.forks is not None:
             planned = self.forks.plan
-            told = forks_planned(planned.most, planned.steps, planned.instead, edits=planned.edits)
+            told = forks_planned(
+                planned.most, planned.steps, planned.instead, edits=planned.edits, nothing=NOTHING_TRIED
+            )
             bench.record_event(GROWTH, "forks", {"forks": planned.model_dump(mode="json")}, growth={"told": told})
 
     @property

@@ -20,6 +20,9 @@ EVENTS = "backbone_events"
 RACE = "backbone_race"
 """Name of the fact about the race at the start, a ``BackboneRaceRecord``; left out where none was wanted."""
 
+NOTHING_TRIED = "None of the choices is tried"
+"""Effect of a budget without room for forks."""
+
 
 class BackboneRaceRecord(Settings):
     """The race at the start.

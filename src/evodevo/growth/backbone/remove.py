@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import UsageError
-from evodevo.growth.backbone.base import BackboneEdit, at_depth
+from evodevo.growth.backbone.base import BackboneEdit, at_depth, class_number
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +26,10 @@ class RemoveEdit(BackboneEdit):
     liv: str
 
     preserves: ClassVar[bool] = False
+
+    def check_class(self, structure: BackboneStructure) -> None:
+        """See ``BackboneEdit``."""
+        class_number(structure, self.liv)
 
     def after(self, structure: BackboneStructure) -> BackboneStructure:
         """See ``BackboneEdit``."""

@@ -10,7 +10,7 @@ from evodevo.errors import UsageError
 from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
 from evodevo.experiments.trials import Trial
-from evodevo.growth.backbone.records import begun, events_of, grown_structure, race_of
+from evodevo.growth.backbone.records import NOTHING_TRIED, begun, events_of, grown_structure, race_of
 from evodevo.growth.backbone.spec import STAGES, GrowthPlan, starts_of
 from evodevo.growth.forks.unit import NO_UNIT, unit_of
 from evodevo.growth.report.forks import fork_words
@@ -50,6 +50,8 @@ class GrowBackbone(Procedure):
         plan = plan_of(settings, arm)
         for start in starts_of(arm.network.structure, plan.starts):
             plan.structures(start)
+        for edit in plan.choices:
+            edit.check_class(arm.network.structure)
 
     def check_task(self, settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask) -> None:
         plan, whole = plan_of(settings, arm), task.inputs[0].length
@@ -77,7 +79,7 @@ class GrowBackbone(Procedure):
         race = race_of(individual)
         sentences = [] if race is None else [race.told]
         sentences += [_sentence(stage) for stage in individual.fact.get(STAGES, ())]
-        return sentences + fork_words(individual.fact.get("forks"))
+        return sentences + fork_words(individual.fact.get("forks"), NOTHING_TRIED)
 
     def page_parts(self) -> Sequence[PagePart]:
         from evodevo.growth.backbone.report import GROWTH

@@ -36,10 +36,19 @@ class ForkPlan(Settings):
     edits: bool = Field(default=True, exclude_if=lambda value: value)
 
 
-def forks_planned(most: int, steps: int, instead: str, *, edits: bool = True) -> str:
-    """How many forks a run has and how long they are, or why it has none: a sentence from the fields of a plan."""
+NOTHING_EDITED = "Nothing is edited"
+"""Effect of a budget without room for forks, where edits need one."""
+
+
+def forks_planned(most: int, steps: int, instead: str, *, edits: bool = True, nothing: str = NOTHING_EDITED) -> str:
+    """How many forks a run has and how long they are, or why it has none: a sentence from the fields of a plan.
+
+    Args:
+        most, steps, instead, edits: Fields of the plan.
+        nothing: Effect of having none where edits need one, without a full stop.
+    """
     if instead:
-        return f"No forks: {instead.rstrip('.')}. {'Edits are made without' if edits else 'Nothing is edited'}."
+        return f"No forks: {instead.rstrip('.')}. {'Edits are made without' if edits else nothing}."
     return f"{most} fork{'' if most == 1 else 's'} at most, of about {steps:,} steps a side."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evodevo.growth.forks.plan import forks_planned
+from evodevo.growth.forks.plan import NOTHING_EDITED, forks_planned
 from evodevo.report.word_tables import TextTable
 
 COLUMNS = (
@@ -32,12 +32,18 @@ Forks = Mapping[str, Any]
 """Plan of the forks of a training and each of them, as its facts have them."""
 
 
-def fork_words(forks: Forks | None) -> list[str]:
-    """A sentence on what was tried and kept, or on why there were no forks; nothing where none were wanted."""
+def fork_words(forks: Forks | None, nothing: str = NOTHING_EDITED) -> list[str]:
+    """A sentence on what was tried and kept, or on why there were no forks; nothing where none were wanted.
+
+    Args:
+        forks: The forks of a training; None where none were wanted.
+        nothing: See ``growth.forks.plan.forks_planned``.
+    """
     if forks is None:
         return []
     if forks["instead"]:
-        return [forks_planned(forks["most"], forks["steps"], forks["instead"], edits=forks.get("edits", True))]
+        edits = forks.get("edits", True)
+        return [forks_planned(forks["most"], forks["steps"], forks["instead"], edits=edits, nothing=nothing)]
     tried = [row for row in forks["tried"] if row["spent"]]
     kept = sum(row["kept"] for row in tried)
     share = f" They took {100 * forks['share']:.1f} % of the budget." if "share" in forks else ""
