@@ -215,7 +215,8 @@ class AgentClass(ABC):
 
     @abstractmethod
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:
-        """Description of the part of the view that the agent lacks to begin; None where it can begin."""
+        """Description of the part of the view that the agent lacks to begin; None where it can begin, as roots can that
+        begin with no other."""
 
     def check(self, settings: AgentSettings) -> None:
         """Refuse settings that an agent of this class cannot work with.

@@ -30,12 +30,12 @@ from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
 from evodevo.multitask.recorded import ACCURACY, QUALITY
 from evodevo.multitask.training import objective
-from evodevo.multitask.training.training import PathResult, Samples, train_path
+from evodevo.multitask.training.training import PathResult, Samples, quality, train_path
 from evodevo.multitask.training.values import data_values, optimizer_settings
 from evodevo.search.problem import Outcome
 from evodevo.storage.pools import pool_at
 from evodevo.tasks.base import Split
-from evodevo.tasks.multitask.batches import training_places
+from evodevo.tasks.multitask.batches import BatchPlan, training_places
 from evodevo.tasks.multitask.task import MultitaskTask
 from evodevo.training.parts import save_part
 from evodevo.training.precision import Precision, decide
@@ -82,23 +82,39 @@ def open_path(request: PathRequest) -> tuple[BuiltPath, MultitaskTask, Precision
     return built, task, precision
 
 
+def labelled(
+    built: BuiltPath, task: MultitaskTask, split: Split, request: PathRequest, precision: Precision
+) -> Callable[[Places, int | None], Samples]:
+    """Function from places in a split and the training step, None without random changes, to inputs and classes."""
+    read = built.reader(task, split, data_values(request.path.hparams), request.seed)
+    labels = torch.from_numpy(task.labels(split)).to(precision.device)
+    return lambda places, step: (read(places, step), labels[places])
+
+
+def validated(
+    built: BuiltPath, task: MultitaskTask, plan: BatchPlan, request: PathRequest, precision: Precision
+) -> Callable[[], float]:
+    """Function that returns the quality of a path on the validation split, 0 to 1, by the objective of the request."""
+    read, size = labelled(built, task, "validation", request, precision), plan.validation_batch
+
+    def judged() -> float:
+        places = (np.arange(number * size, (number + 1) * size) for number in range(plan.validation_batches))
+        batches = (read(one, None) for one in places)
+        return quality(request.training.objective, built.model, batches, precision)
+
+    return judged
+
+
 def _train(request: PathRequest, report: Report) -> Outcome:
     built, task, precision = open_path(request)
     plan = request.training.plan(task.count("train"), task.count("validation"), request.task_settings.batch)
-    values, size = data_values(request.path.hparams), plan.validation_batch
-
-    def samples(split: Split) -> Callable[[Places, int | None], Samples]:
-        read = built.reader(task, split, values, request.seed)
-        labels = torch.from_numpy(task.labels(split)).to(precision.device)
-        return lambda places, step: (read(places, step), labels[places])
-
-    train, validation = samples("train"), samples("validation")
+    train = labelled(built, task, "train", request, precision)
     learners = {role: built.components[role] for role in request.trained}
     result = train_path(
         built.model,
         learners,
         lambda step: train(training_places(task.count("train"), request.seed, step, plan.batch), step),
-        lambda number: validation(np.arange(number * size, (number + 1) * size), None),
+        validated(built, task, plan, request, precision),
         plan,
         request.training,
         optimizer_settings(request.path.hparams),
@@ -119,15 +135,15 @@ def _train(request: PathRequest, report: Report) -> Outcome:
         "kept": result.kept,
         "batch": plan.batch,
         "validation_samples": plan.validation_samples,
-        "explanation": _explained(request, result),
+        "explanation": explained(request, result),
     }
     if not result.evals or (result.state == "diverged" and result.kept is None):
         return Outcome("diverged", detail=facts["explanation"], extra=facts)
     facts |= {EVALS: list(result.evals), IMPROVED: result.kept is not None}
-    return _trained(request, learners if result.kept is not None else {}, facts)
+    return outcome_of(request, learners if result.kept is not None else {}, facts)
 
 
-def _explained(request: PathRequest, result: PathResult) -> str:
+def explained(request: PathRequest, result: PathResult) -> str:
     """Why the child is kept or not, for people."""
     name = request.training.objective
     measure = "accuracies" if name == objective.ACCURACY else f"qualities by {name}"
@@ -145,10 +161,10 @@ def _make_root(request: PathRequest) -> Outcome:
     pool = pool_at(request.blobs)
     parts = KINDS.get(request.path.kind).single().make_root(request, pool)
     facts = {EVALS: [], IMPROVED: True, "explanation": f"a root: {request.root}"}
-    return _trained(request, parts, facts)
+    return outcome_of(request, parts, facts)
 
 
-def _trained(request: PathRequest, parts: Mapping[str, nn.Module], facts: dict[str, Any]) -> Outcome:
+def outcome_of(request: PathRequest, parts: Mapping[str, nn.Module], facts: dict[str, Any]) -> Outcome:
     """The outcome of a child; the weights of its new components (role -> component) go into the pool."""
     pool = pool_at(request.blobs)
     return Outcome(

@@ -17,6 +17,7 @@ from evodevo import canonical
 from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.recorded import CPU_SECONDS
+from evodevo.multitask.settings import JointTask
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.search.problem import DAMAGED, DISK_FULL, Outcome, write_answer
 from evodevo.settings import Settings, validate
@@ -69,6 +70,7 @@ class PathRequest(Settings):
         cache: folder of prepared data and representations; None is the user's.
         root: origin of a root that is not trained: "random_init" or "checkpoint".
         checkpoint: for such a root, folder of a Hugging Face ViT, or ``builtin:NAME``, a root of the package.
+        together: tasks that train a root together; the path has no head then, and ``task`` is its name alone.
     """
 
     path: Path
@@ -85,6 +87,7 @@ class PathRequest(Settings):
     cache: str | None = None
     root: Literal["random_init", "checkpoint"] | None = None
     checkpoint: str | None = None
+    together: tuple[JointTask, ...] = ()
 
     @property
     def trained(self) -> list[str]:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.multitask.agent import AGENTS, readable
 from evodevo.multitask.budgets.budget import Allowance
-from evodevo.multitask.budgets.spending import Spending, counts, recorded
+from evodevo.multitask.budgets.spending import Spending, recorded
 from evodevo.multitask.cycle import Cycle
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import QUALITY, WITHDRAWN, value_of
-from evodevo.multitask.schedule import Past, Round, is_root, next_round, past, stages
+from evodevo.multitask.schedule import Past, Round, is_joint, is_root, is_trained, next_round, past, stages
 from evodevo.multitask.settings import WorkSettings
 from evodevo.multitask.stored import agent_settings
 from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
@@ -157,7 +157,7 @@ class AgentRunner:
     def _allowed(self, coming: Round, spending: Spending) -> Round | None:
         """The members of a round for which the budget suffices, with their allowances recorded; None without any."""
         before = self._past()
-        new = [agent for agent in coming.members if before.opened(agent) is None and counts(agent)]
+        new = [agent for agent in coming.members if before.opened(agent) is None and is_trained(agent)]
         found = spending.allow(new, self._recorders[new[0].id].lease) if new else {}
         self._allowances = None  # read again
         rest = [agent for agent in coming.members if agent not in new or agent.name in found]
@@ -247,7 +247,7 @@ class AgentRunner:
 
     def _missing(self, agent: AgentRow, view: int | None) -> str | None:
         seq = self._store.systems.view_now(self._system.id) if view is None else view
-        if is_root(agent):
+        if is_root(agent) and not is_joint(agent):
             return None
         kind, settings = AGENTS.get(agent.kind), agent_settings(agent)
         return kind.missing(agent, readable(self._library.view(seq), kind, settings))

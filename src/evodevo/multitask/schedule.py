@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from evodevo.errors import UsageError, quoted_list
 from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.settings import JOINT
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow, CycleRow, Publication
 
@@ -67,14 +68,26 @@ def past(store: Store, system_id: str) -> Past:
 
 
 def stages(agents: Sequence[AgentRow]) -> list[list[AgentRow]]:
-    """Roots first, then agents by the stage of their class, each in agent order."""
-    number = {agent.id: -1 if is_root(agent) else AGENTS.get(agent.kind).stage for agent in agents}
+    """Roots first, then those that begin with other roots, then agents by the stage of their class, each in agent
+    order."""
+    number = {agent.id: AGENTS.get(agent.kind).stage for agent in agents}
+    number |= {agent.id: -1 if is_joint(agent) else -2 for agent in agents if is_root(agent)}
     return [[agent for agent in agents if number[agent.id] == stage] for stage in sorted(set(number.values()))]
 
 
 def is_root(agent: AgentRow) -> bool:
     """Whether the agent makes one path from which others begin, and then rests."""
     return bool(agent.settings.get("root"))
+
+
+def is_joint(agent: AgentRow) -> bool:
+    """Whether the agent is a root that several tasks train together."""
+    return bool(agent.settings.get("options", {}).get("root") == JOINT)
+
+
+def is_trained(agent: AgentRow) -> bool:
+    """Whether a cycle of the agent trains anything: roots at random or from files do not."""
+    return not is_root(agent) or is_joint(agent) or agent.settings["options"].get("root") == "pretrain"
 
 
 def next_round(agents: Sequence[AgentRow], before: Past, target: int) -> Round | None:

@@ -10,6 +10,9 @@ from evodevo.multitask.hyperparameters import Version
 from evodevo.multitask.search.agent import CycleSettings as CycleSettings
 from evodevo.settings import Settings
 
+JOINT = "joint"
+"""Origin of a root that several tasks train together."""
+
 
 class WorkSettings(Settings):
     """Limits of one child's evaluation."""
@@ -39,6 +42,22 @@ class SystemSettings(Settings):
     packages: tuple[str, ...] = Field(
         default=(), description="installed packages whose classes of agents, tasks and evaluators are used"
     )
+
+
+class JointTask(Settings):
+    """A task that trains a root together with others.
+
+    Attributes:
+        name: name of the task.
+        classes: number of its classes.
+        task: settings of its data, for the evaluator.
+        task_key: key of the prepared data; None opens the sources, each time.
+    """
+
+    name: str
+    classes: int = Field(ge=1, le=1 << 24)
+    task: dict[str, Any] = Field(default_factory=dict)
+    task_key: str | None = None
 
 
 class AgentSettings(Settings):

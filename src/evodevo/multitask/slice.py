@@ -20,6 +20,7 @@ declare(
     {
         "path": "evodevo.multitask.evaluate:evaluate_path",
         "path_root": "evodevo.multitask.evaluate:evaluate_root",
+        "path_joint": "evodevo.multitask.joint:evaluate_joint",
         "path_import": "evodevo.multitask.paths.network.imports:evaluate_import",
         "path_test": "evodevo.multitask.evaluate:measure_path",
         "path_transfer": "evodevo.multitask.transfer.probe:evaluate_transfer",

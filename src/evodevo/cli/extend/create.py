@@ -21,7 +21,8 @@ def create(
         str | None,
         typer.Option(
             metavar="ROOT",
-            help="builtin:characters, random_init, pretrain:NAME (of a task) or checkpoint:FOLDER (a ViT)."
+            help="builtin:characters, random_init, pretrain:NAME (of a task), checkpoint:FOLDER (a ViT), or, beside"
+            " another one, joint (trained by the system's tasks together) or joint:NAME,NAME."
             "  [default: builtin:characters for ConvSmall, else random_init]",
         ),
     ] = None,
@@ -49,6 +50,7 @@ def create(
     """
     changes = overrides(config, set or [], {})
     from evodevo.multitask.run import create as extending
+    from evodevo.multitask.schedule import is_joint
 
     keep_blobs_at(store, blobs)
     if beside:
@@ -79,4 +81,5 @@ def create(
             f"Its root is {taken}, which has learned characters and clothes of small images, since no other was named;"
             " --root random_init begins at random."
         )
-    output.words(f"Next: evodevo extend add {made.system} TASK --data PATH{store_option(store)}")
+    following = "run {}" if is_joint(made.agent) else "add {} TASK --data PATH"
+    output.words(f"Next: evodevo extend {following.format(made.system)}{store_option(store)}")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from evodevo import canonical
 from evodevo.errors import UsageError
@@ -26,13 +26,13 @@ from evodevo.multitask.genome import Path, Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
 from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, can_begin, structure_of
 from evodevo.multitask.search.accounts import accounted_parameters
-from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
+from evodevo.multitask.search.child import ChildPlan, ChildSettings, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
 from evodevo.multitask.search.parents import ParentChoice, select_parents
 from evodevo.multitask.search.score import PathCost, bar, cost
 from evodevo.multitask.search.transfer import transfer_weights
 from evodevo.multitask.search.versions import Rules, singlepath_rules
-from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.settings import JOINT, AgentSettings, JointTask
 from evodevo.settings import Settings, validate
 from evodevo.storage.systems.base import AgentRow
 
@@ -44,15 +44,26 @@ class SinglepathOptions(Settings):
         version: version of the lists of tuned values.
         hyperparameters: key -> another list: ``{"values": […], "default": …, "tuned": true}``.
         structure: for a root, differences from the preset of its class.
-        root: origin of a root: ``random_init``, ``pretrain`` on the agent's task, or from a ``checkpoint``.
+        root: origin of a root: ``random_init``, ``pretrain`` on the agent's task, from a ``checkpoint``, or ``joint``,
+            trained on several tasks together.
         checkpoint: for such a root, folder of a Hugging Face ViT, or ``builtin:NAME``, a root of the package.
+        together: for a joint root, its tasks.
+        begins: for a joint root, name of the root whose path it copies and trains.
     """
 
     version: Version = "paper"
     hyperparameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     structure: dict[str, Any] = Field(default_factory=dict)
-    root: Literal["random_init", "pretrain", "checkpoint"] | None = None
+    root: Literal["random_init", "pretrain", "checkpoint", "joint"] | None = None
     checkpoint: str | None = None
+    together: tuple[JointTask, ...] = Field(default=(), exclude_if=lambda value: not value)
+    begins: str | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    @model_validator(mode="after")
+    def _joint_roots_have_tasks(self) -> Self:
+        if (self.root == JOINT) != (len(self.together) > 1) or (self.root == JOINT) != (self.begins is not None):
+            raise ValueError("a joint root, and no other, has two tasks at least and a root that it begins with")
+        return self
 
 
 class Singlepath(AgentClass):
@@ -90,6 +101,11 @@ class Singlepath(AgentClass):
 
     def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """A path to begin with."""
+        if agent.settings.get("root"):
+            begins = agent.settings["options"].get("begins")
+            if begins is None or begins in view.offers:
+                return None
+            return f"{agent.name} begins with the root {begins}, which offers no path."
         if any(self.reads(row) for row in view.agents.values()):
             return None
         return f"{agent.name} needs a root of class {self.name}, and the system has none; add one first."
@@ -141,16 +157,16 @@ class Singlepath(AgentClass):
             weights = transfer_weights(
                 [*own, *strangers], own, situation.losses, temperature=rule.temperature, explore=rule.explore
             )
-        settings = situation.cycle.child
+        settings = children_of(situation)
         earlier = len(situation.history()) if settings.planned else 0
         first = max(0, settings.planned - earlier)
-        adapted = {place for place in range(count) if settings.adapts(earlier + place)}  # what is shared is of others
+        of_others = {place for place in range(count) if settings.shares(earlier + place)}  # what is shared is theirs
         chosen, _ = select_parents(
-            situation.population, strangers, generators, rule, weights=weights, best=first, of_others=adapted
+            situation.population, strangers, generators, rule, weights=weights, best=first, of_others=of_others
         )
         shared = self._shared(situation, space, draw)
         return [
-            self._child(situation, selection, space, shared, draw(place, "child"), earlier + place)
+            self._child(situation, selection, space, settings, shared, draw(place, "child"), earlier + place)
             for place, selection in enumerate(chosen)
         ]
 
@@ -161,6 +177,7 @@ class Singlepath(AgentClass):
         situation: GenerationContext,
         selection: ParentChoice,
         space: Hyperparameters,
+        settings: ChildSettings,
         shared: SharedData | None,
         rng: Any,
         earlier: int,
@@ -168,7 +185,7 @@ class Singlepath(AgentClass):
         assert selection.parent is not None, "these agents always have a parent"
         parent, agent = situation.known[selection.parent], situation.agent.name
         others, family = situation.view.others(agent), self.family
-        base, settings = structure_of(parent.path), situation.cycle.child
+        base = structure_of(parent.path)
         drawn = set() if family.shares_untrained else _random_roots(situation.view)
 
         def untrained(component: str) -> bool:
@@ -217,6 +234,8 @@ class Singlepath(AgentClass):
         )
 
     def _root(self, situation: GenerationContext, options: SinglepathOptions, space: Hyperparameters) -> Child:
+        if options.begins is not None:
+            return self._joint_root(situation, options, space)
         values = self._root_values(options, space)
         structure = self._structure(options, values, situation.settings)
         sizes = self.family.parameters(structure)
@@ -239,6 +258,32 @@ class Singlepath(AgentClass):
             payload={} if trained else {"root": options.root, "checkpoint": options.checkpoint},
             entry="path" if trained else "path_root",
             always=not trained,
+        )
+
+    def _joint_root(self, situation: GenerationContext, options: SinglepathOptions, space: Hyperparameters) -> Child:
+        assert options.begins is not None, "checked with the options"
+        parent = situation.view.offers[options.begins]
+        values = space.complete(parent.path.hparams)
+        structure = child_structure(self.family, structure_of(parent.path), values, situation.settings)
+        sizes, ids = self.family.parameters(structure), {part.role: part.id for part in parent.components}
+        parts = tuple(ChildComponent(role, ids[role], True, sizes[role], "clone") for role in structure.roles)
+        price = price_of(parts, self.family.flops(structure), situation)
+        return Child(
+            self._kind,
+            structure.model_dump(mode="json"),
+            values,
+            space.default_mu(),
+            parts,
+            parent.id,
+            False,
+            None,
+            price.flops,
+            price.factor,
+            price.accounted,
+            story={"root": JOINT, "tasks": [one.name for one in options.together]},
+            payload={"together": [one.model_dump(mode="json") for one in options.together]},
+            entry="path_joint",
+            always=True,
         )
 
     def _shared(self, situation: GenerationContext, space: Hyperparameters, draw: Draw) -> SharedData | None:
@@ -313,6 +358,22 @@ def price_of(parts: Sequence[ChildComponent], flops: float, situation: Generatio
     accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
     accounted += sum(part.parameters for part in parts if part.train)
     return cost(accounted, flops, situation.cycle.score, situation.root)
+
+
+def children_of(situation: GenerationContext) -> ChildSettings:
+    """Settings of an agent's children, with the number of those that share all blocks."""
+    settings = situation.cycle.child
+    if settings.shared is not None:
+        return settings
+    return settings.model_copy(update={"shared": int(_has_learned(situation.view, situation.settings.task_key))})
+
+
+def _has_learned(view: SystemView, task_key: str | None) -> bool:
+    """Whether a joint root has learned the samples with this key."""
+    options = [row.settings.get("options", {}) for row in view.agents.values()]
+    return task_key is not None and any(
+        task.get("task_key") == task_key for one in options for task in one.get("together", ())
+    )
 
 
 def _random_roots(view: SystemView) -> set[str]:

@@ -25,6 +25,8 @@ PERIODS = 2
 _GENERATIONS = 2
 OF_ROOT = 3
 """A root is trained until its validation is flat, on one part in so many of the budget at most."""
+OF_JOINT = 2
+"""Likewise one that several tasks train together, and begin with."""
 
 _GIVEN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|steps?)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -119,9 +121,9 @@ def allowance(share: float, most: int, generation_size: int, looks: int, togethe
     )
 
 
-def of_root(share: float, looks: int) -> Allowance:
-    """What a root that is trained may use: one period at least."""
-    period = period_of(looks)
+def of_root(share: float, looks: int, tasks: int = 1) -> Allowance:
+    """What a root that so many tasks train may use: one period for each at least."""
+    period = period_of(looks) * tasks
     return Allowance(children=1, generation_size=1, steps=period, most_steps=period * max(1, int(share // period)))
 
 

@@ -18,10 +18,11 @@ from evodevo.multitask.budgets.rehearsal import root_payload, timed
 from evodevo.multitask.paths.kinds import SinglepathKind
 from evodevo.multitask.recorded import CHILD
 from evodevo.multitask.schedule import is_root
-from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.settings import AgentSettings, JointTask
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.scratch import scratch
+from evodevo.settings import validate
 from evodevo.storage.base import EvaluationRow
 from evodevo.storage.systems.base import AgentRow
 
@@ -88,7 +89,7 @@ def _with_roots(system: System) -> set[str]:
 
 def _payload(system: System, agent: AgentRow, kind: str, cache: str | None) -> dict[str, Any]:
     """The request of a worker for a path like the class's root, trained on the agent's task."""
-    own = agent_settings(agent)
+    own = of_first_task(agent_settings(agent))
     roots = [row for row in system.agents() if is_root(row) and row.kind == kind]
     options = agent_settings(roots[0]).options if roots else {}
     structure: dict[str, Any] = {key: value for key, value in options.items() if key in SHAPE}
@@ -103,6 +104,15 @@ def _payload(system: System, agent: AgentRow, kind: str, cache: str | None) -> d
         options=structure,
     )
     return root_payload(kind, system.settings, settings, cache)
+
+
+def of_first_task(settings: AgentSettings) -> AgentSettings:
+    """Settings of a joint root with the first of its tasks, those of others as they are."""
+    together = settings.options.get("together")
+    if not together:
+        return settings
+    first = validate(JointTask, together[0], what="a task of a joint root")
+    return settings.model_copy(update={"classes": first.classes, "task": first.task, "task_key": first.task_key})
 
 
 def _timed(executor: Executor, payload: dict[str, Any], steps: int) -> float:

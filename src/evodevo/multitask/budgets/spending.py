@@ -15,6 +15,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.budgets.budget import (
     FEWEST,
+    OF_JOINT,
     OF_ROOT,
     Allowance,
     RunBudget,
@@ -23,7 +24,7 @@ from evodevo.multitask.budgets.budget import (
     period_of,
 )
 from evodevo.multitask.ledger import children_of
-from evodevo.multitask.schedule import Past, is_root, past
+from evodevo.multitask.schedule import Past, is_joint, is_root, is_trained, past
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.settings import validate
@@ -120,18 +121,13 @@ def course_of(
     return BudgetCourse(1 if last is None else last.number + 1, given, target)
 
 
-def counts(agent: AgentRow) -> bool:
-    """Whether a cycle of an agent trains anything: roots at random or from files do not."""
-    return not is_root(agent) or agent.settings["options"].get("root") == "pretrain"
-
-
 def roots_to_train(every: Sequence[AgentRow], chosen: Sequence[AgentRow], before: Past) -> list[AgentRow]:
     """Roots of the chosen agents that are trained and have not ended their cycle."""
     return [
         agent
         for agent in every
         if is_root(agent)
-        and counts(agent)
+        and is_trained(agent)
         and not before.finished(agent)
         and any(AGENTS.get(one.kind).reads(agent) for one in chosen)
     ]
@@ -240,9 +236,11 @@ class Spending:
         plan = self._plan([*roots, *agents], before, self.budget.amount - self.used(), begun=self._resumed)
         places = sum(self._left(agent, before) for agent in agents)
         if not self._resumed and any(one is None for one in plan.values()):
-            of_roots = sum(self._cost(root, period_of(_looks(root))) for root in roots)
+            of_roots = sum(self._cost(root, of_root(0, _looks(root), _tasks(root)).total) for root in roots)
             children = places * max(self._cost(agent, period_of(_looks(agent))) for agent in agents)
-            shortest = max(of_roots + children, children * OF_ROOT / (OF_ROOT - 1) if roots else 0.0)
+            # Of a budget that leaves the children enough, roots have their part.
+            part = sum(_part(root) for root in roots) / max(1, len(roots))
+            shortest = self.used() + max(of_roots + children, children / (1 - part))
             what = f"{places} cycles" if places > 1 else "a cycle"
             raise UsageError(
                 f"a budget of {self.course.given} is too short for one child of {FEWEST} steps in each of {what}; the "
@@ -265,8 +263,8 @@ class Spending:
         roots = [agent for agent in members if is_root(agent)]
         plan: dict[str, Allowance | None] = {}
         for root in roots:
-            plan[root.name] = one = of_root(self._steps(root, left / OF_ROOT / len(roots)), _looks(root))
-            left -= self._cost(root, one.total)
+            plan[root.name] = of_root(self._steps(root, left * _part(root) / len(roots)), _looks(root), _tasks(root))
+        left -= sum(self._cost(root, one.total) for root in roots if (one := plan[root.name]) is not None)
         places = sum(self._left(agent, before) for agent in self._chosen)
         agents = [agent for agent in members if not is_root(agent)]
         # Steps do not tell workers apart; seconds are lost where one of them has nothing to do.
@@ -316,11 +314,25 @@ class Spending:
 
     def _cost(self, agent: AgentRow, steps: float) -> float:
         """Steps in units of the budget."""
-        return steps if self.budget.unit == "steps" else steps * self._pace[agent.id] / self._workers
+        return steps if self.budget.unit == "steps" else steps * self._pace[agent.id] / self._at_once(agent)
 
     def _steps(self, agent: AgentRow, amount: float) -> float:
         """An amount of the budget in steps."""
-        return amount if self.budget.unit == "steps" else amount * self._workers / self._pace[agent.id]
+        return amount if self.budget.unit == "steps" else amount * self._at_once(agent) / self._pace[agent.id]
+
+    def _at_once(self, agent: AgentRow) -> int:
+        """Trainings of an agent at a time; a root is one."""
+        return 1 if is_root(agent) else self._workers
+
+
+def _part(root: AgentRow) -> float:
+    """Share of what is left of a budget that a root has at most."""
+    return 1 / (OF_JOINT if is_joint(root) else OF_ROOT)
+
+
+def _tasks(root: AgentRow) -> int:
+    """Number of tasks that train a root."""
+    return max(1, len(root.settings["options"].get("together", ())))
 
 
 def _looks(agent: AgentRow) -> int:

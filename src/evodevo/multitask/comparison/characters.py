@@ -1,4 +1,4 @@
-"""``multitask.characters``: four ways to learn the same tasks, with equal samples, and what each leaves behind.
+"""``multitask.characters``: ways to learn the same tasks, with equal samples, and what each leaves behind.
 
 Every arm is a copy of one system with a trained root.
 """
@@ -13,17 +13,20 @@ from typing import Any
 from evodevo.experiments.paired import Difference, paired_mean
 from evodevo.multitask.agent import AGENTS, PublishedPath
 from evodevo.multitask.comparison.compared import Compared, Ending, VariantAgent, announce, continued, endings
+from evodevo.multitask.comparison.forecast import Load
+from evodevo.multitask.comparison.joint import JOINT_LOOKS, joint_root
 from evodevo.multitask.comparison.results import RecipeResult, courses, percent, points, to_csv
 from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.recipes.characters import MARGIN, STRETCH_SHARE, TARGET_SHARE
 from evodevo.multitask.recipes.settings import CharactersSettings
 from evodevo.multitask.recipes.variants import ARMS, RecipeVariant, restricted
-from evodevo.multitask.schedule import is_root
+from evodevo.multitask.schedule import is_joint, is_root, past
 from evodevo.multitask.search.child import ChildSettings
 from evodevo.multitask.system import System
 from evodevo.report.word_tables import TextTable
+from evodevo.storage.systems.base import AgentRow
 
-OURS, REFERENCE = "singlepath", "fine_tuning"
+OURS, JOINT, REFERENCE = "singlepath", "joint", "fine_tuning"
 COLUMNS = (
     "arm", "title", "seed", "task", "path", "test_accuracy", "validation_accuracy", "accounted_parameters",
     "samples_seen", "children", "failed", "seconds", "cpu_seconds",
@@ -42,6 +45,7 @@ class CharactersEnd:
         pretraining: Cost of the roots, which no arm counts as its own.
         parameters: (arm, seed) -> distinct parameters of the system, the root's among them where the arm needs it.
         planned: Training samples that each arm was to see, for one copy.
+        joined: Cost of the roots that the tasks of an arm trained together, of all copies.
     """
 
     settings: CharactersSettings
@@ -50,6 +54,11 @@ class CharactersEnd:
     pretraining: Spent
     parameters: Mapping[tuple[str, int], int]
     planned: int
+    joined: Spent = NOTHING
+
+    def spent(self, arm: str) -> Spent:
+        """Cost of an arm, all copies."""
+        return self.compared.spent(arm) + (self.joined if ARMS[arm].joins else NOTHING)
 
     def per_task(self, arm: str, *, without_root: bool = False) -> float | None:
         """Parameters per task, mean over copies; None where the arm was not compared."""
@@ -67,7 +76,7 @@ class CharactersEnd:
 
     def differences(self) -> dict[tuple[str, str, str], Difference]:
         """(arm, reference, task) -> right answers of an arm minus those of an arm before it, over all copies."""
-        names = self.settings.compared.arms
+        names = self.settings.arms
         pairs = [(name, reference) for number, name in enumerate(names) for reference in names[:number]]
         found = {
             (*pair, task.name): self.compared.difference(*pair, task.name)
@@ -85,12 +94,14 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
         EvaluationsFailedError: an agent came to nothing.
     """
     tasks, cycles = settings.system.tasks, settings.study.cycles
-    arms = {name: _members(course, settings, ARMS[name]) for name in settings.compared.arms}
-    announce(course, {(name, seed): members for seed in course.seeds for name, members in arms.items()})
+    arms = {name: _members(course, settings, ARMS[name]) for name in settings.arms}
+    groups = {(name, seed): members for seed in course.seeds for name, members in arms.items()}
+    announce(course, groups, _joint_loads(course, settings))
     roots: dict[int, PublishedPath] = {}
     found: list[Ending] = []
     parameters: dict[tuple[str, int], int] = {}
-    pretraining = NOTHING
+    pretraining = joined = NOTHING
+    planned = cycles * settings.study.cycle.children * sum(map(course.child_samples, tasks))
     for seed in course.seeds:
         base = course.rooted(seed)
         agent = course.root_agent(base)
@@ -98,21 +109,46 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
         roots[seed] = base.view().offers[agent.name]
         pretraining += course.spent(base, [agent])
         for name, members in arms.items():
+            if ARMS[name].joins:
+                share = joint_cycles(cycles) / cycles
+                joint_root(course, course.fork(base, name, seed), tasks, round(share * planned))
             system, agents = continued(course, base, name, seed, members, "arm")
+            if ARMS[name].joins:
+                joined += course.spent(system, _joint(system))
             found += endings(course, system, name, seed, members, agents)
             parameters[name, seed] = _parameters(system, root=ARMS[name].needs_root)
-    planned = cycles * settings.study.cycle.children * sum(map(course.child_samples, tasks))
-    return _result(course, CharactersEnd(settings, Compared(found), roots, pretraining, parameters, planned))
+    return _result(course, CharactersEnd(settings, Compared(found), roots, pretraining, parameters, planned, joined))
 
 
 def _members(course: RecipeRunner, settings: CharactersSettings, arm: RecipeVariant) -> list[VariantAgent]:
     rules = AGENTS.get(course.kind).published("paper")
     usual = ChildSettings() if rules is None else rules.cycle.child
     own = {"builds_on": arm.builds_on, "cycle": restricted(settings.study.cycle, arm, usual)}
+    until = settings.study.cycles - (joint_cycles(settings.study.cycles) if arm.joins else 0)
     return [
-        VariantAgent(task, course.kind, task.name, course.facts(task).model_copy(update=own), settings.study.cycles)
+        VariantAgent(task, course.kind, task.name, course.facts(task).model_copy(update=own), until)
         for task in settings.system.tasks
     ]
+
+
+def joint_cycles(cycles: int) -> int:
+    """Number of cycles in whose place all tasks train a root together."""
+    return cycles // 2
+
+
+def _joint_loads(course: RecipeRunner, settings: CharactersSettings) -> list[Load]:
+    """Roots that all tasks are still to train together."""
+    tasks, cycles = settings.system.tasks, joint_cycles(settings.study.cycles)
+    samples = cycles * settings.study.cycle.children * sum(map(course.child_samples, tasks))
+    looked = JOINT_LOOKS * sum(course.samples(task)["validation"] for task in tasks)
+    names = [name for name in settings.arms if ARMS[name].joins]
+    systems = [course.find(name, seed) for seed in course.seeds for name in names]
+    made = [one is not None and any(map(past(course.store, one.row.id).finished, _joint(one))) for one in systems]
+    return [Load(1, samples, looked) for one in made if not one]
+
+
+def _joint(system: System) -> list[AgentRow]:
+    return [one for one in system.agents() if is_joint(one)]
 
 
 def _parameters(system: System, *, root: bool) -> int:
@@ -126,13 +162,13 @@ def _parameters(system: System, *, root: bool) -> int:
 
 
 def _result(course: RecipeRunner, end: CharactersEnd) -> RecipeResult:
-    session, arms = course.session, end.settings.compared.arms
+    session, arms = course.session, end.settings.arms
     validation, test = (
         [end.compared.curve(name, _title(name), split) for name in arms] for split in ("validation", "test")
     )
     differences = end.differences()
     document = {**_document(course, end, differences), "curves": courses(validation, test)}
-    title = "Points of (d) above the others, on the same test samples, with 95 % intervals of a bootstrap"
+    title = "Points of (d) and (e) above the others, on the same test samples, with 95 % intervals of a bootstrap"
     return RecipeResult(
         session.recipe,
         session.size,
@@ -141,7 +177,7 @@ def _result(course: RecipeRunner, end: CharactersEnd) -> RecipeResult:
         document,
         {"Test accuracy in percent": _arms_table(end), title: _difference_table(differences)},
         to_csv(COLUMNS, [_row(one) for one in end.compared.endings]),
-        (*_summary(document["target"]), *document["notes"]),
+        (*_summary(OURS, document["target"]), *_summary(JOINT, document["joint_target"]), *document["notes"]),
         validation,
         test,
     )
@@ -172,18 +208,19 @@ def _document(
             "cpu_seconds": end.pretraining.cpu_seconds,
         },
         "planned_samples": end.planned * settings.study.copies,
-        "arms": [_arm(end, name) for name in settings.compared.arms],
+        "arms": [_arm(end, name) for name in settings.arms],
         "differences": [
             {"arm": arm, "reference": reference, "task": task, **difference.to_json()}
             for (arm, reference, task), difference in differences.items()
         ],
-        "target": _target(end),
+        "target": _target(end, OURS),
+        "joint_target": _target(end, JOINT),
         "notes": _notes(session.size, end),
     }
 
 
 def _arm(end: CharactersEnd, name: str) -> dict[str, Any]:
-    row, compared, spent = ARMS[name], end.compared, end.compared.spent(name)
+    row, compared, spent = ARMS[name], end.compared, end.spent(name)
     return {
         "arm": name,
         "letter": row.letter,
@@ -213,12 +250,12 @@ def _accuracy(compared: Compared, name: str, task: str | None) -> dict[str, floa
     }
 
 
-def _target(end: CharactersEnd) -> dict[str, Any] | None:
-    share, ours = end.share(OURS), end.per_task(OURS)
+def _target(end: CharactersEnd, arm: str) -> dict[str, Any] | None:
+    share, ours = end.share(arm), end.per_task(arm)
     without_root = end.per_task(REFERENCE, without_root=True)
     if share is None or ours is None or without_root is None:
         return None
-    accuracies = [end.compared.accuracies(name) for name in (OURS, REFERENCE)]
+    accuracies = [end.compared.accuracies(name) for name in (arm, REFERENCE)]
     above = fmean(accuracies[0]) - fmean(accuracies[1])
     gap = paired_mean(*accuracies)
     return {
@@ -235,14 +272,14 @@ def _target(end: CharactersEnd) -> dict[str, Any] | None:
     }
 
 
-def _summary(target: dict[str, Any] | None) -> tuple[str, ...]:
+def _summary(arm: str, target: dict[str, Any] | None) -> tuple[str, ...]:
     if target is None:
         return ()
     reached = "reached" if target["reached"] else "not reached"
     low, high = target["low"], target["high"]
     over = "" if low is None else f" ({points(low)} to {points(high)} over the copies)"
     words = (
-        f"target {reached}: (d) is {points(target['difference'])} points from"
+        f"target {reached}: ({ARMS[arm].letter}) is {points(target['difference'])} points from"
         f" (b){over}, with {percent(target['share'])} % of its parameters per task (at most {percent(TARGET_SHARE)} %);"
         f" {percent(target['share_without_the_root_of_fine_tuning'])} % where the root is not counted for (b)."
     )
@@ -253,15 +290,17 @@ def _notes(size: str, end: CharactersEnd) -> list[str]:
     settings, root = end.settings, end.pretraining.samples
     notes = [
         f"The root was first trained on {settings.system.root.name}; its {root:,} samples are no arm's own.",
-        "Parameters of (b), (c) and (d) include the root's; (a) does not use it.",
-        *(f"({ARMS[name].letter}) {ARMS[name].words}." for name in settings.compared.arms),
+        "Parameters of all arms but (a) include the root's, which (a) does not use, and of (e) both roots'.",
+        *(f"({ARMS[name].letter}) {ARMS[name].words}." for name in settings.arms),
         "All arms tune learning rate, momentum and augmentation in the same way, and publish by validation accuracy.",
         "The test split is looked at once for each path that a cycle published, when its arm has ended.",
     ]
     planned = end.planned * settings.study.copies
-    for name in settings.compared.arms:
-        spent = end.compared.spent(name)
-        if spent.samples != planned:
+    for name in settings.arms:
+        spent = end.spent(name)
+        # A joint root is trained in whole steps between looks.
+        rounded = settings.study.copies * JOINT_LOOKS * settings.evaluation.training.batch if ARMS[name].joins else 0
+        if abs(spent.samples - planned) > rounded:
             notes.append(
                 f"({ARMS[name].letter}) saw {spent.samples:,} of {planned:,} samples: children that diverged ended"
                 f" early ({spent.failed} failed)."
@@ -276,8 +315,8 @@ def _notes(size: str, end: CharactersEnd) -> list[str]:
 def _arms_table(end: CharactersEnd) -> TextTable:
     tasks = [one.name for one in end.settings.system.tasks]
     rows = []
-    for name in end.settings.compared.arms:
-        spent = end.compared.spent(name)
+    for name in end.settings.arms:
+        spent = end.spent(name)
         rows.append(
             (
                 _title(name),
@@ -302,7 +341,7 @@ def _difference_table(differences: Mapping[tuple[str, str, str], Difference]) ->
             f"{difference.samples:,}",
         )
         for (arm, reference, task), difference in differences.items()
-        if arm == OURS
+        if arm in (OURS, JOINT)
     ]
     return TextTable(("pair", "task", "points", "interval", "samples"), rows, texts=("task",))
 

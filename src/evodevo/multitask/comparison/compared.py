@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.paired import Difference, Numbers, paired_difference
@@ -48,6 +48,10 @@ class VariantAgent:
     settings: AgentSettings
     until: int
     since: int = 0
+
+
+Groups = Mapping[tuple[Any, int], Sequence[VariantAgent]]
+"""Name of a system and seed of its copy -> its members."""
 
 
 @dataclass(frozen=True)
@@ -134,20 +138,21 @@ class Compared:
         )
 
 
-def announce(course: RecipeRunner, groups: Mapping[tuple[str, int], Sequence[VariantAgent]]) -> None:
+def announce(course: RecipeRunner, groups: Groups, more: Sequence[Load] = ()) -> None:
     """Report the expected time, where anything is still to be trained.
 
     Args:
         course: Of the recipe.
         groups: Name of a system and seed of its copy -> its members.
+        more: Further trainings.
     """
-    loads = remaining(course, groups)
+    loads = [*remaining(course, groups), *more]
     if loads:
         expected = forecast(course, loads)
         course.report("plan", **expected.to_json(), words=expected.words)
 
 
-def remaining(course: RecipeRunner, groups: Mapping[tuple[str, int], Sequence[VariantAgent]]) -> list[Load]:
+def remaining(course: RecipeRunner, groups: Groups) -> list[Load]:
     """Trainings that are still to be done; see ``announce``."""
     loads = []
     validations = course.training.validations

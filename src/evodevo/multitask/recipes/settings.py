@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from evodevo.multitask.paths.multipath_spec import MultipathStructure
-from evodevo.multitask.recipes.variants import ArmName
+from evodevo.multitask.recipes.variants import ARMS, ArmName
 from evodevo.multitask.settings import CycleSettings, WorkSettings
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
@@ -158,16 +158,28 @@ class CharactersPlan(Settings):
     """The arms that ``multitask.characters`` compares.
 
     Attributes:
-        arms: rows of ``ARMS``; all of them, in their order, if left out.
+        arms: rows of ``ARMS``; without any, all that have room in the cycles, in their order.
     """
 
-    arms: tuple[ArmName, ...] = Field(default=get_args(ArmName), min_length=1)
+    arms: tuple[ArmName, ...] = ()
 
 
 class CharactersSettings(MultitaskRecipeSettings):
     """All settings of ``multitask.characters``."""
 
     compared: CharactersPlan = CharactersPlan()
+
+    @model_validator(mode="after")
+    def _cycles_have_room(self) -> Self:
+        if self.study.cycles < 2 and any(ARMS[name].joins for name in self.compared.arms):
+            raise ValueError("the root that all tasks train together takes half of the cycles; give study.cycles = 2")
+        return self
+
+    @property
+    def arms(self) -> tuple[ArmName, ...]:
+        """The arms that are compared."""
+        room = self.study.cycles > 1
+        return self.compared.arms or tuple(name for name in get_args(ArmName) if room or not ARMS[name].joins)
 
 
 class MultipathVariant(Settings):

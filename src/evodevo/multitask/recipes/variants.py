@@ -1,4 +1,4 @@
-"""Four ways to learn a set of tasks: the same agents, whose mutations are restricted.
+"""Ways to learn a set of tasks: the same agents, whose mutations are restricted.
 
 µNet (2205.10937), section 4; docs/spec/munet.md#experiments: baselines have the same budget and the same search over
 hyperparameters. What differs is what a child may share, copy or begin anew.
@@ -16,7 +16,7 @@ from evodevo.multitask.search.mutation import MutationSettings
 from evodevo.multitask.settings import CycleSettings
 from evodevo.settings import merge, validate
 
-ArmName = Literal["scratch", "fine_tuning", "frozen", "singlepath"]
+ArmName = Literal["scratch", "fine_tuning", "frozen", "singlepath", "joint"]
 ROOTS = "*~root_model~*"
 """Agents that are roots, as ``AgentSettings.builds_on`` names them."""
 
@@ -32,6 +32,7 @@ class RecipeVariant:
         builds_on: value of ``AgentSettings.builds_on``.
         child: settings of children; None = those of the class of agents, changed by those of the study.
         needs_root: whether the root's parameters are part of what the tasks need.
+        joins: whether all tasks train a further root together first, in the place of half of the cycles.
     """
 
     letter: str
@@ -40,6 +41,7 @@ class RecipeVariant:
     builds_on: tuple[str, ...]
     child: ChildSettings | None
     needs_root: bool = True
+    joins: bool = False
 
 
 def _child(forced: tuple[str, ...], forbidden: tuple[str, ...], head: tuple[str, ...] = ("head",)) -> ChildSettings:
@@ -84,6 +86,15 @@ ARMS: Mapping[str, RecipeVariant] = {
         "all mutations, paths of all tasks, and first children as the class of agents has them",
         ("*",),
         None,
+    ),
+    "joint": RecipeVariant(
+        "e",
+        "the same agent, and a root that all tasks train together",
+        "as (d), but in the place of half of the cycles all tasks train a copy of the root together, a step of one"
+        " after a step of the other; an agent's first child shares all of it but norm and head",
+        ("*",),
+        None,
+        joins=True,
     ),
 }
 """By name, in the order of the table."""

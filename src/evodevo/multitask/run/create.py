@@ -21,6 +21,7 @@ from evodevo.multitask.run.checks import (
     reads_samples,
 )
 from evodevo.multitask.run.few_labels import SINGLE, TWIN
+from evodevo.multitask.run.joint_root import plan_joint
 from evodevo.multitask.run.roots import RANDOM, USUAL, PlannedRoot, default_root, plan_root
 from evodevo.multitask.run.settings import (
     MULTI,
@@ -33,7 +34,7 @@ from evodevo.multitask.run.settings import (
     with_own,
 )
 from evodevo.multitask.schedule import is_root
-from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.multitask.settings import JOINT, AgentSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.registry import enable_packages
 from evodevo.settings import merge, validate
@@ -125,6 +126,7 @@ def add_root(
     Args:
         system: its name, id, or the beginning of one.
         root, data, kind, store, cache_folder: as for ``create_system``.
+            ``joint``, or ``joint:NAME,NAME``, is trained by tasks of the system together.
         overrides: nested settings of the root, as those under ``root`` there.
 
     Raises:
@@ -134,6 +136,11 @@ def add_root(
     with Store.open(store, create=False) as opened:
         opened_system = open_system(opened, system)
         own = dict(overrides or {})
+        if root is not None and root.partition(":")[0] == JOINT:
+            if data is not None:
+                raise UsageError("a joint root learns tasks of the system, which have their data; leave --data out.")
+            joint = plan_joint(opened_system, root, kind, own)
+            return CreatedAgent(opened_system.row.name, joint.add_to(opened_system), joint.samples)
         planned = plan_root(root or default_root(kind, own), kind, data, own, opened_system.settings, cache_folder)
         with Store.memory() as rehearsal:
             planned.add_to(

@@ -16,7 +16,7 @@ from evodevo.multitask.roots.files import BUILTIN, builtin_root
 from evodevo.multitask.rules import OURS
 from evodevo.multitask.run.checks import check_class, check_modalities
 from evodevo.multitask.run.settings import prepare_task, table_of, with_own
-from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.multitask.settings import JOINT, AgentSettings, SystemSettings
 from evodevo.multitask.system import System, checked_name
 from evodevo.storage.systems.base import AgentRow
 
@@ -29,7 +29,7 @@ COURSE = ("steps", "most_between", "least_between", "least_steps")
 USUAL: Mapping[str, str] = {"rows": "MlpSmall"}
 """Source of samples -> the class of the root at random that a task gets where no root can read its samples. It costs
 nothing, and belongs to no table."""
-ROOTS = (RANDOM, PRETRAIN, CHECKPOINT, BUILTIN.removesuffix(":"))
+ROOTS = (RANDOM, PRETRAIN, CHECKPOINT, BUILTIN.removesuffix(":"), JOINT)
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,11 @@ def _words_of(text: str) -> tuple[str, str]:
     how, colon, word = text.partition(":")
     if how not in ROOTS:
         raise unknown_name("root", how, ROOTS)
+    if how == JOINT:
+        raise UsageError(
+            "a joint root is trained by tasks that a system has: make the system, add its tasks, then evodevo extend "
+            "create SYSTEM --beside --root joint."
+        )
     if bool(word) != (how != RANDOM) or (colon and how == RANDOM):
         raise UsageError(f"a root is random_init, builtin:NAME, pretrain:NAME or checkpoint:FOLDER; got {text[:80]!r}.")
     if builtin_root(text) is not None:

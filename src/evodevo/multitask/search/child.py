@@ -26,6 +26,7 @@ Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
 
 
 _FINE_TUNED = MutationSettings(forced=("clone:*",), forbidden=("hp:*",))
+_SHARED = MutationSettings(forced=("clone:encoder_norm",), forbidden=("*",))
 _ADAPTED = MutationSettings(forced=("clone:adapter_*", "clone:encoder_norm"), forbidden=("*",))
 
 
@@ -41,11 +42,19 @@ class ChildSettings(Settings):
         description="values of ds_ keys: each child's own, mutated from its parent's; or one set for a generation, "
         "mutated from the best path's (the paper's code, whose children share one input pipeline)",
     )
+    shared: int | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=lambda value: value is None,
+        description="an agent's first children, which share all blocks of another agent's path, that whose probe is "
+        "best, with its values, and train a norm and a head; None = one where a joint root has learned the task, else "
+        "none",
+    )
     fine_tuned: int = Field(
         default=0,
         ge=0,
         exclude_if=lambda value: not value,
-        description="an agent's first children, which copy and train all components of their parent, with its values; "
+        description="children after those, which copy and train all components of their parent, with its values; "
         "where the agent has no path yet, that is the one whose probe is best; the papers have none",
     )
 
@@ -68,16 +77,22 @@ class ChildSettings(Settings):
     @property
     def planned(self) -> int:
         """The first children of an agent for which nothing is drawn."""
-        return self.fine_tuned + self.adapted
+        return (self.shared or 0) + self.fine_tuned + self.adapted
 
     def adapts(self, earlier: int) -> bool:
         """Whether a child trains adapters; ``earlier`` is the number of children that the agent has had before."""
-        return self.fine_tuned <= earlier < self.planned
+        return self.planned - self.adapted <= earlier < self.planned
+
+    def shares(self, earlier: int) -> bool:
+        """Whether a child shares all blocks of a path of another agent; ``earlier`` as above."""
+        return earlier < (self.shared or 0) or self.adapts(earlier)
 
     def of_child(self, earlier: int) -> ChildSettings:
         """The settings of one child, as above."""
         if earlier >= self.planned:
             return self
+        if earlier < (self.shared or 0):
+            return self.model_copy(update={"mutation": _SHARED})
         rule = _ADAPTED if self.adapts(earlier) else _FINE_TUNED
         return self.model_copy(update={"mutation": rule})
 

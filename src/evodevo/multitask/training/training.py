@@ -84,7 +84,7 @@ def train_path(
     model: nn.Module,
     components: Mapping[str, nn.Module],
     training: Callable[[int], Samples],
-    validation: Callable[[int], Samples],
+    judged: Callable[[], float],
     plan: BatchPlan,
     settings: PathTrainingSettings,
     optimizer: MomentumSettings,
@@ -101,7 +101,7 @@ def train_path(
         model: Model that maps inputs to logits (B, C), on its device. All its parameters are set to learn or not to.
         components: Role -> component of the model that learns; without any, the model is validated once.
         training: Function of the step that returns its batch.
-        validation: Function of a number that returns that batch of the validation split.
+        judged: Function that returns the model's quality on the validation split, 0 to 1.
         plan: Numbers of samples and steps.
         settings: Settings of the agent.
         optimizer: Settings of the child's optimiser.
@@ -124,8 +124,7 @@ def train_path(
 
     def validate(step: int) -> None:
         nonlocal bar, kept, weights
-        batches = map(validation, range(plan.validation_batches))
-        value = quality(settings.objective, model, batches, precision)
+        value = judged()
         # Strictly better: of equal validations the first is kept.
         if bar is None or value > bar:
             kept, bar = len(evals), value
