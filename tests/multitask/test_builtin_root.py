@@ -17,7 +17,7 @@ from evodevo.multitask.paths.convolution.spec import PRESETS, role_parameters
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.roots.files import FOLDER, builtin_root, structure_in
 from evodevo.multitask.roots.training import changed, drawn_set, save, stored_set, trained
-from evodevo.multitask.run.create import create_system
+from evodevo.multitask.run.create import add_task, create_system
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 
@@ -69,6 +69,20 @@ def test_another_class_structure_or_word_begins_otherwise(tmp_path: Path) -> Non
         create_system("f", root="builtin:faces", store=tmp_path / "runs")
     with pytest.raises(UsageError, match="a structure of its own"):
         create_system("g", root=NAME, overrides={"root": {"structure": {"widths": [16]}}}, store=tmp_path / "runs")
+
+
+def test_new_agents_of_images_move_them_and_published_ones_do_not(tmp_path: Path) -> None:
+    def of_agent(name: str, **other: object) -> object:
+        create_system(name, store=tmp_path / "runs", **other)  # type: ignore[arg-type]
+        made = add_task(name, "digits", store=tmp_path / "runs", cache_folder=tmp_path / "cache")
+        return made[0].agent.settings["options"].get("hyperparameters", {}).get("ds_shift")
+
+    usual = {"values": [0.0, 0.05, 0.1, 0.15, 0.2], "default": 0.1}
+    assert of_agent("a") == of_agent("b", kind="ConvTiny") == usual
+    still = {"values": [0.0], "default": 0.0}
+    assert of_agent("c", overrides={"root": {"hyperparameters": {"ds_shift": still}}}) == still
+    assert of_agent("d", kind="ConvTiny", overrides={"version": "v4b"}) is None
+    assert of_agent("e", kind="VitTiny") is None
 
 
 def test_the_command_s_training_is_a_function_of_its_seed_and_makes_a_file(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ class AgentClass(ABC):
 
         Args:
             version: version of its rules.
-            root: whether it is a root whose weights are not read from a file.
+            root: whether it is a root whose weights are not read from a checkpoint of others.
         """
         return {}
 

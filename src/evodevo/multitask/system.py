@@ -127,7 +127,7 @@ class System:
 
         Args:
             kind: a row of ``AGENTS``.
-            how: origin of the path ("random_init", "pretrain", "checkpoint").
+            how: origin of the path ("random_init", "pretrain", "checkpoint", "joint").
             settings: settings of the agent.
             name: its name, for example the task that it is trained on; ``how`` if left out.
         """

@@ -16,7 +16,8 @@ from evodevo.multitask.evaluate import exact_answers
 from evodevo.multitask.hyperparameters import multipath_hyperparameters, singlepath_hyperparameters
 from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.training.augmentation import augmented
-from evodevo.multitask.training.training import PathResult, accuracy, train_path
+from evodevo.multitask.training.objective import ACCURACY
+from evodevo.multitask.training.training import PathResult, accuracy, quality, train_path
 from evodevo.multitask.training.values import DataValues, PathTrainingSettings, data_values, optimizer_settings
 from evodevo.settings import validate
 from evodevo.tasks.multitask.batches import BatchPlan
@@ -269,6 +270,7 @@ def test_defaults_change_nothing() -> None:
 CHANGES = {
     "area": 0.3,
     "flip": True,
+    "shift": 0.3,
     "brightness": 0.2,
     "contrast": 0.2,
     "saturation": 0.2,
@@ -302,6 +304,24 @@ def test_a_flip_is_a_mirror_of_half_of_the_images() -> None:
     same = (found == plain).flatten(1).all(1)
     assert 140 <= int(same.sum()) <= 260
     assert torch.equal(found[~same], plain.flip(3)[~same])
+
+
+def test_a_shift_moves_by_whole_pixels_and_repeats_edges() -> None:
+    many = np.random.default_rng(1).integers(0, 256, (300, 10, 20, 3)).astype(np.uint8)
+    (found,) = augmented(many, DataValues(shift=0.2), 0, 0)
+    plain, moves = _plain(many), []
+    for before, after in zip(plain, found, strict=True):
+        padded = nn.functional.pad(before[None], (4, 4, 2, 2), mode="replicate")[0]
+        fits = [
+            (down, right)
+            for down in range(-2, 3)
+            for right in range(-4, 5)
+            if torch.equal(padded[:, 2 + down : 12 + down, 4 + right : 24 + right], after)
+        ]
+        assert len(fits) == 1
+        moves += fits
+    assert {down for down, _ in moves} == set(range(-2, 3))
+    assert {right for _, right in moves} == set(range(-4, 5))
 
 
 def test_a_crop_is_a_part_of_the_image() -> None:

@@ -109,8 +109,8 @@ class SinglepathKind(PathKind):
         children: children of a cycle, likewise; None is the default of all.
         scale: factor of the score of a path as large as the root, likewise; None is the papers'.
         fine_tuned: children that begin an agent's first cycle by training all of their parent, likewise.
-        new_roots: preset -> options of a new root whose weights are not read from a file, below what a user says; they
-            are recorded with it, and its hyperparameters with the agents that begin with it.
+        new_roots: preset -> options of a new root whose weights are not read from a checkpoint of others, below what a
+            user says; they are recorded with it, and its hyperparameters with the agents that begin with it.
         roots: preset -> ``builtin:NAME``, the root of the package that its agents begin with where nobody names one.
         shares_untrained: whether children may keep components of a root at random frozen, as the papers do.
     """
@@ -215,7 +215,7 @@ class SinglepathKind(PathKind):
         return ""
 
     def check_root(self, structure: Any, how: str) -> None:
-        """Refuse a root that cannot be made this way ("random_init", "pretrain", "checkpoint").
+        """Refuse a root that cannot be made this way ("random_init", "pretrain", "checkpoint", "joint").
 
         Raises:
             UsageError: with the reason.

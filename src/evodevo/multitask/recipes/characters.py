@@ -5,6 +5,8 @@ Source: docs/spec/munet.md#experiments. µNet: 2.39 points above full fine-tunin
 
 from __future__ import annotations
 
+from evodevo.multitask.hyperparameters import SHIFT
+from evodevo.multitask.paths.convolution.kind import SHIFTS
 from evodevo.multitask.recipes.settings import AgentPlan, CharactersSettings, EvaluationPlan, StudyPlan, SystemPlan
 from evodevo.multitask.recipes.tasks import tasks_of
 from evodevo.multitask.search.score import ScoreSettings
@@ -29,8 +31,9 @@ SIDE = {"values": [16], "default": 16, "tuned": False}
 def agents_of(size: Size, data: str | None) -> AgentPlan:
     """Convolutional paths that fit the clock: 25 thousand parameters to show that all works, else 200 thousand."""
     if data is None or size == "quick":
-        return AgentPlan(kind="ConvTiny", hyperparameters={"ds_image_size": SIDE})
-    return AgentPlan(kind="ConvSmall", hyperparameters={"ds_image_size": {"values": [24, 32, 40], "default": 32}})
+        return AgentPlan(kind="ConvTiny", hyperparameters={"ds_image_size": SIDE, SHIFT: SHIFTS})
+    sides = {"values": [24, 32, 40], "default": 32}
+    return AgentPlan(kind="ConvSmall", hyperparameters={"ds_image_size": sides, SHIFT: SHIFTS})
 
 
 def training_of(between: int, validations: int) -> PathTrainingSettings:

@@ -111,7 +111,7 @@ def plan_root(
         raise UsageError(f"only a root that is pretrained has data; {root} has none. Give --root pretrain:NAME.")
     if word.startswith(BUILTIN) and "structure" in own:
         raise UsageError(f"{word} has a structure of its own; leave root.structure out, or take --root random_init.")
-    agent = with_own(kind, agent, system, own, root=how != CHECKPOINT)
+    agent = with_own(kind, agent, system, own, root=how != CHECKPOINT or word.startswith(BUILTIN))
     if how == CHECKPOINT:
         agent = agent.model_copy(update={"options": {**agent.options, CHECKPOINT: word}})
     return PlannedRoot(kind, how, word if how == PRETRAIN else None, agent, samples)

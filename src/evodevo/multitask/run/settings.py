@@ -107,7 +107,7 @@ def with_own(
         agent: settings without the changes.
         system: settings of the system.
         own: nested changes: ``cycle``, ``training``, ``builds_on``; others are options of its class.
-        root: whether it is a root whose weights are not read from a file.
+        root: whether it is a root whose weights are not read from a checkpoint of others.
 
     Raises:
         UsageError: an invalid value or key.

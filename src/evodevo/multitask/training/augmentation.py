@@ -1,4 +1,4 @@
-"""Chance in the preparation of training images: quality, crop, flip, brightness, contrast, saturation, hue.
+"""Chance in the preparation of training images: quality, flip, shift, crop, brightness, contrast, saturation, hue.
 
 Source: docs/spec/munet.md#augmentation. Images are changed once, at their own size; every path resizes the result to
 its own, so that all paths of a model see the same crop, flip and colour. What happens to an image follows from (seed,
@@ -65,6 +65,8 @@ def augmented(images: NDArray[np.uint8], values: DataValues, seed: int, step: in
     if values.flip:
         turned = torch.from_numpy(draws.uniform("flip", (len(batch),), 0, 1) < 0.5)
         batch = torch.where(turned.view(-1, 1, 1, 1), batch.flip(3), batch)
+    if values.shift:
+        batch = _shifted(batch, values.shift, draws)
     colours = _colours(len(batch), values, draws)
     if values.area == 1:
         return [_coloured(batch, colours)]
@@ -89,6 +91,17 @@ def _compressed(images: NDArray[np.uint8], delta: float, draws: Draws) -> NDArra
             with Image.open(file) as again:
                 result[row] = np.asarray(again).reshape(images.shape[1:])
     return result
+
+
+def _shifted(images: Tensor, share: float, draws: Draws) -> Tensor:
+    """Images (B, channels, height, width), each moved by whole pixels, up to a share of either side; edges repeat."""
+    sides = images.shape[2:]
+    moved = np.rint(draws.uniform("shift", (len(images), 2), -share, share) * sides).astype(np.int64)
+    rows, columns = (
+        torch.from_numpy((np.arange(side) + moved[:, axis, None]).clip(0, side - 1)) for axis, side in enumerate(sides)
+    )
+    number = torch.arange(len(images))[:, None, None]
+    return images.permute(0, 2, 3, 1)[number, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
 def _boxes(count: int, height: int, width: int, values: DataValues, draws: Draws) -> list[tuple[int, int, int, int]]:

@@ -170,6 +170,7 @@ class DataValues(Settings):
         area: least share of an image in a crop, 0 to 1; 1 crops nothing.
         aspect: bound of a crop's aspect ratio, which lies between this and its inverse.
         flip: whether half of the images are mirrored.
+        shift: largest movement in either direction, as a share of height and width; edges repeat.
         brightness: largest number added or subtracted, on the scale from 0 to 1.
         contrast, saturation: largest difference of their factors from 1.
         hue: largest rotation in either direction, as a share of a whole turn.
@@ -179,6 +180,7 @@ class DataValues(Settings):
     area: float = Field(default=1.0, gt=0, le=1)
     aspect: float = Field(default=1.0, gt=0, le=1)
     flip: bool = False
+    shift: float = Field(default=0.0, ge=0, le=0.5)
     brightness: float = Field(default=0.0, ge=0, le=1)
     contrast: float = Field(default=0.0, ge=0, le=1)
     saturation: float = Field(default=0.0, ge=0, le=1)
@@ -188,7 +190,7 @@ class DataValues(Settings):
     @property
     def identity(self) -> bool:
         """Whether every image stays as it is, so that what frozen paths make of it may be kept."""
-        changes = (self.brightness, self.contrast, self.saturation, self.hue, self.quality)
+        changes = (self.shift, self.brightness, self.contrast, self.saturation, self.hue, self.quality)
         return self.area == 1 and not self.flip and not any(changes)
 
 
@@ -203,6 +205,7 @@ _DATA = {
     "ds_area_range_min": "area",
     "ds_aspect_ratio_range_min": "aspect",
     "ds_flip_left_right": "flip",
+    "ds_shift": "shift",
     "ds_brightness_delta": "brightness",
     "ds_contrast_delta": "contrast",
     "ds_saturation_delta": "saturation",

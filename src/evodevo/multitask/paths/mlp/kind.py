@@ -107,6 +107,8 @@ class MLPPaths(SinglepathKind):
         )
 
     def check_root(self, structure: MLPStructure, how: str) -> None:
+        if how == "joint":
+            raise UsageError("rows of a table have columns of their own, so that tables train no root together.")
         if how == "random_init" and structure.inputs:
             raise UsageError(
                 "a root at random belongs to no table and has no embedding; leave root.structure.inputs out, or take"

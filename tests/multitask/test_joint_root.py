@@ -1,0 +1,317 @@
+"""Roots that tasks of a system train together: whose weights they begin with, what trains them, and who shares them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from evodevo import canonical
+from evodevo.cli.application import run
+from evodevo.errors import UsageError
+from evodevo.execution.base import Event, Job
+from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask import joint
+from evodevo.multitask.budgets.budget import FEWEST, read_budget
+from evodevo.multitask.budgets.spending import Spending, course_of
+from evodevo.multitask.evaluate import evaluate_path
+from evodevo.multitask.fork import fork
+from evodevo.multitask.joint import evaluate_joint
+from evodevo.multitask.paths.blocks_spec import HEAD, NORM
+from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.recorded import QUALITY, deciding
+from evodevo.multitask.run.create import add_root, add_task, create_system
+from evodevo.multitask.schedule import is_joint, is_root, stages
+from evodevo.multitask.settings import JOINT
+from evodevo.multitask.system import System
+from evodevo.randomness import integer_seed
+from evodevo.search.problem import read_answer
+from evodevo.storage import Store
+
+SETTINGS: dict[str, Any] = {
+    "cycle": {"samples": 1, "generation_size": 1},
+    "training": {"batch": 32, "validations": 2, "most_between": 96, "device": "cpu"},
+}
+TASKS = {"digits": {}, "digits_parity": {"question": "parity"}}
+ROOT, JOINED = "ConvTiny~root_model~random_init", "ConvTiny~root_model~joint"
+
+
+def folders(folder: Path) -> dict[str, Any]:
+    return {"store": folder / "runs", "cache_folder": folder / "cache"}
+
+
+def made(folder: Path, *, joined: bool = True, steps: int = 12, **own: Any) -> None:
+    create_system("zoo", kind="ConvTiny", overrides=SETTINGS, **folders(folder))
+    for name, question in TASKS.items():
+        add_task("zoo", name, **question, overrides=own, **folders(folder))  # type: ignore[arg-type]
+    if joined:
+        add_root("zoo", root=JOINT, kind="ConvTiny", overrides={"training": {"steps": steps}}, **folders(folder))
+
+
+def ran(folder: Path, schedule: Any = "rounds", cycles: int = 1) -> None:
+    with Store.open(folder / "runs") as store, SerialExecutor() as executor:
+        system = System.open(store, "zoo")
+        agents = [agent for agent in system.agents() if not is_root(agent)]
+        system.run(agents, cycles, executor, schedule=schedule, cache=str(folder / "cache"))
+
+
+def offers(folder: Path) -> dict[str, Any]:
+    with Store.open(folder / "runs") as store:
+        return dict(System.open(store, "zoo").view().offers)
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("joined")
+    made(folder)
+    ran(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def request_of_root(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a worker is asked for: the training of a joint root."""
+    folder, caught = tmp_path_factory.mktemp("request"), []
+    made(folder)
+
+    class Catching(SerialExecutor):
+        def _evaluate(self, job: Job) -> list[Event]:
+            if job.entry == "path_joint":
+                caught.append(canonical.loads(job.payload, max_bytes=1 << 26))
+            return super()._evaluate(job)
+
+    with Store.open(folder / "runs") as store, Catching() as executor:
+        system = System.open(store, "zoo")
+        system.run([agent for agent in system.agents() if is_root(agent)], 1, executor, cache=str(folder / "cache"))
+    assert len(caught) == 1
+    found: dict[str, Any] = caught[0]
+    return found
+
+
+def answer(entry: Any, request: dict[str, Any]) -> Any:
+    outcome = read_answer(entry(canonical.dumps(request).encode(), lambda message: None))
+    assert outcome.reason is None, outcome.detail
+    return outcome
+
+
+# What it is
+
+
+def test_a_joint_root_is_a_trained_copy_of_another_root_without_a_head(joined: Path) -> None:
+    with Store.open(joined / "runs") as store:
+        system = System.open(store, "zoo")
+        found = system.view().offers
+        first, root = found[ROOT], found[JOINED]
+        assert root.path.classes == 0
+        assert [part.role for part in root.components] == [part.role for part in first.components]
+        assert HEAD not in {part.role for part in root.components}
+        row = store.individuals(system.agent(JOINED).id)[0]
+        parts = row.details["parts"]
+        assert [part["source"] for part in parts] == [part.id for part in first.components]
+        assert {part["how"] for part in parts} == {"clone"}
+        for old, new in zip(first.components, root.components, strict=True):
+            before, after = (load_state(store.blobs, part.digest, part.role) for part in (old, new))
+            assert before.keys() == after.keys()
+            assert any(not torch.equal(before[name], after[name]) for name in before), "each has learned"
+        result = deciding(store.systems.evaluations_of([row.id])[row.id])
+        assert result is not None
+        facts = result.extra["answer"]
+        assert set(facts["tasks"]) == set(TASKS)
+        assert root.quality == pytest.approx(sum(facts["tasks"].values()) / 2)
+        assert (facts["steps"], facts["samples"]) == (12, 12 * 32)
+
+
+def test_an_agent_s_first_child_shares_its_blocks_and_trains_norm_and_head(joined: Path) -> None:
+    found = offers(joined)
+    shared = {part.id for part in found[JOINED].components if part.role != NORM}
+    for name in TASKS:
+        own = found[f"ConvTiny~{name}"]
+        assert {part.id for part in own.components if part.role not in (NORM, HEAD)} == shared
+        assert all(part.id.startswith(own.path.agent) for part in own.components if part.role in (NORM, HEAD))
+
+
+def test_without_it_or_told_so_no_child_does(tmp_path: Path) -> None:
+    def of_others(folder: Path, root: str) -> list[int]:
+        ran(folder)
+        found = offers(folder)
+        theirs = {part.id for part in found[root].components}
+        return [sum(part.id in theirs for part in found[f"ConvTiny~{name}"].components) for name in TASKS]
+
+    for name in ("alone", "told", "asked"):
+        (tmp_path / name).mkdir()
+    made(tmp_path / "alone", joined=False)
+    assert of_others(tmp_path / "alone", ROOT) == [0, 0], "its first child trains all"
+    made(tmp_path / "told", cycle={"child": {"shared": 0}})
+    assert of_others(tmp_path / "told", JOINED) == [0, 0]
+
+
+# How it is trained
+
+
+def test_of_one_task_it_is_the_training_of_a_path(request_of_root: dict[str, Any]) -> None:
+    task = request_of_root["together"][0]
+    outcome = answer(evaluate_joint, {**request_of_root, "together": [task]})
+    plain = {key: value for key, value in request_of_root.items() if key != "together"}
+    path = {**request_of_root["path"], "classes": task["classes"], "task": task["name"]}
+    alone = answer(
+        evaluate_path,
+        {
+            **plain,
+            "path": path,
+            "components": {**request_of_root["components"], HEAD: {"train": True, "how": "new"}},
+            "task": task["name"],
+            "task_settings": task["task"],
+            "task_key": task["task_key"],
+            "seed": integer_seed(request_of_root["seed"], task["name"]),
+        },
+    )
+    assert outcome.scores == alone.scores
+    assert HEAD in alone.blobs
+    assert outcome.blobs == {role: digest for role, digest in alone.blobs.items() if role != HEAD}
+
+
+def test_tasks_take_turns_with_steps_of_one_size_and_samples_of_their_own(
+    request_of_root: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places, turns = joint.training_places, []
+
+    def noted(count: int, seed: int, turn: int, size: int) -> Any:
+        turns.append((seed, turn, size))
+        return places(count, seed, turn, size)
+
+    monkeypatch.setattr(joint, "training_places", noted)
+    outcome = answer(evaluate_joint, request_of_root)
+    seeds = [integer_seed(request_of_root["seed"], one["name"]) for one in request_of_root["together"]]
+    steps = outcome.extra["steps"]
+    wanted = [(seeds[step % 2], step // 2, 32) for step in range(steps)]
+    assert [one for one in turns if one in set(wanted)] == turns
+    assert list(dict.fromkeys(turns)) == wanted
+    assert len(set(seeds)) == 2
+    assert outcome.scores[QUALITY] == max(outcome.extra["evals"])
+
+
+def test_the_same_request_has_the_same_weights_and_another_seed_others(request_of_root: dict[str, Any]) -> None:
+    first, again = (answer(evaluate_joint, request_of_root) for _ in range(2))
+    assert first.blobs == again.blobs
+    other = answer(evaluate_joint, {**request_of_root, "seed": request_of_root["seed"] + 1})
+    assert all(other.blobs[role] != digest for role, digest in first.blobs.items())
+
+
+def test_every_task_trains_what_is_shared(request_of_root: dict[str, Any]) -> None:
+    """Without one of the tasks the weights are others, so that none of them is read in vain."""
+    whole = answer(evaluate_joint, request_of_root).blobs
+    for task in request_of_root["together"]:
+        alone = answer(evaluate_joint, {**request_of_root, "together": [task]}).blobs
+        assert all(alone[role] != digest for role, digest in whole.items())
+
+
+# When it is trained
+
+
+@pytest.mark.parametrize("schedule", ["rounds", "free"])
+def test_it_waits_for_the_root_that_it_begins_with_and_agents_for_it(tmp_path: Path, schedule: str) -> None:
+    made(tmp_path)
+    ran(tmp_path, schedule)
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, "zoo")
+        agents = system.agents()
+        published = [one.agent for one in store.systems.publications(system.row.id)]
+        assert published.index(ROOT) < published.index(JOINED)
+        if schedule == "rounds":
+            assert published == [ROOT, JOINED, *(f"ConvTiny~{name}" for name in TASKS)]
+            order = [[agent.name for agent in stage] for stage in stages(agents)]
+            assert order == [[ROOT], [JOINED], [f"ConvTiny~{name}" for name in TASKS]]
+
+
+def test_a_budget_has_half_for_it_and_so_many_steps_for_each_task(tmp_path: Path) -> None:
+    create_system("zoo", kind="ConvTiny", **folders(tmp_path))
+    for name, question in TASKS.items():
+        add_task("zoo", name, **question, **folders(tmp_path))  # type: ignore[arg-type]
+    add_root("zoo", root=JOINT, kind="ConvTiny", **folders(tmp_path))
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, "zoo")
+        every = system.agents()
+        agents = [agent for agent in every if not is_root(agent)]
+
+        def planned(given: str, pace: float = 0.01, workers: int = 1) -> dict[str, int]:
+            course = course_of(store, system.row.id, every, agents, given, 1)
+            paces = {agent.id: pace for agent in every}
+            spending = Spending(
+                store, system.row.id, every, agents, read_budget(given), course, pace=paces, workers=workers,
+                clock=lambda: 0.0,
+            )  # fmt: skip
+            return {name: one.total for name, _, one in spending.schedule()}
+
+        assert planned("4000steps") == {JOINED: 2000, "ConvTiny~digits": 1000, "ConvTiny~digits_parity": 1000}
+        assert planned("8000steps")[JOINED] == 4000
+        # A root is one training: other workers cannot make it shorter.
+        for workers in (1, 4):
+            assert planned("80s", workers=workers)[JOINED] == 4000
+        shortest = 2 * FEWEST + 2 * FEWEST
+        assert planned(f"{shortest}steps")[JOINED] == 2 * FEWEST
+        with pytest.raises(UsageError, match=f"the shortest one is {shortest}steps"):
+            planned(f"{shortest - 1}steps")
+
+
+def test_a_copy_of_a_system_has_it_too(joined: Path) -> None:
+    with Store.open(joined / "runs") as store:
+        system = System.open(store, "zoo")
+        copy = fork(system, "copy")
+        for name, offer in system.view().offers.items():
+            theirs = copy.view().offers[name]
+            assert [part.digest for part in theirs.components] == [part.digest for part in offer.components]
+        assert [agent.name for agent in copy.agents() if is_joint(agent)] == [JOINED]
+
+
+# What a user gives
+
+
+def test_it_needs_tasks_of_the_system_that_its_class_reads(tmp_path: Path) -> None:
+    create_system("zoo", kind="ConvTiny", overrides=SETTINGS, **folders(tmp_path))
+
+    def refused(match: str, **given: Any) -> None:
+        with pytest.raises(UsageError, match=match):
+            add_root("zoo", **{"kind": "ConvTiny", "root": JOINT, **given}, **folders(tmp_path))
+
+    refused("2 tasks at least; system 'zoo' has none")
+    add_task("zoo", "digits", **folders(tmp_path))
+    refused("2 tasks at least; system 'zoo' has digits for class ConvTiny")
+    add_task("zoo", "digits_parity", question="parity", **folders(tmp_path))
+    refused("task of system 'zoo' 'digit_parity'. Did you mean 'digits_parity'", root="joint:digits,digit_parity")
+    refused("begins with another root of class ConvSmall", kind="ConvSmall")
+    refused("only root.training can be set, not structure", overrides={"structure": {"widths": [16, 24]}})
+    refused("steps", overrides={"training": {"steps": -1}})
+    refused("leave --data out", data=tmp_path)
+    with pytest.raises(UsageError, match="add its tasks, then evodevo extend create"):
+        create_system("new", kind="ConvTiny", root=JOINT, **folders(tmp_path))
+    add_root("zoo", root="joint:digits_parity,digits", kind="ConvTiny", **folders(tmp_path))
+    second = add_root("zoo", root=JOINT, kind="ConvTiny", **folders(tmp_path))
+    assert second.agent.name == f"{JOINED}_2"
+    with Store.open(tmp_path / "runs") as store:
+        options = System.open(store, "zoo").agent(JOINED).settings["options"]
+        assert [one["name"] for one in options["together"]] == ["digits_parity", "digits"]
+        assert options["begins"] == ROOT
+
+
+def test_tables_have_none(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        file = tmp_path / f"{name}.csv"
+        rows = "\n".join(f"{number},{number % 7},{'ab'[number % 2]}" for number in range(60))
+        file.write_text(f"x,y,label\n{rows}\n")
+    create_system("zoo", kind="MlpTiny", **folders(tmp_path))
+    for name in ("first", "second"):
+        add_task("zoo", name, data=tmp_path / f"{name}.csv", **folders(tmp_path))
+    with pytest.raises(UsageError, match="rows of a table have columns of their own"):
+        add_root("zoo", root=JOINT, kind="MlpTiny", **folders(tmp_path))
+
+
+def test_the_command_says_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path, joined=False)
+    capsys.readouterr()
+    command = ["extend", "create", "zoo", "--beside", "--class", "ConvTiny", "--root", "joint"]
+    assert run([*command, "--store", str(tmp_path / "runs")]) == 0
+    told = capsys.readouterr()
+    assert f"root {JOINED}" in told.out
+    assert "Next: evodevo extend run zoo --store" in told.out + told.err
