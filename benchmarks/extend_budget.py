@@ -1,11 +1,13 @@
 """Whether a user is better off: one system of small image tasks in a given time, beside plain models on each task.
 
 Run: python benchmarks/extend_budget.py --data FOLDER [--json PATH] [--sets cmaterdb_devanagari,cmaterdb_bangla]
-    [--budget 10m --workers 2 --cycles 1 --class ConvSmall --root default --seed 0]
+    [--budget 10m --workers 2 --cycles 1 --class ConvSmall --root default --seed 0 --joint]
 
-One system gets an agent for each set and ``run --budget``, all else by default. Each set then has 3-NN and logistic
-regression on pixels at 20 x 20 grey, and a network of three convolutions (26,000 parameters) whose rate is the best of
-three on the validation split and which has as many CPU seconds, for all of that, as the system used per task. Accuracy
+One system gets an agent for each set and ``run --budget``, all else by default; with ``--joint`` also a root that all
+sets train together. Each set then has 3-NN and logistic regression on pixels at 20 x 20 grey, and a network of three
+convolutions (26,000 parameters) in colour whose rate is the best of three on the validation split, which also chooses
+whether its training images are moved by chance, and which has as many CPU seconds, for all of that, as the system used
+per task. Accuracy
 on the test split, which nothing has chosen by; the interval is that of the difference of two shares of so many samples
 (95 %, as if their errors were independent). CPU seconds of the process and its workers.
 """
@@ -22,13 +24,15 @@ from typing import Any
 
 import torch
 
-from evodevo.multitask.run.create import add_task, create_system
+from evodevo.multitask.run.create import add_root, add_task, create_system
 from evodevo.multitask.run.run import run_system
 from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
 from extend_images import SIDE, nearest, pixels, plain
 from measuring import THREADS, Report
 
 RATES = (5e-4, 2e-3, 8e-3)
+MOVED = (0, 3)
+"""Movements of training images of the plain network, in pixels of 28."""
 PILOT = 16_000
 """Training samples with which a rate is chosen."""
 MOST_SEEN = 4_000_000
@@ -53,6 +57,8 @@ def system(folder: Path, options: Any) -> tuple[dict[str, float], float, float]:
     create_system("zoo", kind=options.kind, seed=options.seed, **root, **common)
     for name in options.sets.split(","):
         add_task("zoo", name, data=source(options, name), **common)
+    if options.joint:
+        add_root("zoo", root="joint", kind=options.kind, **common)
     ended = run_system(
         "zoo", budget=options.budget, cycles=options.cycles, workers=options.workers, test=True, **common
     )
@@ -77,14 +83,20 @@ def logistic(task: MultitaskTask) -> float:
     return answer
 
 
-def tuned(task: MultitaskTask, seconds: float) -> tuple[float, float]:
-    """Accuracy on test of three convolutions at the best of three rates in so many CPU seconds; the rate."""
+def tuned(task: MultitaskTask, seconds: float) -> tuple[float, str]:
+    """Accuracy on test of three convolutions at the best of three rates in so many CPU seconds, with training images
+    moved or not, as validation chooses; the choices in words."""
     began = cpu()
-    scores = {rate: plain(task, rate=rate, seen=PILOT, split="validation") for rate in RATES}
+    scores = {rate: plain(task, rate=rate, seen=PILOT, splits=("validation",), colour=True)[0] for rate in RATES}
     rate = max(scores, key=lambda one: scores[one])
     each = (cpu() - began) / len(RATES) / PILOT
-    seen = int(max(PILOT, (seconds - (cpu() - began)) / each))
-    return plain(task, rate=rate, seen=min(seen, MOST_SEEN)), rate
+    seen = int(min(MOST_SEEN, max(PILOT, (seconds - (cpu() - began)) / each / len(MOVED))))
+    found = {
+        moved: plain(task, rate=rate, seen=seen, splits=("validation", "test"), colour=True, moved=moved)
+        for moved in MOVED
+    }
+    moved = max(found, key=lambda one: found[one][0])
+    return found[moved][1], f"rate {rate:g}, moved by {moved}"
 
 
 def main() -> None:
@@ -99,10 +111,12 @@ def main() -> None:
     parser.add_argument("--class", dest="kind", default="ConvSmall", help="class of agents")
     parser.add_argument("--root", default="default", help="as evodevo extend create has it")
     parser.add_argument("--seed", type=int, default=0, help="of the system")
+    parser.add_argument("--joint", action="store_true", help="a root that all sets train together")
     options = parser.parse_args()
     torch.set_num_threads(THREADS)
     settings = {"budget": options.budget, "cycles": options.cycles, "workers": options.workers, "seed": options.seed}
-    report = Report("one system in a given time", settings={**settings, "class": options.kind, "root": options.root})
+    settings |= {"class": options.kind, "root": options.root, "joint root": options.joint}
+    report = Report("one system in a given time", settings=settings)
     with tempfile.TemporaryDirectory() as scratch:
         found, used, wall = system(Path(scratch) / "system", options)
         share = used / len(found)
@@ -114,9 +128,9 @@ def main() -> None:
                 MultitaskSettings(data=None if data is None else str(data)), Path(scratch) / "plain"
             )
             count = task.count("test")
-            network, rate = tuned(task, share)
+            network, chosen = tuned(task, share)
             others = {"3-NN on pixels": nearest(task), "logistic regression": logistic(task)}
-            others[f"three convolutions, rate {rate:g}"] = network
+            others[f"three convolutions, {chosen}"] = network
             for who, other in others.items():
                 half = 1.96 * math.sqrt((accuracy * (1 - accuracy) + other * (1 - other)) / count)
                 report.rows.append(

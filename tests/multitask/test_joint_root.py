@@ -199,12 +199,32 @@ def test_the_same_request_has_the_same_weights_and_another_seed_others(request_o
     assert all(other.blobs[role] != digest for role, digest in first.blobs.items())
 
 
-def test_every_task_trains_what_is_shared(request_of_root: dict[str, Any]) -> None:
-    """Without one of the tasks the weights are others, so that none of them is read in vain."""
-    whole = answer(evaluate_joint, request_of_root).blobs
-    for task in request_of_root["together"]:
-        alone = answer(evaluate_joint, {**request_of_root, "together": [task]}).blobs
-        assert all(alone[role] != digest for role, digest in whole.items())
+def test_paths_of_tasks_are_one_but_for_their_heads(
+    request_of_root: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[tuple[Any, dict[str, Any]]] = []
+    train = joint.train_path
+
+    def noted(model: Any, components: Any, *rest: Any, **how: Any) -> Any:
+        trained.append((model, dict(components)))
+        return train(model, components, *rest, **how)
+
+    monkeypatch.setattr(joint, "train_path", noted)
+    outcome = answer(evaluate_joint, request_of_root)
+    ((model, components),) = trained
+    first, second = (path.parts for path in model.paths.values())
+    for role in request_of_root["components"]:
+        assert first[role] is second[role] is components[role]
+    heads = [first[HEAD], second[HEAD]]
+    assert [head.weight.shape[0] for head in heads] == [10, 2], "one for the classes of each task"
+    assert {id(part) for part in components.values()} == {id(part) for part in (*first.values(), second[HEAD])}
+    assert set(outcome.blobs) == set(request_of_root["components"])
+    # What a batch of one task teaches is learned by all that is shared, and by no other head.
+    batch = torch.zeros(2, 3, 32, 32)
+    model.zero_grad()
+    model({"1": batch}).sum().backward()
+    assert first[HEAD].weight.grad is None or not first[HEAD].weight.grad.any()
+    assert second[HEAD].bias.grad.any()
 
 
 # When it is trained
