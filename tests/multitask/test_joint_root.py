@@ -42,8 +42,8 @@ def folders(folder: Path) -> dict[str, Any]:
     return {"store": folder / "runs", "cache_folder": folder / "cache"}
 
 
-def made(folder: Path, *, joined: bool = True, steps: int = 12, **own: Any) -> None:
-    create_system("zoo", kind="ConvTiny", overrides=SETTINGS, **folders(folder))
+def made(folder: Path, *, joined: bool = True, steps: int = 12, seed: int = 0, **own: Any) -> None:
+    create_system("zoo", kind="ConvTiny", seed=seed, overrides=SETTINGS, **folders(folder))
     for name, question in TASKS.items():
         add_task("zoo", name, **question, overrides=own, **folders(folder))  # type: ignore[arg-type]
     if joined:
@@ -132,6 +132,35 @@ def test_an_agent_s_first_child_shares_its_blocks_and_trains_norm_and_head(joine
         assert all(part.id.startswith(own.path.agent) for part in own.components if part.role in (NORM, HEAD))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_shared_is_of_the_root_that_learned_the_task_whatever_is_drawn(tmp_path: Path, seed: int) -> None:
+    made(tmp_path, seed=seed, cycle={"parents": {"fallback": "uniform"}})
+    # A later root of other samples is none to share.
+    for name in ("one", "two"):
+        add_task("zoo", f"digits_{name}", only=("0", "1") if name == "one" else ("2", "3"), **folders(tmp_path))
+    add_root("zoo", root="joint:digits_one,digits_two", kind="ConvTiny", overrides={"training": {"steps": 2}},
+             **folders(tmp_path))  # fmt: skip
+    ran(tmp_path)
+    found = offers(tmp_path)
+    for name in TASKS:
+        whose = {part.id.partition(":")[0] for part in found[f"ConvTiny~{name}"].components}
+        assert whose == {JOINED, f"ConvTiny~{name}"}
+    for name in ("one", "two"):
+        whose = {part.id.partition(":")[0] for part in found[f"ConvTiny~digits_{name}"].components}
+        assert f"{JOINED}_2" in whose
+
+
+def test_shared_children_of_an_agent_that_has_paths_share_those_of_others(tmp_path: Path) -> None:
+    made(tmp_path, cycle={"samples": 3, "generation_size": 1, "child": {"shared": 3}})
+    ran(tmp_path)
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, "zoo")
+        for name in TASKS:
+            rows = store.individuals(system.agent(f"ConvTiny~{name}").id)
+            parents = [row.details["parent"] for row in rows]
+            assert parents == [system.view().offers[JOINED].id] * 3
+
+
 def test_without_it_or_told_so_no_child_does(tmp_path: Path) -> None:
     def of_others(folder: Path, root: str) -> list[int]:
         ran(folder)
@@ -139,7 +168,7 @@ def test_without_it_or_told_so_no_child_does(tmp_path: Path) -> None:
         theirs = {part.id for part in found[root].components}
         return [sum(part.id in theirs for part in found[f"ConvTiny~{name}"].components) for name in TASKS]
 
-    for name in ("alone", "told", "asked"):
+    for name in ("alone", "told"):
         (tmp_path / name).mkdir()
     made(tmp_path / "alone", joined=False)
     assert of_others(tmp_path / "alone", ROOT) == [0, 0], "its first child trains all"

@@ -157,10 +157,18 @@ class Singlepath(AgentClass):
             weights = transfer_weights(
                 [*own, *strangers], own, situation.losses, temperature=rule.temperature, explore=rule.explore
             )
-        settings = children_of(situation)
+        learned = roots_that_learned(situation.view, situation.settings.task_key)
+        settings = situation.cycle.child
+        if settings.shared is None:
+            settings = settings.model_copy(update={"shared": int(bool(learned))})
         earlier = len(situation.history()) if settings.planned else 0
         first = max(0, settings.planned - earlier)
-        of_others = {place for place in range(count) if settings.shares(earlier + place)}  # what is shared is theirs
+        # What is shared is theirs: all of a root that has learned the task, else of the path whose probe is best.
+        of_others = {
+            place: learned if learned and not settings.adapts(earlier + place) else strangers
+            for place in range(count)
+            if settings.shares(earlier + place)
+        }
         chosen, _ = select_parents(
             situation.population, strangers, generators, rule, weights=weights, best=first, of_others=of_others
         )
@@ -360,20 +368,15 @@ def price_of(parts: Sequence[ChildComponent], flops: float, situation: Generatio
     return cost(accounted, flops, situation.cycle.score, situation.root)
 
 
-def children_of(situation: GenerationContext) -> ChildSettings:
-    """Settings of an agent's children, with the number of those that share all blocks."""
-    settings = situation.cycle.child
-    if settings.shared is not None:
-        return settings
-    return settings.model_copy(update={"shared": int(_has_learned(situation.view, situation.settings.task_key))})
-
-
-def _has_learned(view: SystemView, task_key: str | None) -> bool:
-    """Whether a joint root has learned the samples with this key."""
-    options = [row.settings.get("options", {}) for row in view.agents.values()]
-    return task_key is not None and any(
-        task.get("task_key") == task_key for one in options for task in one.get("together", ())
-    )
+def roots_that_learned(view: SystemView, task_key: str | None) -> list[str]:
+    """Ids of the joint root that has learned the samples with this key, the last one; empty without any."""
+    if task_key is None:
+        return []
+    options = {name: row.settings.get("options", {}) for name, row in view.agents.items()}
+    names = [
+        name for name, one in options.items() if any(task["task_key"] == task_key for task in one.get("together", ()))
+    ]
+    return [view.offers[name].id for name in names[-1:]]
 
 
 def _random_roots(view: SystemView) -> set[str]:

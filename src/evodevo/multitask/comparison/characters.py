@@ -123,7 +123,10 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
 def _members(course: RecipeRunner, settings: CharactersSettings, arm: RecipeVariant) -> list[VariantAgent]:
     rules = AGENTS.get(course.kind).published("paper")
     usual = ChildSettings() if rules is None else rules.cycle.child
-    own = {"builds_on": arm.builds_on, "cycle": restricted(settings.study.cycle, arm, usual)}
+    cycle = restricted(settings.study.cycle, arm, usual)
+    if arm.joins:
+        cycle = cycle.model_copy(update={"parents": cycle.parents.model_copy(update={"fallback": "probed"})})
+    own = {"builds_on": arm.builds_on, "cycle": cycle}
     until = settings.study.cycles - (joint_cycles(settings.study.cycles) if arm.joins else 0)
     return [
         VariantAgent(task, course.kind, task.name, course.facts(task).model_copy(update=own), until)

@@ -46,9 +46,9 @@ class ChildSettings(Settings):
         default=None,
         ge=0,
         exclude_if=lambda value: value is None,
-        description="an agent's first children, which share all blocks of another agent's path, that whose probe is "
-        "best, with its values, and train a norm and a head; None = one where a joint root has learned the task, else "
-        "none",
+        description="an agent's first children, which share all blocks of another agent's path, with its values, and "
+        "train a norm and a head: of the joint root that has learned the task, else of the path whose probe is best; "
+        "None = one where there is such a root, else none",
     )
     fine_tuned: int = Field(
         default=0,

@@ -7,7 +7,7 @@ fades, and the search drifts to the paths of the whole system. Every draw is kep
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -143,7 +143,7 @@ def select_parents(
     *,
     weights: Mapping[str, float] | None = None,
     best: int = 0,
-    of_others: Collection[int] = (),
+    of_others: Mapping[int, Sequence[str]] | None = None,
 ) -> tuple[tuple[ParentChoice, ...], Population]:
     """Choose the parents of a generation, one after another: each choice makes the next of the same parent rarer.
 
@@ -151,7 +151,8 @@ def select_parents(
         population, strangers, settings, weights: as in ``select_parent``.
         generators: one for each child.
         best: number of first children with ``best`` of ``select_parent``.
-        of_others: numbers of children whose parents are paths of others, where there are any.
+        of_others: number of a child whose parent is a path of another agent -> ids of those to choose from; without
+            any it is chosen as others are.
 
     Returns:
         The choices, and the population with its counts of offspring as they are then.
@@ -162,8 +163,9 @@ def select_parents(
     choices: list[ParentChoice] = []
     members = tuple(population)
     for number, rng in enumerate(generators):
-        known = () if number in of_others and strangers else members
-        choice = select_parent(known, strangers, rng, settings, weights=weights, best=number < best)
+        theirs = (of_others or {}).get(number, ())
+        known, foreign = ((), theirs) if theirs else (members, strangers)
+        choice = select_parent(known, foreign, rng, settings, weights=weights, best=number < best)
         choices.append(choice)
         # Only an accepted parent counts; a path that a uniform draw chose keeps its chance.
         if choice.parent is not None and choice.how == "population":
