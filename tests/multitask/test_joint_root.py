@@ -170,8 +170,14 @@ def test_without_it_or_told_so_no_child_does(tmp_path: Path) -> None:
 
     for name in ("alone", "told"):
         (tmp_path / name).mkdir()
-    made(tmp_path / "alone", joined=False)
-    assert of_others(tmp_path / "alone", ROOT) == [0, 0], "its first child trains all"
+    # A root that a task has trained may be shared; one at random never is.
+    rotated = {"task": {"rotate": 3}, "training": {"steps": 4}}
+    alone = {"kind": "ConvTiny", "root": "pretrain:digits_rotated", "overrides": {**SETTINGS, "root": rotated}}
+    create_system("zoo", **alone, **folders(tmp_path / "alone"))
+    for name, question in TASKS.items():
+        add_task("zoo", name, **question, **folders(tmp_path / "alone"))  # type: ignore[arg-type]
+    pretrained = "ConvTiny~root_model~digits_rotated"
+    assert of_others(tmp_path / "alone", pretrained) == [0, 0], "its first child trains all"
     made(tmp_path / "told", cycle={"child": {"shared": 0}})
     assert of_others(tmp_path / "told", JOINED) == [0, 0]
 
