@@ -282,6 +282,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_change_does_something_and_follows_from_seed_and_step(name: str) -> None:
     values = DataValues(**{name: CHANGES[name]})
+    assert not values.identity, "what frozen paths make of such images is not kept"
     found = augmented(PHOTOS, values, 3, 5)
     again, other = augmented(PHOTOS, values, 3, 5), augmented(PHOTOS, values, 3, 6)
     assert all(torch.equal(one, two) for one, two in zip(found, again, strict=True))
