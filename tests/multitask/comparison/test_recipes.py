@@ -25,7 +25,8 @@ from evodevo.multitask.comparison.runner import run_recipe
 from evodevo.multitask.comparison.systems import RecipeSession, Spent
 from evodevo.multitask.recipes.settings import FlatPlan
 from evodevo.multitask.recipes.variants import ROOTS
-from evodevo.multitask.schedule import is_root
+from evodevo.multitask.recorded import deciding
+from evodevo.multitask.schedule import is_joint, is_root
 from evodevo.multitask.system import System
 from evodevo.multitask.transfer.table import recorded
 from evodevo.storage import Store
@@ -231,6 +232,67 @@ def test_whoever_stops_goes_on_and_finds_the_same(finished: Finished, tmp_path: 
     for one in ("accuracy", "validation_accuracy", "parameters", "samples_seen", "tasks"):
         assert [arm[one] for arm in result.document["arms"]] == [arm[one] for arm in whole.document["arms"]], one
     assert result.document["differences"] == whole.document["differences"]
+
+
+JOINED = {"study": {**SMALL["study"], "cycles": 2}, "compared": {"arms": ["fine_tuning", "joint"]}}
+
+
+@pytest.mark.slow
+def test_a_root_that_all_tasks_train_takes_the_place_of_half_of_the_cycles(tmp_path: Path) -> None:
+    sessions: list[RecipeSession] = []
+    plans: list[dict[str, Any]] = []
+    children = 0
+
+    def hear(kind: str, facts: dict[str, Any]) -> None:
+        nonlocal children
+        plans.extend([facts] if kind == "plan" else [])
+        children += kind == "child"
+        if kind == "child" and children in (6, 7):  # a joint root, and the first agent that begins with it
+            sessions[-1].stop()
+
+    stops = 0
+    while (result := characters(tmp_path, more=JOINED, listener=hear, on_start=sessions.append)).state != "finished":
+        stops += 1
+    assert stops == 2
+    arms = {one["arm"]: one for one in result.document["arms"]}
+    # Ten looks at least, so that a root of so few samples has steps of its own beyond its half.
+    rounded = 10 * 64
+    assert arms["fine_tuning"]["samples_seen"] == result.document["planned_samples"]
+    assert abs(arms["joint"]["samples_seen"] - result.document["planned_samples"]) <= rounded
+    assert (arms["fine_tuning"]["children"], arms["joint"]["children"]) == (4, 3)
+    assert [plan["children"] for plan in plans] == [1 + 4 + 1 + 2, 2, 1]
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, f"{result.label}.joint.0")
+        roots = [agent for agent in system.agents() if is_root(agent)]
+        assert [is_joint(agent) for agent in roots] == [False, True]
+        options = roots[1].settings["options"]
+        assert [one["name"] for one in options["together"]] == ["digits", "upper"]
+        found = system.view().offers
+        shared = {part.id for part in found[roots[1].name].components}
+        for name in ("digits", "upper"):
+            parts = found[f"VitTiny~{name}"].components
+            assert {part.role for part in parts if part.id not in shared} == {"encoder_norm", "head"}
+        cpu = sum(course_of_agent(store, agent.id) for agent in system.agents() if agent.name != roots[0].name)
+        assert arms["joint"]["cpu_seconds"] == pytest.approx(cpu), "its root's among them"
+        distinct = {part.id: part.parameters for offer in found.values() for part in offer.components}
+        assert arms["joint"]["parameters"] == sum(distinct.values()), "both roots' among them"
+    target = result.document["joint_target"]
+    assert target["difference"] == pytest.approx(arms["joint"]["accuracy"] - arms["fine_tuning"]["accuracy"])
+    assert any("(e) is" in words for words in result.notes)
+
+
+def course_of_agent(store: Store, agent: str) -> float:
+    results = store.systems.evaluations_of([row.id for row in store.individuals(agent)])
+    decided = [deciding(of_one) for of_one in results.values()]
+    probes = recorded(store, agent)
+    own = 0.0 if probes is None else probes.cpu_seconds or 0.0
+    return own + sum(one.extra["answer"]["cpu_seconds"] for one in decided if one is not None)
+
+
+def test_an_arm_that_the_cycles_have_no_room_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"takes half of the cycles; give study\.cycles = 2"):
+        characters(tmp_path, more={"compared": {"arms": ["joint"]}})
+    assert not (tmp_path / "runs").exists(), "nothing was made"
 
 
 def test_data_that_are_not_there_are_named(tmp_path: Path) -> None:
