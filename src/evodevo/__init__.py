@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evodevo.estimators.automatic.model import FittedModel
     from evodevo.experiments.downstream.individuals import evaluate
     from evodevo.growth.run import grow
-    from evodevo.multitask.run.create import add_task, create_system
+    from evodevo.multitask.run.create import add_root, add_task, create_system
     from evodevo.multitask.run.run import run_system
     from evodevo.multitask.system import System
     from evodevo.runs.archive import Archive as open
@@ -33,6 +33,7 @@ _HOMES = {
     "Study": "evodevo.search.study:Study",
     "System": "evodevo.multitask.system:System",
     "ZooClassifier": "evodevo.estimators:ZooClassifier",
+    "add_root": "evodevo.multitask.run.create:add_root",
     "add_task": "evodevo.multitask.run.create:add_task",
     "create_system": "evodevo.multitask.run.create:create_system",
     "evaluate": "evodevo.experiments.downstream.individuals:evaluate",
@@ -54,6 +55,7 @@ __all__ = [
     "System",
     "ZooClassifier",
     "__version__",
+    "add_root",
     "add_task",
     "create_system",
     "evaluate",

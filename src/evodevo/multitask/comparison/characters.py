@@ -26,7 +26,7 @@ from evodevo.multitask.system import System
 from evodevo.report.word_tables import TextTable
 from evodevo.storage.systems.base import AgentRow
 
-OURS, JOINT, REFERENCE = "singlepath", "joint", "fine_tuning"
+OURS, OURS_JOINT, REFERENCE = "singlepath", "joint", "fine_tuning"
 COLUMNS = (
     "arm", "title", "seed", "task", "path", "test_accuracy", "validation_accuracy", "accounted_parameters",
     "samples_seen", "children", "failed", "seconds", "cpu_seconds",
@@ -180,7 +180,7 @@ def _result(course: RecipeRunner, end: CharactersEnd) -> RecipeResult:
         document,
         {"Test accuracy in percent": _arms_table(end), title: _difference_table(differences)},
         to_csv(COLUMNS, [_row(one) for one in end.compared.endings]),
-        (*_summary(OURS, document["target"]), *_summary(JOINT, document["joint_target"]), *document["notes"]),
+        (*_summary(OURS, document["target"]), *_summary(OURS_JOINT, document["joint_target"]), *document["notes"]),
         validation,
         test,
     )
@@ -217,7 +217,7 @@ def _document(
             for (arm, reference, task), difference in differences.items()
         ],
         "target": _target(end, OURS),
-        "joint_target": _target(end, JOINT),
+        "joint_target": _target(end, OURS_JOINT),
         "notes": _notes(session.size, end),
     }
 
@@ -344,7 +344,7 @@ def _difference_table(differences: Mapping[tuple[str, str, str], Difference]) ->
             f"{difference.samples:,}",
         )
         for (arm, reference, task), difference in differences.items()
-        if arm in (OURS, JOINT)
+        if arm in (OURS, OURS_JOINT)
     ]
     return TextTable(("pair", "task", "points", "interval", "samples"), rows, texts=("task",))
 
