@@ -342,7 +342,9 @@ def test_it_needs_tasks_of_the_system_that_its_class_reads(tmp_path: Path) -> No
     refused("leave --data out", data=tmp_path)
     with pytest.raises(UsageError, match="add its tasks, then evodevo extend create"):
         create_system("new", kind="ConvTiny", root=JOINT, **folders(tmp_path))
-    add_root("zoo", root="joint:digits_parity,digits", kind="ConvTiny", **folders(tmp_path))
+    add_root("zoo", root="joint:digits_parity,digits", **folders(tmp_path))
+    add_root("zoo", kind="MlpTiny", **folders(tmp_path))
+    refused("has roots of ConvTiny, MlpTiny; name one: --class", kind=None)
     second = add_root("zoo", root=JOINT, kind="ConvTiny", **folders(tmp_path))
     assert second.agent.name == f"{JOINED}_2"
     with Store.open(tmp_path / "runs") as store:
@@ -366,7 +368,7 @@ def test_tables_have_none(tmp_path: Path) -> None:
 def test_the_command_says_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(tmp_path, joined=False)
     capsys.readouterr()
-    command = ["extend", "create", "zoo", "--beside", "--class", "ConvTiny", "--root", "joint"]
+    command = ["extend", "create", "zoo", "--beside", "--root", "joint"]
     assert run([*command, "--store", str(tmp_path / "runs")]) == 0
     told = capsys.readouterr()
     assert f"root {JOINED}" in told.out

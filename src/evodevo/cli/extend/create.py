@@ -30,11 +30,14 @@ def create(
         Path | None, typer.Option(help="Data of the task that the root is pretrained on.  [default: digits]")
     ] = None,
     kind: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--class", metavar="CLASS", help="Class of agents: ConvTiny, ConvSmall, ConvBase, VitT3, Vit, ..."
+            "--class",
+            metavar="CLASS",
+            help="Class of agents: ConvTiny, ConvSmall, ConvBase, VitT3, Vit, ...  [default: ConvSmall; of a joint root"
+            " that of the others]",
         ),
-    ] = "ConvSmall",
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw in the system.  [default: 0]")] = None,
     beside: Annotated[bool, typer.Option("--beside", help="Add another root to an existing system.")] = False,
     store: StoreFolder = DEFAULT_STORE,
@@ -63,7 +66,13 @@ def create(
         made = extending.add_root(system, root=root, data=data, kind=kind, overrides=own, store=store)
     else:
         made = extending.create_system(
-            system, root=root, data=data, kind=kind, seed=seed or 0, overrides=changes, store=store
+            system,
+            root=root,
+            data=data,
+            kind=kind or extending.DEFAULT_CLASS,
+            seed=seed or 0,
+            overrides=changes,
+            store=store,
         )
     if json:
         facts = {

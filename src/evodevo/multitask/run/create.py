@@ -21,7 +21,7 @@ from evodevo.multitask.run.checks import (
     reads_samples,
 )
 from evodevo.multitask.run.few_labels import SINGLE, TWIN
-from evodevo.multitask.run.joint_root import plan_joint
+from evodevo.multitask.run.joint_root import class_of_roots, plan_joint
 from evodevo.multitask.run.roots import RANDOM, USUAL, PlannedRoot, default_root, plan_root
 from evodevo.multitask.run.settings import (
     MULTI,
@@ -116,17 +116,19 @@ def add_root(
     *,
     root: str | None = None,
     data: str | Path | None = None,
-    kind: str = DEFAULT_CLASS,
+    kind: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     store: str | Path = "runs",
     cache_folder: Path | None = None,
 ) -> CreatedAgent:
-    """One more root in a system that exists: of another class, or trained on another task.
+    """One more root in a system that exists: of another class, or trained on another task, or on several.
 
     Args:
         system: its name, id, or the beginning of one.
-        root, data, kind, store, cache_folder: as for ``create_system``.
-            ``joint``, or ``joint:NAME,NAME``, is trained by tasks of the system together.
+        root: as for ``create_system``; ``joint``, or ``joint:NAME,NAME``, is trained by tasks of the system together.
+        data, store, cache_folder: as for ``create_system``.
+        kind: class of agents that the root is for; None = as there, and of a joint root the only one of the system's
+            roots.
         overrides: nested settings of the root, as those under ``root`` there.
 
     Raises:
@@ -139,8 +141,9 @@ def add_root(
         if root is not None and root.partition(":")[0] == JOINT:
             if data is not None:
                 raise UsageError("a joint root learns tasks of the system, which have their data; leave --data out.")
-            joint = plan_joint(opened_system, root, kind, own)
+            joint = plan_joint(opened_system, root, kind or class_of_roots(opened_system), own)
             return CreatedAgent(opened_system.row.name, joint.add_to(opened_system), joint.samples)
+        kind = kind or DEFAULT_CLASS
         planned = plan_root(root or default_root(kind, own), kind, data, own, opened_system.settings, cache_folder)
         with Store.memory() as rehearsal:
             planned.add_to(

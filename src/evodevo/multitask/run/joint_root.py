@@ -21,6 +21,21 @@ STEPS, MOST_PERIODS = 500, 10
 says how long."""
 
 
+def class_of_roots(system: System) -> str:
+    """The class of agents of a system's roots.
+
+    Raises:
+        UsageError: there are several, or none.
+    """
+    withdrawn = system.withdrawn()
+    kinds = {agent.kind: None for agent in system.agents() if is_root(agent) and agent.id not in withdrawn}
+    if len(kinds) != 1:
+        raise UsageError(
+            f"system {system.row.name!r} has roots of {quoted_list(kinds) or 'no class'}; name one: --class CLASS."
+        )
+    return next(iter(kinds))
+
+
 def plan_joint(system: System, root: str, kind: str, given: Mapping[str, Any]) -> PlannedRoot:
     """Check a root that tasks of a system train together.
 
